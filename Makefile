@@ -1,0 +1,56 @@
+# Two commands matter: `make demo` shows the main job, `make test` proves it. Each installs what it needs.
+#   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table
+#   make test                  everything, real Kafka, Connect, MM2 and Spark included
+#   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
+#   make bench                 figures as ratios against a named baseline in the same run
+#   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench lab format install clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "offsetwatch needs Python 3.11 or newer (set PYTHON=...)"; exit 1; }
+	@command -v java >/dev/null && command -v mvn >/dev/null \
+		|| { echo "the lab and the pipeline need Java 17 and Maven:"; \
+		     echo "  apt-get install openjdk-17-jdk-headless maven"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[history,dev]'
+	@touch $@
+
+install: $(STAMP)
+
+demo: $(STAMP)
+	@$(BIN)/python -m lab demo $(ARGS)
+
+lab: $(STAMP)
+	@$(BIN)/python -m lab up $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache | tail -n 10
+	$(BIN)/mypy
+	$(BIN)/pytest -q -m 'not real and not spark' $(ARGS)
+
+test: check
+	$(BIN)/pytest -m 'real or spark' $(ARGS)
+
+bench: $(STAMP)
+	@$(BIN)/python -m bench $(ARGS)
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

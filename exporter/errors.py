@@ -1,0 +1,126 @@
+"""What can go wrong, and what the caller does about it.
+
+* OffsetwatchError
+  x ConfigError            the user must change the file            -> exit 2, names the YAML path
+  x ClientError            the outside world; knows its target
+    + Unreachable          no connection was made                   -> nothing happened; retry later
+    + Ambiguous            the call may have been carried out       -> a read may be repeated
+      - TimedOut           no answer in time
+      - ServerError        any 5xx (Connect says 500 while the work goes on)
+      - CutOff             the connection broke in the middle of an answer
+    + Refused              an answer that says no; nothing happened
+      - NotFound           404, unknown topic                       -> forget the subject
+      - Conflict           409: rebalance, leader unknown           -> retry later
+      - Denied             401, 403, ACL                            -> say so; retrying will not
+      help
+    + Malformed            a 2xx the protocol forbids               -> count, do not believe
+    + TopicNotSettled      discovery found none or several topics   -> the message says what to name
+  x HistoryError           the pipeline's contract was broken
+
+Not exceptions: Undecodable (a value that decoders return). Not caught: AssertionError, which is a
+bug. Each class carries `reason`, a short fixed word: it is the `reason` label of
+`input_errors_total`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class OffsetwatchError(Exception):
+    """Root of everything this program raises on purpose."""
+
+    reason: ClassVar[str] = "error"
+
+
+class ConfigError(OffsetwatchError):
+    """The configuration file is wrong; `mistakes` lists every one of them, each with its path."""
+
+    reason = "config"
+
+    def __init__(self, mistakes: tuple[str, ...]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+class HistoryError(OffsetwatchError):
+    """The history pipeline cannot go on without breaking what it promises."""
+
+    reason = "history"
+
+
+class ClientError(OffsetwatchError):
+    """The outside world. `target` names the cluster or URL that was asked, never a secret."""
+
+    reason = "client"
+
+    def __init__(self, target: str, detail: str) -> None:
+        super().__init__(f"{target}: {detail}")
+        self.target = target
+        self.detail = detail
+
+
+class Unreachable(ClientError):
+    """No connection was made: nothing happened."""
+
+    reason = "unreachable"
+
+
+class Ambiguous(ClientError):
+    """The call may or may not have been carried out."""
+
+    reason = "ambiguous"
+
+
+class TimedOut(Ambiguous):
+    """No answer in time."""
+
+    reason = "timeout"
+
+
+class ServerError(Ambiguous):
+    """A 5xx answer."""
+
+    reason = "server_error"
+
+
+class CutOff(Ambiguous):
+    """The connection broke before the answer was complete."""
+
+    reason = "cut_off"
+
+
+class Refused(ClientError):
+    """An answer that says no."""
+
+    reason = "refused"
+
+
+class NotFound(Refused):
+    """404, or a topic the broker does not know (or does not let us see)."""
+
+    reason = "not_found"
+
+
+class Conflict(Refused):
+    """409: Connect is rebalancing or has no known leader."""
+
+    reason = "conflict"
+
+
+class Denied(Refused):
+    """401, 403 or a missing ACL."""
+
+    reason = "denied"
+
+
+class Malformed(ClientError):
+    """A success answer that is not what the protocol promises."""
+
+    reason = "malformed"
+
+
+class TopicNotSettled(ClientError):
+    """Discovery could not name exactly one offsets topic; the message says what to configure."""
+
+    reason = "topic_not_settled"
