@@ -1,0 +1,105 @@
+"""How Connect itself would write a map: java.util.HashMap order and Jackson's JSON text.
+
+Needed because Connect finds a stored offset by the BYTES of its key: it serialises the wanted
+source partition again and looks those bytes up (OffsetStorageReaderImpl). A key with the same
+meaning and other bytes is never read. To know which record counts, we must serialise as Connect
+does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from exporter.model.offsets import Scalar
+
+_MASK = 0xFFFFFFFF
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")  # printable ASCII without quote and backslash
+_SHORT_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+}
+
+
+def string_hash(text: str) -> int:
+    """Java's String.hashCode as an unsigned 32-bit number (over UTF-16 code units)."""
+    result = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        result = (31 * result + (high << 8) + low) & _MASK
+    return result
+
+
+@lru_cache(maxsize=1024)  # a connector class has one set of names, and each key asks again
+def hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The iteration order of a HashMap filled in the given order (capacity 16, load factor
+    0.75).
+    """
+    capacity = 16
+    while len(names) > capacity * 3 // 4:
+        capacity *= 2
+
+    def bucket(name: str) -> int:
+        spread = string_hash(name)
+        return (spread ^ (spread >> 16)) & (capacity - 1)
+
+    return tuple(sorted(names, key=bucket))  # a stable sort keeps insertion order inside a bucket
+
+
+def json_string(text: str) -> str:
+    r"""A JSON string as Jackson writes it: BMP characters raw, others as \uXXXX in upper case."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
+    out = ['"']
+    for char in text:
+        code = ord(char)
+        if char in _SHORT_ESCAPES:
+            out.append(_SHORT_ESCAPES[char])
+        elif code < 0x20:
+            out.append(f"\\u{code:04X}")
+        elif code > 0xFFFF:
+            pair = char.encode("utf-16-be").hex().upper()
+            out.append(f"\\u{pair[:4]}\\u{pair[4:]}")
+        else:
+            out.append(char)
+    out.append('"')
+    return "".join(out)
+
+
+def json_scalar(value: Scalar) -> str | None:
+    """One primitive as Jackson writes it; None for a float, whose Java text we do not vouch for."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case str():
+            return json_string(value)
+        case _:
+            return None
+
+
+def connect_key(connector: str, partition: Mapping[str, Scalar]) -> bytes | None:
+    """The key bytes under which Connect looks this source partition up.
+
+    None where that cannot be told: a float in the partition, or text that UTF-8 cannot carry.
+    """
+    fields: list[str] = []
+    for name in hash_map_order(tuple(partition)):
+        text = json_scalar(partition[name])
+        if text is None:
+            return None
+        fields.append(f"{json_string(name)}:{text}")
+    whole = f"[{json_string(connector)},{{{','.join(fields)}}}]"
+    try:
+        return whole.encode()
+    except UnicodeEncodeError:
+        return None

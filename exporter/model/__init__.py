@@ -1,0 +1,1 @@
+"""NOUNS. Frozen, slotted dataclasses and enums; the standard library only."""

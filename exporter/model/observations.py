@@ -1,0 +1,199 @@
+"""What was seen, where and when. Ingest makes these; the loop feeds them to the book, in order.
+
+Times are Unix seconds. `at` in a record is the Kafka record's timestamp; elsewhere it is our clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.model.connectors import Connector
+from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset, Undecodable
+from exporter.model.topology import KafkaTopic, TopicPartition
+
+TAIL = "tail"
+CONNECT_REST = "connect_rest"
+LOG_ENDS = "log_ends"
+GROUPS = "groups"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InputId:
+    """One thing we read: the labels `input` and `kind`."""
+
+    input: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputSucceeded:
+    """The last attempt to read this input worked."""
+
+    input: InputId
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class InputFailed:
+    """The last attempt failed. `reason` is a short fixed word (errors.py), `detail` is for
+    people.
+    """
+
+    input: InputId
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputRetired:
+    """This input is no longer read: forget its series."""
+
+    input: InputId
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """One record of an offsets topic.
+
+    partition, log_offset   where it stands in the topic
+    advanced_at             set while bootstrapping only: the record at which the offset last
+    changed,
+                            as far as the topic still tells
+    live                    False for what was in the topic before we caught up: it counts nowhere
+    """
+
+    key: SourceKey
+    raw_key: bytes
+    offset: SourceOffset | Undecodable | None
+    partition: int
+    log_offset: int
+    at: float
+    advanced_at: float | None
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRecord:
+    """One record of an offset-syncs topic."""
+
+    sync: OffsetSync
+    log_offset: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TailRead:
+    """A tail's records in topic order, and where the tail stands after them.
+
+    positions      next offset to read, per partition
+    behind         records between positions and the topic's end; None if the end was not asked for
+    caught_up      the tail has passed the end that it saw at its start
+    undecodable    live records that could not be decoded, by reason
+    """
+
+    input: InputId
+    topic: KafkaTopic
+    records: tuple[SourceRecord, ...] | tuple[SyncRecord, ...]
+    positions: tuple[tuple[int, int], ...]
+    caught_up: bool
+    behind: int | None
+    undecodable: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorsListed:
+    """Every connector of a Connect cluster at one moment. What is not listed is gone."""
+
+    connect_cluster: str
+    connectors: tuple[Connector, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsTopicFound:
+    """Discovery, or the configuration, settled where a Connect cluster keeps its source offsets."""
+
+    connect_cluster: str
+    topic: KafkaTopic
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersSeen:
+    """The `host:port` addresses of a Kafka cluster: what MM2's configuration may call it by."""
+
+    kafka: str
+    addresses: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EndsAsked:
+    """We are about to ask a cluster for its log ends: positions known by now were read before
+    them.
+    """
+
+    kafka: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """start, end (high watermark), stable_end (last stable offset) of one partition's log."""
+
+    start: int
+    end: int
+    stable_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndsRead:
+    """The answer that belongs to the last EndsAsked. Partitions that do not exist are missing."""
+
+    kafka: str
+    bounds: dict[TopicPartition, LogBounds]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOffset:
+    """A sink's committed offset (the NEXT record) and the log end, read in this order.
+
+    `log_end` is None if the partition could not be asked for.
+    """
+
+    connector: str
+    topic: str
+    partition: int
+    committed: int
+    log_end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOffsetsRead:
+    """The committed offsets of all sink connectors of a Connect cluster."""
+
+    connect_cluster: str
+    offsets: tuple[SinkOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RestOffsetsRead:
+    """`GET /connectors/{c}/offsets`: what a task would load now. Rare; compared with the tail.
+
+    `offsets` maps a source partition's identity to the text of its offset, None for null.
+    """
+
+    connect_cluster: str
+    connector: str
+    offsets: tuple[tuple[str, str | None], ...]
+
+
+Observation = (
+    InputSucceeded
+    | InputFailed
+    | InputRetired
+    | TailRead
+    | ConnectorsListed
+    | OffsetsTopicFound
+    | BrokersSeen
+    | EndsAsked
+    | EndsRead
+    | SinkOffsetsRead
+    | RestOffsetsRead
+)
