@@ -1,0 +1,76 @@
+"""From listed connectors to replication flows: whose upstream is which configured Kafka cluster.
+
+MM2's configuration names clusters by address, ours by name; they are matched on `host:port`,
+literally. A name that only a worker's host could resolve is not guessed at: the flow then has no
+upstream and no lag, and says so. Called by the book only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.model.connectors import Connector
+from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+
+
+def mirror_flows(
+    connect_cluster: str,
+    home: str,
+    connectors: tuple[Connector, ...],
+    addresses: Mapping[str, frozenset[str]],
+) -> tuple[MirrorFlow, ...]:
+    """The flows of a Connect cluster whose own Kafka cluster is `home`."""
+    flows = []
+    for connector in connectors:
+        settings = connector.mirror
+        if settings is None:
+            continue
+        upstream = cluster_at(settings.source_addresses, addresses)
+        downstream = cluster_at(settings.target_addresses, addresses) or home
+        holder = upstream if settings.syncs_on_source else downstream
+        syncs = None
+        if settings.syncs_topic is not None and holder is not None:
+            syncs = KafkaTopic(kafka=holder, topic=settings.syncs_topic)
+        flows.append(
+            MirrorFlow(
+                connect_cluster=connect_cluster,
+                connector=connector.name,
+                source=settings.source,
+                target=settings.target,
+                upstream=upstream,
+                offset_syncs=syncs,
+                read_committed=settings.read_committed,
+            )
+        )
+    return tuple(flows)
+
+
+def sink_groups(
+    connect_cluster: str,
+    home: str,
+    connectors: tuple[Connector, ...],
+    addresses: Mapping[str, frozenset[str]],
+) -> tuple[SinkGroup, ...]:
+    """The groups of a Connect cluster's sinks; a sink without an override consumes from `home`."""
+    groups = []
+    for connector in connectors:
+        settings = connector.sink
+        if settings is not None:
+            away = settings.addresses
+            groups.append(
+                SinkGroup(
+                    connect_cluster=connect_cluster,
+                    connector=connector.name,
+                    group=settings.group,
+                    kafka=cluster_at(away, addresses) if away else home,
+                )
+            )
+    return tuple(groups)
+
+
+def cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:
+    """The configured Kafka cluster that answers at one of these addresses, or None."""
+    for name in sorted(addresses):
+        if wanted & addresses[name]:
+            return name
+    return None

@@ -1,0 +1,133 @@
+"""The health of everything we read: which inputs exist, when they last worked, what they refused.
+
+An input that has not worked for its `stale_after_s` is no longer live: the book then leaves out all
+that depends on it. Called by the book only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from exporter.model.observations import InputId, SyncRecord, TailRead
+from exporter.model.topology import KafkaTopic
+from exporter.state.snapshot import InputView, TailView
+
+
+@dataclass(slots=True)
+class TailState:
+    """How far a tail has read; counts are of live records."""
+
+    topic: KafkaTopic
+    caught_up: bool = False
+    behind: int | None = None
+    values: int = 0
+    tombstones: int = 0
+    undecodable: int = 0
+    positions: dict[int, int] = field(default_factory=dict)
+
+    def apply(self, read: TailRead) -> None:
+        """Count the live records of a batch and move on."""
+        counting = self.caught_up  # what a bootstrap read counts nowhere
+        self.positions.update(read.positions)
+        self.caught_up = self.caught_up or read.caught_up
+        self.behind = read.behind if read.behind is not None else self.behind
+        self.undecodable += sum(count for _, count in read.undecodable)
+        for record in read.records:
+            if isinstance(record, SyncRecord):
+                self.values += counting
+            elif record.live and record.offset is None:
+                self.tombstones += 1
+            elif record.live:
+                self.values += 1
+
+    def view(self) -> TailView:
+        """An immutable copy."""
+        return TailView(
+            topic=self.topic,
+            caught_up=self.caught_up,
+            behind=self.behind,
+            values=self.values,
+            tombstones=self.tombstones,
+            undecodable=self.undecodable,
+            positions=tuple(sorted(self.positions.items())),
+        )
+
+
+@dataclass(slots=True)
+class InputState:
+    """One input. `asked` is True once it has answered or failed at least once."""
+
+    id: InputId
+    up: bool = False
+    last_success_at: float | None = None
+    last_error: str | None = None
+    last_reason: str | None = None
+    errors: Counter[str] = field(default_factory=Counter)
+    tail: TailState | None = None
+
+    @property
+    def asked(self) -> bool:
+        """It has answered, or failed, at least once."""
+        return self.last_success_at is not None or bool(self.errors)
+
+    def succeeded(self, at: float) -> None:
+        """An attempt worked."""
+        self.up = True
+        self.last_success_at = at
+        self.last_error = None
+        self.last_reason = None
+
+    def failed(self, reason: str, detail: str) -> None:
+        """An attempt failed."""
+        self.up = False
+        self.last_error = detail
+        self.last_reason = reason
+        self.errors[reason] += 1
+
+
+class Inputs:
+    """All inputs by id, with the age at which each kind goes stale."""
+
+    def __init__(self, stale_after_s: dict[str, float]) -> None:
+        self._stale_after_s = stale_after_s
+        self._by_id: dict[InputId, InputState] = {}
+
+    def of(self, input_id: InputId) -> InputState:
+        """The state of this input, made on first use."""
+        found = self._by_id.get(input_id)
+        if found is None:
+            found = self._by_id[input_id] = InputState(input_id)
+        return found
+
+    def find(self, input_id: InputId) -> InputState | None:
+        """The state of this input if it was ever heard of."""
+        return self._by_id.get(input_id)
+
+    def retire(self, input_id: InputId) -> None:
+        """Forget an input that is no longer read."""
+        self._by_id.pop(input_id, None)
+
+    def live(self, input_id: InputId, now: float) -> bool:
+        """May what this input told us still be shown?"""
+        state = self._by_id.get(input_id)
+        if state is None or state.last_success_at is None:
+            return False
+        if state.tail is not None and not state.tail.caught_up:
+            return False
+        return now - state.last_success_at <= self._stale_after_s[input_id.kind]
+
+    def views(self, now: float) -> tuple[InputView, ...]:
+        """Immutable copies, in a stable order."""
+        return tuple(
+            InputView(
+                id=state.id,
+                up=state.up,
+                live=self.live(state.id, now),
+                last_success_at=state.last_success_at,
+                errors=tuple(sorted(state.errors.items())),
+                last_error=state.last_error,
+                tail=state.tail.view() if state.tail is not None else None,
+            )
+            for _, state in sorted(self._by_id.items())
+        )

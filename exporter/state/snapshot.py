@@ -1,0 +1,172 @@
+"""What everyone but the loop reads: an immutable picture of all that is known and still true.
+
+What depends on an input that is stale, or on a tail that has not caught up, is not in here at all:
+a reader cannot show an old value by mistake. Views are shared between snapshots while nothing
+changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.observations import InputId
+from exporter.model.offsets import SourceOffset
+from exporter.model.topology import KafkaTopic, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class TailView:
+    """How far a tail has read. Counts are of live records only."""
+
+    topic: KafkaTopic
+    caught_up: bool
+    behind: int | None
+    values: int
+    tombstones: int
+    undecodable: int
+    positions: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputView:
+    """One input. `up` speaks of the last attempt, `live` of whether its data may still be shown."""
+
+    id: InputId
+    up: bool
+    live: bool
+    last_success_at: float | None
+    errors: tuple[tuple[str, int], ...]
+    last_error: str | None
+    tail: TailView | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorView:
+    """One connector and its tasks."""
+
+    connect_cluster: str
+    name: str
+    kind: ConnectorKind
+    class_name: str
+    version: str
+    state: str
+    tasks: tuple[Task, ...]
+    dedicated_offsets_topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePartitionView:
+    """One source partition: its newest effective offset and what happened to it since we look.
+
+    offset        None if it has none: forgotten (a tombstone), or only ever written under keys that
+                  Connect does not look up
+    kafka_partition, log_offset    where the newest record stands in the offsets topic
+    committed_at, advanced_at      record timestamps of the newest commit and of the newest change
+    variants      how many other raw keys say they are this source partition
+    """
+
+    connect_cluster: str
+    connector: str
+    identity: str
+    label: str
+    dialect: str
+    offset: SourceOffset | None
+    kafka_partition: int | None
+    log_offset: int | None
+    committed_at: float | None
+    advanced_at: float | None
+    commits: int
+    advances: int
+    rewinds: int
+    resets: int
+    variants: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorPartitionView:
+    """One replicated upstream partition.
+
+    committed     MM2's stored offset, equal to REST: the last record replicated and flushed
+    synced        newest offset sync
+    replicated    the better of the two (state/lag.py)
+    lag, ahead    of the position that was known before the log end was read; None without a log end
+    """
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    committed: int
+    committed_at: float
+    synced: int | None
+    replicated: int
+    log_start: int | None
+    log_end: int | None
+    lag: int | None
+    ahead: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncView:
+    """The newest offset sync of an upstream partition in one flow."""
+
+    connect_cluster: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    upstream_offset: int
+    downstream_offset: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPartitionView:
+    """One partition that a sink connector consumes. `committed` is the NEXT record to read."""
+
+    connect_cluster: str
+    connector: str
+    topic: str
+    partition: int
+    committed: int
+    log_end: int | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything, at one moment.
+
+    ready       every input that could be caught up is; `waiting_for` says in words what is not
+    dropped     what a bound cut, by reason
+    """
+
+    at: float
+    inputs: tuple[InputView, ...]
+    connectors: tuple[ConnectorView, ...]
+    source_partitions: tuple[SourcePartitionView, ...]
+    mirror_partitions: tuple[MirrorPartitionView, ...]
+    syncs: tuple[SyncView, ...]
+    sink_partitions: tuple[SinkPartitionView, ...]
+    dropped: tuple[tuple[str, int], ...]
+    topology: Topology
+    ready: bool
+    waiting_for: tuple[str, ...]
+
+
+EMPTY = Snapshot(
+    at=0.0,
+    inputs=(),
+    connectors=(),
+    source_partitions=(),
+    mirror_partitions=(),
+    syncs=(),
+    sink_partitions=(),
+    dropped=(),
+    topology=Topology(offsets_topics=(), flows=()),
+    ready=False,
+    waiting_for=("the first tick",),
+)
