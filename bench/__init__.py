@@ -1,0 +1,1 @@
+"""Figures anyone can reproduce: `make bench`. Ratios against a named baseline in the same run."""

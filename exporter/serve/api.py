@@ -1,0 +1,237 @@
+"""The JSON API: one snapshot as one document. Called by http.py.
+
+Numbers are exact at any size: offsets are the connector's own JSON, embedded as it was decoded, and
+our own integers are written in full. (JavaScript rounds beyond 2^53 when it reads them.) Times are
+Unix seconds. Every part of a document comes from one snapshot.
+
+Both documents have
+
+    at                 when the snapshot was made
+    ready, waiting_for are all inputs caught up, and in words which are not
+    inputs             [{input, kind, up, live, last_success_at, errors: {reason: count},
+                         last_error,
+                         tail: {kafka, topic, caught_up, behind,
+                                records: {value, tombstone, undecodable},
+                                positions: {"partition": next offset}} | null}]
+
+/api/v1/connectors adds
+
+    connectors         [{connect_cluster, name, kind, class, version, state, tasks: [{task, state}],
+                         source_partitions: [{source_partition: {...}, label, offset: {...} | null,
+                            kafka_partition, log_offset, committed_at, advanced_at,
+                            commits, advances, rewinds, resets, variants}],
+                         sink_partitions: [{topic, partition, committed, log_end, lag_records}]}]
+
+A connector that has offsets but is not listed (Connect's REST API is not asked, or is down) has
+kind "unknown" and null for class, version and state.
+
+/api/v1/flows adds
+
+    flows              [{connect_cluster, connector, source, target, upstream,
+                         offset_syncs: "kafka/topic" | null,
+                         partitions: [{topic, partition, committed, committed_at, synced,
+                            replicated, log_start, log_end, lag_records, ahead_records}],
+                         lag_records: the sum over all partitions, null unless every one's is known,
+                         syncs: [{topic, partition, upstream_offset, downstream_offset, at}]}]
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from exporter.model.connectors import ConnectorKind
+from exporter.model.topology import MirrorFlow
+from exporter.state.snapshot import (
+    ConnectorView,
+    InputView,
+    MirrorPartitionView,
+    SinkPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+    TailView,
+)
+
+_View = TypeVar("_View")
+_Key = TypeVar("_Key", bound=Hashable)
+_ConnectorKey = tuple[str, str]
+_FlowKey = tuple[str, str, str, str]
+
+Document = dict[str, Any]
+
+
+def connectors(snapshot: Snapshot) -> bytes:
+    """The body of /api/v1/connectors."""
+    listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+    sources = _grouped(snapshot.source_partitions, _connector_of)
+    sinks = _grouped(snapshot.sink_partitions, _connector_of)
+    rows = [
+        {
+            **_connector(key, listed.get(key)),
+            "source_partitions": [_source_partition(view) for view in sources.get(key, ())],
+            "sink_partitions": [_sink_partition(view) for view in sinks.get(key, ())],
+        }
+        for key in sorted(listed.keys() | sources.keys() | sinks.keys())
+    ]
+    return msgspec.json.encode({**_head(snapshot), "connectors": rows})
+
+
+def flows(snapshot: Snapshot) -> bytes:
+    """The body of /api/v1/flows."""
+    known = {_flow_key(flow): flow for flow in snapshot.topology.flows}
+    partitions = _grouped(snapshot.mirror_partitions, _flow_key)
+    syncs = _grouped(snapshot.syncs, lambda view: (view.connect_cluster, view.source, view.target))
+    rows = []
+    for key in sorted(known.keys() | partitions.keys()):
+        connect_cluster, connector, source, target = key
+        mirrored = partitions.get(key, [])
+        lags = [view.lag for view in mirrored if view.lag is not None]
+        whole = bool(lags) and len(lags) == len(mirrored)
+        in_flow = syncs.get((connect_cluster, source, target), ())
+        rows.append(
+            {
+                "connect_cluster": connect_cluster,
+                "connector": connector,
+                "source": source,
+                "target": target,
+                **_ends(known.get(key)),
+                "partitions": [_mirror_partition(view) for view in mirrored],
+                "lag_records": sum(lags) if whole else None,
+                "syncs": [_sync(view) for view in in_flow],
+            }
+        )
+    return msgspec.json.encode({**_head(snapshot), "flows": rows})
+
+
+def _grouped(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
+    found: defaultdict[_Key, list[_View]] = defaultdict(list)
+    for view in views:
+        found[key_of(view)].append(view)
+    return dict(found)
+
+
+def _connector_of(view: SourcePartitionView | SinkPartitionView) -> _ConnectorKey:
+    return (view.connect_cluster, view.connector)
+
+
+def _flow_key(of: MirrorFlow | MirrorPartitionView) -> _FlowKey:
+    return (of.connect_cluster, of.connector, of.source, of.target)
+
+
+def _head(snapshot: Snapshot) -> Document:
+    return {
+        "at": snapshot.at,
+        "ready": snapshot.ready,
+        "waiting_for": snapshot.waiting_for,
+        "inputs": [_input(view) for view in snapshot.inputs],
+    }
+
+
+def _input(view: InputView) -> Document:
+    return {
+        "input": view.id.input,
+        "kind": view.id.kind,
+        "up": view.up,
+        "live": view.live,
+        "last_success_at": view.last_success_at,
+        "errors": dict(view.errors),
+        "last_error": view.last_error,
+        "tail": None if view.tail is None else _tail(view.tail),
+    }
+
+
+def _tail(tail: TailView) -> Document:
+    return {
+        "kafka": tail.topic.kafka,
+        "topic": tail.topic.topic,
+        "caught_up": tail.caught_up,
+        "behind": tail.behind,
+        "records": {
+            "value": tail.values,
+            "tombstone": tail.tombstones,
+            "undecodable": tail.undecodable,
+        },
+        "positions": {str(partition): offset for partition, offset in tail.positions},
+    }
+
+
+def _connector(key: _ConnectorKey, view: ConnectorView | None) -> Document:
+    connect_cluster, name = key
+    if view is None:
+        kind, class_name, version, state = ConnectorKind.UNKNOWN, None, None, None
+    else:
+        kind, class_name, version, state = view.kind, view.class_name, view.version, view.state
+    return {
+        "connect_cluster": connect_cluster,
+        "name": name,
+        "kind": kind.value,
+        "class": class_name,
+        "version": version,
+        "state": state,
+        "tasks": []
+        if view is None
+        else [{"task": task.number, "state": task.state} for task in view.tasks],
+    }
+
+
+def _source_partition(view: SourcePartitionView) -> Document:
+    return {
+        "source_partition": msgspec.Raw(view.identity.encode()),
+        "label": view.label,
+        "offset": None if view.offset is None else msgspec.Raw(view.offset.text.encode()),
+        "kafka_partition": view.kafka_partition,
+        "log_offset": view.log_offset,
+        "committed_at": view.committed_at,
+        "advanced_at": view.advanced_at,
+        "commits": view.commits,
+        "advances": view.advances,
+        "rewinds": view.rewinds,
+        "resets": view.resets,
+        "variants": view.variants,
+    }
+
+
+def _sink_partition(view: SinkPartitionView) -> Document:
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "committed": view.committed,
+        "log_end": view.log_end,
+        "lag_records": view.lag,
+    }
+
+
+def _ends(flow: MirrorFlow | None) -> Document:
+    if flow is None:
+        return {"upstream": None, "offset_syncs": None}
+    syncs = None if flow.offset_syncs is None else str(flow.offset_syncs)
+    return {"upstream": flow.upstream, "offset_syncs": syncs}
+
+
+def _mirror_partition(view: MirrorPartitionView) -> Document:
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "committed": view.committed,
+        "committed_at": view.committed_at,
+        "synced": view.synced,
+        "replicated": view.replicated,
+        "log_start": view.log_start,
+        "log_end": view.log_end,
+        "lag_records": view.lag,
+        "ahead_records": view.ahead,
+    }
+
+
+def _sync(view: SyncView) -> Document:
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "upstream_offset": view.upstream_offset,
+        "downstream_offset": view.downstream_offset,
+        "at": view.at,
+    }

@@ -1,0 +1,225 @@
+"""Snapshot -> metric families: one small function per group. exposition.py calls them each scrape.
+
+Families are made fresh each time and read nothing but the snapshot, so a subject that is gone from
+there is gone from the output. A family is two columns, label sets and numbers, because the encoder
+handles 100,000 series column by column several times faster than one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.model.connectors import STATES
+from exporter.serve import catalog
+from exporter.serve.catalog import Spec
+from exporter.state.snapshot import ConnectorView, Snapshot
+
+FLOAT_EXACT_MAX = 2**53  # a sample is a float64: beyond this it cannot hold every integer
+
+Labels = tuple[str, ...]
+
+
+class Family(NamedTuple):
+    """A metric and its rows: the n-th label set belongs to the n-th number. Not to be changed."""
+
+    spec: Spec
+    labels: list[Labels]
+    numbers: list[float]
+
+    def rows(self) -> Iterator[tuple[Labels, float]]:
+        """The rows one by one."""
+        return zip(self.labels, self.numbers, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What this program is, for `build_info`."""
+
+    version: str
+    revision: str
+    python: str
+
+
+def family(spec: Spec, labels: list[Labels], numbers: Sequence[float | None]) -> Family:
+    """A family without the rows that have no number, or none that a sample could hold exactly.
+
+    The book has already counted the inexact ones; a rounded offset would be a wrong offset.
+    """
+    kept = [
+        number
+        for number in numbers
+        if number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX
+    ]
+    if len(kept) == len(numbers):
+        return Family(spec, labels, kept)
+    shown = [
+        at
+        for at, number in zip(labels, numbers, strict=True)
+        if number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX
+    ]
+    return Family(spec, shown, kept)
+
+
+def build_info(build: Build) -> Family:
+    """Who is talking."""
+    return Family(catalog.BUILD_INFO, [(build.version, build.revision, build.python)], [1])
+
+
+def inputs(snapshot: Snapshot) -> Iterator[Family]:
+    """The health of everything we read."""
+    views = snapshot.inputs
+    labels: list[Labels] = [(view.id.input, view.id.kind) for view in views]
+    yield family(catalog.INPUT_UP, labels, [int(view.up) for view in views])
+    yield family(catalog.INPUT_LAST_SUCCESS, labels, [view.last_success_at for view in views])
+    errors = [(at, *error) for at, view in zip(labels, views, strict=True) for error in view.errors]
+    yield family(
+        catalog.INPUT_ERRORS,
+        [(*at, reason) for at, reason, _ in errors],
+        [count for _, _, count in errors],
+    )
+
+
+def tails(snapshot: Snapshot) -> Iterator[Family]:
+    """How far we have read the internal topics."""
+    found = [(view.id.input, view.tail) for view in snapshot.inputs if view.tail is not None]
+    labels: list[Labels] = [(name,) for name, _ in found]
+    records = [
+        ((name, record), count)
+        for name, tail in found
+        for record, count in (
+            ("value", tail.values),
+            ("tombstone", tail.tombstones),
+            ("undecodable", tail.undecodable),
+        )
+    ]
+    yield family(catalog.TAIL_RECORDS, [at for at, _ in records], [count for _, count in records])
+    yield family(catalog.TAIL_CAUGHT_UP, labels, [int(tail.caught_up) for _, tail in found])
+    yield family(catalog.TAIL_BEHIND, labels, [tail.behind for _, tail in found])
+
+
+def connectors(snapshot: Snapshot) -> Iterator[Family]:
+    """Connectors and tasks as Connect's REST API shows them."""
+    states: list[tuple[Labels, int]] = []
+    task_states: list[tuple[Labels, int]] = []
+    tasks: list[tuple[Labels, int]] = []
+    for view in snapshot.connectors:
+        at = (view.connect_cluster, view.name)
+        states += [((*at, state), on) for state, on in _state_set(view.state)]
+        for task in view.tasks:
+            number = str(task.number)
+            task_states += [((*at, number, state), on) for state, on in _state_set(task.state)]
+        tasks += [((*at, state), count) for state, count in _task_counts(view)]
+    for spec, rows in (
+        (catalog.CONNECTOR_STATE, states),
+        (catalog.TASK_STATE, task_states),
+        (catalog.CONNECTOR_TASKS, tasks),
+    ):
+        yield family(spec, [at for at, _ in rows], [number for _, number in rows])
+    infos: list[Labels] = [
+        (view.connect_cluster, view.name, view.kind.value, view.class_name, view.version)
+        for view in snapshot.connectors
+    ]
+    yield family(catalog.CONNECTOR_INFO, infos, [1] * len(infos))
+
+
+def _state_set(state: str) -> list[tuple[str, int]]:
+    """Every known state as 0 or 1; a state that Connect may invent later is a row of its own."""
+    rows = [(known, int(known == state)) for known in STATES]
+    return rows if state in STATES else [*rows, (state, 1)]
+
+
+def _task_counts(view: ConnectorView) -> Iterable[tuple[str, int]]:
+    counts = dict.fromkeys(STATES, 0)
+    for task in view.tasks:
+        counts[task.state] = counts.get(task.state, 0) + 1
+    return counts.items()
+
+
+def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
+    """Source offsets. A forgotten source partition keeps its counters and loses the rest."""
+    views = snapshot.source_partitions
+    labels: list[Labels] = [(view.connect_cluster, view.connector, view.label) for view in views]
+    fields = [
+        ((*at, name), number)
+        for at, view in zip(labels, views, strict=True)
+        if view.offset is not None
+        for name, number in view.offset.numbers
+    ]
+    yield family(catalog.POSITION, [at for at, _ in fields], [number for _, number in fields])
+    committed = [None if view.offset is None else view.committed_at for view in views]
+    advanced = [None if view.offset is None else view.advanced_at for view in views]
+    yield family(catalog.LAST_COMMIT, labels, committed)
+    yield family(catalog.LAST_ADVANCE, labels, advanced)
+    yield family(catalog.COMMITS, labels, [view.commits for view in views])
+    yield family(catalog.ADVANCES, labels, [view.advances for view in views])
+    yield family(catalog.REWINDS, labels, [view.rewinds for view in views])
+    yield family(catalog.RESETS, labels, [view.resets for view in views])
+
+
+def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
+    """Replicated upstream partitions."""
+    views = snapshot.mirror_partitions
+    labels: list[Labels] = [
+        (
+            view.connect_cluster,
+            view.connector,
+            view.source,
+            view.target,
+            view.topic,
+            str(view.partition),
+        )
+        for view in views
+    ]
+    yield family(catalog.LOG_START, labels, [view.log_start for view in views])
+    yield family(catalog.LOG_END, labels, [view.log_end for view in views])
+    yield family(catalog.REPLICATED, labels, [view.replicated for view in views])
+    yield family(catalog.LAG, labels, [view.lag for view in views])
+    yield family(catalog.AHEAD, labels, [view.ahead for view in views])
+
+
+def syncs(snapshot: Snapshot) -> Iterator[Family]:
+    """The newest offset syncs."""
+    views = snapshot.syncs
+    labels: list[Labels] = [
+        (view.connect_cluster, view.source, view.target, view.topic, str(view.partition))
+        for view in views
+    ]
+    yield family(catalog.SYNC_UPSTREAM, labels, [view.upstream_offset for view in views])
+    yield family(catalog.SYNC_DOWNSTREAM, labels, [view.downstream_offset for view in views])
+    yield family(catalog.SYNC_AT, labels, [view.at for view in views])
+
+
+def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
+    """What sink connectors have left to do."""
+    views = snapshot.sink_partitions
+    labels: list[Labels] = [
+        (view.connect_cluster, view.connector, view.topic, str(view.partition)) for view in views
+    ]
+    yield family(catalog.SINK_LAG, labels, [view.lag for view in views])
+
+
+def dropped(snapshot: Snapshot) -> Iterator[Family]:
+    """What is not shown."""
+    reasons: list[Labels] = [(reason,) for reason, _ in snapshot.dropped]
+    yield family(catalog.SERIES_DROPPED, reasons, [count for _, count in snapshot.dropped])
+
+
+GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
+    inputs,
+    tails,
+    connectors,
+    source_partitions,
+    mirror_partitions,
+    syncs,
+    sink_partitions,
+    dropped,
+)
+
+
+def collect(snapshot: Snapshot, build: Build) -> Iterator[Family]:
+    """Every family of one snapshot. A family may have no rows."""
+    yield build_info(build)
+    for group in GROUPS:
+        yield from group(snapshot)

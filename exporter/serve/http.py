@@ -1,0 +1,248 @@
+"""The read listener: /metrics, health and the JSON API, in its own thread. The daemon starts it.
+
+A request is answered from the newest snapshot alone: no network, no lock, no waiting for the loop.
+It keeps answering while every input is down, because then it is needed most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import html
+import platform
+import socket
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from exporter import __version__
+from exporter.errors import ConfigError, Unreachable
+from exporter.serve import api
+from exporter.serve.exposition import Exposition
+from exporter.serve.families import Build
+from exporter.serve.negotiate import choose, gzip_accepted
+from exporter.serve.renders import Renders, TooManyRenders
+from exporter.state.snapshot import Snapshot
+
+GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
+STOP_S_MAX = 5.0  # for requests in flight when we are told to stop
+PORT_MAX = 65535
+BACKLOG = 128  # connections that wait to be accepted; more are the kernel's to refuse
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>offsetwatch</title></head>
+<body>
+<h1>offsetwatch {version}</h1>
+<p>Progress and lag of Kafka Connect source connectors and MirrorMaker 2.</p>
+<ul>
+<li><a href="metrics">metrics</a></li>
+<li><a href="api/v1/connectors">connectors (JSON)</a></li>
+<li><a href="api/v1/flows">replication flows (JSON)</a></li>
+<li><a href="-/healthy">healthy</a></li>
+<li><a href="-/ready">ready</a></li>
+</ul>
+</body>
+</html>
+"""
+
+log = structlog.get_logger()
+
+
+class ReadServer:
+    """`listen` is `host:port`; an empty host means every address, port 0 any free one.
+
+    snapshot   gives the newest snapshot at once, from any thread
+    alive      is the writer's loop still turning?
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        snapshot: Callable[[], Snapshot],
+        alive: Callable[[], bool],
+        *,
+        version: str = __version__,
+        revision: str = "unknown",
+    ) -> None:
+        self._listen = listen
+        self._snapshot = snapshot
+        self._alive = alive
+        self._page = _PAGE.format(version=html.escape(version))
+        self._exposition = Exposition(
+            Build(version=version, revision=revision, python=platform.python_version())
+        )
+        self._renders = Renders()
+        self._port = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Listen, once; connections queue from here on. Raises Unreachable without the address."""
+        listener = _bind(self._listen)
+        self._port = listener.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._run, args=(self._loop, listener), name="read-listener", daemon=True
+        )
+        self._thread.start()
+        log.info("listening", listen=self._listen, port=self._port)
+
+    def stop(self) -> None:
+        """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(timeout=2 * STOP_S_MAX)
+
+    @property
+    def port(self) -> int:
+        """The port that was bound; 0 before start()."""
+        return self._port
+
+    def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._serve(listener))
+
+    async def _serve(self, listener: socket.socket) -> None:
+        # One worker: the encoder's cache has one user, and a second would only fight for the
+        # interpreter lock.
+        worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-listener-render")
+        asyncio.get_running_loop().set_default_executor(worker)
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=STOP_S_MAX)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listener).start()
+            await self._stopping.wait()
+        finally:
+            await runner.cleanup()
+
+    def _app(self) -> web.Application:
+        app = web.Application(middlewares=[_answer_errors])
+        for path, handler in (
+            ("/", self._landing),
+            ("/metrics", self._metrics),
+            ("/-/healthy", self._healthy),
+            ("/-/ready", self._ready),
+            ("/api/v1/connectors", self._connectors),
+            ("/api/v1/flows", self._flows),
+        ):
+            app.router.add_get(path, handler, allow_head=False)
+        return app
+
+    async def _landing(self, _: web.Request) -> web.Response:
+        return web.Response(text=self._page, content_type="text/html")
+
+    async def _healthy(self, _: web.Request) -> web.Response:
+        if self._alive():
+            return web.Response(text="healthy\n")
+        return web.Response(status=503, text="the main loop has stopped turning\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        snapshot = self._snapshot()
+        if snapshot.ready:
+            return web.Response(text="ready\n")
+        return web.Response(status=503, text="".join(f"{line}\n" for line in snapshot.waiting_for))
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        snapshot = self._snapshot()
+        choice = choose(_header(request, "Accept"))
+        names = frozenset(request.query.getall("name[]", ()))
+        return await self._rendered(
+            request,
+            snapshot=snapshot,
+            form=(choice.format, names),
+            make=lambda: self._exposition.render(snapshot, choice.format, names),
+            content_type=choice.content_type,
+        )
+
+    async def _connectors(self, request: web.Request) -> web.Response:
+        return await self._json(request, api.connectors)
+
+    async def _flows(self, request: web.Request) -> web.Response:
+        return await self._json(request, api.flows)
+
+    async def _json(
+        self, request: web.Request, document: Callable[[Snapshot], bytes]
+    ) -> web.Response:
+        snapshot = self._snapshot()
+        return await self._rendered(
+            request,
+            snapshot=snapshot,
+            form=document,
+            make=lambda: document(snapshot),
+            content_type="application/json",
+        )
+
+    async def _rendered(
+        self,
+        request: web.Request,
+        *,
+        snapshot: Snapshot,
+        form: Hashable,
+        make: Callable[[], bytes],
+        content_type: str,
+    ) -> web.Response:
+        """A body that is made off the loop, and once for all who ask for it at the same time."""
+        headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+        if gzip_accepted(_header(request, "Accept-Encoding")):
+            headers["Content-Encoding"] = "gzip"
+            body = await self._renders.body(snapshot, (form, "gzip"), lambda: _zipped(make()))
+        else:
+            body = await self._renders.body(snapshot, (form, "plain"), make)
+        return web.Response(body=body, headers=headers)
+
+
+@web.middleware
+async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """No client ever sees a stack trace, and no bug takes the listener down."""
+    try:
+        return await handler(request)
+    except web.HTTPException:  # aiohttp's own 404 and 405
+        raise
+    except TooManyRenders:
+        log.warning("request_refused", path=request.path, reason="too_many_renders")
+        return web.Response(status=503, text="too many requests\n", headers={"Retry-After": "1"})
+    except (
+        Exception
+    ):  # the outermost frame of a request: whatever it is, it is logged and ends here
+        log.exception("request_failed", path=request.path)
+        return web.Response(status=500, text="internal error\n")
+
+
+def _header(request: web.Request, name: str) -> str:
+    """A header that may be given several times and then means one list."""
+    return ",".join(request.headers.getall(name, ()))
+
+
+def _zipped(body: bytes) -> bytes:
+    return gzip.compress(body, GZIP_LEVEL, mtime=0)  # without a time zlib does it all in one call
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
+        raise ConfigError((f"listen: expected host:port, not {listen!r}",))
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _bind(listen: str) -> socket.socket:
+    """A listening socket. Here and not on the loop, so that who starts us hears of a failure."""
+    host, port = _address(listen)
+    try:
+        if not host and socket.has_dualstack_ipv6():
+            return socket.create_server(
+                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
+            )
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise Unreachable(f"listen {listen}", str(error)) from error

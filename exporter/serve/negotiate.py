@@ -1,0 +1,124 @@
+"""Which format answers which Accept header. Called by http.py.
+
+Stricter than prometheus-client's chooser on purpose: quality values count, and a version that we do
+not write is never echoed back. (Prometheus marks a target down that claims OpenMetrics 2.0.0 and
+sends 1.0 lines.) Who accepts none of ours still gets text 0.0.4, as the protocol demands.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+RANGES_MAX = 64  # media ranges looked at; Prometheus sends five, browsers up to ten
+
+# Names and labels of ours need no escaping, so these schemes all leave them as they are and may be
+# promised. `dots` would double every underscore; who asks for it gets the fallback.
+_ESCAPING_KEPT = frozenset({"allow-utf-8", "underscores", "values"})
+_ESCAPING_FALLBACK = "underscores"
+
+_QUALITY = re.compile(r"0(\.\d*)?|1(\.0*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that we write."""
+
+    media: str
+    version: str
+    escaping: bool
+
+    @property
+    def openmetrics(self) -> bool:
+        """OpenMetrics differs in counter family names, help escaping and the end marker."""
+        return self.media == "application/openmetrics-text"
+
+
+TEXT_0_0_4 = Format(media="text/plain", version="0.0.4", escaping=False)
+TEXT_1_0_0 = Format(media="text/plain", version="1.0.0", escaping=True)
+OPENMETRICS_1_0_0 = Format(media="application/openmetrics-text", version="1.0.0", escaping=True)
+OPENMETRICS_0_0_1 = Format(media="application/openmetrics-text", version="0.0.1", escaping=False)
+
+FORMATS = (
+    TEXT_0_0_4,
+    TEXT_1_0_0,
+    OPENMETRICS_1_0_0,
+    OPENMETRICS_0_0_1,
+)  # best first, all else equal
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to send and how to announce it."""
+
+    format: Format
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """One entry of an Accept header."""
+
+    media: str
+    parameters: dict[str, str]
+    quality: float
+
+    def specificity(self, offer: Format) -> int:
+        """How closely this entry names the offer: 0 not at all, then any, type, media, version."""
+        version = self.parameters.get("version")
+        if version is not None and version != offer.version:
+            return 0
+        if self.media == offer.media:
+            return 3 if version is None else 4
+        if self.media == offer.media.split("/")[0] + "/*":
+            return 2
+        return int(self.media == "*/*")
+
+
+def choose(accept: str) -> Choice:
+    """The format with the highest quality; at a tie what is named before what a wildcard covers,
+    then the order of the header.
+    """
+    ranges = _ranges(accept)
+    best: tuple[float, bool, int] | None = None
+    chosen, chosen_range = TEXT_0_0_4, None
+    for offer in FORMATS:
+        matches = [(at.specificity(offer), at.quality, -n) for n, at in enumerate(ranges)]
+        closest, quality, order = max(matches, default=(0, 0.0, 0))
+        rank = (quality, closest >= 3, order)
+        if closest > 0 and quality > 0 and (best is None or rank > best):
+            best, chosen, chosen_range = rank, offer, ranges[-order]
+    return Choice(format=chosen, content_type=_content_type(chosen, chosen_range))
+
+
+def gzip_accepted(accept_encoding: str) -> bool:
+    """True if the client takes gzip: by name, or by a wildcard and not refused by name."""
+    wanted = {coding.media: coding.quality for coding in _ranges(accept_encoding)}
+    return wanted.get("gzip", wanted.get("*", 0.0)) > 0
+
+
+def _content_type(chosen: Format, asked: _Range | None) -> str:
+    text = f"{chosen.media}; version={chosen.version}; charset=utf-8"
+    if not chosen.escaping:
+        return text
+    scheme = asked.parameters.get("escaping", "") if asked is not None else ""
+    return f"{text}; escaping={scheme if scheme in _ESCAPING_KEPT else _ESCAPING_FALLBACK}"
+
+
+def _ranges(header: str) -> list[_Range]:
+    found = []
+    for entry in header.split(",", RANGES_MAX)[:RANGES_MAX]:
+        media, *rest = (part.strip() for part in entry.lower().split(";"))
+        parameters = {}
+        for parameter in rest:
+            name, _, value = parameter.partition("=")
+            parameters[name.strip()] = value.strip().strip('"')
+        found.append(_Range(media, parameters, _quality(parameters.get("q"))))
+    return found
+
+
+def _quality(text: str | None) -> float:
+    """1 if not given. What is no quality value at all counts as a refusal, not as a preference."""
+    if text is None:
+        return 1.0
+    return float(text) if _QUALITY.fullmatch(text) else 0.0

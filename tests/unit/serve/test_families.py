@@ -1,0 +1,93 @@
+from dataclasses import replace
+
+import pytest
+
+from exporter.model.connectors import STATES, Task
+from exporter.model.offsets import SourceOffset
+from exporter.serve import catalog
+from exporter.serve.families import collect
+from exporter.state.snapshot import EMPTY
+
+from .worlds import BUILD, FORGOTTEN, MIRROR, connector, number, source
+
+
+def rows_of(spec, snapshot):
+    """{label values: number} of one family."""
+    found = [family for family in collect(snapshot, BUILD) if family.spec is spec]
+    assert len(found) == 1
+    return dict(found[0].rows())
+
+
+def test_an_empty_snapshot_has_only_the_build_info():
+    filled = [family.spec.name for family in collect(EMPTY, BUILD) if family.labels]
+    assert filled == ["offsetwatch_build_info"]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_state_set_has_one_1_and_every_other_state_as_0(state):
+    snapshot = replace(EMPTY, connectors=(connector("files", state, (Task(4, state),)),))
+    of_connector = rows_of(catalog.CONNECTOR_STATE, snapshot)
+    of_task = rows_of(catalog.TASK_STATE, snapshot)
+    assert of_connector == {("lab", "files", known): int(known == state) for known in STATES}
+    assert of_task == {("lab", "files", "4", known): int(known == state) for known in STATES}
+
+
+def test_a_state_that_connect_may_invent_is_a_row_of_its_own():
+    tasks = (Task(0, "hibernating"), Task(1, "running"))
+    snapshot = replace(EMPTY, connectors=(connector("files", "hibernating", tasks),))
+    states = rows_of(catalog.CONNECTOR_STATE, snapshot)
+    assert states.pop(("lab", "files", "hibernating")) == 1
+    assert states == {("lab", "files", known): 0 for known in STATES}
+    assert rows_of(catalog.TASK_STATE, snapshot)["lab", "files", "0", "hibernating"] == 1
+    assert rows_of(catalog.CONNECTOR_TASKS, snapshot)["lab", "files", "hibernating"] == 1
+
+
+def test_a_connector_without_tasks_has_zero_tasks_in_every_state():
+    snapshot = replace(EMPTY, connectors=(connector("files"),))
+    assert rows_of(catalog.CONNECTOR_TASKS, snapshot) == {
+        ("lab", "files", state): 0 for state in STATES
+    }
+    assert rows_of(catalog.TASK_STATE, snapshot) == {}
+
+
+def test_a_forgotten_source_partition_keeps_its_counters_and_nothing_else():
+    stale_times = replace(FORGOTTEN, committed_at=5.0, advanced_at=5.0)
+    for view in (FORGOTTEN, stale_times):
+        snapshot = replace(EMPTY, source_partitions=(view,))
+        for spec in (catalog.POSITION, catalog.LAST_COMMIT, catalog.LAST_ADVANCE):
+            assert rows_of(spec, snapshot) == {}
+        at = ("lab", "files", "filename=/gone")
+        assert rows_of(catalog.COMMITS, snapshot) == {at: 4}
+        assert rows_of(catalog.ADVANCES, snapshot) == {at: 3}
+        assert rows_of(catalog.REWINDS, snapshot) == {at: 0}
+        assert rows_of(catalog.RESETS, snapshot) == {at: 1}
+
+
+@pytest.mark.parametrize("value", [2**53, -(2**53), 0, 0.5, -1.25])
+def test_an_exact_number_is_shown_as_it_is(value):
+    snapshot = replace(EMPTY, source_partitions=(source("{}", "", number("n", value)),))
+    assert rows_of(catalog.POSITION, snapshot) == {("lab", "files", "", "n"): value}
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, 10**30, 1e300, float("inf")])
+def test_a_number_beyond_2_to_the_53_is_left_out_and_its_neighbours_are_not(value):
+    offset = SourceOffset(text="{}", numbers=(("big", value), ("small", 7)))
+    snapshot = replace(EMPTY, source_partitions=(source("{}", "p", offset),))
+    assert rows_of(catalog.POSITION, snapshot) == {("lab", "files", "p", "small"): 7}
+
+
+def test_an_inexact_number_is_left_out_of_every_metric():
+    big = 2**53 + 2
+    beyond = replace(MIRROR, partition=8, replicated=big, log_start=big, log_end=big, ahead=big)
+    snapshot = replace(EMPTY, mirror_partitions=(beyond, MIRROR))
+    for spec in (catalog.REPLICATED, catalog.LOG_START, catalog.LOG_END, catalog.AHEAD):
+        assert [labels[-1] for labels in rows_of(spec, snapshot)] == ["7"]
+    assert [labels[-1] for labels in rows_of(catalog.LAG, snapshot)] == ["8", "7"]
+
+
+def test_what_is_unknown_has_no_row():
+    unknown = replace(MIRROR, log_start=None, log_end=None, lag=None, ahead=None)
+    snapshot = replace(EMPTY, mirror_partitions=(unknown,))
+    for spec in (catalog.LOG_START, catalog.LOG_END, catalog.LAG, catalog.AHEAD):
+        assert rows_of(spec, snapshot) == {}
+    assert list(rows_of(catalog.REPLICATED, snapshot).values()) == [120]

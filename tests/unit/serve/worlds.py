@@ -1,0 +1,319 @@
+"""Snapshots for these tests, and what `/metrics` must say of one, written out the slow way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.model.connectors import STATES, ConnectorKind, Task
+from exporter.model.observations import CONNECT_REST, TAIL, InputId
+from exporter.model.offsets import SourceOffset
+from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from exporter.serve.families import Build
+from exporter.state.snapshot import (
+    EMPTY,
+    ConnectorView,
+    InputView,
+    MirrorPartitionView,
+    SinkPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+    TailView,
+)
+
+BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")
+FORGOTTEN = SourcePartitionView(
+    connect_cluster="lab",
+    connector="files",
+    identity='{"filename":"/gone"}',
+    label="filename=/gone",
+    dialect="file_stream",
+    offset=None,
+    kafka_partition=3,
+    log_offset=12,
+    committed_at=None,
+    advanced_at=None,
+    commits=4,
+    advances=3,
+    rewinds=0,
+    resets=1,
+    variants=0,
+)
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def source(
+    identity: str, label: str, offset: SourceOffset | None, **changes
+) -> SourcePartitionView:
+    return replace(
+        FORGOTTEN,
+        identity=identity,
+        label=label,
+        offset=offset,
+        committed_at=1_763_712_000.123,
+        advanced_at=1_763_711_940.5,
+        **changes,
+    )
+
+
+def number(field: str, value: float, text: str | None = None) -> SourceOffset:
+    return SourceOffset(text=text or f'{{"{field}":{value}}}', numbers=((field, value),))
+
+
+def connector(name: str, state: str = "running", tasks: tuple[Task, ...] = ()) -> ConnectorView:
+    return ConnectorView(
+        connect_cluster="lab",
+        name=name,
+        kind=ConnectorKind.SOURCE,
+        class_name="org.example.Files",
+        version="4.3.1",
+        state=state,
+        tasks=tasks,
+    )
+
+
+MIRROR = MirrorPartitionView(
+    connect_cluster="lab",
+    connector="mirror",
+    source="west",
+    target="east",
+    topic="orders",
+    partition=7,
+    committed=99,
+    committed_at=1_763_712_000.0,
+    synced=120,
+    replicated=120,
+    log_start=0,
+    log_end=500,
+    lag=379,
+    ahead=0,
+)
+SYNC = SyncView(
+    connect_cluster="lab",
+    source="west",
+    target="east",
+    topic="orders",
+    partition=7,
+    upstream_offset=120,
+    downstream_offset=118,
+    at=1_763_712_001.25,
+)
+SINK = SinkPartitionView(
+    connect_cluster="lab",
+    connector="out",
+    topic="orders",
+    partition=0,
+    committed=10,
+    log_end=25,
+    lag=15,
+)
+OFFSETS_INPUT = InputView(
+    id=InputId("east/connect-offsets", TAIL),
+    up=True,
+    live=True,
+    last_success_at=1_763_712_005.75,
+    errors=(("timeout", 2), ("unreachable", 1)),
+    last_error=None,
+    tail=TailView(
+        topic=KafkaTopic("east", "connect-offsets"),
+        caught_up=True,
+        behind=3,
+        values=40,
+        tombstones=2,
+        undecodable=1,
+        positions=((0, 123), (1, 9_007_199_254_740_993)),
+    ),
+)
+
+
+def full() -> Snapshot:
+    """Something of everything, with the gaps that real snapshots have."""
+    never = InputView(
+        id=InputId("lab", CONNECT_REST),
+        up=False,
+        live=False,
+        last_success_at=None,
+        errors=(("denied", 5),),
+        last_error="lab: 403",
+        tail=None,
+    )
+    bootstrapping = InputView(
+        id=InputId("west/mm2-offset-syncs.east.internal", TAIL),
+        up=True,
+        live=False,
+        last_success_at=1_763_712_004.0,
+        errors=(),
+        last_error=None,
+        tail=TailView(
+            topic=KafkaTopic("west", "mm2-offset-syncs.east.internal"),
+            caught_up=False,
+            behind=None,
+            values=0,
+            tombstones=0,
+            undecodable=0,
+            positions=(),
+        ),
+    )
+    mirrored = source(
+        '{"cluster":"west","partition":7,"topic":"orders"}',
+        "cluster=west,partition=7,topic=orders",
+        number("offset", 99),
+        connector="mirror",
+        commits=7,
+    )
+    two_fields = SourceOffset(
+        text='{"lsn":9007199254740993,"snapshot":true,"ts_ms":1763712000123,"x":0.1}',
+        numbers=(("lsn", 9_007_199_254_740_993), ("ts_ms", 1_763_712_000_123), ("x", 0.1)),
+    )
+    return replace(
+        EMPTY,
+        at=1_763_712_006.5,
+        ready=True,
+        waiting_for=(),
+        inputs=(OFFSETS_INPUT, never, bootstrapping),
+        connectors=(
+            connector("files", tasks=(Task(0, "running"), Task(1, "failed"), Task(2, "running"))),
+            replace(connector("idle", state="stopped"), kind=ConnectorKind.SINK),
+            replace(connector("mirror"), kind=ConnectorKind.MIRROR),
+        ),
+        source_partitions=(
+            mirrored,
+            FORGOTTEN,
+            replace(source('{"db":"shop"}', "db=shop", two_fields), advanced_at=None),
+        ),
+        mirror_partitions=(
+            MIRROR,
+            replace(MIRROR, partition=8, log_start=None, log_end=None, lag=None, ahead=None),
+            replace(MIRROR, partition=9, replicated=600, lag=0, ahead=101),
+        ),
+        syncs=(SYNC,),
+        sink_partitions=(SINK, replace(SINK, partition=1, log_end=None, lag=None)),
+        dropped=(("inexact", 6), ("source_partitions_max", 2)),
+        topology=Topology(
+            offsets_topics=(OffsetsTopic("lab", KafkaTopic("east", "connect-offsets")),),
+            flows=(
+                MirrorFlow(
+                    connect_cluster="lab",
+                    connector="mirror",
+                    source="west",
+                    target="east",
+                    upstream="west",
+                    offset_syncs=KafkaTopic("west", "mm2-offset-syncs.east.internal"),
+                ),
+            ),
+        ),
+    )
+
+
+class _Collected:
+    """Samples, kept if they have a number that a float64 holds exactly."""
+
+    def __init__(self) -> None:
+        self.samples: Samples = {}
+
+    def add(self, name: str, value: float | None, **labels: str) -> None:
+        if value is None or abs(value) > 2**53:
+            return
+        key = ("offsetwatch_" + name, frozenset(labels.items()))
+        self.samples.setdefault(key, float(value))
+
+
+def expected(snapshot: Snapshot) -> Samples:
+    """Every sample that this snapshot calls for, without `process_*`."""
+    out = _Collected()
+    out.add("build_info", 1, version="1.2.3", revision="abc123", python="3.11.7")
+    _expect_inputs(out, snapshot)
+    _expect_connectors(out, snapshot)
+    _expect_sources(out, snapshot)
+    _expect_flows(out, snapshot)
+    for sink in snapshot.sink_partitions:
+        out.add(
+            "sink_lag_records",
+            sink.lag,
+            connect_cluster=sink.connect_cluster,
+            connector=sink.connector,
+            topic=sink.topic,
+            partition=str(sink.partition),
+        )
+    for reason, count in snapshot.dropped:
+        out.add("series_dropped_total", count, reason=reason)
+    return out.samples
+
+
+def _expect_inputs(out: _Collected, snapshot: Snapshot) -> None:
+    for view in snapshot.inputs:
+        at = {"input": view.id.input, "kind": view.id.kind}
+        out.add("input_up", view.up, **at)
+        out.add("input_last_success_timestamp_seconds", view.last_success_at, **at)
+        for reason, count in view.errors:
+            out.add("input_errors_total", count, **at, reason=reason)
+        if view.tail is not None:
+            name = view.id.input
+            out.add("tail_records_total", view.tail.values, input=name, record="value")
+            out.add("tail_records_total", view.tail.tombstones, input=name, record="tombstone")
+            out.add("tail_records_total", view.tail.undecodable, input=name, record="undecodable")
+            out.add("tail_caught_up", view.tail.caught_up, input=name)
+            out.add("tail_behind_records", view.tail.behind, input=name)
+
+
+def _expect_connectors(out: _Collected, snapshot: Snapshot) -> None:
+    for view in snapshot.connectors:
+        at = {"connect_cluster": view.connect_cluster, "connector": view.name}
+        for state in (*STATES, view.state):
+            out.add("connector_state", state == view.state, **at, state=state)
+        for state in (*STATES, *(task.state for task in view.tasks)):
+            count = sum(task.state == state for task in view.tasks)
+            out.add("connector_tasks", count, **at, state=state)
+        for task in view.tasks:
+            for state in (*STATES, task.state):
+                on = state == task.state
+                out.add("task_state", on, **at, task=str(task.number), state=state)
+        info = {"kind": view.kind.value, "class": view.class_name, "version": view.version}
+        out.add("connector_info", 1, **at, **info)
+
+
+def _expect_sources(out: _Collected, snapshot: Snapshot) -> None:
+    for view in snapshot.source_partitions:
+        at = {
+            "connect_cluster": view.connect_cluster,
+            "connector": view.connector,
+            "source_partition": view.label,
+        }
+        for field, value in view.offset.numbers if view.offset is not None else ():
+            out.add("source_offset_position", value, **at, field=field)
+        if view.offset is not None:
+            out.add("source_offset_last_commit_timestamp_seconds", view.committed_at, **at)
+            out.add("source_offset_last_advance_timestamp_seconds", view.advanced_at, **at)
+        out.add("source_offset_commits_total", view.commits, **at)
+        out.add("source_offset_advances_total", view.advances, **at)
+        out.add("source_offset_rewinds_total", view.rewinds, **at)
+        out.add("source_offset_resets_total", view.resets, **at)
+
+
+def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:
+    for view in snapshot.mirror_partitions:
+        at = {
+            "connect_cluster": view.connect_cluster,
+            "connector": view.connector,
+            "source": view.source,
+            "target": view.target,
+            "topic": view.topic,
+            "partition": str(view.partition),
+        }
+        out.add("mm2_source_log_start_offset", view.log_start, **at)
+        out.add("mm2_source_log_end_offset", view.log_end, **at)
+        out.add("mm2_replicated_offset", view.replicated, **at)
+        out.add("mm2_replication_lag_records", view.lag, **at)
+        out.add("mm2_ahead_records", view.ahead, **at)
+    for sync in snapshot.syncs:
+        at = {
+            "connect_cluster": sync.connect_cluster,
+            "source": sync.source,
+            "target": sync.target,
+            "topic": sync.topic,
+            "partition": str(sync.partition),
+        }
+        out.add("mm2_offset_sync_upstream_offset", sync.upstream_offset, **at)
+        out.add("mm2_offset_sync_downstream_offset", sync.downstream_offset, **at)
+        out.add("mm2_offset_sync_last_timestamp_seconds", sync.at, **at)
