@@ -1,0 +1,188 @@
+"""The command line: verbs -> one call each, no logic. Heavy imports wait until a verb needs them.
+
+Exit codes, the same for every verb: 0 ok, 1 findings present, 2 usage or configuration, 7 the
+outside world could not be reached, 70 a bug.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from exporter import __version__
+from exporter.cli import output
+from exporter.errors import ClientError, ConfigError, HistoryError
+
+USAGE, UNREACHABLE, BUG = 2, 7, 70
+
+config_option = click.option(
+    "--config",
+    "config_path",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The YAML file.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait for a catch-up.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="offsetwatch")
+def cli() -> None:
+    """Progress and lag of Kafka Connect source connectors and MirrorMaker 2."""
+
+
+@cli.command()
+@config_option
+def run(config_path: Path) -> None:
+    """Run the daemon."""
+    from exporter import config, daemon  # noqa: PLC0415 - see the module
+    from exporter.cli.logs import configure  # noqa: PLC0415
+
+    loaded = config.load(config_path)
+    configure(loaded.log.level, loaded.log.format)
+    sys.exit(daemon.run(loaded))
+
+
+@cli.command()
+@config_option
+def check(config_path: Path) -> None:
+    """Check a configuration file, offline; print every mistake at once."""
+    from exporter import config  # noqa: PLC0415
+
+    loaded = config.load(config_path)
+    click.echo(
+        f"{config_path.name}: ok: {len(loaded.kafka)} Kafka and {len(loaded.connect)} Connect "
+        f"cluster(s), listening on {loaded.listen}"
+    )
+
+
+@cli.command()
+@config_option
+@json_option
+@timeout_option
+def status(config_path: Path, as_json: bool, timeout_s: float) -> None:
+    """Catch up once and print connectors, flows and sinks. Exit code 1 if something is wrong."""
+    from exporter.cli import verbs  # noqa: PLC0415
+
+    sys.exit(verbs.status(config_path, as_json=as_json, timeout_s=timeout_s))
+
+
+@cli.group()
+def offsets() -> None:
+    """Source and sink offsets."""
+
+
+@offsets.command("list")
+@config_option
+@click.option("--connect", "connect_cluster", help="Only this Connect cluster.")
+@click.option("--connectors", help="Only these connectors, comma-separated.")
+@json_option
+def offsets_list(
+    config_path: Path, connect_cluster: str | None, connectors: str | None, as_json: bool
+) -> None:
+    """List what Connect would hand to a task now (GET /connectors/{c}/offsets, KIP-875)."""
+    from exporter.cli import verbs  # noqa: PLC0415
+
+    wanted = None if connectors is None else frozenset(connectors.split(","))
+    verbs.offsets_list(config_path, connect_cluster, wanted, as_json=as_json)
+
+
+@cli.group()
+def connectors() -> None:
+    """Connectors and their states."""
+
+
+@connectors.command("status")
+@click.argument("name", required=False)
+@config_option
+@json_option
+def connectors_status(name: str | None, config_path: Path, as_json: bool) -> None:
+    """State of one connector, or of all, and of their tasks. Exit code 1 if one has failed."""
+    from exporter.cli import verbs  # noqa: PLC0415
+
+    sys.exit(verbs.connectors_status(config_path, name, as_json=as_json))
+
+
+@cli.group()
+def history() -> None:
+    """The Spark pipeline: every commit ever seen."""
+
+
+@history.command("run")
+@config_option
+@click.option(
+    "--available-now", "mode", flag_value="available-now", help="What is there, then end."
+)
+@click.option("--continuous", "mode", flag_value="continuous", help="Until stopped.")
+@click.option(
+    "--up-to",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help='Compute gold at this log end: a JSON file {"kafka/topic": {"partition": next offset}}.',
+)
+@json_option
+@timeout_option
+def history_run(
+    config_path: Path, mode: str | None, up_to: Path | None, as_json: bool, timeout_s: float
+) -> None:
+    """Read the offset topics into the tables."""
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    if mode is None:
+        raise click.UsageError("say --available-now or --continuous")
+    if mode == "continuous" and up_to is not None:
+        raise click.UsageError("--up-to goes with --available-now")
+    pipeline.run(
+        config_path,
+        continuous=mode == "continuous",
+        up_to=up_to,
+        as_json=as_json,
+        timeout_s=timeout_s,
+    )
+
+
+@cli.command()
+@json_option
+def metrics(as_json: bool) -> None:
+    """Print the metric catalogue."""
+    from exporter.cli import verbs  # noqa: PLC0415
+
+    verbs.metrics(as_json=as_json)
+
+
+@cli.command()
+@config_option
+def healthcheck(config_path: Path) -> None:
+    """Exit 0 if the local daemon is healthy (for a container's probe)."""
+    from exporter.cli import verbs  # noqa: PLC0415
+
+    sys.exit(verbs.healthcheck(config_path))
+
+
+def main() -> None:
+    """The entry point: our own errors become a message and an exit code."""
+    try:
+        cli(standalone_mode=True)
+    except ConfigError as exc:
+        for mistake in exc.mistakes:
+            output.error(mistake)
+        sys.exit(USAGE)
+    except ClientError as exc:
+        output.error(f"{exc.reason}: {exc}")
+        sys.exit(UNREACHABLE)
+    except HistoryError as exc:
+        output.error(f"history: {exc}")
+        sys.exit(UNREACHABLE)
+    except Exception:  # noqa: BLE001 - the outermost line: say that this is a bug, with its trace
+        traceback.print_exc()
+        output.error("this is a bug in offsetwatch; please report the lines above")
+        sys.exit(BUG)

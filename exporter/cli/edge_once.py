@@ -1,0 +1,26 @@
+"""One catch-up without a listener: what every read verb without a daemon stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from exporter.config import Config
+from exporter.daemon import Edge
+from exporter.errors import TimedOut
+from exporter.state.snapshot import Snapshot
+
+CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
+
+
+@contextmanager
+def caught_up(config: Config, timeout_s: float) -> Iterator[Snapshot]:
+    """A complete snapshot. Raises TimedOut naming what is missing."""
+    edge = Edge(config.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}))
+    edge.start()
+    try:
+        if not edge.wait_until_ready(timeout_s):
+            raise TimedOut("catch-up", "; ".join(edge.snapshot.waiting_for))
+        yield edge.snapshot
+    finally:
+        edge.stop()

@@ -1,0 +1,37 @@
+"""Tables for people, JSON for programs. Knows nothing of what it prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+
+def error(text: str) -> None:
+    """One line on standard error."""
+    sys.stderr.write(f"{text}\n")
+
+
+def json_text(value: Any) -> None:
+    """Indented JSON; integers of any size stay exact."""
+    encoded = msgspec.json.encode(value)
+    sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; a column named with a trailing `#` holds numbers and is aligned right."""
+    from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
+    from rich.table import Table  # noqa: PLC0415
+
+    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        number = column.endswith("#")
+        drawn.add_column(
+            column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
+        )
+    for row in rows:
+        drawn.add_row(*("-" if cell is None else str(cell) for cell in row))
+    console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
+    console.print(drawn)

@@ -1,0 +1,111 @@
+"""`history run`: discover what there is to read, as the daemon does, and hand it to Spark."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+from exporter import config
+from exporter.cli import output
+from exporter.cli.edge_once import caught_up
+from exporter.cli.logs import configure
+from exporter.clients.kafka import KafkaAdmin
+from exporter.errors import ConfigError, HistoryError
+from exporter.model.topology import KafkaTopic, Topology
+
+
+def run(
+    path: Path, *, continuous: bool, up_to: Path | None, as_json: bool, timeout_s: float
+) -> None:
+    """Run the pipeline once or until a signal, and print what it did."""
+    loaded = config.load(path)
+    cut = None if up_to is None else read_cut(up_to)
+    configure(loaded.log.level, loaded.log.format)
+    try:
+        from exporter.history import jobs  # noqa: PLC0415 - needs the extra
+    except ImportError as exc:
+        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    with caught_up(loaded, timeout_s) as snapshot:
+        topology = snapshot.topology
+    spec = jobs.PipelineSpec(
+        base=Path(loaded.history.path),
+        topology=topology,
+        kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
+        topic_ids=topic_ids(loaded, topology),
+        cadence_s=loaded.history.cadence_s,
+        max_offsets_per_trigger=loaded.history.max_offsets_per_trigger,
+        master=loaded.history.master,
+        heap=loaded.history.heap,
+    )
+    if continuous:
+        report = jobs.run_continuous(spec, _stop_on_signal())
+    else:
+        report = jobs.run_available_now(spec, cut)
+    _print(report, as_json=as_json)
+
+
+def topic_ids(loaded: config.Config, topology: Topology) -> dict[KafkaTopic, str]:
+    """Kafka's own identity of each topic to be read."""
+    found: dict[KafkaTopic, str] = {}
+    wanted = topology.tailed()
+    for kafka in sorted({topic.kafka for topic in wanted}):
+        admin = KafkaAdmin(kafka, loaded.kafka[kafka].client_properties())
+        names = [topic.topic for topic in wanted if topic.kafka == kafka]
+        for name, topic_id in admin.topic_ids(names).items():
+            found[KafkaTopic(kafka, name)] = topic_id
+    return found
+
+
+def read_cut(path: Path) -> dict[KafkaTopic, dict[int, int]]:
+    """A log end from a file: `{"kafka/topic": {"partition": next offset}}`."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            KafkaTopic(*name.split("/", 1)): {
+                int(partition): int(offset) for partition, offset in ends.items()
+            }
+            for name, ends in document.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError) as exc:
+        raise ConfigError((f"--up-to {path.name}: not a log end: {exc}",)) from exc
+
+
+def _stop_on_signal() -> threading.Event:
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    return stop
+
+
+def _print(report: object, *, as_json: bool) -> None:
+    from exporter.history.jobs import RunReport  # noqa: PLC0415 - needs the extra
+
+    assert isinstance(report, RunReport)
+    rows = {str(topic): count for topic, count in report.rows_read.items()}
+    if as_json:
+        output.json_text(
+            {
+                "rows_read": rows,
+                "undecodable": report.undecodable,
+                "progress_rows": report.progress_rows,
+                "flow_rows": report.flow_rows,
+                "cut": {
+                    str(topic): {str(partition): offset for partition, offset in ends.items()}
+                    for topic, ends in report.cut.items()
+                },
+            }
+        )
+        return
+    output.table("Read into bronze", ("topic", "new rows#"), rows.items())
+    output.table(
+        "Gold",
+        ("table", "rows#"),
+        (("progress", report.progress_rows), ("flow_progress", report.flow_rows)),
+    )

@@ -1,0 +1,276 @@
+"""What the read verbs do: load the configuration, make one call, print."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from exporter import config
+from exporter.cli import output
+from exporter.cli.edge_once import caught_up
+from exporter.cli.logs import configure
+from exporter.clients.connect_read import ConnectReader
+from exporter.decode.connect_rest import decode_connectors, decode_offsets
+from exporter.errors import ConfigError, Malformed
+from exporter.model.connectors import Connector, ConnectorKind
+from exporter.model.offsets import Undecodable
+from exporter.serve import api, catalog
+from exporter.state.snapshot import ConnectorView, Snapshot
+
+OK, FINDINGS, UNREACHABLE = 0, 1, 7
+
+
+def status(path: Path, *, as_json: bool, timeout_s: float) -> int:
+    """Catch up once, print everything, and say what is wrong."""
+    loaded = config.load(path)
+    configure("error", "console")
+    with caught_up(loaded, timeout_s) as snapshot:
+        problems = _problems(snapshot)
+        if as_json:
+            output.json_text(
+                {
+                    "connectors": msgspec.Raw(api.connectors(snapshot)),
+                    "flows": msgspec.Raw(api.flows(snapshot)),
+                    "problems": problems,
+                }
+            )
+        else:
+            _print_status(snapshot)
+            for problem in problems:
+                output.error(problem)
+    return FINDINGS if problems else OK
+
+
+def _problems(snapshot: Snapshot) -> list[str]:
+    """What a person on call would want to hear first."""
+    found = [
+        f"input {view.id.kind} {view.id.input} is down: {view.last_error}"
+        for view in snapshot.inputs
+        if not view.up
+    ]
+    for connector in snapshot.connectors:
+        name = f"{connector.connect_cluster}/{connector.name}"
+        if connector.state == "failed":
+            found.append(f"connector {name} has failed")
+        found.extend(
+            f"task {name}-{task.number} has failed"
+            for task in connector.tasks
+            if task.state == "failed"
+        )
+    found.extend(
+        f"{view.connector} {view.topic}-{view.partition} is {view.ahead} records beyond the log end"
+        for view in snapshot.mirror_partitions
+        if view.ahead
+    )
+    return found
+
+
+def _print_status(snapshot: Snapshot) -> None:
+    output.table(
+        "Connectors",
+        ("cluster", "connector", "kind", "state", "tasks"),
+        (
+            (view.connect_cluster, view.name, view.kind, view.state, _tasks(view))
+            for view in snapshot.connectors
+        ),
+    )
+    output.table(
+        "Source offsets",
+        ("cluster", "connector", "source partition", "offset", "last commit"),
+        (
+            (
+                view.connect_cluster,
+                view.connector,
+                view.label,
+                None if view.offset is None else view.offset.text,
+                _time(view.committed_at),
+            )
+            for view in snapshot.source_partitions
+        ),
+    )
+    output.table(
+        "Replication",
+        ("cluster", "connector", "flow", "topic", "partition#", "replicated#", "log end#", "lag#"),
+        (
+            (
+                view.connect_cluster,
+                view.connector,
+                f"{view.source}->{view.target}",
+                view.topic,
+                view.partition,
+                view.replicated,
+                view.log_end,
+                view.lag,
+            )
+            for view in snapshot.mirror_partitions
+        ),
+    )
+    output.table(
+        "Sinks",
+        ("cluster", "connector", "topic", "partition#", "committed#", "log end#", "lag#"),
+        (
+            (
+                view.connect_cluster,
+                view.connector,
+                view.topic,
+                view.partition,
+                view.committed,
+                view.log_end,
+                view.lag,
+            )
+            for view in snapshot.sink_partitions
+        ),
+    )
+
+
+def _tasks(view: ConnectorView | Connector) -> str:
+    return " ".join(f"{task.number}:{task.state}" for task in view.tasks) or "none"
+
+
+def _time(at: float | None) -> str | None:
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:
+    """One REST call per Connect cluster."""
+    loaded = config.load(path)
+    rows = [
+        (connect.name, connector)
+        for connect in loaded.connect
+        for connector in _listed(connect)
+        if name is None or connector.name == name
+    ]
+    if name is not None and not rows:
+        raise ConfigError((f"no Connect cluster of {path.name} has a connector {name}",))
+    if as_json:
+        output.json_text(
+            [
+                {
+                    "connect_cluster": cluster,
+                    "name": connector.name,
+                    "kind": connector.kind.value,
+                    "class": connector.class_name,
+                    "version": connector.version,
+                    "state": connector.state,
+                    "tasks": [
+                        {"task": task.number, "state": task.state} for task in connector.tasks
+                    ],
+                }
+                for cluster, connector in rows
+            ]
+        )
+    else:
+        output.table(
+            "Connectors",
+            ("cluster", "connector", "kind", "state", "tasks", "class"),
+            (
+                (cluster, at.name, at.kind.value, at.state, _tasks(at), at.class_name)
+                for cluster, at in rows
+            ),
+        )
+    failed = any("failed" in {at.state, *(task.state for task in at.tasks)} for _, at in rows)
+    return FINDINGS if failed else OK
+
+
+def offsets_list(
+    path: Path, connect_cluster: str | None, wanted: frozenset[str] | None, *, as_json: bool
+) -> None:
+    """What REST answers, as KIP-199 JSON or as a table."""
+    loaded = config.load(path)
+    names = [connect.name for connect in loaded.connect]
+    if connect_cluster is not None and connect_cluster not in names:
+        raise ConfigError(
+            (f"--connect: no Connect cluster {connect_cluster} (known: {', '.join(names)})",)
+        )
+    rows: list[tuple[str, str, str, str, str | None]] = []
+    for connect in loaded.connect:
+        if connect_cluster is not None and connect.name != connect_cluster:
+            continue
+        listed = [at for at in _listed(connect) if wanted is None or at.name in wanted]
+        for connector in listed:
+            kind = "sink" if connector.kind is ConnectorKind.SINK else "source"
+            rows.extend(
+                (connect.name, connector.name, kind, partition, offset)
+                for partition, offset in _rest_offsets(connect, connector.name)
+            )
+    if as_json:
+        output.json_text(_kip199(rows))
+    else:
+        output.table("Offsets", ("cluster", "connector", "kind", "partition", "offset"), rows)
+
+
+def _kip199(
+    rows: list[tuple[str, str, str, str, str | None]],
+) -> dict[str, dict[str, list[dict[str, msgspec.Raw]]]]:
+    """Connect cluster -> connector -> `[{"partition": …, "offset": …}]`, the inner part as
+    KIP-199.
+    """
+    found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
+    for cluster, connector, _, partition, offset in rows:
+        entry = {
+            "partition": msgspec.Raw(partition.encode()),
+            "offset": msgspec.Raw((offset or "null").encode()),
+        }
+        found.setdefault(cluster, {}).setdefault(connector, []).append(entry)
+    return found
+
+
+def _listed(connect: config.Connect) -> tuple[Connector, ...]:
+    reader = ConnectReader(connect.name, connect.url, connect.poll.timeout_s)
+    try:
+        listed = decode_connectors(reader.connectors())
+    finally:
+        reader.close()
+    if isinstance(listed, Undecodable):
+        raise Malformed(connect.name, f"GET /connectors: {listed.reason}")
+    return listed
+
+
+def _rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, str | None], ...]:
+    # Connect itself may take 90 s for this call.
+    reader = ConnectReader(connect.name, connect.url, timeout_s=100.0)
+    try:
+        offsets = decode_offsets(reader.offsets(connector))
+    finally:
+        reader.close()
+    if isinstance(offsets, Undecodable):
+        raise Malformed(connect.name, f"GET offsets of {connector}: {offsets.reason}")
+    return offsets
+
+
+def metrics(*, as_json: bool) -> None:
+    """The catalogue: the documentation page is this output."""
+    rows = catalog.describe()
+    if as_json:
+        output.json_text(
+            [
+                {"name": name, "type": kind, "labels": labels, "help": text}
+                for name, kind, labels, text in rows
+            ]
+        )
+    else:
+        output.table(
+            "Metrics",
+            ("metric", "type", "labels", "meaning"),
+            ((name, kind, ", ".join(labels), text) for name, kind, labels, text in rows),
+        )
+
+
+def healthcheck(path: Path) -> int:
+    """Ask the daemon that this file configures."""
+    host, _, port = config.load(path).listen.rpartition(":")
+    reachable = "127.0.0.1" if host in {"", "0.0.0.0", "*"} else host  # noqa: S104 - compared only
+    try:
+        answer = httpx.get(f"http://{reachable}:{port}/-/healthy", timeout=5.0, trust_env=False)
+    except httpx.HTTPError as exc:
+        output.error(f"no daemon answers on {reachable}:{port}: {exc}")
+        return UNREACHABLE
+    if answer.status_code != httpx.codes.OK:
+        output.error(answer.text.strip())
+        return FINDINGS
+    return OK

@@ -1,0 +1,277 @@
+"""confluent-kafka: what we ask brokers, and how we follow a topic.
+
+Called by ingest. Nothing here writes to a cluster, joins a group or commits an offset.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka import admin as ck_admin
+
+from exporter.errors import (
+    ClientError,
+    Denied,
+    Malformed,
+    NotFound,
+    ServerError,
+    TimedOut,
+    Unreachable,
+)
+from exporter.model.observations import LogBounds
+from exporter.model.topology import TopicPartition
+
+REQUEST_TIMEOUT_S: Final = 10.0
+
+_DENIED = {
+    ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    ck.KafkaError.SASL_AUTHENTICATION_FAILED,
+    ck.KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's local codes are spelt like this
+}
+_NOT_FOUND = {
+    ck.KafkaError.UNKNOWN_TOPIC_OR_PART,
+    ck.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    ck.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    ck.KafkaError.GROUP_ID_NOT_FOUND,
+}
+_TIMED_OUT = {
+    ck.KafkaError._TIMED_OUT,  # noqa: SLF001
+    ck.KafkaError.REQUEST_TIMED_OUT,
+}
+_UNREACHABLE = {
+    ck.KafkaError._TRANSPORT,  # noqa: SLF001
+    ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    ck.KafkaError._RESOLVE,  # noqa: SLF001
+    ck.KafkaError._SSL,  # noqa: SLF001
+}
+
+# librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own
+# events do not, so they are dropped.
+_silent = logging.getLogger("exporter.clients.librdkafka")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False
+
+
+def translate(target: str, error: ck.KafkaError) -> ClientError:
+    """The error of ours that says what to do about this one of librdkafka's."""
+    code, detail = error.code(), error.str()
+    if code in _DENIED:
+        return Denied(target, detail)
+    if code in _NOT_FOUND:
+        return NotFound(target, detail)
+    if code in _TIMED_OUT:
+        return TimedOut(target, detail)
+    if code in _UNREACHABLE:
+        return Unreachable(target, detail)
+    return ServerError(target, detail)
+
+
+class KafkaAdmin:
+    """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        settings: dict[str, Any] = {
+            **properties,
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "logger": _silent,
+        }
+        try:
+            self._client = ck_admin.AdminClient(settings)
+        except ck.KafkaException as exc:
+            raise Unreachable(name, exc.args[0].str()) from exc
+
+    def topics(self) -> tuple[dict[str, int], frozenset[str]]:
+        """(topic -> number of partitions, the brokers' `host:port` addresses)."""
+        try:
+            found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+        except ck.KafkaException as exc:
+            raise translate(self.name, exc.args[0]) from exc
+        topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
+        brokers = frozenset(f"{broker.host}:{broker.port}" for broker in found.brokers.values())
+        return topics, brokers
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        """Those of `topics` whose cleanup.policy includes compact."""
+        wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
+        if not wanted:
+            return frozenset()
+        futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        found = set()
+        for resource, future in futures.items():
+            policy = self._result(future)["cleanup.policy"].value
+            if "compact" in str(policy).split(","):
+                found.add(resource.name)
+        return frozenset(found)
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Topic -> topic id (KIP-516), by which a re-created topic is told from the old one."""
+        names = sorted(topics)
+        if not names:
+            return {}
+        futures = self._client.describe_topics(
+            ck.TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S
+        )
+        return {name: str(self._result(future).topic_id) for name, future in futures.items()}
+
+    def bounds(
+        self, partitions: Collection[TopicPartition], *, stable: bool
+    ) -> dict[TopicPartition, LogBounds]:
+        """Log start and ends of many partitions, batched: one request per broker and kind.
+
+        Partitions that do not exist are left out. Without `stable` the last stable offset is not
+        asked for and `stable_end` repeats the high watermark.
+        """
+        if not partitions:
+            return {}
+        starts = self._ask(partitions, ck_admin.OffsetSpec.earliest(), committed=False)
+        ends = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=False)
+        stable_ends = (
+            self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=True) if stable else None
+        )
+        found = {}
+        for at in partitions:
+            start, end = self._offset(starts[at]), self._offset(ends[at])
+            last = end if stable_ends is None else self._offset(stable_ends[at])
+            if start is not None and end is not None and last is not None:
+                found[at] = LogBounds(start=start, end=end, stable_end=last)
+        return found
+
+    def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Last stable offsets: how far a read_committed reader can get. Raises for a missing
+        topic.
+        """
+        futures = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=True)
+        return {at: self._result(futures[at]).offset for at in partitions}
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """The committed offsets (NEXT record) of a consumer group; empty if it has none."""
+        request = [ck.ConsumerGroupTopicPartitions(group)]
+        futures = self._client.list_consumer_group_offsets(
+            request, request_timeout=REQUEST_TIMEOUT_S
+        )
+        try:
+            answer = self._result(futures[group])
+        except NotFound:
+            return {}
+        return {
+            TopicPartition(at.topic, at.partition): at.offset
+            for at in answer.topic_partitions
+            if at.offset >= 0
+        }
+
+    def _ask(
+        self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool
+    ) -> dict[TopicPartition, Future[Any]]:
+        level = (
+            ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
+        )
+        futures = self._client.list_offsets(
+            {ck.TopicPartition(at.topic, at.partition): spec for at in partitions},
+            isolation_level=level,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        return {TopicPartition(at.topic, at.partition): asked for at, asked in futures.items()}
+
+    def _offset(self, future: Future[Any]) -> int | None:
+        try:
+            return int(self._result(future).offset)
+        except NotFound:
+            return None
+
+    def _result(self, future: Future[Any]) -> Any:
+        try:
+            return future.result(timeout=REQUEST_TIMEOUT_S + 5)
+        except ck.KafkaException as exc:
+            raise translate(self.name, exc.args[0]) from exc
+        except TimeoutError as exc:
+            raise TimedOut(self.name, "librdkafka gave no answer") from exc
+
+
+BEGINNING: Final = int(ck.OFFSET_BEGINNING)
+
+
+class TailReader:
+    """Reads one topic from its beginning, without a group, committed records only.
+
+    `errors` collects what librdkafka reports outside of messages (brokers down, authentication).
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self._errors: list[ck.KafkaError] = []
+        settings: dict[str, Any] = {
+            **properties,
+            # Required by the API; never joined and never committed to.
+            "group.id": f"offsetwatch-{uuid.uuid4()}",
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            # The default of 1000 ms throttles a single partition to a seventh of its speed.
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 100,
+            "queued.min.messages": 100_000,
+            "error_cb": self._errors.append,
+            "logger": _silent,
+        }
+        try:
+            self._consumer = ck.Consumer(settings)
+        except ck.KafkaException as exc:
+            raise Unreachable(name, exc.args[0].str()) from exc
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets."""
+        self._consumer.assign(
+            [ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()]
+        )
+
+    def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
+        """Up to `records_max` messages, end-of-partition events among them.
+
+        Raises the error librdkafka reported since the last call, if any.
+        """
+        messages: list[ck.Message] = self._consumer.consume(records_max, timeout_s)
+        if self._errors:
+            error = self._errors[0]
+            self._errors.clear()
+            if not messages:
+                raise translate(self.name, error)
+        return messages
+
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:
+        """Partition -> offset after the last record that `read` returned; without those never
+        read.
+        """
+        wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
+        return {at.partition: at.offset for at in self._consumer.position(wanted) if at.offset >= 0}
+
+    def close(self) -> None:
+        """Leave; no commit is made."""
+        self._consumer.close()
+
+
+def end_of_partition(message: ck.Message) -> int | None:
+    """The position that an end-of-partition event reports; None for a record.
+
+    Control batches have been passed by then, so this, not the last record, tells that the end is
+    reached. Raises for any other event that stands in place of a record.
+    """
+    error = message.error()
+    if error is None:
+        return None
+    if error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
+        offset = message.offset()
+        if offset is None:
+            raise Malformed(str(message.topic()), "end of partition without an offset")
+        return offset
+    raise translate(str(message.topic()), error)

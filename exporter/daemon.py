@@ -1,0 +1,353 @@
+"""The composition root: config -> objects -> threads, apscheduler, signals. The only wiring.
+
+`Edge` is everything but the HTTP listener, so that a command can catch up once and print; `run`
+adds the listener and stays until a signal. A bug in any thread ends the process with exit code 70:
+a monitor that half works is worse than one that restarts.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import FrameType
+
+import structlog
+from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from exporter import __version__
+from exporter.clients.connect_read import ConnectReader
+from exporter.clients.kafka import KafkaAdmin, TailReader
+from exporter.clock import Clock, SystemClock
+from exporter.config import Config, Connect
+from exporter.errors import ClientError
+from exporter.ingest.discover import find_offsets_topic
+from exporter.ingest.poll import (
+    Batch,
+    failure,
+    poll_brokers,
+    poll_connectors,
+    poll_ends,
+    poll_groups,
+    poll_rest_offsets,
+)
+from exporter.ingest.roles import Role, SourceRole, SyncRole
+from exporter.ingest.tail import Tail
+from exporter.loop import Loop
+from exporter.model.connectors import ConnectorKind
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    InputRetired,
+    OffsetsTopicFound,
+)
+from exporter.model.topology import KafkaTopic, SinkGroup
+from exporter.serve.http import ReadServer
+from exporter.state.book import Book, ConnectSite
+from exporter.state.snapshot import Snapshot
+
+BUG = 70  # sysexits.h EX_SOFTWARE
+RECONCILE_S = 1.0  # how soon a discovered topic is tailed
+BROKERS_S = 60.0
+DISCOVER_RETRY_S = 5.0
+PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
+STOP_TIMEOUT_S = 15.0
+TAIL_STALE_S = 20.0  # ten of its own checks
+MISSED_POLLS = 3  # how many attempts in a row may fail before what a poll told us is taken down
+
+_log = structlog.get_logger()
+
+
+class Edge:
+    """All inputs and the loop. `start`, read `snapshot`, `stop`."""
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        self._config = config
+        self._clock = clock if clock is not None else SystemClock()
+        self._stop = threading.Event()
+        self._failed = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._tails: dict[KafkaTopic, threading.Event] = {}
+        self._discover_at: dict[str, float] = {}
+        self._settled: set[str] = set()
+        self._asked_early: set[tuple[str, str]] = set()
+        self._admins = {
+            name: KafkaAdmin(name, kafka.client_properties())
+            for name, kafka in config.kafka.items()
+        }
+        self._readers = {
+            connect.name: ConnectReader(connect.name, connect.url, connect.poll.timeout_s)
+            for connect in config.connect
+        }
+        self._loop = Loop(_book(config), self._clock, config.tick_s)
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(_workers(config))},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest picture."""
+        return self._loop.snapshot
+
+    def alive(self) -> bool:
+        """The loop ticks and no thread has died."""
+        return self._loop.alive() and not self._failed.is_set()
+
+    @property
+    def failed(self) -> bool:
+        """A thread died of a bug."""
+        return self._failed.is_set()
+
+    def start(self) -> None:
+        """Start the loop, the polls and, as they are discovered, the tails."""
+        self._spawn("loop", lambda: self._loop.run(self._stop.wait))
+        self._scheduler.add_listener(self._job_failed, EVENT_JOB_ERROR)
+        for connect in self._config.connect:
+            self._schedule_connect(connect)
+        for admin in self._admins.values():
+            self._every(BROKERS_S, partial(self._poll_brokers, admin))
+            self._every(self._config.ends_s, partial(self._poll_ends, admin))
+        self._every(RECONCILE_S, self._reconcile)
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Stop everything that was started; waits for it, within a bound."""
+        self._stop.set()
+        for stopped in self._tails.values():
+            stopped.set()
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for reader in self._readers.values():
+            reader.close()
+
+    def wait_until_ready(self, timeout_s: float) -> bool:
+        """Wait for one catch-up: every tail at its end, every poll tried once, and a tick after
+        it.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and not self._failed.is_set():
+            if self.snapshot.ready:
+                return True
+            self._stop.wait(min(0.1, self._config.tick_s))
+        return self.snapshot.ready
+
+    # --- polls -----------------------------------------------------------------------------------
+
+    def _schedule_connect(self, connect: Connect) -> None:
+        reader, poll = self._readers[connect.name], connect.poll
+        if connect.offsets_topic is not None:
+            self._settle(connect.name, KafkaTopic(connect.kafka, connect.offsets_topic))
+        self._every(poll.state_s, lambda: self._put(poll_connectors(reader, self._clock)))
+        self._every(poll.groups_s, lambda: self._poll_groups(connect))
+        self._every(poll.offsets_s, lambda: self._check_offsets(connect), delayed=True)
+
+    def _every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
+        """Run now and then every `seconds`; with `delayed`, for the first time after `seconds`."""
+        first = datetime.now(UTC) + timedelta(seconds=seconds if delayed else 0)
+        self._scheduler.add_job(job, "interval", seconds=seconds, next_run_time=first)
+
+    def _poll_brokers(self, admin: KafkaAdmin) -> None:
+        self._put(poll_brokers(admin))
+
+    def _poll_ends(self, admin: KafkaAdmin) -> None:
+        poll_ends(admin, self.snapshot, self._put, self._clock)
+
+    def _poll_groups(self, connect: Connect) -> None:
+        sinks = self._sinks(connect)
+        if sinks:
+            self._put(poll_groups(connect.name, self._admins, sinks, self._clock))
+
+    def _check_offsets(self, connect: Connect) -> None:
+        connectors = [
+            view.name
+            for view in self.snapshot.connectors
+            if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
+        ]
+        for batch in poll_rest_offsets(self._readers[connect.name], connectors):
+            self._put(batch)
+            if self._stop.is_set():
+                return
+
+    # --- discovery -------------------------------------------------------------------------------
+
+    def _reconcile(self) -> None:
+        """Find what is missing, tail what was found, leave what is no longer named."""
+        for connect in self._config.connect:
+            if connect.name not in self._settled:
+                self._discover(connect)
+        wanted = set(self.snapshot.topology.tailed())
+        for topic in sorted(wanted - self._tails.keys()):
+            self._start_tail(topic)
+        self._ask_early()
+        for topic in sorted(self._tails.keys() - wanted):
+            self._tails.pop(topic).set()
+            self._put((InputRetired(InputId(str(topic), TAIL)),))
+
+    def _ask_early(self) -> None:
+        """A sink or a flow seen for the first time is asked for now, not at the next round."""
+        snapshot = self.snapshot
+        for connect in self._config.connect:
+            key = (GROUPS, connect.name)
+            if key not in self._asked_early and self._sinks(connect):
+                self._asked_early.add(key)
+                self._poll_groups(connect)
+        shown = {(view.connect_cluster, view.connector) for view in snapshot.mirror_partitions}
+        for flow in snapshot.topology.flows:
+            key = (flow.connect_cluster, flow.connector)
+            if flow.upstream and key in shown and key not in self._asked_early:
+                self._asked_early.add(key)
+                self._poll_ends(self._admins[flow.upstream])
+
+    def _sinks(self, connect: Connect) -> list[SinkGroup]:
+        found = self.snapshot.topology.sinks
+        return [sink for sink in found if sink.connect_cluster == connect.name]
+
+    def _discover(self, connect: Connect) -> None:
+        sources = [
+            view
+            for view in self.snapshot.connectors
+            if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
+        ]
+        now = self._clock.now()
+        if not sources or now < self._discover_at.get(connect.name, 0.0):
+            return
+        self._discover_at[connect.name] = now + DISCOVER_RETRY_S
+        looking = InputId(connect.name, TAIL)
+        try:
+            topic = find_offsets_topic(
+                connect.name,
+                admin=self._admins[connect.kafka],
+                open_reader=lambda: self._open_reader(connect.kafka),
+                connectors=frozenset(view.name for view in sources),
+                dedicated=frozenset(
+                    view.dedicated_offsets_topic
+                    for view in sources
+                    if view.dedicated_offsets_topic is not None
+                ),
+                clock=self._clock,
+            )
+        except ClientError as exc:
+            _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
+            self._put((failure(looking, exc),))
+            return
+        self._put((InputRetired(looking),))
+        self._settle(connect.name, topic)
+
+    def _settle(self, connect_cluster: str, topic: KafkaTopic) -> None:
+        self._settled.add(connect_cluster)
+        _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
+        self._put((OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic),))
+
+    def _start_tail(self, topic: KafkaTopic) -> None:
+        sources = {found.at for found in self.snapshot.topology.offsets_topics}
+        role_of: Callable[[], Role] = SourceRole if topic in sources else SyncRole
+        stopped = self._tails[topic] = threading.Event()
+        tail = Tail(
+            topic,
+            admin=self._admins[topic.kafka],
+            open_reader=lambda: self._open_reader(topic.kafka),
+            role_of=role_of,
+            put=lambda batch: self._put_or_wait(batch, stopped),
+            stopped=stopped.wait,
+            clock=self._clock,
+        )
+        self._spawn(f"tail-{topic}", tail.run)
+
+    def _open_reader(self, kafka: str) -> TailReader:
+        return TailReader(kafka, self._config.kafka[kafka].client_properties())
+
+    # --- threads ---------------------------------------------------------------------------------
+
+    def _put(self, batch: Batch) -> bool:
+        """From a poll: drop the batch if the loop does not keep up; the next poll repeats it."""
+        if not batch:
+            return True
+        taken = self._loop.put(batch, PUT_TIMEOUT_S)
+        if not taken:
+            _log.warning("poll_dropped", observations=len(batch))
+        return taken
+
+    def _put_or_wait(self, batch: Batch, stopped: threading.Event) -> None:
+        """From a tail: nothing may be lost, so wait. Kafka is the buffer."""
+        while not stopped.is_set() and not self._loop.put(batch, 0.5):
+            pass
+
+    def _spawn(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._supervise, args=(name, target), name=name)
+        thread.daemon = True
+        self._threads.append(thread)
+        thread.start()
+
+    def _supervise(self, name: str, target: Callable[[], None]) -> None:
+        """The one broad except: whatever escapes a thread is a bug and ends the process."""
+        try:
+            target()
+        except Exception:  # noqa: BLE001 - see the docstring
+            _log.exception("thread_died", thread=name)
+            self._failed.set()
+
+    def _job_failed(self, event: JobExecutionEvent) -> None:
+        _log.error("job_died", error=repr(event.exception), trace=event.traceback)
+        self._failed.set()
+
+
+def _book(config: Config) -> Book:
+    """State, with the age at which each kind of input goes stale: a few missed attempts."""
+    slowest_state_s = max(connect.poll.state_s for connect in config.connect)
+    slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
+    timeout_s = max(connect.poll.timeout_s for connect in config.connect)
+    return Book(
+        sites=tuple(ConnectSite(name=at.name, kafka=at.kafka) for at in config.connect),
+        kafkas={name: kafka.addresses for name, kafka in config.kafka.items()},
+        stale_after_s={
+            TAIL: TAIL_STALE_S,
+            CONNECT_REST: MISSED_POLLS * slowest_state_s + timeout_s,
+            GROUPS: MISSED_POLLS * slowest_groups_s + timeout_s,
+            LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
+        },
+        source_partitions_max=config.limits.source_partitions_max,
+    )
+
+
+def _workers(config: Config) -> int:
+    """One slow input must not hold up the others: a thread for each poll that can block."""
+    return 2 + 3 * len(config.connect) + 2 * len(config.kafka)
+
+
+def run(config: Config) -> int:
+    """The daemon: serve until SIGTERM or SIGINT; a second signal ends it at once."""
+    edge = Edge(config)
+    server = ReadServer(
+        config.listen, snapshot=lambda: edge.snapshot, alive=edge.alive, version=__version__
+    )
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise SystemExit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    server.start()
+    edge.start()
+    _log.info("started", version=__version__, listen=config.listen)
+    while not stop.wait(0.5) and not edge.failed:
+        pass
+    _log.info("stopping")
+    edge.stop()
+    server.stop()
+    return BUG if edge.failed else 0

@@ -1,0 +1,1 @@
+"""clients + decode -> batches of observations. Threads and polls that only enqueue."""

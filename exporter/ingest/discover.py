@@ -1,0 +1,105 @@
+"""Find the offsets topic of a Connect cluster, without being told.
+
+The rule of the configuration contract: it is the one compacted topic that decodes to this cluster's
+connectors. A bounded sample from the end of every compacted topic is decoded; no match and several
+matches are both errors that say what to configure. Called by the daemon and by `history run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from exporter.clients.kafka import KafkaAdmin, TailReader
+from exporter.clock import Clock
+from exporter.decode.source_offsets import decode_key
+from exporter.errors import TopicNotSettled
+from exporter.model.offsets import SourceKey
+from exporter.model.topology import KafkaTopic, TopicPartition
+
+SAMPLE_PER_PARTITION = 20  # transaction markers and other connectors' commits take some of these
+SAMPLE_DEADLINE_S = 10.0
+CANDIDATE_PARTITIONS_MAX = 20_000
+READ_RECORDS_MAX = 5_000
+
+
+def find_offsets_topic(
+    connect_cluster: str,
+    *,
+    admin: KafkaAdmin,
+    open_reader: Callable[[], TailReader],
+    connectors: Collection[str],
+    dedicated: Collection[str],
+    clock: Clock,
+) -> KafkaTopic:
+    """The topic in which these source connectors' offsets are kept.
+
+    `dedicated` names the topics that connectors keep for themselves (offsets.storage.topic); they
+    hold the same keys and are not the cluster's. Raises TopicNotSettled, or what the cluster says.
+    """
+    topics, _ = admin.topics()
+    named = [name for name in topics if not name.startswith("__") and name not in dedicated]
+    partitions = [
+        TopicPartition(name, number)
+        for name in sorted(admin.compacted(named))
+        for number in range(topics[name])
+    ]
+    if len(partitions) > CANDIDATE_PARTITIONS_MAX:
+        raise TopicNotSettled(
+            connect_cluster,
+            f"too many compacted partitions to search ({len(partitions)}): name the offsets topic "
+            "in connect[].offsets_topic",
+        )
+    matches = sorted(_matches(admin, open_reader, partitions, connectors, clock))
+    if len(matches) == 1:
+        return KafkaTopic(kafka=admin.name, topic=matches[0])
+    if matches:
+        raise TopicNotSettled(
+            connect_cluster,
+            f"several topics hold offsets of these connectors ({', '.join(matches)}): name "
+            "the right one in connect[].offsets_topic",
+        )
+    raise TopicNotSettled(
+        connect_cluster,
+        f"no compacted topic on {admin.name} holds an offset of its source connectors: either none "
+        "has committed yet, or name the topic in connect[].offsets_topic",
+    )
+
+
+def _matches(
+    admin: KafkaAdmin,
+    open_reader: Callable[[], TailReader],
+    partitions: list[TopicPartition],
+    connectors: Collection[str],
+    clock: Clock,
+) -> set[str]:
+    """Topics with at least one key of a wanted connector in the sample."""
+    bounds = admin.bounds(partitions, stable=True)
+    starts = {
+        at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
+        for at, log in bounds.items()
+        if log.stable_end > log.start
+    }
+    found: set[str] = set()
+    if not starts:
+        return found
+    open_ends = {at: bounds[at].stable_end for at in starts}
+    deadline = clock.now() + SAMPLE_DEADLINE_S
+    reader = open_reader()
+    try:
+        reader.assign(starts)
+        while open_ends and clock.now() < deadline:
+            for message in reader.read(READ_RECORDS_MAX, 0.1):
+                at = TopicPartition(str(message.topic()), message.partition() or 0)
+                if (
+                    message.error() is not None
+                    or (message.offset() or 0) + 1 >= bounds[at].stable_end
+                ):
+                    open_ends.pop(at, None)
+                if message.error() is None:
+                    key = message.key()
+                    decoded = decode_key(key if isinstance(key, bytes) else None)
+                    if isinstance(decoded, SourceKey) and decoded.connector in connectors:
+                        found.add(at.topic)
+    finally:
+        reader.close()
+    return found

@@ -1,0 +1,158 @@
+"""Ask once, enqueue the answer: one function per poll. Scheduled by the daemon.
+
+Every function returns the observations of one attempt, the failure of the attempt among them, and
+raises nothing the outside world can cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from exporter.clients.connect_read import ConnectReader
+from exporter.clients.kafka import KafkaAdmin
+from exporter.clock import Clock
+from exporter.decode.connect_rest import decode_connectors, decode_offsets
+from exporter.errors import ClientError, Malformed, NotFound
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    BrokersSeen,
+    ConnectorsListed,
+    EndsAsked,
+    EndsRead,
+    InputFailed,
+    InputId,
+    InputSucceeded,
+    LogBounds,
+    Observation,
+    RestOffsetsRead,
+    SinkOffset,
+    SinkOffsetsRead,
+)
+from exporter.model.offsets import Undecodable
+from exporter.model.topology import SinkGroup, TopicPartition
+from exporter.state.snapshot import Snapshot
+
+Batch = tuple[Observation, ...]
+
+
+def failure(input_id: InputId, error: ClientError) -> InputFailed:
+    """What a failed attempt says."""
+    return InputFailed(input=input_id, reason=error.reason, detail=error.detail)
+
+
+def poll_connectors(reader: ConnectReader, clock: Clock) -> Batch:
+    """Connectors, tasks, and the settings that say who reads what."""
+    input_id = InputId(reader.name, CONNECT_REST)
+    try:
+        listed = decode_connectors(reader.connectors())
+        if isinstance(listed, Undecodable):
+            raise Malformed(reader.name, f"GET /connectors: {listed.reason}")
+    except ClientError as exc:
+        return (failure(input_id, exc),)
+    return (
+        ConnectorsListed(connect_cluster=reader.name, connectors=listed),
+        InputSucceeded(input=input_id, at=clock.now()),
+    )
+
+
+def poll_rest_offsets(reader: ConnectReader, connectors: Iterable[str]) -> Iterable[Batch]:
+    """The truth check, one connector at a time. A failure here says nothing of the state polls."""
+    for connector in connectors:
+        try:
+            offsets = decode_offsets(reader.offsets(connector))
+            if isinstance(offsets, Undecodable):
+                raise Malformed(reader.name, f"GET offsets of {connector}: {offsets.reason}")
+        except NotFound:
+            continue  # deleted since it was listed
+        except ClientError as exc:
+            yield (failure(InputId(reader.name, CONNECT_REST), exc),)
+            return
+        yield (RestOffsetsRead(connect_cluster=reader.name, connector=connector, offsets=offsets),)
+
+
+def poll_brokers(admin: KafkaAdmin) -> Batch:
+    """The addresses a cluster answers at, beside its bootstrap servers."""
+    try:
+        _, brokers = admin.topics()
+    except ClientError:
+        return ()  # the log-end poll of the same cluster reports it
+    return (BrokersSeen(kafka=admin.name, addresses=brokers),)
+
+
+def poll_ends(
+    admin: KafkaAdmin, snapshot: Snapshot, put: Callable[[Batch], bool], clock: Clock
+) -> None:
+    """Log bounds of every upstream partition that a flow has a position in.
+
+    EndsAsked goes into the queue before the request goes out: that order is what makes the lag
+    sound.
+    """
+    input_id = InputId(admin.name, LOG_ENDS)
+    flows = {
+        (flow.connect_cluster, flow.connector): flow
+        for flow in snapshot.topology.flows
+        if flow.upstream == admin.name
+    }
+    wanted = {
+        TopicPartition(view.topic, view.partition)
+        for view in snapshot.mirror_partitions
+        if (view.connect_cluster, view.connector) in flows
+    }
+    stable = any(flow.read_committed for flow in flows.values())
+    if not put((EndsAsked(kafka=admin.name),)):
+        return
+    try:
+        bounds = admin.bounds(wanted, stable=stable) if wanted else _ping(admin)
+    except ClientError as exc:
+        put((failure(input_id, exc),))
+        return
+    put(
+        (
+            EndsRead(kafka=admin.name, bounds=bounds),
+            InputSucceeded(input=input_id, at=clock.now()),
+        )
+    )
+
+
+def _ping(admin: KafkaAdmin) -> dict[TopicPartition, LogBounds]:
+    """Nothing to ask for yet: still find out whether the cluster answers."""
+    admin.topics()
+    return {}
+
+
+def poll_groups(
+    connect_cluster: str,
+    admins: Mapping[str, KafkaAdmin],
+    sinks: Iterable[SinkGroup],
+    clock: Clock,
+) -> Batch:
+    """Committed offsets of sink connectors, then the log ends of the same partitions."""
+    input_id = InputId(connect_cluster, GROUPS)
+    found: list[SinkOffset] = []
+    try:
+        for sink in sinks:
+            if sink.kafka is not None:
+                found.extend(_sink_offsets(admins[sink.kafka], sink))
+    except ClientError as exc:
+        return (failure(input_id, exc),)
+    return (
+        SinkOffsetsRead(connect_cluster=connect_cluster, offsets=tuple(found)),
+        InputSucceeded(input=input_id, at=clock.now()),
+    )
+
+
+def _sink_offsets(admin: KafkaAdmin, sink: SinkGroup) -> list[SinkOffset]:
+    committed = admin.group_offsets(sink.group)
+    bounds = admin.bounds(tuple(committed), stable=False)
+    return [
+        SinkOffset(
+            connector=sink.connector,
+            topic=at.topic,
+            partition=at.partition,
+            committed=offset,
+            log_end=bounds[at].end if at in bounds else None,
+        )
+        for at, offset in sorted(committed.items())
+    ]

@@ -1,0 +1,180 @@
+"""What a tail makes of the messages of its topic: two roles, each with a fold and a live reading.
+
+Bootstrap is the hot path: a compacted topic may hold millions of records for a few thousand keys,
+so it is FOLDED: per raw key only the last message and the message of the last change are kept, and
+decoded once at the end. Live messages are decoded one by one. Called by tail.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from confluent_kafka import Message
+
+from exporter.decode.mm2 import decode_sync_key, decode_sync_value
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.model.observations import SourceRecord, SyncRecord
+from exporter.model.offsets import OffsetSync, SourceKey, Undecodable
+
+KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions; then start again
+
+Records = tuple[SourceRecord, ...] | tuple[SyncRecord, ...]
+
+
+class Role(Protocol):
+    """How to read one kind of topic."""
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """Remember what matters of a batch; return what is no record (it has no key)."""
+        ...
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """The records that are left after folding, and what could not be decoded, by reason."""
+        ...
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """Every record of a batch, in order, and what could not be decoded, by reason."""
+        ...
+
+
+class SourceRole:
+    """An offsets topic."""
+
+    def __init__(self) -> None:
+        # raw key -> [last value, message of the last change, last message]
+        self._slots: dict[bytes, list[object]] = {}
+        self._keys: dict[bytes, SourceKey | Undecodable] = {}
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role. Nothing in this loop may cost more than it must."""
+        slots = self._slots
+        keyless = []
+        for message in messages:
+            key = message.key()
+            if key is None:
+                keyless.append(message)
+                continue
+            value = message.value()
+            slot = slots.get(key)
+            if slot is None:
+                slots[key] = [value, message, message]
+            elif slot[0] == value:
+                slot[2] = message
+            else:
+                slot[0] = value
+                slot[1] = slot[2] = message
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        records: list[SourceRecord] = []
+        undecodable: Counter[str] = Counter()
+        for _, changed, last in self._slots.values():
+            assert isinstance(changed, Message)
+            assert isinstance(last, Message)
+            record = self._record(last, advanced_at=_at(changed), live=False)
+            if isinstance(record, Undecodable):
+                undecodable[record.reason] += 1
+            else:
+                records.append(record)
+        self._slots.clear()
+        return tuple(records), undecodable
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        records: list[SourceRecord] = []
+        undecodable: Counter[str] = Counter()
+        for message in messages:
+            record = self._record(message, advanced_at=None, live=True)
+            if isinstance(record, Undecodable):
+                undecodable[record.reason] += 1
+            else:
+                if isinstance(record.offset, Undecodable):
+                    undecodable[record.offset.reason] += 1
+                records.append(record)
+        return tuple(records), undecodable
+
+    def _record(
+        self, message: Message, *, advanced_at: float | None, live: bool
+    ) -> SourceRecord | Undecodable:
+        raw_key = _bytes(message.key())
+        key = self._key(raw_key)
+        if isinstance(key, Undecodable) or raw_key is None:
+            return key if isinstance(key, Undecodable) else Undecodable("key_null")
+        return SourceRecord(
+            key=key,
+            raw_key=raw_key,
+            offset=decode_value(_bytes(message.value())),
+            partition=message.partition() or 0,
+            log_offset=message.offset() or 0,
+            at=_at(message),
+            advanced_at=advanced_at,
+            live=live,
+        )
+
+    def _key(self, raw: bytes | None) -> SourceKey | Undecodable:
+        if raw is None:
+            return decode_key(None)
+        found = self._keys.get(raw)
+        if found is None:
+            if len(self._keys) >= KEYS_CACHED_MAX:
+                self._keys.clear()
+            found = self._keys[raw] = decode_key(raw)
+        return found
+
+
+class SyncRole:
+    """An offset-syncs topic: one Kafka partition, the last record of a key wins."""
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, Message] = {}
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role."""
+        keyless = []
+        for message in messages:
+            key = _bytes(message.key())
+            if key is None:
+                keyless.append(message)
+            else:
+                self._last[key] = message
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        found = self.live(sorted(self._last.values(), key=lambda message: message.offset() or 0))
+        self._last.clear()
+        return found
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        records: list[SyncRecord] = []
+        undecodable: Counter[str] = Counter()
+        for message in messages:
+            where = decode_sync_key(_bytes(message.key()))
+            what = decode_sync_value(_bytes(message.value()))
+            if isinstance(where, Undecodable):
+                undecodable[where.reason] += 1
+            elif isinstance(what, Undecodable):
+                undecodable[what.reason] += 1
+            else:
+                sync = OffsetSync(
+                    topic=where[0],
+                    partition=where[1],
+                    upstream_offset=what[0],
+                    downstream_offset=what[1],
+                )
+                offset = message.offset() or 0
+                records.append(SyncRecord(sync=sync, log_offset=offset, at=_at(message)))
+        return tuple(records), undecodable
+
+
+def _at(message: Message) -> float:
+    """The record's timestamp in Unix seconds."""
+    return message.timestamp()[1] / 1000.0
+
+
+def _bytes(data: object) -> bytes | None:
+    """Keys and values are bytes here: no deserializer is ever set on our consumers."""
+    return data if isinstance(data, bytes) else None

@@ -1,0 +1,183 @@
+"""Follow one topic for ever: read all of it once, then what comes.
+
+Runs in a thread of its own, started by the daemon. No group is joined. The first TailRead carries
+the whole folded topic and says `caught_up`; until then the book shows nothing that depends on it.
+A tail reports success by reading, failure by an InputFailed; librdkafka reconnects by itself, so a
+failure after the bootstrap does not start it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import structlog
+from confluent_kafka import Message
+
+from exporter.clients.kafka import BEGINNING, KafkaAdmin, TailReader, end_of_partition
+from exporter.clock import Clock
+from exporter.errors import ClientError, NotFound
+from exporter.ingest.roles import Records, Role
+from exporter.model.observations import TAIL, InputFailed, InputId, Observation, TailRead
+from exporter.model.topology import KafkaTopic, TopicPartition
+
+READ_RECORDS_MAX = 10_000
+READ_TIMEOUT_S = 0.05  # consume() waits this long for a full batch: it is the tail's added latency
+CHECK_EVERY_S = 2.0  # how often the topic's end is asked for: our own lag, and a sign of life
+RETRY_FIRST_S = 1.0
+RETRY_MAX_S = 15.0
+
+_log = structlog.get_logger()
+
+
+class Tail:
+    """See the module. `put` enqueues for the loop and blocks while it is full; `stopped(s)` waits
+    up to
+    s seconds and says whether to stop. `role_of` makes a fresh role for each bootstrap.
+    """
+
+    def __init__(
+        self,
+        topic: KafkaTopic,
+        *,
+        admin: KafkaAdmin,
+        open_reader: Callable[[], TailReader],
+        role_of: Callable[[], Role],
+        put: Callable[[tuple[Observation, ...]], None],
+        stopped: Callable[[float], bool],
+        clock: Clock,
+    ) -> None:
+        self.topic = topic
+        self.input_id = InputId(str(topic), TAIL)
+        self._admin = admin
+        self._open_reader = open_reader
+        self._role_of = role_of
+        self._put = put
+        self._stopped = stopped
+        self._clock = clock
+        self._positions: dict[int, int] = {}
+
+    def run(self) -> None:
+        """Follow until told to stop; begin again, ever more slowly, while the topic cannot be
+        read.
+        """
+        wait_s = RETRY_FIRST_S
+        while not self._stopped(0):
+            reader: TailReader | None = None
+            try:
+                reader = self._open_reader()
+                self._follow(reader)
+            except ClientError as exc:
+                self._failed(exc)
+                if self._stopped(wait_s):
+                    return
+                wait_s = min(2 * wait_s, RETRY_MAX_S)
+            finally:
+                if reader is not None:
+                    reader.close()
+
+    def _follow(self, reader: TailReader) -> None:
+        partitions = self._partitions()
+        targets = self._admin.stable_ends(partitions)
+        reader.assign(dict.fromkeys(partitions, BEGINNING))
+        role = self._role_of()
+        self._positions = {}
+        if not self._bootstrap(reader, role, targets):
+            return
+        records, undecodable = role.folded()
+        _log.info(
+            "tail_caught_up",
+            input=self.input_id.input,
+            source_records=len(records),
+            undecodable=dict(undecodable),
+        )
+        self._emit(records, Counter(), behind=0)
+        self._live(reader, role, partitions)
+
+    def _partitions(self) -> tuple[TopicPartition, ...]:
+        topics, _ = self._admin.topics()
+        count = topics.get(self.topic.topic, 0)
+        if count == 0:
+            raise NotFound(str(self.topic), "no such topic, or no ACL to describe it")
+        return tuple(TopicPartition(self.topic.topic, number) for number in range(count))
+
+    def _bootstrap(
+        self, reader: TailReader, role: Role, targets: dict[TopicPartition, int]
+    ) -> bool:
+        """Read up to the ends seen at the start; False if told to stop."""
+        missing = {at.partition: end for at, end in targets.items()}
+        while missing:
+            messages = self._read(reader)
+            self._note_ends(role.fold(messages))
+            for partition, position in reader.positions(tuple(targets)).items():
+                self._advance(partition, position)
+            for partition, end in tuple(missing.items()):
+                if self._positions.get(partition, -1) >= end:
+                    del missing[partition]
+            if self._stopped(0):
+                return False
+        return True
+
+    def _live(self, reader: TailReader, role: Role, partitions: tuple[TopicPartition, ...]) -> None:
+        check_at = self._clock.now() + CHECK_EVERY_S
+        while not self._stopped(0):
+            try:
+                messages = self._read(reader)
+            except ClientError as exc:
+                self._failed(exc)
+                continue
+            fresh = [message for message in messages if message.error() is None]
+            if len(fresh) != len(messages):
+                self._note_ends([message for message in messages if message.error() is not None])
+            for message in fresh:
+                self._advance(message.partition() or 0, (message.offset() or 0) + 1)
+            if fresh:
+                records, undecodable = role.live(fresh)
+                self._emit(records, undecodable, behind=None)
+            if self._clock.now() >= check_at:
+                self._check(partitions)
+                check_at = self._clock.now() + CHECK_EVERY_S
+
+    def _read(self, reader: TailReader) -> list[Message]:
+        return reader.read(READ_RECORDS_MAX, READ_TIMEOUT_S)
+
+    def _check(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Compare where we stand with where the topic ends; the position was read first."""
+        try:
+            ends = self._admin.stable_ends(partitions)
+        except ClientError as exc:
+            self._failed(exc)
+            return
+        behind = sum(max(0, end - self._positions.get(at.partition, 0)) for at, end in ends.items())
+        self._emit((), Counter(), behind=behind)
+
+    def _note_ends(self, events: list[Message]) -> None:
+        for event in events:
+            if event.error() is None:
+                continue  # a record without a key: read, and of no use
+            position = end_of_partition(event)
+            if position is not None:
+                self._advance(event.partition() or 0, position)
+
+    def _advance(self, partition: int, position: int) -> None:
+        if position > self._positions.get(partition, -1):
+            self._positions[partition] = position
+
+    def _emit(self, records: Records, undecodable: Counter[str], *, behind: int | None) -> None:
+        read = TailRead(
+            input=self.input_id,
+            topic=self.topic,
+            records=records,
+            positions=tuple(self._positions.items()),
+            caught_up=True,
+            behind=behind,
+            undecodable=tuple(undecodable.items()),
+        )
+        self._put((read,))
+
+    def _failed(self, error: ClientError) -> None:
+        _log.warning(
+            "tail_failed", input=self.input_id.input, reason=error.reason, detail=error.detail
+        )
+        failed = InputFailed(input=self.input_id, reason=error.reason, detail=error.detail)
+        self._put((failed,))
