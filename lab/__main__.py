@@ -1,0 +1,164 @@
+"""`python -m lab`: a lab for people. Run it from the root of the repository."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from lab.cluster import Lab
+from lab.errors import LabError
+from lab.jars import jars as resolve_jars
+from lab.load import RATE_MAX, Load
+from lab.options import KAFKA_VERSION, LabOptions
+
+# A lab left up over a night is a mistake someone pays for in the morning.
+UP_S_MAX = 12 * 3600.0
+POLL_INTERVAL_S = 1.0
+
+_kafka_version = click.option("--kafka-version", default=KAFKA_VERSION, show_default=True)
+
+
+class _Ended(BaseException):
+    """SIGTERM or SIGINT arrived; like KeyboardInterrupt, nothing on the way up may swallow it."""
+
+
+@click.group()
+def main() -> None:
+    """Two brokers, Kafka Connect and MirrorMaker 2 on this machine, on loopback."""
+
+
+@main.command()
+@_kafka_version
+def jars(kafka_version: str) -> None:
+    """Only resolve the jars, into the cache, and print their folder."""
+    try:
+        click.echo(resolve_jars(kafka_version))
+    except LabError as exc:
+        raise click.ClickException(str(exc)) from exc
+
+
+@main.command()
+@_kafka_version
+@click.option("--exactly-once", is_flag=True, help="Workers with exactly-once source support.")
+@click.option("--workers", type=click.IntRange(1, 2), default=1, show_default=True)
+@click.option("--dedicated-mm2", is_flag=True, help="Add a MirrorMaker process, flow w2->e2.")
+@click.option("--load", "rate", type=click.FloatRange(0, RATE_MAX), default=0.0, help="Per second.")
+@click.option("--free-ports", is_flag=True, help="Any free ports instead of the usual ones.")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep data here and go on with it next time; default: temporary.",
+)
+def up(
+    *,
+    kafka_version: str,
+    exactly_once: bool,
+    workers: int,
+    dedicated_mm2: bool,
+    rate: float,
+    free_ports: bool,
+    directory: Path | None,
+) -> None:
+    """Start a lab and keep it up until Ctrl-C or SIGTERM."""
+    try:
+        options = LabOptions(
+            kafka_version=kafka_version,
+            exactly_once=exactly_once,
+            workers=workers,
+            dedicated_mm2=dedicated_mm2,
+            directory=directory,
+            ports="free" if free_ports else "fixed",
+        )
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from exc
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    try:
+        with Lab(options) as lab:
+            _show(lab)
+            _keep_up(lab, rate=rate)
+    except _Ended:
+        click.echo("stopped")
+    except LabError as exc:
+        raise click.ClickException(str(exc)) from exc
+
+
+@main.command()
+@_kafka_version
+@click.option("--once", is_flag=True, help="No terminal: compare everything, then end.")
+@click.option("--free-ports", is_flag=True, help="Any free ports instead of the usual ones.")
+def demo(*, kafka_version: str, once: bool, free_ports: bool) -> None:
+    """The lab, the daemon and the pipeline, with a live table of what they see."""
+    from lab import demo as demonstration  # noqa: PLC0415 - Spark's readers are slow to import
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    show = demonstration.once if once else demonstration.watch
+    try:
+        status = show(kafka_version=kafka_version, free_ports=free_ports)
+    except _Ended:
+        click.echo("stopped")
+        status = 0
+    except LabError as exc:
+        raise click.ClickException(str(exc)) from exc
+    sys.exit(status)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    # Once: a second Ctrl-C must not cut short the orderly stop that the first one began. SIG_IGN
+    # would not do: the interpreter raises OSError for a signal that was already on its way.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _already_ending)
+    raise _Ended
+
+
+def _already_ending(_number: int, _frame: FrameType | None) -> None:
+    click.echo("stopping; please wait", err=True)
+
+
+def _show(lab: Lab) -> None:
+    table = Table(title=f"Kafka {lab.options.kafka_version}, up in {lab.started_in_s:.1f} s")
+    table.add_column("What")
+    table.add_column("Where", overflow="fold")
+    table.add_row("east", lab.east)
+    table.add_row("west", lab.west)
+    for url in lab.connect_urls:
+        table.add_row("Connect REST", url)
+    table.add_row("file in", str(lab.lines_path))
+    table.add_row("file out", str(lab.sink_path))
+    table.add_row("logs", str(lab.directory))
+    for name, pid in lab.pids.items():
+        table.add_row(f"pid of {name}", str(pid))
+    Console().print(table)
+    sys.stdout.flush()
+
+
+def _keep_up(lab: Lab, *, rate: float) -> None:
+    load = Load(lab, rate_per_s=rate, duration_s_max=UP_S_MAX) if rate > 0 else None
+    if load is not None:
+        load.start()
+    try:
+        _watch(lab)
+    finally:
+        if load is not None:
+            load.stop()
+
+
+def _watch(lab: Lab) -> None:
+    """Sleep until a signal; say so, once each, when a process ends by itself."""
+    known = set(lab.pids)
+    deadline = time.monotonic() + UP_S_MAX
+    while time.monotonic() < deadline:
+        for name in sorted(known - set(lab.pids)):
+            click.echo(f"{name} has ended; its log: {lab.log_path(name)}", err=True)
+        known &= set(lab.pids)
+        time.sleep(POLL_INTERVAL_S)
+
+
+if __name__ == "__main__":
+    main()

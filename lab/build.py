@@ -1,0 +1,105 @@
+"""
+From options and ports to processes that are ready to start: files written, storage formatted.
+
+Called by cluster.py once per start.
+"""
+
+import base64
+import uuid
+from pathlib import Path
+
+from lab import settings
+from lab.java import java
+from lab.options import LabOptions, Ports
+from lab.ports import LOOPBACK
+from lab.processes import Child
+
+BROKERS = ("east", "west")
+WORKERS = ("connect-1", "connect-2")
+DEDICATED_MM2 = "mm2"
+
+FORMAT_S_MAX = 60.0
+# Enough for everything the lab does; a broker or worker is then some 220 MB resident.
+BROKER_HEAP_MB = 256
+CONNECT_HEAP_MB = 256
+
+
+class Builder:
+    """Makes the processes of one lab; the names are those of Lab's public methods."""
+
+    def __init__(
+        self, options: LabOptions, ports: Ports, *, directory: Path, classpath: Path
+    ) -> None:
+        self._options = options
+        self._ports = ports
+        self._directory = directory
+        self._classpath = classpath
+
+    def children(self) -> dict[str, Child]:
+        """Every process of the lab, none started, brokers formatted."""
+        east = self._broker("east", self._ports.east, self._ports.east_controller)
+        west = self._broker("west", self._ports.west, self._ports.west_controller)
+        made = [east, west]
+        ports = (self._ports.connect_1, self._ports.connect_2)
+        for name, port in list(zip(WORKERS, ports, strict=True))[: self._options.workers]:
+            made.append(self._worker(name, port))
+        if self._options.dedicated_mm2:
+            made.append(self._mm2())
+        self._format()
+        return {child.name: child for child in made}
+
+    def _broker(self, name: str, port: int, controller_port: int) -> Child:
+        properties = settings.broker(
+            port=port, controller_port=controller_port, data=self._directory / f"{name}-data"
+        )
+        return self._child(name, "kafka.Kafka", properties, heap_mb=BROKER_HEAP_MB)
+
+    def _worker(self, name: str, port: int) -> Child:
+        properties = settings.worker(
+            bootstrap=f"{LOOPBACK}:{self._ports.east}",
+            port=port,
+            offset_flush_interval_ms=self._options.offset_flush_interval_ms,
+            exactly_once=self._options.exactly_once,
+        )
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        return self._child(name, main, properties, heap_mb=CONNECT_HEAP_MB)
+
+    def _mm2(self) -> Child:
+        properties = settings.dedicated_mm2(
+            upstream=f"{LOOPBACK}:{self._ports.west}",
+            downstream=f"{LOOPBACK}:{self._ports.east}",
+            offset_flush_interval_ms=self._options.offset_flush_interval_ms,
+            exactly_once=self._options.exactly_once,
+        )
+        main = "org.apache.kafka.connect.mirror.MirrorMaker"
+        return self._child(DEDICATED_MM2, main, properties, heap_mb=CONNECT_HEAP_MB)
+
+    def _child(
+        self, name: str, main: str, properties: settings.Properties, *, heap_mb: int
+    ) -> Child:
+        file = self._file(name)
+        file.write_text(settings.render(properties))
+        command = java(self._classpath, main, str(file), heap_mb=heap_mb)
+        return Child(name, command, directory=self._directory)
+
+    def _file(self, name: str) -> Path:
+        return self._directory / f"{name}.properties"
+
+    def _format(self) -> None:
+        """Format both brokers' storage at once; each run is most of a second of JVM start."""
+        running: list[Child] = []
+        for name in BROKERS:
+            if (self._directory / f"{name}-data" / "meta.properties").exists():
+                # Data of an earlier lab in a directory that was given: go on with it.
+                continue
+            # Without the top bit the text begins with a letter; a "-" would be read as an option.
+            number = uuid.uuid4().int >> 1
+            cluster_id = base64.urlsafe_b64encode(number.to_bytes(16)).decode().rstrip("=")
+            arguments = ("format", "--cluster-id", cluster_id, "--config", str(self._file(name)))
+            main = "kafka.tools.StorageTool"
+            command = java(self._classpath, main, *arguments, heap_mb=BROKER_HEAP_MB)
+            child = Child(f"format-{name}", command, directory=self._directory)
+            child.start()
+            running.append(child)
+        for child in running:
+            child.expect_success(timeout_s=FORMAT_S_MAX)

@@ -1,0 +1,402 @@
+"""
+The lab: two brokers, Connect workers and MirrorMaker on this machine, as one object.
+
+Called by tests, demonstrations and `python -m lab`. It puts the parts in order and nothing more:
+what a process is stands in processes.py, what it is told in settings.py and connectors.py.
+"""
+
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from lab import connectors, settings
+from lab.build import BROKERS, DEDICATED_MM2, WORKERS, Builder
+from lab.clients import Cluster
+from lab.errors import LabError
+from lab.jars import cache_directory, jars
+from lab.options import LabOptions
+from lab.ports import LOOPBACK, PortLease
+from lab.processes import Child
+from lab.rest import ConnectApi
+from lab.waiting import until
+
+ClusterName = Literal["east", "west"]
+T = TypeVar("T")
+
+START_S_MAX = 90.0
+SETTLE_S_MAX = 60.0
+
+WEST_TOPICS: Mapping[str, int] = {"orders": 3, "payments": 2}
+# A group on west that has read nothing: without one the checkpoint connector has no task.
+WEST_GROUP = "billing"
+
+
+class Lab:
+    """
+    A running test bed. Use it as a context manager, or call start() and stop().
+
+    Inside are brokers `east` and `west`, one or two Connect workers on east (`connect-1`,
+    `connect-2`), and on request a MirrorMaker process `mm2`. Unless told otherwise start() also
+    creates five connectors and returns when all run:
+
+    * `file-source`  lines of `lines_path` to topic `lines` on east
+    * `file-sink`    topic `lines` to `sink_path`
+    * `mm2-source`, `mm2-checkpoint`, `mm2-heartbeat`  west to east, topics orders.* and payments.*
+
+    West starts with topics `orders` (3 partitions) and `payments` (2), and a group `billing` that
+    has committed offset 0 of each partition of `orders`.
+
+    Every wait has a deadline and ends in a LabError that tells what was seen last. Everything
+    listens on loopback only. No process outlives the Python process, however that one ends.
+    Not for use from several threads at once.
+    """
+
+    def __init__(self, options: LabOptions | None = None) -> None:
+        self.options = options if options is not None else LabOptions()
+        self.started_in_s = 0.0
+        """How long the last start() took."""
+        self._temporary = self.options.directory is None
+        self._directory = self.options.directory
+        self._lease: PortLease | None = None
+        self._children: dict[str, Child] = {}
+        self._clusters: dict[str, Cluster] = {}
+        self._connect: ConnectApi | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # ---- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """
+        Start everything and return when it serves; on failure stop everything and raise.
+
+        After a failed start the working directory stays, temporary or not, for its logs; after an
+        interrupted one it goes, as at stop().
+        """
+        if self._lease is not None:
+            raise LabError("the lab is started already")
+        began = time.monotonic()
+        try:
+            self._prepare()
+            self._start_processes()
+            if self.options.connectors:
+                self._create_connectors()
+        except Exception:
+            self._stop_processes()
+            raise
+        except BaseException:
+            self.stop()
+            raise
+        self.started_in_s = time.monotonic() - began
+
+    def stop(self) -> None:
+        """End every process and remove a temporary directory; harmless when not started."""
+        self._stop_processes()
+        if self._temporary and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    # ---- where things are ---------------------------------------------------------------------
+
+    @property
+    def east(self) -> str:
+        """Bootstrap servers of the downstream cluster, which also holds Connect's topics."""
+        return self._cluster("east").bootstrap
+
+    @property
+    def west(self) -> str:
+        """Bootstrap servers of the upstream cluster."""
+        return self._cluster("west").bootstrap
+
+    @property
+    def connect_urls(self) -> tuple[str, ...]:
+        """REST addresses, one per worker, first connect-1."""
+        ports = self._started().ports
+        numbers = (ports.connect_1, ports.connect_2)[: self.options.workers]
+        return tuple(f"http://{LOOPBACK}:{port}" for port in numbers)
+
+    @property
+    def directory(self) -> Path:
+        """The working directory: data, properties, logs, and the files of the connectors."""
+        if self._directory is None:
+            raise LabError("the lab is not started")
+        return self._directory
+
+    @property
+    def lines_path(self) -> Path:
+        """The file `file-source` reads."""
+        return self.directory / "lines.in"
+
+    @property
+    def sink_path(self) -> Path:
+        """The file `file-sink` writes."""
+        return self.directory / "lines.out"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The running processes by name; an ended one is absent."""
+        found = ((name, child.pid) for name, child in self._children.items())
+        return {name: pid for name, pid in found if pid is not None}
+
+    def log_path(self, name: str) -> Path:
+        """The log file of a process; restarts append to it."""
+        return self._child(name).log
+
+    # ---- processes ----------------------------------------------------------------------------
+
+    def kill(self, name: str) -> None:
+        """End one process as a crash would (SIGKILL); returns when it is gone."""
+        self._child(name).kill()
+
+    def terminate(self, name: str) -> None:
+        """End one process in an orderly way (SIGTERM); returns when it is gone."""
+        self._child(name).terminate()
+
+    def start_process(self, name: str) -> None:
+        """
+        Start an ended process again, on its old data and port, and wait until it serves.
+
+        A broker serves when it answers, a worker when it calls itself healthy (its connectors may
+        still be on their way: wait_running). Of `mm2`, which has no REST, is only known that it
+        runs and that `w2.ledger` exists: after a restart, await what you need to see.
+        """
+        self._child(name).start()
+        self._await_process(name)
+
+    # ---- connectors ---------------------------------------------------------------------------
+
+    def create(self, name: str, config: Mapping[str, str]) -> None:
+        """Create a connector or replace its configuration; does not wait for it to run."""
+        self._api().create(name, config)
+
+    def delete(self, name: str) -> None:
+        """Delete a connector and wait until it is no longer listed; its offsets remain."""
+        self._api().delete(name)
+        self._await(f"deletion of {name}", lambda: self._api().check_gone(name))
+
+    def stop_connector(self, name: str) -> None:
+        """Stop a connector and wait until it is STOPPED and has no task."""
+        self._api().transition(name, "stop")
+        self._await(f"stop of {name}", lambda: self._api().check_stopped(name))
+
+    def pause_connector(self, name: str) -> None:
+        """Pause a connector and wait until it and its tasks, if any, are PAUSED."""
+        self._api().transition(name, "pause")
+        self._await(
+            f"pause of {name}", lambda: self._api().check_state(name, "PAUSED", tasks_min=0)
+        )
+
+    def resume(self, name: str) -> None:
+        """Resume a paused or stopped connector; does not wait, as it may be meant to fail."""
+        self._api().transition(name, "resume")
+
+    def restart(self, name: str) -> None:
+        """Restart a connector and all its tasks; does not wait."""
+        self._api().restart(name)
+
+    def wait_running(self, name: str, timeout_s: float = SETTLE_S_MAX) -> None:
+        """
+        Wait until the connector and all of its tasks, one at least, are RUNNING.
+
+        What counts is the status Connect has on record: just after a crash that is the state from
+        before it, until the cluster has noticed.
+        """
+        self._await(
+            f"{name} running",
+            lambda: self._api().check_state(name, "RUNNING", tasks_min=1),
+            timeout_s=timeout_s,
+        )
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Connect's status document for a connector."""
+        found: dict[str, Any] = self._await(f"status of {name}", lambda: self._api().status(name))
+        return found
+
+    def offsets(self, name: str) -> list[dict[str, Any]]:
+        """The connector's offsets as REST gives them: a list of {"partition": …, "offset": …}."""
+        return self._api().offsets(name)
+
+    def alter_offsets(self, name: str, offsets: list[dict[str, Any]]) -> None:
+        """Overwrite offsets of a stopped connector; same shape as offsets() gives."""
+        self._api().alter_offsets(name, offsets)
+
+    def reset_offsets(self, name: str) -> None:
+        """Make a stopped connector forget all its offsets."""
+        self._api().reset_offsets(name)
+
+    # ---- data ---------------------------------------------------------------------------------
+
+    def append_lines(self, n: int) -> None:
+        """Append n lines to the file `file-source` reads."""
+        with self.lines_path.open("a") as handle:
+            handle.writelines(f"line {time.time_ns()} {index}\n" for index in range(n))
+
+    def create_topic(
+        self,
+        cluster: ClusterName,
+        topic: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic and wait until it is served. Brokers create none by themselves."""
+        self._cluster(cluster).create_topic(topic, partitions, config or {})
+        self._await(f"topic {topic}", lambda: self._cluster(cluster).check_topic(topic))
+
+    def produce(
+        self, cluster: ClusterName, topic: str, n: int, partitions: Sequence[int] | None = None
+    ) -> None:
+        """Write n records, in turn to the given partitions (all by default), and await each ack."""
+        self._cluster(cluster).produce(topic, n, partitions)
+
+    def commit(
+        self, cluster: ClusterName, group: str, topic: str, offsets: Mapping[int, int]
+    ) -> None:
+        """Set a group's committed offsets {partition: next}, making the group if need be."""
+        self._await(
+            f"commit of {group}", lambda: self._cluster(cluster).commit(group, topic, offsets)
+        )
+
+    # ---- start, in order ----------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        classpath = jars(self.options.kafka_version)
+        self._lease = PortLease(self.options.ports, locks=cache_directory() / "ports")
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="offsetwatch-lab-"))
+        self._directory = self._directory.resolve()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        ports = self._lease.ports
+        self._clusters = {
+            "east": Cluster("east", f"{LOOPBACK}:{ports.east}"),
+            "west": Cluster("west", f"{LOOPBACK}:{ports.west}"),
+        }
+        self._connect = ConnectApi(self.connect_urls)
+        self.lines_path.touch()
+        self._children = Builder(
+            self.options, ports, directory=self._directory, classpath=classpath
+        ).children()
+
+    def _start_processes(self) -> None:
+        workers = WORKERS[: self.options.workers]
+        for name in BROKERS:
+            self._child(name).start()
+        # East first: a worker is the slowest to start and needs nothing else.
+        self._await_process("east")
+        for name in workers:
+            self._child(name).start()
+        self._await_process("west")
+        self._furnish()
+        if self.options.dedicated_mm2:
+            self._child(DEDICATED_MM2).start()
+        for name in workers:
+            self._await_process(name)
+        if self.options.dedicated_mm2:
+            self._await_process(DEDICATED_MM2)
+
+    def _furnish(self) -> None:
+        """Topics and a group, before the connectors: those look again only after an interval."""
+        for topic, partitions in WEST_TOPICS.items():
+            self._ensure_topic("west", topic, partitions)
+        self._ensure_topic("east", connectors.LINES_TOPIC, 1)
+        if self.options.dedicated_mm2:
+            self._ensure_topic("west", settings.DEDICATED_TOPIC, 1)
+        if WEST_GROUP not in self._cluster("west").groups():
+            self.commit(
+                "west", WEST_GROUP, "orders", dict.fromkeys(range(WEST_TOPICS["orders"]), 0)
+            )
+
+    def _ensure_topic(self, cluster: ClusterName, topic: str, partitions: int) -> None:
+        if self._cluster(cluster).partitions(topic) == 0:
+            self.create_topic(cluster, topic, partitions)
+
+    def _create_connectors(self) -> None:
+        wanted = connectors.standard(
+            lines=self.lines_path, sink=self.sink_path, upstream=self.west, downstream=self.east
+        )
+        for name, config in wanted.items():
+            self.create(name, config)
+        for name in wanted:
+            self.wait_running(name)
+
+    def _stop_processes(self) -> None:
+        """Those who need the brokers first, each tier at once; then forget what was started."""
+        for tier in ((*WORKERS, DEDICATED_MM2), BROKERS):
+            ending = [self._children[name] for name in tier if name in self._children]
+            for child in ending:
+                child.signal(signal.SIGTERM)
+            for child in ending:
+                child.terminate()
+        self._children = {}
+        self._clusters = {}
+        if self._connect is not None:
+            self._connect.close()
+            self._connect = None
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    # ---- small help ---------------------------------------------------------------------------
+
+    def _await_process(self, name: str) -> None:
+        child = self._child(name)
+
+        def serves() -> None:
+            if not child.running:
+                raise LabError(f"{name} ended while starting\n{child.tail()}")
+            if name in BROKERS:
+                self._cluster(name).check_ready()
+            elif name == DEDICATED_MM2:
+                remote = f"{settings.DEDICATED_UPSTREAM}.{settings.DEDICATED_TOPIC}"
+                self._cluster("east").check_topic(remote)
+            else:
+                self._api().check_ready(self.connect_urls[WORKERS.index(name)])
+
+        until(f"{name} serving", serves, timeout_s=START_S_MAX, evidence=child.tail)
+
+    def _await(self, what: str, probe: Callable[[], T], *, timeout_s: float = SETTLE_S_MAX) -> T:
+        workers = [child for name, child in self._children.items() if name in WORKERS]
+        return until(
+            what,
+            probe,
+            timeout_s=timeout_s,
+            evidence=lambda: "\n".join(child.tail() for child in workers),
+        )
+
+    def _child(self, name: str) -> Child:
+        try:
+            return self._children[name]
+        except KeyError:
+            known = ", ".join(self._children) or "none, as the lab is not started"
+            raise LabError(f"no process {name}; there is: {known}") from None
+
+    def _cluster(self, name: str) -> Cluster:
+        try:
+            return self._clusters[name]
+        except KeyError:
+            known = ", ".join(self._clusters) or "none, as the lab is not started"
+            raise LabError(f"no cluster {name}; there is: {known}") from None
+
+    def _api(self) -> ConnectApi:
+        if self._connect is None:
+            raise LabError("the lab is not started")
+        return self._connect
+
+    def _started(self) -> PortLease:
+        if self._lease is None:
+            raise LabError("the lab is not started")
+        return self._lease

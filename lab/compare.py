@@ -1,0 +1,246 @@
+"""
+Does everybody say the same? The daemon against the pipeline, Connect's REST API and the brokers.
+
+Called by the demonstration and by the real tests. A comparison is of one moment, and each kind of
+evidence has its own way to one:
+
+* pipeline: the daemon's snapshot names the log end it had read (its tails' positions); the pipeline
+  computes gold at exactly that log end, while traffic goes on;
+* REST and brokers: read, then the daemon, then read again. What was the same before and after
+  must be what the daemon said in between; what moved is not compared.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from exporter.history import read
+from lab.clients import settings
+from lab.cluster import ClusterName, Lab
+from lab.product import Product
+from lab.waiting import NotYet, until
+
+FRESH_S_MAX = 30.0
+SHOWN_MAX = 10
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was compared. `mismatches` are sentences; `moved` counts what changed while we looked."""
+
+    what: str
+    compared: int = 0
+    moved: int = 0
+    mismatches: list[str] = field(default_factory=list)
+
+    def expect(self, subject: str, ours: object, theirs: object) -> None:
+        """Count one comparison."""
+        self.compared += 1
+        if ours != theirs:
+            self.mismatches.append(f"{subject}: the daemon says {ours}, {self.what} {theirs}")
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        text = f"{self.what}: compared {self.compared}, mismatched {len(self.mismatches)}"
+        return text + (f", moved meanwhile {self.moved}" if self.moved else "")
+
+
+def log_end(connectors: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """The log end that a snapshot of the daemon had read: {"kafka/topic": {"partition": next}}."""
+    return {
+        f"{tail['kafka']}/{tail['topic']}": tail["positions"]
+        for tail in (entry["tail"] for entry in connectors["inputs"])
+        if tail is not None
+    }
+
+
+def with_pipeline(product: Product) -> Tally:
+    """Every source partition and every mirrored partition, at one captured log end."""
+    connectors, flows = _same_snapshot(product)
+    product.run_pipeline(up_to=log_end(connectors))
+    tally = Tally("the pipeline")
+    _compare_progress(tally, product, connectors)
+    _compare_flows(tally, product, flows)
+    return tally
+
+
+def _same_snapshot(product: Product) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both documents of one snapshot; a tick between the two requests costs another try."""
+
+    def both() -> tuple[dict[str, Any], dict[str, Any]]:
+        connectors = product.get("/api/v1/connectors")
+        flows = product.get("/api/v1/flows")
+        if connectors["at"] != flows["at"]:
+            raise NotYet("two snapshots")
+        return connectors, flows
+
+    return until("one snapshot", both, timeout_s=FRESH_S_MAX, evidence=product.evidence)
+
+
+def _compare_progress(tally: Tally, product: Product, connectors: dict[str, Any]) -> None:
+    gold = {
+        (row.connect_cluster, row.connector, row.source_partition): (
+            row.source_offset,
+            row.koffset,
+        )
+        for row in read.progress(product.history)
+    }
+    for connector in connectors["connectors"]:
+        for entry in connector["source_partitions"]:
+            identity = _text(entry["source_partition"])
+            key = (connector["connect_cluster"], connector["name"], identity)
+            offset = None if entry["offset"] is None else _text(entry["offset"])
+            ours = (offset, entry["log_offset"])
+            tally.expect(f"{connector['name']} {identity}", ours, gold.pop(key, "nothing"))
+    listed = {at["name"] for at in connectors["connectors"]}
+    for (_, name, identity), (offset, _) in gold.items():
+        # Gold also keeps the offsets of deleted connectors; the daemon rightly hides those.
+        if name in listed and offset is not None:
+            tally.expect(f"{name} {identity}", "nothing", offset)
+
+
+def _compare_flows(tally: Tally, product: Product, flows: dict[str, Any]) -> None:
+    gold = {
+        (row.connect_cluster, row.connector, row.topic, row.partition): (
+            row.committed,
+            row.synced,
+            row.replicated,
+        )
+        for row in read.flow_progress(product.history)
+    }
+    for flow in flows["flows"]:
+        for at in flow["partitions"]:
+            key = (flow["connect_cluster"], flow["connector"], at["topic"], at["partition"])
+            ours = (at["committed"], at["synced"], at["replicated"])
+            subject = f"{flow['connector']} {at['topic']}-{at['partition']}"
+            tally.expect(subject, ours, gold.pop(key, "nothing"))
+    for key, theirs in gold.items():
+        tally.expect(f"{key[1]} {key[2]}-{key[3]}", "nothing", theirs)
+
+
+def with_rest(product: Product, lab: Lab) -> Tally:
+    """Offsets of every connector, source and sink."""
+    names = [at["name"] for at in product.get("/api/v1/connectors")["connectors"]]
+    before = {name: _rest_offsets(lab, name) for name in names}
+    connectors = _after_now(product)
+    after = {name: _rest_offsets(lab, name) for name in names}
+    tally = Tally("REST")
+    for connector in connectors["connectors"]:
+        name = connector["name"]
+        ours = _daemon_offsets(connector)
+        for identity in sorted(before[name].keys() | after[name].keys() | ours.keys()):
+            first, last = before[name].get(identity), after[name].get(identity)
+            if first != last:
+                tally.moved += 1
+            else:
+                tally.expect(f"{name} {identity}", ours.get(identity), first)
+    return tally
+
+
+def _rest_offsets(lab: Lab, connector: str) -> dict[str, str]:
+    return {
+        _text(entry["partition"]): _text(entry["offset"])
+        for entry in lab.offsets(connector)
+        if entry["offset"] is not None
+    }
+
+
+def _daemon_offsets(connector: dict[str, Any]) -> dict[str, str]:
+    found = {
+        _text(entry["source_partition"]): _text(entry["offset"])
+        for entry in connector["source_partitions"]
+        if entry["offset"] is not None
+    }
+    for entry in connector["sink_partitions"]:
+        partition = {"kafka_partition": entry["partition"], "kafka_topic": entry["topic"]}
+        found[_text(partition)] = _text({"kafka_offset": entry["committed"]})
+    return found
+
+
+def with_brokers(product: Product, lab: Lab) -> Tally:
+    """Log ends, upstream and of the sinks' topics, and the lag that follows from them."""
+    tally = Tally("the brokers")
+    known = product.get("/api/v1/flows"), product.get("/api/v1/connectors")
+    mirrored = {
+        (at["topic"], at["partition"]) for flow in known[0]["flows"] for at in flow["partitions"]
+    }
+    sunk = {
+        (at["topic"], at["partition"])
+        for connector in known[1]["connectors"]
+        for at in connector["sink_partitions"]
+    }
+    before = {"west": log_ends(lab, "west", mirrored), "east": log_ends(lab, "east", sunk)}
+    connectors = _after_now(product)
+    flows = product.get("/api/v1/flows")
+    after = {"west": log_ends(lab, "west", mirrored), "east": log_ends(lab, "east", sunk)}
+    for flow in flows["flows"]:
+        for at in flow["partitions"]:
+            where = (at["topic"], at["partition"])
+            _expect_end(tally, flow["connector"], at, (before["west"], after["west"]), where)
+    for connector in connectors["connectors"]:
+        for at in connector["sink_partitions"]:
+            where = (at["topic"], at["partition"])
+            _expect_end(tally, connector["name"], at, (before["east"], after["east"]), where)
+    return tally
+
+
+def _expect_end(
+    tally: Tally,
+    connector: str,
+    ours: dict[str, Any],
+    ends: tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]],
+    where: tuple[str, int],
+) -> None:
+    subject = f"{connector} {where[0]}-{where[1]}"
+    first, last = ends[0].get(where), ends[1].get(where)
+    if first != last or first is None:
+        tally.moved += 1
+        return
+    tally.expect(f"{subject} log end", ours["log_end"], first)
+    # A mirror's position is the last record, a sink's the next one.
+    following = ours["replicated"] + 1 if "replicated" in ours else ours["committed"]
+    tally.expect(f"{subject} lag", ours["lag_records"], first - following)
+
+
+def log_ends(
+    lab: Lab, cluster: ClusterName, wanted: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """High watermarks, asked for as a consumer does: another way than the daemon's."""
+    bootstrap = lab.west if cluster == "west" else lab.east
+    consumer = Consumer({**settings(bootstrap), "group.id": "offsetwatch-compare"})
+    try:
+        return {
+            (topic, partition): consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=10.0
+            )[1]
+            for topic, partition in wanted
+        }
+    finally:
+        consumer.close()
+
+
+def _after_now(product: Product) -> dict[str, Any]:
+    """A snapshot in which every input has been read since this call."""
+    now = time.time()
+
+    def fresh() -> dict[str, Any]:
+        document = product.get("/api/v1/connectors")
+        old = [
+            f"{entry['kind']} {entry['input']}"
+            for entry in document["inputs"]
+            if (entry["last_success_at"] or 0.0) <= now
+        ]
+        if old:
+            raise NotYet(f"not read since: {', '.join(old)}")
+        return document
+
+    return until("fresh inputs", fresh, timeout_s=FRESH_S_MAX, evidence=product.evidence)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,238 @@
+"""
+The demonstration: a lab with load flowing, the daemon and the pipeline, and what they see of it.
+
+`make demo` keeps a live table until Ctrl-C; `make demo ARGS=--once` needs no terminal, compares
+daemon, pipeline, REST and brokers, and exits non-zero if anything differs or nothing was compared.
+Called by `python -m lab demo`.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from exporter.errors import HistoryError
+from exporter.history import read
+from exporter.history.jars import spark_jars
+from lab import compare
+from lab.cluster import Lab
+from lab.jars import jars
+from lab.load import Load
+from lab.options import LabOptions
+from lab.ports import free_port
+from lab.product import Product
+from lab.waiting import NotYet, until
+
+RATE_PER_S = 20.0
+DAEMON_PORT = 9640
+REFRESH_S = 1.0
+FLOWING_S_MAX = 60.0
+SETTLED_S_MAX = 60.0
+WATCH_S_MAX = 12 * 3600.0
+
+# Quicker than the defaults, so that one can watch: a demonstration has nobody to be gentle with.
+EXTRA = """\
+ends_s: 1.0
+history: {cadence_s: 15.0, heap: 700m}
+"""
+
+
+@contextmanager
+def staged(*, kafka_version: str, free_ports: bool) -> Iterator[tuple[Lab, Load, Product]]:
+    """Everything up: lab, load, daemon. Ends it all, whatever happens."""
+    click.echo("getting Kafka and Spark jars (the first time takes a minute) ...")
+    jars(kafka_version)
+    spark_jars()
+    with tempfile.TemporaryDirectory(prefix="offsetwatch-demo-") as directory:
+        options = LabOptions(kafka_version=kafka_version, ports="free" if free_ports else "fixed")
+        click.echo("starting two brokers, Connect, FileStream connectors and MirrorMaker 2 ...")
+        with Lab(options) as lab, Load(lab, rate_per_s=RATE_PER_S, duration_s_max=3600) as load:
+            click.echo(f"lab up in {lab.started_in_s:.1f} s; starting the daemon ...")
+            port = free_port() if free_ports else DAEMON_PORT
+            product = Product(lab, directory=Path(directory), port=port, extra=EXTRA)
+            try:
+                product.start_daemon()
+                _urls(lab, product)
+                yield lab, load, product
+            finally:
+                product.stop()
+
+
+def _urls(lab: Lab, product: Product) -> None:
+    click.echo(f"metrics       {product.url}/metrics")
+    click.echo(f"connectors    {product.url}/api/v1/connectors")
+    click.echo(f"flows         {product.url}/api/v1/flows")
+    click.echo(f"Connect REST  {lab.connect_urls[0]}")
+    click.echo(f"brokers       east {lab.east}, west {lab.west}")
+    click.echo(f"configuration {product.config}")
+    sys.stdout.flush()
+
+
+def once(*, kafka_version: str, free_ports: bool) -> int:
+    """The demonstration without a terminal; the exit status."""
+    began = time.monotonic()
+    with staged(kafka_version=kafka_version, free_ports=free_ports) as (lab, load, product):
+        _await_flow(product)
+        Console(width=150).print(_tables(product))
+        click.echo("running the pipeline up to the daemon's log end, while traffic goes on ...")
+        sys.stdout.flush()
+        tallies = [compare.with_pipeline(product)]
+        load.pause()
+        _await_settled(product)
+        Console(width=150).print(_tables(product))
+        tallies += [compare.with_rest(product, lab), compare.with_brokers(product, lab)]
+    for tally in tallies:
+        click.echo(tally.line)
+        for mismatch in tally.mismatches[: compare.SHOWN_MAX]:
+            click.echo(f"  {mismatch}")
+    compared = sum(tally.compared for tally in tallies)
+    mismatched = sum(len(tally.mismatches) for tally in tallies)
+    click.echo(f"compared {compared}, mismatched {mismatched}, in {time.monotonic() - began:.0f} s")
+    nothing = [tally.what for tally in tallies if tally.compared == 0]
+    if nothing:
+        click.echo(f"nothing was compared with {', '.join(nothing)}")
+    return 1 if mismatched or nothing else 0
+
+
+def watch(*, kafka_version: str, free_ports: bool) -> int:
+    """The live table, until Ctrl-C."""
+    with staged(kafka_version=kafka_version, free_ports=free_ports) as (_, load, product):
+        product.start_pipeline()
+        deadline = time.monotonic() + WATCH_S_MAX
+        with Live(Text(""), console=Console(), auto_refresh=False) as live:
+            while time.monotonic() < deadline:
+                shown = Group(*_tables(product).renderables, _footer(product, load))
+                live.update(shown, refresh=True)
+                time.sleep(REFRESH_S)
+    return 0
+
+
+def _await_flow(product: Product) -> None:
+    """Every connector's partitions have moved since the daemon caught up."""
+
+    def flowing() -> None:
+        document = product.get("/api/v1/connectors")
+        counts = [
+            entry["advances"]
+            for connector in document["connectors"]
+            if connector["name"] in {"mm2-source", "file-source"}
+            for entry in connector["source_partitions"]
+        ]
+        if not counts or min(counts) < 2:
+            raise NotYet(f"commits that moved, per source partition: {counts}")
+
+    until("traffic", flowing, timeout_s=FLOWING_S_MAX, evidence=product.evidence)
+
+
+def _await_settled(product: Product) -> None:
+    """All that was produced is replicated and committed, on both sides of Connect."""
+
+    def settled() -> None:
+        flows = product.get("/api/v1/flows")["flows"]
+        lags = [at["lag_records"] for flow in flows for at in flow["partitions"]]
+        connectors = product.get("/api/v1/connectors")["connectors"]
+        lags += [at["lag_records"] for entry in connectors for at in entry["sink_partitions"]]
+        if not lags or any(lags) or None in lags:
+            raise NotYet(f"lags {lags}")
+
+    until("lag 0", settled, timeout_s=SETTLED_S_MAX, evidence=product.evidence)
+
+
+def _tables(product: Product) -> Group:
+    try:
+        connectors = product.get("/api/v1/connectors")
+        flows = product.get("/api/v1/flows")
+    except httpx.HTTPError as exc:
+        return Group(Text(f"the daemon does not answer: {exc}", style="red"))
+    return Group(_connector_table(connectors), Text(""), _flow_table(flows))
+
+
+def _connector_table(document: dict[str, Any]) -> Table:
+    table = _table("connector", "state", "tasks", "partition", "position#", "lag#", "last commit#")
+    for at in document["connectors"]:
+        tasks = " ".join(task["state"] for task in at["tasks"]) or "none"
+        head = [at["name"], at["state"], tasks]
+        rows = [
+            [
+                Path(entry["label"]).name
+                if entry["label"].startswith("filename")
+                else entry["label"],
+                _position(entry["offset"]),
+                "",
+                _age(document["at"], entry["committed_at"]),
+            ]
+            for entry in at["source_partitions"]
+        ] + [
+            [f"{entry['topic']}-{entry['partition']}", entry["committed"], entry["lag_records"], ""]
+            for entry in at["sink_partitions"]
+        ]
+        for number, row in enumerate(rows or [["", "", "", ""]]):
+            table.add_row(*(str(cell) for cell in [*(head if number == 0 else ["", "", ""]), *row]))
+    return table
+
+
+def _flow_table(document: dict[str, Any]) -> Table:
+    table = _table("flow", "topic", "partition#", "committed#", "replicated#", "log end#", "lag#")
+    for flow in document["flows"]:
+        for at in flow["partitions"]:
+            cells = (
+                f"{flow['source']} -> {flow['target']}",
+                at["topic"],
+                at["partition"],
+                at["committed"],
+                at["replicated"],
+                at["log_end"],
+                at["lag_records"],
+            )
+            table.add_row(*("-" if cell is None else str(cell) for cell in cells))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        name = column.removesuffix("#")
+        table.add_column(name, justify="left" if name == column else "right", overflow="ellipsis")
+    return table
+
+
+def _position(offset: dict[str, Any] | None) -> str:
+    if offset is None:
+        return "-"
+    return " ".join(f"{name}={value}" for name, value in offset.items())
+
+
+def _age(now: float, at: float | None) -> str:
+    return "-" if at is None else f"{max(0.0, now - at):.0f} s ago"
+
+
+def _footer(product: Product, load: Load) -> Text:
+    now = datetime.now(tz=UTC).strftime("%H:%M:%SZ")
+    return Text(
+        f"\n{now}  load: {load.lines} lines, {load.records} records   {_history(product)}\n"
+        f"{product.url}/metrics   Ctrl-C stops everything",
+        style="dim",
+    )
+
+
+def _history(product: Product) -> str:
+    """What the pipeline has in its tables, or why not."""
+    if not product.pipeline_running:
+        return "pipeline: ended; see its log"
+    try:
+        bronze = sum(topic.rows for topic in read.bronze_summary(product.history))
+        gold = len(read.progress(product.history))
+    except HistoryError:
+        return "pipeline: starting Spark"
+    return f"pipeline: {bronze} commits in bronze, {gold} source partitions in gold"

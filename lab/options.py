@@ -1,0 +1,67 @@
+"""
+What a lab can be asked for: one frozen dataclass, and the ports that go with it.
+
+Called by whoever starts a lab; ports.py turns "fixed" or "free" into numbers.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+KAFKA_VERSION = "4.3.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """
+    Every port a lab may listen on, all on loopback. The defaults are those of `python -m lab up`.
+
+    None may lie in the kernel's ephemeral range: a client that polls a port nobody serves yet can
+    be given that very port as its own and then talk to itself, and the broker can never bind it.
+    """
+
+    east: int = 19092
+    east_controller: int = 19093
+    west: int = 29192
+    west_controller: int = 29193
+    connect_1: int = 18083
+    connect_2: int = 18084
+
+
+@dataclass(frozen=True, slots=True)
+class LabOptions:
+    """How a lab is made; the defaults are the smallest one that has every kind of connector."""
+
+    kafka_version: str = KAFKA_VERSION
+    """The newest release that has all parts. Workers older than 3.9 cannot say that they are up."""
+
+    exactly_once: bool = False
+    """Off, as in Connect itself: with it every offset commit becomes a transaction."""
+
+    workers: int = 1
+    """One, because each worker is a JVM; two when a rebalance or a lost worker is the subject."""
+
+    dedicated_mm2: bool = False
+    """Adds a MirrorMaker process of its own, flow w2->e2 over `ledger`; off, as it is a JVM too."""
+
+    directory: Path | None = None
+    """
+    Where data and logs go. None makes a temporary one that stop() removes; a given one is kept,
+    and a lab started on it again, on the same ports, goes on where it ended.
+    """
+
+    ports: Literal["fixed", "free"] | Ports = "free"
+    """Free, so that two labs can run at once; `python -m lab up` wants fixed ones."""
+
+    offset_flush_interval_ms: int = 2000
+    """Two seconds where Connect has sixty: nobody should wait a minute to see a commit."""
+
+    connectors: bool = True
+    """Whether start() also creates the standard connectors and waits until they run."""
+
+    def __post_init__(self) -> None:
+        major, minor = self.kafka_version.split(".")[:2]
+        if (int(major), int(minor)) < (3, 9):
+            raise ValueError(f"kafka_version must be 3.9 or newer, not {self.kafka_version}")
+        if self.workers not in (1, 2):
+            raise ValueError(f"workers must be 1 or 2, not {self.workers}")

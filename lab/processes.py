@@ -1,0 +1,114 @@
+"""
+Child processes of a lab: each with a log of its own, ended by its own pid, none outliving us.
+
+Called by cluster.py. Must not know what the processes are.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from lab.errors import LabError
+
+TETHER = Path(__file__).with_name("tether.py")
+# Connect lets its tasks finish for 5 s, a broker hands over its partitions; twice that is plenty.
+TERMINATE_S_MAX = 20.0
+KILL_S_MAX = 10.0
+TAIL_LINES = 25
+TAIL_BYTES_MAX = 64 * 1024
+
+# The kernel sends the parent-death signal when the *thread* that forked ends, not the process. One
+# thread that lives as long as the interpreter does all the forking, so that a lab may be started
+# from a short-lived thread. When the interpreter exits, this thread ends and the children with it.
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab-spawner")
+
+
+class Child:
+    """One process that can be started, ended and started again; its log is appended to."""
+
+    def __init__(self, name: str, command: Sequence[str], *, directory: Path) -> None:
+        self.name = name
+        self.log = directory / f"{name}.log"
+        self._directory = directory
+        self._command = tuple(command)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The pid while the process runs, else None."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it; says nothing about whether it will serve."""
+        if self.running:
+            raise LabError(f"{self.name} is running already, as pid {self.pid}")
+        self._process = _SPAWNER.submit(self._spawn).result()
+
+    def expect_success(self, *, timeout_s: float) -> None:
+        """Wait for a started process that ends by itself, and well."""
+        assert self._process is not None
+        try:
+            status = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired as exc:
+            raise LabError(f"{self.name} did not end in {timeout_s:.0f} s\n{self.tail()}") from exc
+        if status != 0:
+            raise LabError(f"{self.name} failed\n{self.tail()}")
+
+    def kill(self) -> None:
+        """SIGKILL, and reaped before this returns; nothing when it does not run."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(KILL_S_MAX)
+
+    def terminate(self) -> None:
+        """SIGTERM, then SIGKILL for one that does not listen; nothing when it does not run."""
+        self.signal(signal.SIGTERM)
+        try:
+            if self._process is not None:
+                self._process.wait(TERMINATE_S_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, by pid, unless the process has ended."""
+        if self._process is not None:
+            # Popen looks first whether the process was reaped, so the pid is still its own.
+            self._process.send_signal(number)
+
+    def tail(self) -> str:
+        """The end of the log, with a heading, for error messages."""
+        try:
+            with self.log.open("rb") as handle:
+                handle.seek(0, os.SEEK_END)
+                handle.seek(max(0, handle.tell() - TAIL_BYTES_MAX))
+                lines = handle.read().decode(errors="replace").splitlines()[-TAIL_LINES:]
+        except FileNotFoundError:
+            lines = ["(no log)"]
+        state = "running" if self.running else f"ended with {self._status()}"
+        return "\n".join([f"--- {self.name} ({state}), end of {self.log}:", *lines])
+
+    def _status(self) -> object:
+        return None if self._process is None else self._process.returncode
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        tether = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid())]
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [*tether, *self._command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._directory,
+                # A group of its own: Ctrl-C in the terminal is for us, and stop() has an order.
+                process_group=0,
+            )

@@ -1,0 +1,174 @@
+"""
+offsetwatch itself beside a lab: its configuration, its daemon and its pipeline as processes.
+
+Called by the demonstration and by the real tests, which must meet the product as a user does: by
+its command line, its configuration file and its HTTP interface.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from lab.cluster import Lab
+from lab.errors import LabError
+from lab.ports import LOOPBACK
+from lab.processes import TETHER, Child
+from lab.waiting import NotYet, until
+
+READY_S_MAX = 60.0
+PIPELINE_S_MAX = 300.0
+
+# The smallest useful configuration, as the documentation gives it; all else is discovered.
+CONFIG = """\
+kafka:
+  east: {{bootstrap: "{east}"}}
+  west: {{bootstrap: "{west}"}}
+connect:
+  - {{name: lab, kafka: east, url: "{url}"{connect_extra}}}
+listen: "{listen}"
+"""
+
+
+class Product:
+    """
+    The daemon and the pipeline for one lab. `stop()` ends whatever runs.
+
+    `directory` holds the configuration, logs and tables. `extra` is YAML added to the
+    configuration, `connect_extra` to its Connect cluster. Not for use from several threads at once.
+    """
+
+    def __init__(
+        self, lab: Lab, *, directory: Path, port: int, extra: str = "", connect_extra: str = ""
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.history = directory / "history"
+        self.url = f"http://{LOOPBACK}:{port}"
+        self.config = directory / "offsetwatch.yaml"
+        self.config.write_text(
+            CONFIG.format(
+                east=lab.east,
+                west=lab.west,
+                url=lab.connect_urls[0],
+                connect_extra=f", {connect_extra}" if connect_extra else "",
+                listen=f"{LOOPBACK}:{port}",
+            )
+            + extra
+        )
+        # From the repository and not from wherever the package is installed: what is tested is
+        # what stands here.
+        self._command = (sys.executable, "-P", "-m", "exporter")
+        self._daemon = self._child("daemon", "run")
+        self._pipeline = self._child("pipeline", "history", "run", "--continuous")
+
+    def start_daemon(self, *, ready: bool = True) -> None:
+        """Start the daemon; with `ready`, wait until it says it is."""
+        self._daemon.start()
+        if ready:
+            self.wait_ready()
+
+    def stop_daemon(self) -> None:
+        """SIGTERM, and wait."""
+        self._daemon.terminate()
+
+    def kill_daemon(self) -> None:
+        """SIGKILL."""
+        self._daemon.kill()
+
+    def start_pipeline(self) -> None:
+        """Start `history run --continuous`; says nothing about whether it has read anything."""
+        self._pipeline.start()
+
+    def stop_pipeline(self) -> None:
+        """SIGTERM, and wait."""
+        self._pipeline.terminate()
+
+    @property
+    def pipeline_running(self) -> bool:
+        """Whether the continuous pipeline's process lives."""
+        return self._pipeline.running
+
+    def stop(self) -> None:
+        """End both."""
+        self._pipeline.terminate()
+        self._daemon.terminate()
+
+    def evidence(self) -> str:
+        """The ends of both logs."""
+        return f"{self._daemon.tail()}\n{self._pipeline.tail()}"
+
+    def run_pipeline(self, up_to: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, Any]:
+        """`history run --available-now --json`, optionally with gold at a given log end."""
+        arguments = ["history", "run", "--available-now", "--json"]
+        if up_to is not None:
+            cut = self.directory / "log-end.json"
+            cut.write_text(json.dumps(up_to))
+            arguments += ["--up-to", str(cut)]
+        report: dict[str, Any] = json.loads(self.cli(*arguments, timeout_s=PIPELINE_S_MAX))
+        return report
+
+    def cli(self, *arguments: str, timeout_s: float = 60.0, status: int = 0) -> str:
+        """One verb with this configuration: its standard output. Raises for another exit status."""
+        command = (*self._command, *arguments, "--config", str(self.config))
+        # Called from the main thread, so the parent-death signal means what it says.
+        tethered = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command)
+        try:
+            done = subprocess.run(
+                tethered,
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+                text=True,
+            )
+        except subprocess.TimeoutExpired as exc:
+            raise LabError(f"{' '.join(arguments)}: not within {timeout_s:.0f} s") from exc
+        if done.returncode != status:
+            raise LabError(
+                f"{' '.join(arguments)}: exit status {done.returncode}, not {status}\n"
+                f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+            )
+        return done.stdout
+
+    def wait_ready(self, timeout_s: float = READY_S_MAX) -> None:
+        """Wait for 200 from /-/ready."""
+
+        def ready() -> None:
+            try:
+                answer = httpx.get(f"{self.url}/-/ready", trust_env=False)
+            except httpx.TransportError as exc:
+                raise NotYet(str(exc)) from exc
+            if answer.status_code != httpx.codes.OK:
+                raise NotYet(answer.text)
+
+        until("the daemon ready", ready, timeout_s=timeout_s, evidence=self._daemon.tail)
+
+    def get(self, path: str) -> dict[str, Any]:
+        """A JSON document of the daemon."""
+        answer = httpx.get(f"{self.url}{path}", trust_env=False, timeout=10.0)
+        if answer.status_code != httpx.codes.OK:
+            raise LabError(f"GET {path}: HTTP {answer.status_code}")
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def metrics(self, accept: str = "text/plain") -> str:
+        """The exposition."""
+        answer = httpx.get(
+            f"{self.url}/metrics", headers={"Accept": accept}, trust_env=False, timeout=10.0
+        )
+        answer.raise_for_status()
+        return answer.text
+
+    def _child(self, name: str, *arguments: str) -> Child:
+        return Child(
+            name,
+            (*self._command, *arguments, "--config", str(self.config)),
+            directory=self.directory,
+        )

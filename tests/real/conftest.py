@@ -1,0 +1,34 @@
+"""One lab and one daemon for all real tests of a run; each test brings its own topics and connectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, LabOptions
+from lab.ports import free_port
+from lab.product import Product
+
+# A test does not wait for a production rhythm: everything is asked for every second, and what does
+# not answer is given up after five.
+FAST = "tick_s: 0.2\nends_s: 1.0\nhistory: {heap: 700m}\n"
+FAST_CONNECT = "poll: {state_s: 1.0, groups_s: 1.0, offsets_s: 10.0, timeout_s: 2.0}"
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    with Lab(LabOptions(ports="free")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    directory: Path = tmp_path_factory.mktemp("product")
+    made = Product(
+        lab, directory=directory, port=free_port(), extra=FAST, connect_extra=FAST_CONNECT
+    )
+    made.start_daemon()
+    yield made
+    made.stop()

@@ -1,0 +1,53 @@
+"""What a test sees of the daemon: its series, by name and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from lab.product import Product
+from lab.waiting import NotYet, until
+
+WAIT_S_MAX = 60.0
+
+
+def samples(product: Product, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """Samples of one metric (without the prefix) that carry these labels."""
+    wanted = f"offsetwatch_{name}"
+    return {
+        tuple(sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(product.metrics())
+        for sample in family.samples
+        if sample.name == wanted and labels.items() <= sample.labels.items()
+    }
+
+
+def total(product: Product, name: str, **labels: str) -> float | None:
+    """Their sum; None if there is no such series."""
+    found = samples(product, name, **labels)
+    return sum(found.values()) if found else None
+
+
+def eventually(
+    product: Product, what: str, holds: Callable[[], object], *, timeout_s: float = WAIT_S_MAX
+) -> None:
+    """Wait until `holds()` is true; say what it was last."""
+
+    def probe() -> None:
+        seen = holds()
+        if not seen:
+            raise NotYet(str(seen))
+
+    until(what, probe, timeout_s=timeout_s, evidence=product.evidence)
+
+
+def becomes(product: Product, expected: float | None, name: str, **labels: str) -> None:
+    """Wait until the sum of these samples is `expected`; None waits until they are gone."""
+
+    def probe() -> None:
+        seen = total(product, name, **labels)
+        if seen != expected:
+            raise NotYet(f"{name}{labels} is {seen}")
+
+    until(f"{name}{labels} = {expected}", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
