@@ -1,0 +1,94 @@
+"""The runbooks: one for each alert, and no step in them that cannot be taken."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+import pytest
+
+from exporter.cli import cli
+
+from .promql import known_metrics
+from .test_alerts import ALERT_RULES, ALERTS, THRESHOLDS
+
+RUNBOOKS = {path.stem: path.read_text(encoding="utf-8") for path in ALERTS.glob("runbooks/*.md")}
+HEADINGS = ["Meaning", "First look", "Decide", "Fix", "After"]
+
+every_runbook = pytest.mark.parametrize("name", sorted(RUNBOOKS))
+
+
+def commands(text: str) -> list[str]:
+    """Our commands: alone on an indented line, or in backticks with an argument."""
+    alone = re.findall(r"^ {4,}(offsetwatch .*)$", text, re.MULTILINE)
+    return alone + re.findall(r"`(offsetwatch \w[^`]*)`", text)
+
+
+def parse(command: str) -> click.Context:
+    """The context of the innermost command. Raises click.UsageError for what does not exist."""
+    context = click.Context(cli)
+    current: click.Command = cli
+    arguments = shlex.split(command)[1:]
+    while isinstance(current, click.Group):
+        _, found, arguments = current.resolve_command(context, arguments)
+        assert found is not None
+        current = found
+    return current.make_context(command, arguments)
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert():
+    assert RUNBOOKS.keys() == ALERT_RULES.keys()
+
+
+@every_runbook
+def test_a_runbook_has_the_parts_that_people_look_for_in_their_order(name):
+    text = RUNBOOKS[name]
+    assert text.startswith(f"# {name}\n")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
+    assert f"Severity: {ALERT_RULES[name]['labels']['severity']}." in text
+
+
+@every_runbook
+def test_the_first_look_and_what_comes_after_have_a_command_to_type(name):
+    first_look = RUNBOOKS[name].split("## First look")[1].split("##")[0]
+    assert commands(first_look)
+
+
+@every_runbook
+def test_the_commands_exist_with_these_options(name):
+    for command in commands(RUNBOOKS[name]):
+        context = parse(command)
+        assert "config_path" not in context.params or context.params["config_path"] is not None
+
+
+@every_runbook
+def test_metrics_thresholds_and_other_runbooks_that_are_named_exist(name):
+    text = RUNBOOKS[name]
+    assert set(re.findall(r"\boffsetwatch_\w+", text)) <= known_metrics().keys()
+    assert set(re.findall(r"\boffsetwatch:\w+:\w+", text)) <= THRESHOLDS.keys()
+    for target in re.findall(r"\]\(([^)]*)\)", text):
+        assert (ALERTS / "runbooks" / target).is_file()
+
+
+@every_runbook
+def test_a_table_of_decisions_leads_to_fixes_that_are_written(name):
+    text = RUNBOOKS[name]
+    fixes = set(re.findall(r"^(\d+)\. ", text.split("## Fix")[1], re.MULTILINE))
+    decide = text.split("## Decide")[1].split("## Fix")[0]
+    named = set(re.findall(r"fix (\d+)", decide)) | set(re.findall(r"then (\d+)", decide))
+    assert named <= fixes
+    assert fixes <= named | set(re.findall(r"fix (\d+)", text))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "offsetwatch stat --config f",
+        "offsetwatch status --conf f",
+        "offsetwatch offsets --config f",
+    ],
+)
+def test_a_command_that_does_not_exist_would_be_noticed(command):
+    with pytest.raises(click.UsageError):
+        parse(command)

@@ -1,0 +1,1 @@
+"""Programs of others that our checks run. Nothing in here is shipped."""
