@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from exporter.errors import ConfigError
 
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 _ADDRESS = r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
@@ -27,7 +28,9 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 class _Section(BaseModel):
     """`hide_input_in_errors`: a mistake beside a password must not print it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
 
 class Kafka(_Section):
@@ -122,10 +125,40 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Config:
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError((f"{path}: cannot be read: {exc}",)) from exc
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as exc:
-        raise ConfigError((f"{path}: not YAML: {' '.join(str(exc).split())}",)) from exc
+        raise ConfigError((f"{path}: not YAML: {_yaml_problem(exc)}",)) from None
     return parse(document, os.environ if environment is None else environment, source=path.name)
+
+
+class _Loader(yaml.SafeLoader):
+    """A key given twice is a mistake; PyYAML would quietly take the last."""
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's own signature
+    ) -> dict[Any, Any]:
+        """See the class."""
+        names: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in names:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value} is given twice", problem_mark=key.start_mark
+                )
+            names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    """Where and what, without the text around it that PyYAML quotes: it may hold a password."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return "it holds characters that YAML does not allow"
+    what = _QUOTED.sub("...", str(getattr(error, "problem", None) or "cannot be parsed"))
+    return f"line {mark.line + 1}, column {mark.column + 1}: {what}"
 
 
 def parse(document: object, environment: Mapping[str, str], *, source: str = "config") -> Config:

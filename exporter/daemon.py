@@ -201,9 +201,13 @@ class Edge:
         snapshot = self.snapshot
         for connect in self._config.connect:
             key = (GROUPS, connect.name)
-            if key not in self._asked_early and self._sinks(connect):
+            wanted, asked = bool(self._sinks(connect)), key in self._asked_early
+            if wanted and not asked:
                 self._asked_early.add(key)
                 self._poll_groups(connect)
+            elif asked and not wanted:  # the last sink is gone: there is nothing left to go stale
+                self._asked_early.discard(key)
+                self._put((InputRetired(InputId(connect.name, GROUPS)),))
         shown = {(view.connect_cluster, view.connector) for view in snapshot.mirror_partitions}
         for flow in snapshot.topology.flows:
             key = (flow.connect_cluster, flow.connector)

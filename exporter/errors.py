@@ -15,6 +15,7 @@
       help
     + Malformed            a 2xx the protocol forbids               -> count, do not believe
     + TopicNotSettled      discovery found none or several topics   -> the message says what to name
+    + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
   x HistoryError           the pipeline's contract was broken
 
 Not exceptions: Undecodable (a value that decoders return). Not caught: AssertionError, which is a
@@ -124,3 +125,9 @@ class TopicNotSettled(ClientError):
     """Discovery could not name exactly one offsets topic; the message says what to configure."""
 
     reason = "topic_not_settled"
+
+
+class TopicChanged(ClientError):
+    """The topic is not the one that was read: what was read of it no longer holds."""
+
+    reason = "topic_changed"

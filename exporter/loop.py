@@ -39,7 +39,8 @@ class Loop:
 
     def alive(self) -> bool:
         """Has the loop ticked within the last ten ticks (at least ten seconds)?"""
-        return self._clock.now() - self._beat_at < max(10.0, 10 * self._tick_s)
+        # A clock set back must not keep a loop alive that died before.
+        return abs(self._clock.now() - self._beat_at) < max(10.0, 10 * self._tick_s)
 
     def put(self, batch: Batch, timeout_s: float | None = None) -> bool:
         """Enqueue a batch; False if the queue stayed full for `timeout_s`."""

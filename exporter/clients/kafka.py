@@ -21,6 +21,7 @@ from exporter.errors import (
     NotFound,
     ServerError,
     TimedOut,
+    TopicChanged,
     Unreachable,
 )
 from exporter.model.observations import LogBounds
@@ -39,7 +40,14 @@ _NOT_FOUND = {
     ck.KafkaError.UNKNOWN_TOPIC_OR_PART,
     ck.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     ck.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    # What ListOffsets says if not one of the partitions asked for exists.
+    ck.KafkaError._NOENT,  # noqa: SLF001
     ck.KafkaError.GROUP_ID_NOT_FOUND,
+}
+_CHANGED = {
+    ck.KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log no longer reaches where we stand
+    ck.KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+    ck.KafkaError.OFFSET_OUT_OF_RANGE,
 }
 _TIMED_OUT = {
     ck.KafkaError._TIMED_OUT,  # noqa: SLF001
@@ -66,6 +74,8 @@ def translate(target: str, error: ck.KafkaError) -> ClientError:
         return Denied(target, detail)
     if code in _NOT_FOUND:
         return NotFound(target, detail)
+    if code in _CHANGED:
+        return TopicChanged(target, detail)
     if code in _TIMED_OUT:
         return TimedOut(target, detail)
     if code in _UNREACHABLE:
@@ -116,10 +126,15 @@ class KafkaAdmin:
         names = sorted(topics)
         if not names:
             return {}
-        futures = self._client.describe_topics(
-            ck.TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S
-        )
-        return {name: str(self._result(future).topic_id) for name, future in futures.items()}
+        return {name: str(found.topic_id) for name, found in self._describe(names).items()}
+
+    def shape(self, topic: str) -> tuple[str, int]:
+        """(topic id, number of partitions): while both stay, the topic is the one it was.
+
+        Raises for a missing topic; asking does not create it.
+        """
+        found = self._describe([topic])[topic]
+        return str(found.topic_id), len(found.partitions)
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, stable: bool
@@ -166,6 +181,12 @@ class KafkaAdmin:
             for at in answer.topic_partitions
             if at.offset >= 0
         }
+
+    def _describe(self, topics: list[str]) -> dict[str, ck_admin.TopicDescription]:
+        futures = self._client.describe_topics(
+            ck.TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S
+        )
+        return {name: self._result(future) for name, future in futures.items()}
 
     def _ask(
         self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool
@@ -214,7 +235,8 @@ class TailReader:
             "client.id": properties.get("client.id", "offsetwatch"),
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
-            "auto.offset.reset": "earliest",
+            # A log that does not reach where we stand was cut or re-created: say so.
+            "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             # The default of 1000 ms throttles a single partition to a seventh of its speed.

@@ -138,8 +138,11 @@ def _mirror(config: Mapping[str, str]) -> MirrorSettings:
 
 
 def _isolation(config: Mapping[str, str]) -> str:
-    """The most specific of the prefixes that MirrorConnectorConfig.sourceConsumerConfig merges."""
-    for prefix in ("source.consumer.", "consumer.", "source.cluster.consumer.", "source.cluster."):
+    """The more specific of the prefixes that MirrorConnectorConfig.sourceConsumerConfig merges.
+
+    `source.cluster.` gives it addresses and security only.
+    """
+    for prefix in ("source.consumer.", "consumer."):
         level = config.get(prefix + "isolation.level")
         if level is not None:
             return level

@@ -73,14 +73,18 @@ def json_string(text: str) -> str:
 
 
 def json_scalar(value: Scalar) -> str | None:
-    """One primitive as Jackson writes it; None for a float, whose Java text we do not vouch for."""
+    """One primitive as Jackson writes it.
+
+    None for a float, whose Java text we do not vouch for, and for an integer of more than 64 bits,
+    which Connect wraps as it reads it.
+    """
     match value:
         case None:
             return "null"
         case bool():
             return "true" if value else "false"
         case int():
-            return str(value)
+            return str(value) if -(2**63) <= value < 2**63 else None
         case str():
             return json_string(value)
         case _:
@@ -90,7 +94,8 @@ def json_scalar(value: Scalar) -> str | None:
 def connect_key(connector: str, partition: Mapping[str, Scalar]) -> bytes | None:
     """The key bytes under which Connect looks this source partition up.
 
-    None where that cannot be told: a float in the partition, or text that UTF-8 cannot carry.
+    None where that cannot be told: a float in the partition, an integer of more than 64 bits, or
+    text that UTF-8 cannot carry.
     """
     fields: list[str] = []
     for name in hash_map_order(tuple(partition)):

@@ -83,11 +83,20 @@ def _source_key(raw: bytes, connector: str, partition: dict[str, Scalar]) -> Sou
 def partition_label(partition: dict[str, Scalar]) -> str:
     """`k=v` pairs sorted by key; over 120 bytes it is cut and ends in `~` and 8 hex digits."""
     text = ",".join(f"{name}={_label_value(partition[name])}" for name in sorted(partition))
-    encoded = text.encode()
-    if len(encoded) <= LABEL_BYTES_MAX:
-        return text
-    digest = hashlib.sha256(encoded).hexdigest()[:8]
-    return encoded[: LABEL_BYTES_MAX - 9].decode(errors="ignore") + "~" + digest
+    return text if len(text.encode()) <= LABEL_BYTES_MAX else _hashed(text, text)
+
+
+def namesake_label(label: str, identity: str) -> str:
+    """The label of a source partition where another one of its connector has the same `label`.
+
+    `k=v` pairs do not show types: {"partition":0} and {"partition":"0"} read alike.
+    """
+    return _hashed(label, identity)
+
+
+def _hashed(text: str, what: str) -> str:
+    digest = hashlib.sha256(what.encode()).hexdigest()[:8]
+    return text.encode()[: LABEL_BYTES_MAX - 9].decode(errors="ignore") + "~" + digest
 
 
 def _label_value(value: Scalar) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from exporter.clients.kafka import KafkaAdmin, TailReader
+from exporter.clients.kafka import KafkaAdmin, TailReader, end_of_partition
 from exporter.clock import Clock
 from exporter.decode.source_offsets import decode_key
-from exporter.errors import TopicNotSettled
+from exporter.errors import TimedOut, TopicNotSettled
 from exporter.model.offsets import SourceKey
 from exporter.model.topology import KafkaTopic, TopicPartition
 
@@ -72,7 +72,10 @@ def _matches(
     connectors: Collection[str],
     clock: Clock,
 ) -> set[str]:
-    """Topics with at least one key of a wanted connector in the sample."""
+    """Topics with at least one key of a wanted connector in the sample.
+
+    Raises if the sample could not be read to its end: what was not read may be one match too many.
+    """
     bounds = admin.bounds(partitions, stable=True)
     starts = {
         at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
@@ -90,16 +93,21 @@ def _matches(
         while open_ends and clock.now() < deadline:
             for message in reader.read(READ_RECORDS_MAX, 0.1):
                 at = TopicPartition(str(message.topic()), message.partition() or 0)
-                if (
-                    message.error() is not None
-                    or (message.offset() or 0) + 1 >= bounds[at].stable_end
-                ):
-                    open_ends.pop(at, None)
-                if message.error() is None:
+                position = end_of_partition(message)
+                if position is None:
+                    position = (message.offset() or 0) + 1
                     key = message.key()
                     decoded = decode_key(key if isinstance(key, bytes) else None)
                     if isinstance(decoded, SourceKey) and decoded.connector in connectors:
                         found.add(at.topic)
+                if position >= bounds[at].stable_end:
+                    open_ends.pop(at, None)
     finally:
         reader.close()
+    if open_ends:
+        raise TimedOut(
+            admin.name,
+            f"{len(open_ends)} compacted partitions could not be sampled within "
+            f"{SAMPLE_DEADLINE_S:.0f} s: name the offsets topic in connect[].offsets_topic",
+        )
     return found

@@ -7,6 +7,7 @@ raises nothing the outside world can cause.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin
@@ -26,6 +27,7 @@ from exporter.model.observations import (
     InputSucceeded,
     LogBounds,
     Observation,
+    RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
     SinkOffsetsRead,
@@ -35,6 +37,8 @@ from exporter.model.topology import SinkGroup, TopicPartition
 from exporter.state.snapshot import Snapshot
 
 Batch = tuple[Observation, ...]
+
+_askings = count(1)  # tells apart the rounds of poll_ends, of which two may be under way at once
 
 
 def failure(input_id: InputId, error: ClientError) -> InputFailed:
@@ -60,6 +64,7 @@ def poll_connectors(reader: ConnectReader, clock: Clock) -> Batch:
 def poll_rest_offsets(reader: ConnectReader, connectors: Iterable[str]) -> Iterable[Batch]:
     """The truth check, one connector at a time. A failure here says nothing of the state polls."""
     for connector in connectors:
+        yield (RestOffsetsAsked(connect_cluster=reader.name, connector=connector),)
         try:
             offsets = decode_offsets(reader.offsets(connector))
             if isinstance(offsets, Undecodable):
@@ -101,7 +106,8 @@ def poll_ends(
         if (view.connect_cluster, view.connector) in flows
     }
     stable = any(flow.read_committed for flow in flows.values())
-    if not put((EndsAsked(kafka=admin.name),)):
+    number = next(_askings)
+    if not put((EndsAsked(kafka=admin.name, number=number),)):
         return
     try:
         bounds = admin.bounds(wanted, stable=stable) if wanted else _ping(admin)
@@ -110,7 +116,7 @@ def poll_ends(
         return
     put(
         (
-            EndsRead(kafka=admin.name, bounds=bounds),
+            EndsRead(kafka=admin.name, number=number, bounds=bounds),
             InputSucceeded(input=input_id, at=clock.now()),
         )
     )

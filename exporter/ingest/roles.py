@@ -2,7 +2,8 @@
 
 Bootstrap is the hot path: a compacted topic may hold millions of records for a few thousand keys,
 so it is FOLDED: per raw key only the last message and the message of the last change are kept, and
-decoded once at the end. Live messages are decoded one by one. Called by tail.py.
+decoded once at the end. The same key may stand in two Kafka partitions, which are read in no order,
+so each keeps its own and the book decides. Live messages are decoded one by one. Called by tail.py.
 """
 
 from __future__ import annotations
@@ -42,19 +43,23 @@ class SourceRole:
     """An offsets topic."""
 
     def __init__(self) -> None:
-        # raw key -> [last value, message of the last change, last message]
-        self._slots: dict[bytes, list[object]] = {}
+        # Kafka partition -> raw key -> [last value, message of the last change, last message]
+        self._slots: dict[int | None, dict[bytes, list[object]]] = {}
         self._keys: dict[bytes, SourceKey | Undecodable] = {}
 
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role. Nothing in this loop may cost more than it must."""
-        slots = self._slots
+        partition: int | None = -1
+        slots: dict[bytes, list[object]] = {}
         keyless = []
         for message in messages:
             key = message.key()
             if key is None:
                 keyless.append(message)
                 continue
+            if message.partition() != partition:  # they come in runs
+                partition = message.partition()
+                slots = self._slots.setdefault(partition, {})
             value = message.value()
             slot = slots.get(key)
             if slot is None:
@@ -70,7 +75,8 @@ class SourceRole:
         """See Role."""
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
-        for _, changed, last in self._slots.values():
+        kept = [slot for slots in self._slots.values() for slot in slots.values()]
+        for _, changed, last in kept:
             assert isinstance(changed, Message)
             assert isinstance(last, Message)
             record = self._record(last, advanced_at=_at(changed), live=False)
@@ -125,7 +131,7 @@ class SourceRole:
 
 
 class SyncRole:
-    """An offset-syncs topic: one Kafka partition, the last record of a key wins."""
+    """An offset-syncs topic: one Kafka partition, the last readable record of a key wins."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, Message] = {}
@@ -137,7 +143,7 @@ class SyncRole:
             key = _bytes(message.key())
             if key is None:
                 keyless.append(message)
-            else:
+            elif not isinstance(decode_sync_value(_bytes(message.value())), Undecodable):
                 self._last[key] = message
         return keyless
 

@@ -1,9 +1,9 @@
 """Follow one topic for ever: read all of it once, then what comes.
 
 Runs in a thread of its own, started by the daemon. No group is joined. The first TailRead carries
-the whole folded topic and says `caught_up`; until then the book shows nothing that depends on it.
-A tail reports success by reading, failure by an InputFailed; librdkafka reconnects by itself, so a
-failure after the bootstrap does not start it again.
+the whole folded topic and says so; until then the book shows nothing that depends on it. A tail
+reports success by reading, failure by an InputFailed; librdkafka reconnects by itself, so a broker
+that is away does not start it again. A topic that is no longer the one that was read does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from confluent_kafka import Message
 
 from exporter.clients.kafka import BEGINNING, KafkaAdmin, TailReader, end_of_partition
 from exporter.clock import Clock
-from exporter.errors import ClientError, NotFound
+from exporter.errors import ClientError, NotFound, TopicChanged
 from exporter.ingest.roles import Records, Role
 from exporter.model.observations import TAIL, InputFailed, InputId, Observation, TailRead
 from exporter.model.topology import KafkaTopic, TopicPartition
@@ -56,12 +56,13 @@ class Tail:
         self._stopped = stopped
         self._clock = clock
         self._positions: dict[int, int] = {}
+        self._retry_s = RETRY_FIRST_S
+        self._failing: str | None = None
 
     def run(self) -> None:
         """Follow until told to stop; begin again, ever more slowly, while the topic cannot be
         read.
         """
-        wait_s = RETRY_FIRST_S
         while not self._stopped(0):
             reader: TailReader | None = None
             try:
@@ -69,15 +70,16 @@ class Tail:
                 self._follow(reader)
             except ClientError as exc:
                 self._failed(exc)
-                if self._stopped(wait_s):
+                if self._stopped(self._retry_s):
                     return
-                wait_s = min(2 * wait_s, RETRY_MAX_S)
+                self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
             finally:
                 if reader is not None:
                     reader.close()
 
     def _follow(self, reader: TailReader) -> None:
-        partitions = self._partitions()
+        shape = self._shape()
+        partitions = tuple(TopicPartition(self.topic.topic, number) for number in range(shape[1]))
         targets = self._admin.stable_ends(partitions)
         reader.assign(dict.fromkeys(partitions, BEGINNING))
         role = self._role_of()
@@ -91,15 +93,15 @@ class Tail:
             source_records=len(records),
             undecodable=dict(undecodable),
         )
-        self._emit(records, Counter(), behind=0)
-        self._live(reader, role, partitions)
+        self._emit(records, Counter(), behind=0, whole=True)
+        self._retry_s = RETRY_FIRST_S
+        self._live(reader, role, partitions, shape)
 
-    def _partitions(self) -> tuple[TopicPartition, ...]:
-        topics, _ = self._admin.topics()
-        count = topics.get(self.topic.topic, 0)
-        if count == 0:
-            raise NotFound(str(self.topic), "no such topic, or no ACL to describe it")
-        return tuple(TopicPartition(self.topic.topic, number) for number in range(count))
+    def _shape(self) -> tuple[str, int]:
+        try:
+            return self._admin.shape(self.topic.topic)
+        except NotFound as exc:
+            raise NotFound(str(self.topic), "no such topic, or no ACL to describe it") from exc
 
     def _bootstrap(
         self, reader: TailReader, role: Role, targets: dict[TopicPartition, int]
@@ -118,36 +120,53 @@ class Tail:
                 return False
         return True
 
-    def _live(self, reader: TailReader, role: Role, partitions: tuple[TopicPartition, ...]) -> None:
-        check_at = self._clock.now() + CHECK_EVERY_S
+    def _live(
+        self,
+        reader: TailReader,
+        role: Role,
+        partitions: tuple[TopicPartition, ...],
+        shape: tuple[str, int],
+    ) -> None:
+        checked_at = self._clock.now()
         while not self._stopped(0):
             try:
                 messages = self._read(reader)
             except ClientError as exc:
                 self._failed(exc)
+                if self._stopped(RETRY_FIRST_S):  # librdkafka complains many times a second
+                    return
                 continue
             fresh = [message for message in messages if message.error() is None]
-            if len(fresh) != len(messages):
-                self._note_ends([message for message in messages if message.error() is not None])
             for message in fresh:
                 self._advance(message.partition() or 0, (message.offset() or 0) + 1)
             if fresh:
                 records, undecodable = role.live(fresh)
                 self._emit(records, undecodable, behind=None)
-            if self._clock.now() >= check_at:
-                self._check(partitions)
-                check_at = self._clock.now() + CHECK_EVERY_S
+            if len(fresh) != len(messages):
+                self._note_ends(messages)
+            if not 0 <= self._clock.now() - checked_at < CHECK_EVERY_S:  # it may be set back
+                self._check(partitions, shape)
+                checked_at = self._clock.now()
 
     def _read(self, reader: TailReader) -> list[Message]:
         return reader.read(READ_RECORDS_MAX, READ_TIMEOUT_S)
 
-    def _check(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Compare where we stand with where the topic ends; the position was read first."""
+    def _check(self, partitions: tuple[TopicPartition, ...], shape: tuple[str, int]) -> None:
+        """Compare where we stand with where the topic ends; the position was read first.
+
+        Raises if the topic was re-created, cut back or given partitions: what is known of it would
+        stay as it was for ever, because an offset of the new log says nothing about the old one.
+        """
         try:
+            found = self._shape()
             ends = self._admin.stable_ends(partitions)
         except ClientError as exc:
             self._failed(exc)
             return
+        if found != shape:
+            raise TopicChanged(str(self.topic), f"(topic id, partitions) were {shape}, are {found}")
+        if any(end < self._positions.get(at.partition, 0) for at, end in ends.items()):
+            raise TopicChanged(str(self.topic), "it ends before what was read of it")
         behind = sum(max(0, end - self._positions.get(at.partition, 0)) for at, end in ends.items())
         self._emit((), Counter(), behind=behind)
 
@@ -163,7 +182,14 @@ class Tail:
         if position > self._positions.get(partition, -1):
             self._positions[partition] = position
 
-    def _emit(self, records: Records, undecodable: Counter[str], *, behind: int | None) -> None:
+    def _emit(
+        self,
+        records: Records,
+        undecodable: Counter[str],
+        *,
+        behind: int | None,
+        whole: bool = False,
+    ) -> None:
         read = TailRead(
             input=self.input_id,
             topic=self.topic,
@@ -172,12 +198,16 @@ class Tail:
             caught_up=True,
             behind=behind,
             undecodable=tuple(undecodable.items()),
+            whole=whole,
         )
         self._put((read,))
+        self._failing = None
 
     def _failed(self, error: ClientError) -> None:
-        _log.warning(
-            "tail_failed", input=self.input_id.input, reason=error.reason, detail=error.detail
-        )
+        if error.reason != self._failing:
+            self._failing = error.reason
+            _log.warning(
+                "tail_failed", input=self.input_id.input, reason=error.reason, detail=error.detail
+            )
         failed = InputFailed(input=self.input_id, reason=error.reason, detail=error.detail)
         self._put((failed,))

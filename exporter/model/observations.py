@@ -88,6 +88,8 @@ class TailRead:
     positions      next offset to read, per partition
     behind         records between positions and the topic's end; None if the end was not asked for
     caught_up      the tail has passed the end that it saw at its start
+    whole          the records are the whole topic, read from its start: whatever else was known of
+                   it is no longer there
     undecodable    live records that could not be decoded, by reason
     """
 
@@ -98,6 +100,7 @@ class TailRead:
     caught_up: bool
     behind: int | None
     undecodable: tuple[tuple[str, int], ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +130,11 @@ class BrokersSeen:
 @dataclass(frozen=True, slots=True)
 class EndsAsked:
     """We are about to ask a cluster for its log ends: positions known by now were read before
-    them.
+    them. `number` tells it from every other asking: two may be under way at once.
     """
 
     kafka: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,10 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class EndsRead:
-    """The answer that belongs to the last EndsAsked. Partitions that do not exist are missing."""
+    """The answer to the EndsAsked of this number. Partitions that do not exist are missing."""
 
     kafka: str
+    number: int
     bounds: dict[TopicPartition, LogBounds]
 
 
@@ -173,6 +178,16 @@ class SinkOffsetsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class RestOffsetsAsked:
+    """We are about to `GET /connectors/{c}/offsets`: the answer may be any offset seen from now
+    on.
+    """
+
+    connect_cluster: str
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestOffsetsRead:
     """`GET /connectors/{c}/offsets`: what a task would load now. Rare; compared with the tail.
 
@@ -195,5 +210,6 @@ Observation = (
     | EndsAsked
     | EndsRead
     | SinkOffsetsRead
+    | RestOffsetsAsked
     | RestOffsetsRead
 )

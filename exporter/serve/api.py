@@ -30,7 +30,8 @@ kind "unknown" and null for class, version and state.
     flows              [{connect_cluster, connector, source, target, upstream,
                          offset_syncs: "kafka/topic" | null,
                          partitions: [{topic, partition, committed, committed_at, synced,
-                            replicated, log_start, log_end, lag_records, ahead_records}],
+                            replicated, log_start, log_end, lag_records, ahead_records,
+                            lag_position: the replicated offset that lag_records belongs to}],
                          lag_records: the sum over all partitions, null unless every one's is known,
                          syncs: [{topic, partition, upstream_offset, downstream_offset, at}]}]
 """
@@ -224,6 +225,7 @@ def _mirror_partition(view: MirrorPartitionView) -> Document:
         "log_end": view.log_end,
         "lag_records": view.lag,
         "ahead_records": view.ahead,
+        "lag_position": view.lag_position,
     }
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from exporter.model.connectors import STATES
 from exporter.serve import catalog
 from exporter.serve.catalog import Spec
-from exporter.state.snapshot import ConnectorView, Snapshot
+from exporter.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
 
 FLOAT_EXACT_MAX = 2**53  # a sample is a float64: beyond this it cannot hold every integer
 
@@ -174,9 +174,17 @@ def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
     ]
     yield family(catalog.LOG_START, labels, [view.log_start for view in views])
     yield family(catalog.LOG_END, labels, [view.log_end for view in views])
-    yield family(catalog.REPLICATED, labels, [view.replicated for view in views])
+    yield family(catalog.REPLICATED, labels, [_shown_position(view) for view in views])
     yield family(catalog.LAG, labels, [view.lag for view in views])
     yield family(catalog.AHEAD, labels, [view.ahead for view in views])
+
+
+def _shown_position(view: MirrorPartitionView) -> int:
+    """The offset that the shown log end and lag belong to, so that the three always add up.
+
+    A newer one is known between two readings of the log end, and would look ahead of it.
+    """
+    return view.replicated if view.lag_position is None else view.lag_position
 
 
 def syncs(snapshot: Snapshot) -> Iterator[Family]:

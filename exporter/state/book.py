@@ -7,10 +7,10 @@ an old value.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from exporter.state.lag import sink_lag
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.model.observations import (
     CONNECT_REST,
@@ -27,6 +27,7 @@ from exporter.model.observations import (
     InputSucceeded,
     Observation,
     OffsetsTopicFound,
+    RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
     SinkOffsetsRead,
@@ -34,9 +35,19 @@ from exporter.model.observations import (
     SyncRecord,
     TailRead,
 )
-from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, SinkGroup, Topology
+from exporter.model.offsets import MirrorPartition
+from exporter.model.topology import (
+    KafkaTopic,
+    MirrorFlow,
+    OffsetsTopic,
+    SinkGroup,
+    TopicPartition,
+    Topology,
+)
+from exporter.state.checks import Checks
 from exporter.state.flows import mirror_flows, sink_groups
 from exporter.state.inputs import Inputs, TailState
+from exporter.state.lag import Seen, sink_lag
 from exporter.state.mirrors import EndsBook, Position, SyncBook, positions, sync_views
 from exporter.state.snapshot import (
     ConnectorView,
@@ -48,10 +59,6 @@ from exporter.state.snapshot import (
 )
 from exporter.state.sources import SourceBook
 
-REST_CHECK_GRACE_S = (
-    30.0  # how long the tail may take to show what REST showed, before they disagree
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectSite:
@@ -59,17 +66,6 @@ class ConnectSite:
 
     name: str
     kafka: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """A REST offset that the tail has not shown yet."""
-
-    connect_cluster: str
-    connector: str
-    identity: str
-    text: str | None
-    until: float
 
 
 class Book:
@@ -94,7 +90,7 @@ class Book:
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = EndsBook()
         self._sinks: dict[str, tuple[SinkOffset, ...]] = {}
-        self._checks: list[_Check] = []
+        self._checks = Checks(self._sources)
         self._topology = Topology(offsets_topics=(), flows=())
 
     # --- taking in -------------------------------------------------------------------------------
@@ -121,14 +117,20 @@ class Book:
                 self._addresses[seen.kafka] = known | seen.addresses
                 self._rebuild_topology()
             case EndsAsked():
-                known_now = {at.where: at.replicated for at in self._positions(seen.kafka)}
-                self._ends.asked(seen.kafka, known_now)
+                known_now = {
+                    at.where: at.replicated
+                    for at in self._positions(seen.kafka)
+                    if self._flow_shown(at.flow, now)
+                }
+                self._ends.asked(seen.kafka, seen.number, known_now)
             case EndsRead():
-                self._ends.read(seen.kafka, seen.bounds)
+                self._ends.read(seen.kafka, seen.number, seen.bounds)
             case SinkOffsetsRead():
                 self._sinks[seen.connect_cluster] = seen.offsets
+            case RestOffsetsAsked():
+                self._checks.asked(seen, now)
             case RestOffsetsRead():
-                self._check(seen, now)
+                self._checks.read(seen, now)
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         state = self._inputs.of(read.input)
@@ -138,11 +140,12 @@ class Book:
         for name, topic in self._offsets_topics.items():
             if topic == read.topic:
                 self._sources[name].apply(
-                    tuple(record for record in read.records if isinstance(record, SourceRecord))
+                    tuple(record for record in read.records if isinstance(record, SourceRecord)),
+                    whole=read.whole,
                 )
         syncs = tuple(record for record in read.records if isinstance(record, SyncRecord))
-        if syncs:
-            self._syncs.setdefault(read.topic, SyncBook()).apply(syncs)
+        if syncs or read.topic in self._syncs:
+            self._syncs.setdefault(read.topic, SyncBook()).apply(syncs, whole=read.whole)
         if read.behind == 0 or read.records:
             state.succeeded(now)
 
@@ -158,23 +161,6 @@ class Book:
             for name, topic in sorted(self._offsets_topics.items())
         )
         self._topology = Topology(offsets_topics=topics, flows=tuple(flows), sinks=tuple(sinks))
-
-    def _check(self, seen: RestOffsetsRead, now: float) -> None:
-        for identity, text in seen.offsets:
-            check = _Check(
-                connect_cluster=seen.connect_cluster,
-                connector=seen.connector,
-                identity=identity,
-                text=text,
-                until=now + REST_CHECK_GRACE_S,
-            )
-            if not self._agrees(check):
-                self._checks.append(check)
-
-    def _agrees(self, check: _Check) -> bool:
-        return self._sources[check.connect_cluster].agrees(
-            check.connector, check.identity, check.text
-        )
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -201,17 +187,14 @@ class Book:
         )
 
     def _settle_checks(self, now: float) -> None:
-        """Forget checks that came true; count those that did not within their time."""
-        open_checks = [check for check in self._checks if not self._agrees(check)]
-        self._checks = [check for check in open_checks if check.until > now]
-        for check in open_checks:
-            if check.until <= now:
-                state = self._inputs.of(InputId(check.connect_cluster, CONNECT_REST))
-                state.errors["offsets_differ"] += 1
-                state.last_error = (
-                    f"REST and topic disagree on {check.connector} {check.identity}: "
-                    f"REST says {check.text}"
-                )
+        """Count the REST offsets that the tail did not show within their time."""
+        for check in self._checks.settle(now, lambda name: self._sources_shown(name, now)):
+            state = self._inputs.of(InputId(check.connect_cluster, CONNECT_REST))
+            state.errors["offsets_differ"] += 1
+            state.last_error = (
+                f"REST and topic disagree on {check.connector} {check.identity}: "
+                f"REST says {check.text}"
+            )
 
     def _waiting_for(self) -> tuple[str, ...]:
         """What is not caught up, in words for a person."""
@@ -303,13 +286,35 @@ class Book:
     def _positions(self, upstream: str | None = None) -> tuple[Position, ...]:
         """Positions of all flows, or of those that read from one Kafka cluster."""
         found: list[Position] = []
+        shared = self._shared_syncs()
         for flow in self._topology.flows:
             if upstream is not None and flow.upstream != upstream:
                 continue
-            committed = self._sources[flow.connect_cluster].mirrored(flow.connector, flow.source)
             syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
-            found.extend(positions(flow, committed, syncs))
+            not_ours = shared.get(flow.offset_syncs, frozenset())
+            found.extend(positions(flow, self._committed(flow), syncs, not_ours))
         return tuple(sorted(found, key=lambda at: at.upstream))
+
+    def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
+        return self._sources[flow.connect_cluster].mirrored(flow.connector, flow.source)
+
+    def _shared_syncs(self) -> dict[KafkaTopic | None, frozenset[TopicPartition]]:
+        """By offset-syncs topic, the partitions that several flows have a position in.
+
+        A sync does not say whose it is (two flows under one pair of aliases write to one topic), so
+        there the progress of one flow could hide that the other stands still.
+        """
+        flows = Counter(flow.offset_syncs for flow in self._topology.flows)
+        found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
+        for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
+            claims = Counter(
+                TopicPartition(at.topic, at.partition)
+                for flow in self._topology.flows
+                if flow.offset_syncs == topic
+                for at in self._committed(flow)
+            )
+            found[topic] = frozenset(where for where, count in claims.items() if count > 1)
+        return found
 
     def _mirror_views(self, now: float) -> tuple[MirrorPartitionView, ...]:
         ends_live = {

@@ -1,8 +1,8 @@
 """From listed connectors to replication flows: whose upstream is which configured Kafka cluster.
 
 MM2's configuration names clusters by address, ours by name; they are matched on `host:port`,
-literally. A name that only a worker's host could resolve is not guessed at: the flow then has no
-upstream and no lag, and says so. Called by the book only.
+literally. A name that only a worker's host could resolve, or that two clusters answer to, is not
+guessed at: the flow then has no upstream and no lag, and says so. Called by the book only.
 """
 
 from __future__ import annotations
@@ -69,8 +69,6 @@ def sink_groups(
 
 
 def cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:
-    """The configured Kafka cluster that answers at one of these addresses, or None."""
-    for name in sorted(addresses):
-        if wanted & addresses[name]:
-            return name
-    return None
+    """The one configured Kafka cluster that answers at one of these addresses, or None."""
+    found = [name for name in addresses if wanted & addresses[name]]
+    return found[0] if len(found) == 1 else None

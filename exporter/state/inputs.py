@@ -28,7 +28,9 @@ class TailState:
 
     def apply(self, read: TailRead) -> None:
         """Count the live records of a batch and move on."""
-        counting = self.caught_up  # what a bootstrap read counts nowhere
+        counting = self.caught_up and not read.whole  # what a bootstrap read counts nowhere
+        if read.whole:
+            self.positions.clear()
         self.positions.update(read.positions)
         self.caught_up = self.caught_up or read.caught_up
         self.behind = read.behind if read.behind is not None else self.behind
@@ -41,12 +43,12 @@ class TailState:
             elif record.live:
                 self.values += 1
 
-    def view(self) -> TailView:
-        """An immutable copy."""
+    def view(self, *, live: bool) -> TailView:
+        """An immutable copy. How far a tail that is not live lies behind, nobody knows."""
         return TailView(
             topic=self.topic,
             caught_up=self.caught_up,
-            behind=self.behind,
+            behind=self.behind if live else None,
             values=self.values,
             tombstones=self.tombstones,
             undecodable=self.undecodable,
@@ -115,19 +117,24 @@ class Inputs:
             return False
         if state.tail is not None and not state.tail.caught_up:
             return False
-        return now - state.last_success_at <= self._stale_after_s[input_id.kind]
+        # After a step back of the clock a success may lie in the future: that says nothing either.
+        return abs(now - state.last_success_at) <= self._stale_after_s[input_id.kind]
 
     def views(self, now: float) -> tuple[InputView, ...]:
         """Immutable copies, in a stable order."""
         return tuple(
-            InputView(
-                id=state.id,
-                up=state.up,
-                live=self.live(state.id, now),
-                last_success_at=state.last_success_at,
-                errors=tuple(sorted(state.errors.items())),
-                last_error=state.last_error,
-                tail=state.tail.view() if state.tail is not None else None,
-            )
+            self._view(state, live=self.live(state.id, now))
             for _, state in sorted(self._by_id.items())
+        )
+
+    @staticmethod
+    def _view(state: InputState, *, live: bool) -> InputView:
+        return InputView(
+            id=state.id,
+            up=state.up,
+            live=live,
+            last_success_at=state.last_success_at,
+            errors=tuple(sorted(state.errors.items())),
+            last_error=state.last_error,
+            tail=state.tail.view(live=live) if state.tail is not None else None,
         )

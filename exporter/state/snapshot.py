@@ -90,7 +90,8 @@ class MirrorPartitionView:
     committed     MM2's stored offset, equal to REST: the last record replicated and flushed
     synced        newest offset sync
     replicated    the better of the two (state/lag.py)
-    lag, ahead    of the position that was known before the log end was read; None without a log end
+    lag, ahead    of `lag_position`, the replicated offset known before the log end was read;
+                  None without a log end
     """
 
     connect_cluster: str
@@ -107,6 +108,7 @@ class MirrorPartitionView:
     log_end: int | None
     lag: int | None
     ahead: int | None
+    lag_position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from exporter.decode.dialects import position
-from exporter.state.lag import Seen
+from exporter.decode.source_offsets import namesake_label
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import MirrorPartition, SourceKey, SourceOffset, Undecodable
+from exporter.state.lag import Seen
 from exporter.state.snapshot import SourcePartitionView
 
 FLOAT_EXACT_MAX = 2**53  # beyond this a Prometheus sample, a float64, cannot hold every integer
@@ -21,11 +22,15 @@ FLOAT_EXACT_MAX = 2**53  # beyond this a Prometheus sample, a float64, cannot ho
 
 @dataclass(slots=True)
 class _Partition:
-    """One source partition. `view` is the cached picture, dropped at each change."""
+    """One source partition.
+
+    log_offset  -1 if the topic holds no record of it that counts
+    namesake    another source partition of its connector has the same label
+    view        the cached picture, dropped at each change
+    """
 
     key: SourceKey
     offset: SourceOffset | None = None
-    previous: SourceOffset | None = None
     kafka_partition: int = -1
     log_offset: int = -1
     committed_at: float | None = None
@@ -35,6 +40,7 @@ class _Partition:
     rewinds: int = 0
     resets: int = 0
     variants: set[bytes] = field(default_factory=set)
+    namesake: bool = False
     view: SourcePartitionView | None = None
 
 
@@ -46,12 +52,29 @@ class SourceBook:
         self._partitions_max = partitions_max
         self._partitions: dict[tuple[str, str], _Partition] = {}
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
+        self._labels: dict[tuple[str, str], _Partition] = {}
+        self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
         self.version = 0
 
-    def apply(self, records: tuple[SourceRecord, ...]) -> None:
-        """Take in records in topic order."""
+    def apply(self, records: tuple[SourceRecord, ...], *, whole: bool = False) -> None:
+        """Take in records in topic order. `whole`: there are no others, so what is not among them
+        is forgotten, and a place in the log that we remember may be in a topic that is gone.
+        """
+        if whole:
+            for partition in self._partitions.values():
+                partition.log_offset = -1
+                partition.variants.clear()
+                partition.view = None
+        self._apply_all(records)
+        if whole:
+            for partition in self._partitions.values():
+                if partition.log_offset < 0:
+                    self._set(partition, None)
+        self.version += whole or bool(records)
+
+    def _apply_all(self, records: tuple[SourceRecord, ...]) -> None:
         for record in records:
             where = (record.key.connector, record.key.identity)
             partition = self._partitions.get(where)
@@ -62,10 +85,13 @@ class SourceBook:
                 partition = self._add(where, record.key)
             self._apply(partition, record)
             partition.view = None
-        self.version += bool(records)
 
     def _add(self, where: tuple[str, str], key: SourceKey) -> _Partition:
         partition = self._partitions[where] = _Partition(key)
+        first = self._labels.setdefault((key.connector, key.label), partition)
+        if first is not partition:
+            first.namesake = partition.namesake = True
+            first.view = None
         if key.mirror is not None:
             flow = (key.connector, key.mirror.cluster)
             self._mirrors.setdefault(flow, {})[key.mirror] = partition
@@ -84,34 +110,40 @@ class SourceBook:
         offset = None if offset is not None and offset.is_null else offset
         partition.kafka_partition = record.partition
         partition.log_offset = record.log_offset
-        before, partition.offset = partition.offset, offset
-        if before != offset:
-            partition.previous = before
+        before = partition.offset
+        self._set(partition, offset)
+        changed = _text(before) != _text(offset)
         if record.live:
-            self._count(partition, record, before, offset)
+            self._count(partition, record, before, changed=changed)
+        # Read again, an unchanged record has nothing new to say of when it last changed: by then
+        # the topic may have been compacted, and tells less than we know.
+        again = partition.committed_at == record.at and not changed
         partition.committed_at = record.at
-        if record.advanced_at is not None:
+        if record.advanced_at is None:
+            partition.advanced_at = record.at if changed else partition.advanced_at
+        elif not again:
             partition.advanced_at = record.advanced_at
-        elif offset is not None and (before is None or before.text != offset.text):
-            partition.advanced_at = record.at
         if offset is not None and any(not _exact(number) for _, number in offset.numbers):
             self._drop("inexact")
 
+    def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
+        trail = self._trails.get(partition.key.connector)
+        if trail is not None:
+            trail.setdefault(partition.key.identity, {_text(partition.offset)}).add(_text(offset))
+        partition.offset = offset
+
     @staticmethod
     def _count(
-        partition: _Partition,
-        record: SourceRecord,
-        before: SourceOffset | None,
-        offset: SourceOffset | None,
+        partition: _Partition, record: SourceRecord, before: SourceOffset | None, *, changed: bool
     ) -> None:
         """Only what happens while we look counts (design/metrics.md)."""
         partition.commits += 1
         if record.offset is None:
             partition.resets += 1
         elif not isinstance(record.offset, Undecodable):
-            partition.advances += before is None or offset is None or before.text != offset.text
+            partition.advances += changed
         old = position(partition.key.dialect, before)
-        new = position(partition.key.dialect, offset)
+        new = position(partition.key.dialect, partition.offset)
         partition.rewinds += old is not None and new is not None and new < old
 
     def _drop(self, reason: str) -> None:
@@ -129,15 +161,30 @@ class SourceBook:
                 found[mirror] = Seen(offset=offset, at=partition.committed_at)
         return found
 
+    def watch(self, connector: str) -> None:
+        """Remember every offset of this connector from now on, until `unwatch`."""
+        self._trails.setdefault(connector, {})
+
+    def unwatch(self, connector: str) -> None:
+        """See watch."""
+        self._trails.pop(connector, None)
+
     def agrees(self, connector: str, identity: str, text: str | None) -> bool:
-        """Is this what the tail has seen, now or just before? REST and tail are read one after the
-        other, so a commit in between makes either of them the older one.
-        """
+        """Is this what the topic says, or said at any moment since `watch`?"""
         partition = self._partitions.get((connector, identity))
-        if partition is None:
-            return text is None
-        seen = (partition.offset, partition.previous)
-        return text in {None if offset is None else offset.text for offset in seen}
+        if partition is None and len(self._partitions) >= self._partitions_max:
+            return True  # it may be one of those that the bound cut: nothing is known of it
+        if text == _text(None if partition is None else partition.offset):
+            return True
+        return text in self._trails.get(connector, {}).get(identity, ())
+
+    def held(self, connector: str) -> tuple[str, ...]:
+        """The identities of this connector's source partitions that have an offset."""
+        return tuple(
+            identity
+            for (owner, identity), partition in self._partitions.items()
+            if owner == connector and partition.offset is not None
+        )
 
     def views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         """Pictures of the source partitions of these connectors; the same tuple while nothing
@@ -158,7 +205,7 @@ class SourceBook:
             connect_cluster=self._connect_cluster,
             connector=partition.key.connector,
             identity=partition.key.identity,
-            label=partition.key.label,
+            label=_label(partition),
             dialect=partition.key.dialect,
             offset=partition.offset,
             kafka_partition=None if partition.log_offset < 0 else partition.kafka_partition,
@@ -186,6 +233,15 @@ def _is_newer(partition: _Partition, record: SourceRecord) -> bool:
         return record.log_offset > partition.log_offset
     newest = (partition.committed_at or 0.0, partition.kafka_partition)
     return (record.at, record.partition) > newest
+
+
+def _label(partition: _Partition) -> str:
+    key = partition.key
+    return namesake_label(key.label, key.identity) if partition.namesake else key.label
+
+
+def _text(offset: SourceOffset | None) -> str | None:
+    return None if offset is None else offset.text
 
 
 def _exact(number: float) -> bool:

@@ -197,6 +197,7 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "log_end": 500,
         "lag_records": 379,
         "ahead_records": 0,
+        "lag_position": None,
     }
     assert [(at["partition"], at["lag_records"], at["ahead_records"]) for at in partitions] == [
         (7, 379, 0),

@@ -1,0 +1,212 @@
+"""Kafka in memory, behind the two things ingest holds: an admin and a reader.
+
+It does what librdkafka's in-process broker cannot: topics that are deleted, re-created, cut back or
+given partitions, transaction markers, open transactions, compaction. What the answers look like in
+these cases was observed on Kafka 4.3.1: a reader that stands beyond the end of a log gets an
+_AUTO_OFFSET_RESET event in place of a record; end-of-partition events come once for each arrival
+at the end and name the offset after any markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from confluent_kafka import KafkaError, Message
+
+from exporter.errors import ClientError, NotFound
+from exporter.model.observations import LogBounds
+from exporter.model.topology import TopicPartition
+
+from .clock import VirtualClock
+
+_topic_ids = count(1)
+
+
+@dataclass
+class Log:
+    """One partition: records by offset. Offsets without a record are markers, or compacted away."""
+
+    records: dict[int, Message] = field(default_factory=dict)
+    start: int = 0
+    end: int = 0
+    stable_end: int | None = None  # None: no transaction is open
+
+    @property
+    def readable_end(self) -> int:
+        return self.end if self.stable_end is None else self.stable_end
+
+
+class FakeKafka:
+    """A cluster. `down` is what every question and every read then raises."""
+
+    def __init__(self, name: str = "east", clock: VirtualClock | None = None) -> None:
+        self.name = name
+        self.clock = clock if clock is not None else VirtualClock()
+        self.down: ClientError | None = None
+        self.compacted: set[str] = set()
+        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self._logs: dict[str, list[Log]] = {}
+        self._ids: dict[str, str] = {}
+
+    def create(self, topic: str, partitions: int = 1, *, compacted: bool = True) -> None:
+        """Make a topic, or make it anew: under the same name, with another id."""
+        self._logs[topic] = [Log() for _ in range(partitions)]
+        self._ids[topic] = f"id-{next(_topic_ids)}"
+        if compacted:
+            self.compacted.add(topic)
+
+    def delete(self, topic: str) -> None:
+        del self._logs[topic], self._ids[topic]
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        logs = self._logs[topic]
+        logs.extend(Log() for _ in range(partitions - len(logs)))
+
+    def log(self, topic: str, partition: int = 0) -> Log:
+        return self._logs[topic][partition]
+
+    def produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        partition: int = 0,
+        at: float | None = None,
+    ) -> int:
+        log = self.log(topic, partition)
+        stamp = self.clock.now() if at is None else at
+        log.records[log.end] = Message(
+            topic=topic,
+            partition=partition,
+            offset=log.end,
+            key=key,
+            value=value,
+            timestamp=(1, round(stamp * 1000)),
+        )
+        log.end += 1
+        return log.end - 1
+
+    def mark(self, topic: str, partition: int = 0) -> None:
+        """A transaction marker: an offset that no reader is ever given."""
+        self.log(topic, partition).end += 1
+
+    def compact(self, topic: str, partition: int = 0, *, tombstones: bool = False) -> None:
+        """Keep the last record of each key; with `tombstones`, drop those that are old enough."""
+        log = self.log(topic, partition)
+        last = {message.key(): offset for offset, message in log.records.items()}
+        log.records = {
+            offset: log.records[offset]
+            for offset in sorted(last.values())
+            if not (tombstones and log.records[offset].value() is None)
+        }
+
+    def logs(self, topic: str) -> list[Log]:
+        if self.down is not None:
+            raise self.down
+        if topic not in self._logs:
+            raise NotFound(self.name, f"Unknown topic: {topic}")
+        return self._logs[topic]
+
+    def names(self) -> dict[str, int]:
+        if self.down is not None:
+            raise self.down
+        return {name: len(logs) for name, logs in self._logs.items()}
+
+    def shape(self, topic: str) -> tuple[str, int]:
+        return (self._ids.get(topic, ""), len(self.logs(topic)))
+
+
+class FakeAdmin:
+    """KafkaAdmin, of a FakeKafka."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        self._kafka = kafka
+        self.name = kafka.name
+        self.asked: list[TopicPartition] = []
+
+    def topics(self) -> tuple[dict[str, int], frozenset[str]]:
+        return self._kafka.names(), frozenset({f"{self.name}-1:9092"})
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        return frozenset(self._kafka.compacted & set(topics))
+
+    def shape(self, topic: str) -> tuple[str, int]:
+        return self._kafka.shape(topic)
+
+    def bounds(
+        self, partitions: Collection[TopicPartition], *, stable: bool
+    ) -> dict[TopicPartition, LogBounds]:
+        self.asked.extend(partitions)
+        found = {}
+        for at in partitions:
+            logs = self._kafka.logs(at.topic) if at.topic in self._kafka.names() else []
+            if at.partition < len(logs):
+                log = logs[at.partition]
+                last = log.readable_end if stable else log.end
+                found[at] = LogBounds(start=log.start, end=log.end, stable_end=last)
+        return found
+
+    def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {at: self._kafka.logs(at.topic)[at.partition].readable_end for at in partitions}
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        self._kafka.names()
+        return self._kafka.groups.get(group, {})
+
+
+class FakeReader:
+    """TailReader, of a FakeKafka. Waiting for records moves the clock."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        self._kafka = kafka
+        self._next: dict[TopicPartition, int] = {}
+        self._read: dict[TopicPartition, int] = {}
+        self._told_end: dict[TopicPartition, int] = {}
+        self.closed = False
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        self._next = dict(starts)
+
+    def read(self, records_max: int, timeout_s: float) -> list[Message]:
+        self._kafka.clock.advance(timeout_s)
+        if self._kafka.down is not None:
+            raise self._kafka.down
+        messages: list[Message] = []
+        for at in self._next:
+            messages += self._of_partition(at, records_max - len(messages))
+        return messages
+
+    def _of_partition(self, at: TopicPartition, records_max: int) -> list[Message]:
+        if at.topic not in self._kafka.names():
+            return [_event(at, KafkaError.UNKNOWN_TOPIC_OR_PART, 0)]
+        log = self._kafka.log(at.topic, at.partition)
+        if self._next[at] < 0:
+            self._next[at] = log.start
+        if not log.start <= self._next[at] <= log.end:
+            return [_event(at, KafkaError._AUTO_OFFSET_RESET, self._next[at])]
+        messages = [
+            message
+            for offset, message in sorted(log.records.items())
+            if self._next[at] <= offset < log.readable_end
+        ][: max(0, records_max)]
+        if messages:
+            self._read[at] = self._next[at] = (messages[-1].offset() or 0) + 1
+        if not any(self._next[at] <= offset < log.readable_end for offset in log.records):
+            self._next[at] = max(self._next[at], log.readable_end)
+            if self._told_end.get(at) != log.readable_end:
+                self._told_end[at] = log.readable_end
+                messages.append(_event(at, KafkaError._PARTITION_EOF, log.readable_end))
+        return messages
+
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:
+        return {at.partition: self._read[at] for at in partitions if at in self._read}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _event(at: TopicPartition, code: int, offset: int) -> Message:
+    return Message(topic=at.topic, partition=at.partition, offset=offset, error=KafkaError(code))

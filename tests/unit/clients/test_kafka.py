@@ -1,0 +1,157 @@
+"""The Kafka clients against librdkafka's in-process broker, which speaks the real protocol.
+
+What it cannot answer (describing topics and their configurations, groups, transactions, topics
+that are deleted) is proved on real Kafka, in tests/real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import confluent_kafka as ck
+import pytest
+
+from exporter.clients.kafka import (
+    BEGINNING,
+    KafkaAdmin,
+    TailReader,
+    end_of_partition,
+    translate,
+)
+from exporter.errors import (
+    Denied,
+    NotFound,
+    ServerError,
+    TimedOut,
+    TopicChanged,
+    Unreachable,
+)
+from exporter.model.observations import LogBounds
+from exporter.model.topology import TopicPartition
+from tests.fakes.broker import PARTITIONS, MockBroker
+
+MISSING = TopicPartition("missing", 0)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[MockBroker]:
+    made = MockBroker()
+    for number in range(5):
+        made.produce("numbers", b"k", str(number).encode(), partition=number % 2)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, Denied),
+        (ck.KafkaError.GROUP_AUTHORIZATION_FAILED, Denied),
+        (ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, Denied),
+        (ck.KafkaError.SASL_AUTHENTICATION_FAILED, Denied),
+        (ck.KafkaError._AUTHENTICATION, Denied),
+        (ck.KafkaError.UNKNOWN_TOPIC_OR_PART, NotFound),
+        (ck.KafkaError._UNKNOWN_TOPIC, NotFound),
+        (ck.KafkaError._UNKNOWN_PARTITION, NotFound),
+        (ck.KafkaError._NOENT, NotFound),
+        (ck.KafkaError.GROUP_ID_NOT_FOUND, NotFound),
+        (ck.KafkaError.OFFSET_OUT_OF_RANGE, TopicChanged),
+        (ck.KafkaError._AUTO_OFFSET_RESET, TopicChanged),
+        (ck.KafkaError._LOG_TRUNCATION, TopicChanged),
+        (ck.KafkaError._TIMED_OUT, TimedOut),
+        (ck.KafkaError.REQUEST_TIMED_OUT, TimedOut),
+        (ck.KafkaError._TRANSPORT, Unreachable),
+        (ck.KafkaError._ALL_BROKERS_DOWN, Unreachable),
+        (ck.KafkaError._RESOLVE, Unreachable),
+        (ck.KafkaError._SSL, Unreachable),
+        (ck.KafkaError.NOT_LEADER_FOR_PARTITION, ServerError),
+        (ck.KafkaError.UNKNOWN, ServerError),
+    ],
+)
+def test_every_error_of_librdkafka_becomes_one_that_says_what_to_do(code, expected):
+    found = translate("east", ck.KafkaError(code))
+    assert type(found) is expected
+    assert found.target == "east"
+
+
+def test_topics_come_with_their_partitions_and_the_brokers_addresses(broker):
+    topics, brokers = broker.admin().topics()
+    assert topics["numbers"] == PARTITIONS
+    assert brokers == {broker.bootstrap}
+
+
+def test_bounds_leave_out_partitions_that_do_not_exist(broker):
+    numbers = [TopicPartition("numbers", number) for number in (0, 1, 2, 99)]
+    for stable in (True, False):
+        assert broker.admin().bounds(numbers, stable=stable) == {
+            numbers[0]: LogBounds(0, 3, 3),
+            numbers[1]: LogBounds(0, 2, 2),
+            numbers[2]: LogBounds(0, 0, 0),
+        }
+
+
+def test_bounds_of_missing_topics_alone_are_empty_and_no_failure(broker):
+    assert broker.admin().bounds([MISSING], stable=True) == {}
+    assert broker.admin().bounds([], stable=True) == {}
+
+
+def test_stable_ends_refuse_a_missing_topic(broker):
+    with pytest.raises(NotFound):
+        broker.admin().stable_ends([MISSING])
+
+
+def test_a_group_that_never_committed_has_no_offsets(broker):
+    assert broker.admin().group_offsets("nobody") == {}
+
+
+def test_a_reader_gives_every_record_and_then_the_end_of_each_partition(broker):
+    partitions = [TopicPartition("numbers", number) for number in range(PARTITIONS)]
+    reader = broker.reader()
+    reader.assign(dict.fromkeys(partitions, BEGINNING))
+    values, ends = [], {}
+    for _ in range(200):
+        for message in reader.read(100, 0.05):
+            end = end_of_partition(message)
+            if end is None:
+                values.append(message.value())
+            else:
+                ends[message.partition()] = end
+        if len(ends) == PARTITIONS:
+            break
+    assert sorted(values) == [b"0", b"1", b"2", b"3", b"4"]
+    assert ends == {0: 3, 1: 2, 2: 0, 3: 0}
+    assert reader.positions(partitions) == {0: 3, 1: 2}
+    reader.close()
+
+
+def test_a_reader_that_stands_beyond_the_end_of_a_log_says_so_and_does_not_start_over(broker):
+    reader = broker.reader()
+    reader.assign({TopicPartition("numbers", 0): 50})
+    events = []
+    for _ in range(200):
+        events += reader.read(100, 0.05)
+        if events:
+            break
+    with pytest.raises(TopicChanged):
+        end_of_partition(events[0])
+    reader.close()
+
+
+def test_a_property_that_librdkafka_does_not_know_is_an_error_of_ours():
+    for make in (KafkaAdmin, TailReader):
+        with pytest.raises(Unreachable, match="no\\.such\\.thing"):
+            make("east", {"bootstrap.servers": "127.0.0.1:1", "no.such.thing": "x"})
+
+
+def test_what_must_hold_for_a_reader_cannot_be_configured_away():
+    reader = TailReader(
+        "east",
+        {"bootstrap.servers": "127.0.0.1:1", "isolation.level": "x", "group.id": "theirs"},
+    )
+    reader.close()
+
+
+def test_an_event_that_is_neither_record_nor_end_is_raised():
+    error = ck.KafkaError(ck.KafkaError.UNKNOWN_TOPIC_OR_PART)
+    with pytest.raises(NotFound):
+        end_of_partition(ck.Message(topic="t", partition=0, offset=0, error=error))

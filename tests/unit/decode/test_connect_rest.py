@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from exporter.decode.connect_rest import decode_connectors, decode_offsets
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.model.connectors import Connector, ConnectorKind, MirrorSettings, SinkSettings, Task
+from exporter.model.offsets import Undecodable
+
+from .golden import rest_body
+
+MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+
+
+def listed(config: dict, *, kind: str = "source", name: str = "c", **status) -> Connector:
+    """One connector with this configuration, as decoded."""
+    body = {
+        name: {
+            "status": {
+                "name": name,
+                "connector": {"state": "RUNNING", "worker_id": "w:8083"},
+                "tasks": [],
+                "type": kind,
+                **status,
+            },
+            "info": {"name": name, "config": config, "tasks": [], "type": kind},
+        }
+    }
+    found = decode_connectors(json.dumps(body).encode())
+    assert not isinstance(found, Undecodable), found
+    return found[0]
+
+
+def mirror(**changes: str) -> MirrorSettings:
+    config = {"connector.class": MIRROR, **changes}
+    found = listed(config).mirror
+    assert found is not None
+    return found
+
+
+def test_the_list_of_a_real_worker_gives_every_connector_its_state_and_its_tasks():
+    found = decode_connectors(rest_body("GET /connectors?expand=status&expand=info"))
+    assert {at.name: (at.kind.value, at.state, len(at.tasks)) for at in found} == {
+        "file-sink": ("sink", "running", 1),
+        "file-source": ("source", "running", 1),
+        "mm2-checkpoint": ("mirror", "running", 0),
+        "mm2-heartbeat": ("mirror", "running", 1),
+        "mm2-source": ("mirror", "stopped", 0),
+        "t-sink": ("sink", "running", 1),
+        "t-src": ("source", "stopped", 0),
+        "t-stopped": ("source", "stopped", 0),
+    }
+    assert {at.version for at in found} == {"4.3.1"}
+
+
+def test_a_real_mirror_source_connector_says_what_it_reads_and_where_its_syncs_go():
+    found = decode_connectors(rest_body("GET /connectors?expand=status&expand=info"))
+    assert {at.name: at.mirror for at in found if at.mirror is not None} == {
+        "mm2-source": MirrorSettings(
+            source="west",
+            target="east",
+            source_addresses=frozenset({"127.0.0.1:29192"}),
+            target_addresses=frozenset({"127.0.0.1:19092"}),
+            syncs_topic="mm2-offset-syncs.east.internal",
+            syncs_on_source=True,
+            read_committed=False,
+        )
+    }
+
+
+def test_real_offsets_compare_equal_to_what_the_topic_decodes_to():
+    offsets = decode_offsets(rest_body("GET /connectors/mm2-source/offsets"))
+    raw = b'["mm2-source",{"cluster":"west","partition":0,"topic":"orders"}]'
+    assert (decode_key(raw).identity, decode_value(b'{"offset":4999}').text) in offsets
+    assert len(offsets) == 2
+    assert decode_offsets(rest_body("GET /connectors/t-stopped/offsets")) == ()
+
+
+def test_a_null_offset_is_none_and_no_empty_map():
+    body = b'{"offsets":[{"partition":{"a":1},"offset":null},{"partition":{"a":2},"offset":{}}]}'
+    assert decode_offsets(body) == (('{"a":1}', None), ('{"a":2}', "{}"))
+
+
+def test_fields_come_back_in_any_order_and_compare_equal():
+    body = b'{"offsets":[{"partition":{"topic":"t","cluster":"a"},"offset":{"b":1,"a":2}}]}'
+    assert decode_offsets(body) == (('{"cluster":"a","topic":"t"}', '{"a":2,"b":1}'),)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html><body>502</body></html>",
+        b"[]",
+        b"null",
+        b'{"offsets":{}}',
+        b'{"offsets":[7]}',
+        b'{"offsets":[{"partition":{}}]}',
+        b'{"error_code":404,"message":"no"}',
+    ],
+)
+def test_what_is_no_list_of_offsets_is_undecodable(body):
+    assert isinstance(decode_offsets(body), Undecodable)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html></html>",
+        b"[]",
+        b'["c"]',
+        b'{"c":null}',
+        b'{"c":{"status":{},"info":{}}}',
+        b'{"c":{"status":{"connector":{"state":"RUNNING"},"tasks":[]},"info":{"config":null}}}',
+        b'{"c":{"info":{"config":{}}}}',
+        b'{"error_code":500,"message":"no"}',
+    ],
+)
+def test_what_is_no_list_of_connectors_is_undecodable(body):
+    assert isinstance(decode_connectors(body), Undecodable)
+
+
+def test_no_connectors_is_a_valid_answer():
+    assert decode_connectors(b"{}") == ()
+
+
+SECRET = "hunter2"
+
+
+def test_no_secret_of_a_configuration_leaves_the_decoder():
+    config = {
+        "connector.class": MIRROR,
+        "source.cluster.bootstrap.servers": "west:9092",
+        "source.cluster.sasl.jaas.config": f"password={SECRET}",
+        "consumer.override.sasl.jaas.config": SECRET,
+        "database.password": SECRET,
+        "name": "c",
+        "anything": SECRET,
+    }
+    status = {"connector": {"state": "FAILED", "trace": SECRET, "worker_id": "w"}}
+    for kind in ("source", "sink"):
+        assert SECRET not in repr(listed(config, kind=kind, **status))
+
+
+def test_states_are_lower_case_and_tasks_keep_their_numbers():
+    tasks = [{"id": 1, "state": "FAILED", "trace": "..."}, {"id": 0, "state": "RUNNING"}]
+    assert listed({}, tasks=tasks).tasks == (Task(1, "failed"), Task(0, "running"))
+
+
+def test_a_worker_older_than_4_1_gives_no_version():
+    assert listed({}).version == ""
+    connector = {"state": "RUNNING", "version": None}
+    assert listed({}, connector=connector).version == ""
+
+
+@pytest.mark.parametrize(
+    ("class_name", "expected"),
+    [
+        (MIRROR, ConnectorKind.MIRROR),
+        ("MirrorSource", ConnectorKind.MIRROR),
+        ("MirrorCheckpointConnector", ConnectorKind.MIRROR),
+        ("org.apache.kafka.connect.mirror.MirrorHeartbeatConnector", ConnectorKind.MIRROR),
+        ("org.example.MirrorSourceConnector", ConnectorKind.SOURCE),
+        ("org.example.Any", ConnectorKind.SOURCE),
+    ],
+)
+def test_mm2_connectors_are_told_by_their_class(class_name, expected):
+    assert listed({"connector.class": class_name}).kind is expected
+
+
+def test_a_connector_of_no_known_type_is_unknown():
+    assert listed({}, kind="unknown").kind is ConnectorKind.UNKNOWN
+
+
+def test_the_aliases_default_to_source_and_target():
+    found = mirror()
+    assert (found.source, found.target) == ("source", "target")
+    assert found.syncs_topic == "mm2-offset-syncs.target.internal"
+
+
+@pytest.mark.parametrize(
+    ("changes", "topic", "on_source"),
+    [
+        pytest.param({}, "mm2-offset-syncs.east.internal", True, id="default"),
+        pytest.param(
+            {"offset-syncs.topic.location": "target"},
+            "mm2-offset-syncs.west.internal",
+            False,
+            id="on-the-target-named-by-the-source",
+        ),
+        pytest.param(
+            {"replication.policy.separator": "_"},
+            "mm2-offset-syncs_east_internal",
+            True,
+            id="other-separator",
+        ),
+        pytest.param(
+            {
+                "replication.policy.separator": "_",
+                "replication.policy.internal.topic.separator.enabled": "false",
+            },
+            "mm2-offset-syncs.east.internal",
+            True,
+            id="separator-not-for-internal-topics",
+        ),
+        pytest.param({"emit.offset-syncs.enabled": "false"}, None, True, id="no-syncs"),
+    ],
+)
+def test_the_syncs_topic_is_named_and_placed_as_mm2_does(changes, topic, on_source):
+    aliases = {"source.cluster.alias": "west", "target.cluster.alias": "east"}
+    found = mirror(**aliases, **changes)
+    assert (found.syncs_topic, found.syncs_on_source) == (topic, on_source)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, False),
+        ({"consumer.isolation.level": "read_committed"}, True),
+        ({"source.consumer.isolation.level": "read_committed"}, True),
+        (
+            {
+                "consumer.isolation.level": "read_committed",
+                "source.consumer.isolation.level": "read_uncommitted",
+            },
+            False,
+        ),
+        ({"source.cluster.isolation.level": "read_committed"}, False),
+        ({"source.cluster.consumer.isolation.level": "read_committed"}, False),
+        ({"target.consumer.isolation.level": "read_committed"}, False),
+    ],
+    ids=str,
+)
+def test_the_isolation_level_is_read_where_mm2_reads_it(changes, expected):
+    assert mirror(**changes).read_committed is expected
+
+
+def test_addresses_lose_protocol_and_spaces():
+    found = mirror(**{"source.cluster.bootstrap.servers": "SASL_SSL://a:1, b:2 ,,"})
+    assert found.source_addresses == {"a:1", "b:2"}
+
+
+def test_a_sinks_group_is_named_after_it_unless_overridden():
+    assert listed({}, kind="sink", name="s").sink == SinkSettings("connect-s", frozenset())
+    overridden = {
+        "consumer.override.group.id": "g",
+        "consumer.override.bootstrap.servers": "far:9092",
+    }
+    assert listed(overridden, kind="sink").sink == SinkSettings("g", frozenset({"far:9092"}))
+
+
+def test_only_a_sink_has_a_group_and_only_mirror_source_has_a_flow():
+    assert listed({"connector.class": MIRROR}).sink is None
+    assert listed({"connector.class": "MirrorHeartbeat"}).mirror is None
+    assert listed({}, kind="sink").mirror is None
+
+
+def test_a_dedicated_offsets_topic_is_named():
+    assert listed({"offsets.storage.topic": "own"}).dedicated_offsets_topic == "own"

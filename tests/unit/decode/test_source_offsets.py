@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import pytest
+
+from exporter.decode.javamap import connect_key
+from exporter.decode.source_offsets import (
+    LABEL_BYTES_MAX,
+    decode_key,
+    decode_value,
+    namesake_label,
+    partition_label,
+)
+from exporter.model.offsets import MirrorPartition, SourceKey, SourceOffset, Undecodable
+
+KEY = b'["mirror-src",{"cluster":"a","partition":3,"topic":"orders"}]'
+
+
+def test_a_key_names_its_connector_its_source_partition_and_its_dialect():
+    assert decode_key(KEY) == SourceKey(
+        connector="mirror-src",
+        identity='{"cluster":"a","partition":3,"topic":"orders"}',
+        label="cluster=a,partition=3,topic=orders",
+        canonical=True,
+        dialect="mirror_source",
+        mirror=MirrorPartition(cluster="a", topic="orders", partition=3),
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(
+            b'["c",{"topic":"orders","partition":3,"cluster":"a"}]', id="other-field-order"
+        ),
+        pytest.param(
+            b'["c", {"cluster": "a", "partition": 3, "topic": "orders"}]', id="with-spaces"
+        ),
+        pytest.param(
+            b'["c",{"cluster":"a","partition":3,"topic":"orders","topic":"orders"}]',
+            id="field-twice",
+        ),
+        pytest.param(
+            b'["\\u0063",{"cluster":"a","partition":3,"topic":"orders"}]', id="needless-escape"
+        ),
+    ],
+)
+def test_a_key_with_the_same_meaning_and_other_bytes_is_a_variant(raw):
+    key = decode_key(raw)
+    assert key.identity == '{"cluster":"a","partition":3,"topic":"orders"}'
+    assert key.connector == "c"
+    assert not key.canonical
+
+
+def test_a_raw_emoji_is_a_variant_of_the_escaped_pair_that_java_writes():
+    java = b'["c",{"filename":"\\uD83D\\uDE00"}]'
+    python = '["c",{"filename":"\U0001f600"}]'.encode()
+    assert decode_key(java).canonical
+    assert not decode_key(python).canonical
+    assert decode_key(java).identity == decode_key(python).identity
+
+
+def test_an_integer_of_more_than_64_bits_is_a_variant_because_connect_wraps_it():
+    raw = b'["c",{"n":9223372036854775808}]'
+    assert not decode_key(raw).canonical
+    assert decode_key(b'["c",{"n":9223372036854775807}]').canonical
+
+
+@pytest.mark.parametrize("number", ["0.0", '"0"', "true", "-1", "2147483648"])
+def test_a_partition_number_that_mm2_would_not_read_is_no_mirror_partition(number):
+    raw = f'["c",{{"cluster":"a","partition":{number},"topic":"t"}}]'.encode()
+    key = decode_key(raw)
+    assert key.mirror is None
+    assert key.dialect == "generic"
+
+
+def test_partitions_that_differ_in_type_only_have_different_identities():
+    raws = [f'["c",{{"p":{text}}}]'.encode() for text in ("1", "1.0", '"1"', "true", "null")]
+    assert len({decode_key(raw).identity for raw in raws}) == len(raws)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        pytest.param(None, "key_null", id="no-key"),
+        pytest.param(b"", "key_not_json", id="no-bytes"),
+        pytest.param(b"\x00\x06orders", "key_not_json", id="binary"),
+        pytest.param(b'["c",{"a":"\xff"}]', "key_not_json", id="not-utf8"),
+        pytest.param(b'["c",{"a":1}] x', "key_not_json", id="trailing-garbage"),
+        pytest.param(b'{"schema":null,"payload":["c",{}]}', "key_legacy_envelope", id="envelope"),
+        pytest.param(b'["c"]', "key_shape", id="too-short"),
+        pytest.param(b'["c",{},1]', "key_shape", id="too-long"),
+        pytest.param(b'[7,{"a":1}]', "key_shape", id="connector-is-no-name"),
+        pytest.param(b'"c"', "key_shape", id="no-list"),
+        pytest.param(b'["c",null]', "key_partition_null", id="partition-null"),
+        pytest.param(b'["c",{"a":{}}]', "key_partition_shape", id="nested-map"),
+        pytest.param(b'["c",{"a":[1]}]', "key_partition_shape", id="nested-list"),
+        pytest.param(b'["c",[1]]', "key_partition_shape", id="partition-is-a-list"),
+        pytest.param(b"[" * 100_000, "key_nested_too_deep", id="hostile-depth"),
+    ],
+)
+def test_what_is_no_key_is_undecodable_with_its_own_reason(raw, reason):
+    assert decode_key(raw) == Undecodable(reason)
+
+
+def test_an_empty_partition_map_is_a_source_partition():
+    key = decode_key(b'["c",{}]')
+    assert (key.identity, key.label, key.canonical) == ("{}", "", True)
+
+
+def test_no_value_is_a_tombstone_but_no_bytes_and_json_null_are_not():
+    assert decode_value(None) is None
+    for raw in (b"", b"null"):
+        assert decode_value(raw) == SourceOffset(text="null", numbers=(), is_null=True)
+
+
+def test_an_empty_map_is_an_offset_and_neither_null_nor_a_tombstone():
+    assert decode_value(b"{}") == SourceOffset(text="{}", numbers=())
+
+
+def test_a_value_gives_its_numeric_fields_sorted_and_its_text_with_sorted_keys():
+    raw = b'{"pos":154,"file":"bin.07","row":1.5,"snapshot":true,"gtids":null,"event":2}'
+    assert decode_value(raw) == SourceOffset(
+        text='{"event":2,"file":"bin.07","gtids":null,"pos":154,"row":1.5,"snapshot":true}',
+        numbers=(("event", 2), ("pos", 154), ("row", 1.5)),
+    )
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1, 2**64, -(2**63) - 1, 10**30])
+def test_integers_of_any_size_stay_exact(number):
+    value = decode_value(f'{{"lsn":{number}}}'.encode())
+    assert value.number("lsn") == number
+    assert isinstance(value.number("lsn"), int)
+    assert value.text == f'{{"lsn":{number}}}'
+
+
+def test_a_field_that_is_no_number_has_no_number():
+    value = decode_value(b'{"a":"7","b":true,"c":null}')
+    assert [value.number(field) for field in "abcd"] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        pytest.param(b"{", "value_not_json", id="cut"),
+        pytest.param(b"NaN", "value_not_json", id="nan"),
+        pytest.param(b'{"a":007}', "value_not_json", id="leading-zero"),
+        pytest.param(b'{"a":1e999}', "value_not_json", id="no-float64"),
+        pytest.param(b"7", "value_shape", id="a-number"),
+        pytest.param(b'{"a":{"b":1}}', "value_shape", id="nested-map"),
+        pytest.param(b'{"a":[1]}', "value_shape", id="nested-list"),
+        pytest.param(b'{"schema":null,"payload":{"offset":1}}', "value_shape", id="envelope"),
+        pytest.param(b'{"a":' * 100_000, "value_nested_too_deep", id="hostile-depth"),
+    ],
+)
+def test_what_is_no_value_is_undecodable_with_its_own_reason(raw, reason):
+    assert decode_value(raw) == Undecodable(reason)
+
+
+def test_a_label_shows_the_partition_sorted_by_key():
+    assert partition_label({"topic": "t", "n": 3, "ok": True, "none": None, "f": 1.5}) == (
+        "f=1.5,n=3,none=null,ok=true,topic=t"
+    )
+
+
+def test_a_label_of_120_bytes_stays_and_one_more_is_cut_and_ends_in_a_hash():
+    fits = {"filename": "x" * (LABEL_BYTES_MAX - len("filename="))}
+    assert len(partition_label(fits)) == LABEL_BYTES_MAX
+    assert "~" not in partition_label(fits)
+    over = partition_label({"filename": fits["filename"] + "x"})
+    assert len(over) == LABEL_BYTES_MAX
+    assert over[-9] == "~"
+    assert int(over[-8:], 16) >= 0
+
+
+def test_two_long_partitions_that_begin_alike_have_different_labels():
+    first, second = ({"filename": "/data/" + "x" * 200 + end} for end in ("a", "b"))
+    assert partition_label(first) != partition_label(second)
+
+
+def test_a_label_is_cut_between_characters_never_inside_one():
+    label = partition_label({"filename": "é" * 200})
+    assert len(label.encode()) <= LABEL_BYTES_MAX
+    assert "\ufffd" not in label
+
+
+def test_source_partitions_that_print_alike_are_told_apart_by_a_hash_of_what_they_are():
+    number, text = (decode_key(f'["c",{{"p":{value}}}]'.encode()) for value in ("0", '"0"'))
+    assert number.label == text.label == "p=0"
+    labels = [namesake_label(key.label, key.identity) for key in (number, text)]
+    assert len(set(labels)) == 2
+    assert all(label.startswith("p=0~") for label in labels)
+    assert len(namesake_label("x" * LABEL_BYTES_MAX, "{}").encode()) == LABEL_BYTES_MAX
+
+
+@pytest.mark.parametrize("name", ["a b", "é", "/", '"', "\\", "\U0001f600", "->"])
+def test_any_connector_name_survives_its_key(name):
+    raw = connect_key(name, {"filename": "/x"})
+    assert decode_key(raw).connector == name
+    assert decode_key(raw).canonical

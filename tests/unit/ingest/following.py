@@ -1,0 +1,93 @@
+"""A tail on a fake Kafka, driven in the test's own thread, in the clock's own time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from exporter.ingest.roles import Role, SourceRole
+from exporter.ingest.tail import Tail
+from exporter.model.observations import InputFailed, TailRead
+from exporter.model.topology import KafkaTopic
+from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
+
+TOPIC = KafkaTopic("east", "connect-offsets")
+ROUNDS_MAX = 5_000
+
+Story = Iterator[Callable[[TailRead | InputFailed], bool]]
+
+
+@dataclass
+class Following:
+    """Runs a tail through a story.
+
+    A story is a generator: each `yield` hands over the condition on an observation that it waits
+    for; what stands between two yields happens to the cluster at that moment. When the story ends
+    the tail is told to stop.
+    """
+
+    kafka: FakeKafka
+    topic: KafkaTopic = TOPIC
+    role_of: Callable[[], Role] = SourceRole
+    seen: list[TailRead | InputFailed] = field(default_factory=list)
+    readers: list[FakeReader] = field(default_factory=list)
+    waited_s: list[float] = field(default_factory=list)
+
+    def run(self, story: Story) -> list[TailRead | InputFailed]:
+        """Everything that the tail put into the queue."""
+        self._story = story
+        self._wanted = next(story)
+        self._over = False
+        self._rounds = 0
+        Tail(
+            self.topic,
+            admin=FakeAdmin(self.kafka),
+            open_reader=self._open,
+            role_of=self.role_of,
+            put=self._put,
+            stopped=self._stopped,
+            clock=self.kafka.clock,
+        ).run()
+        return self.seen
+
+    def reads(self) -> list[TailRead]:
+        return [seen for seen in self.seen if isinstance(seen, TailRead)]
+
+    def failures(self) -> list[str]:
+        return [seen.reason for seen in self.seen if isinstance(seen, InputFailed)]
+
+    def _open(self) -> FakeReader:
+        self.readers.append(FakeReader(self.kafka))
+        return self.readers[-1]
+
+    def _put(self, batch) -> None:
+        for seen in batch:
+            self.seen.append(seen)
+            if not self._over and self._wanted(seen):
+                self._wanted = next(self._story, None)
+                self._over = self._wanted is None
+
+    def _stopped(self, seconds: float) -> bool:
+        self._rounds += 1
+        if self._rounds > ROUNDS_MAX:
+            raise AssertionError(f"the story did not go on; seen: {self.seen[-3:]}")
+        if seconds:
+            self.waited_s.append(seconds)
+            self.kafka.clock.advance(seconds)
+        return self._over
+
+
+def whole(seen: TailRead | InputFailed) -> bool:
+    return isinstance(seen, TailRead) and seen.whole
+
+
+def checked(seen: TailRead | InputFailed) -> bool:
+    return isinstance(seen, TailRead) and seen.behind is not None and not seen.whole
+
+
+def live(seen: TailRead | InputFailed) -> bool:
+    return isinstance(seen, TailRead) and bool(seen.records) and not seen.whole
+
+
+def failed(reason: str) -> Callable[[TailRead | InputFailed], bool]:
+    return lambda seen: isinstance(seen, InputFailed) and seen.reason == reason

@@ -1,0 +1,150 @@
+"""Finding the offsets topic: exactly one match, or a message that says what to name."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.decode.javamap import connect_key
+from exporter.errors import ClientError, Denied, NotFound, TimedOut, TopicChanged, TopicNotSettled
+from exporter.ingest.discover import SAMPLE_DEADLINE_S, SAMPLE_PER_PARTITION, find_offsets_topic
+from exporter.model.topology import KafkaTopic
+from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
+
+
+def key(connector: str = "files") -> bytes:
+    return connect_key(connector, {"filename": "/a"})
+
+
+def find(kafka: FakeKafka, *, connectors=("files",), dedicated=(), reader=None) -> KafkaTopic:
+    return find_offsets_topic(
+        "lab",
+        admin=FakeAdmin(kafka),
+        open_reader=lambda: reader or FakeReader(kafka),
+        connectors=connectors,
+        dedicated=dedicated,
+        clock=kafka.clock,
+    )
+
+
+@pytest.fixture
+def kafka() -> FakeKafka:
+    """A cluster as Connect leaves it: its three topics, and one of a user."""
+    made = FakeKafka()
+    for topic in ("connect-offsets", "connect-configs", "connect-status"):
+        made.create(topic, 3)
+    made.create("orders", 3, compacted=False)
+    made.produce("connect-configs", b"connector-files", b"{}")
+    made.produce("connect-status", b"status-connector-files", b"{}")
+    made.produce("orders", key(), b"{}")
+    return made
+
+
+def test_the_compacted_topic_that_holds_the_connectors_offsets_is_found(kafka):
+    kafka.produce("connect-offsets", key(), b'{"position":1}', partition=2)
+    assert find(kafka) == KafkaTopic("east", "connect-offsets")
+
+
+def test_one_connector_of_several_is_enough(kafka):
+    kafka.produce("connect-offsets", key("b"), b"{}")
+    assert find(kafka, connectors=("a", "b", "c")).topic == "connect-offsets"
+
+
+def test_before_the_first_commit_there_is_none_and_the_error_says_what_to_name(kafka):
+    with pytest.raises(TopicNotSettled, match=r"connect\[\]\.offsets_topic"):
+        find(kafka)
+
+
+def test_offsets_of_other_connectors_are_no_match(kafka):
+    kafka.produce("connect-offsets", key("other"), b"{}")
+    with pytest.raises(TopicNotSettled, match="no compacted topic on east"):
+        find(kafka)
+
+
+def test_two_matches_are_an_error_that_names_both(kafka):
+    kafka.create("old-offsets")
+    for topic in ("connect-offsets", "old-offsets"):
+        kafka.produce(topic, key(), b"{}")
+    with pytest.raises(TopicNotSettled, match="connect-offsets, old-offsets"):
+        find(kafka)
+
+
+def test_a_topic_that_a_connector_keeps_for_itself_is_not_the_clusters(kafka):
+    kafka.create("own-offsets")
+    for topic in ("connect-offsets", "own-offsets"):
+        kafka.produce(topic, key(), b"{}")
+    assert find(kafka, dedicated=("own-offsets",)).topic == "connect-offsets"
+
+
+def test_kafkas_own_topics_are_not_looked_into(kafka):
+    kafka.create("__consumer_offsets")
+    kafka.produce("__consumer_offsets", key(), b"{}")
+    with pytest.raises(TopicNotSettled):
+        find(kafka)
+
+
+def test_a_commit_is_found_behind_markers_and_other_connectors_commits(kafka):
+    kafka.produce("connect-offsets", key(), b"{}")
+    for _ in range(SAMPLE_PER_PARTITION // 2 - 1):
+        kafka.produce("connect-offsets", key("other"), b"{}")
+        kafka.mark("connect-offsets")
+    assert find(kafka).topic == "connect-offsets"
+
+
+def test_an_open_transaction_does_not_hold_up_the_search(kafka):
+    kafka.produce("connect-offsets", key(), b"{}")
+    kafka.produce("connect-offsets", key(), b"{}")
+    kafka.log("connect-offsets").stable_end = 1
+    assert find(kafka).topic == "connect-offsets"
+
+
+def test_what_is_no_offsets_key_is_passed_over(kafka):
+    kafka.produce("connect-offsets", None, b"{}")
+    kafka.produce("connect-offsets", b"\x00\xff", b"{}")
+    kafka.produce("connect-offsets", key(), b"{}")
+    assert find(kafka).topic == "connect-offsets"
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_of_its_own_kind(kafka):
+    kafka.down = Denied("east", "no ACL")
+    with pytest.raises(Denied):
+        find(kafka)
+
+
+class _Silent(FakeReader):
+    """Gives one partition only; the others are somewhere on a broker that is away."""
+
+    def read(self, records_max, timeout_s):
+        found = super().read(records_max, timeout_s)
+        return [message for message in found if message.topic() == "connect-offsets"]
+
+
+def test_a_sample_that_could_not_be_read_to_its_end_settles_nothing(kafka):
+    """The topic that was not read may be a second match, or the only true one."""
+    kafka.produce("connect-offsets", key(), b"{}")
+    began = kafka.clock.now()
+    reader = _Silent(kafka)
+    with pytest.raises(TimedOut, match=r"connect\[\]\.offsets_topic"):
+        find(kafka, reader=reader)
+    assert kafka.clock.now() - began < 2 * SAMPLE_DEADLINE_S
+    assert reader.closed
+
+
+class _Cut(FakeReader):
+    """Between the question for its ends and the reading, a topic was cut."""
+
+    def read(self, records_max, timeout_s):
+        self._kafka.log("connect-offsets").start = 5
+        return super().read(records_max, timeout_s)
+
+
+def test_a_partition_that_cannot_be_read_is_no_partition_without_a_match(kafka):
+    kafka.produce("connect-offsets", key(), b"{}")
+    with pytest.raises((TopicChanged, NotFound)) as caught:
+        find(kafka, reader=_Cut(kafka))
+    assert isinstance(caught.value, ClientError)
+
+
+def test_too_many_partitions_to_search_are_an_error_that_says_what_to_name(kafka, monkeypatch):
+    monkeypatch.setattr("exporter.ingest.discover.CANDIDATE_PARTITIONS_MAX", 5)
+    with pytest.raises(TopicNotSettled, match=r"too many .* connect\[\]\.offsets_topic"):
+        find(kafka)

@@ -1,0 +1,245 @@
+"""Polls: what one attempt puts into the queue, its failure among it, and in which order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from exporter.clients.connect_read import ConnectReader
+from exporter.errors import Unreachable
+from exporter.ingest.poll import (
+    poll_brokers,
+    poll_connectors,
+    poll_ends,
+    poll_groups,
+    poll_rest_offsets,
+)
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    BrokersSeen,
+    ConnectorsListed,
+    EndsAsked,
+    EndsRead,
+    InputFailed,
+    InputId,
+    InputSucceeded,
+    LogBounds,
+    RestOffsetsAsked,
+    RestOffsetsRead,
+    SinkOffset,
+    SinkOffsetsRead,
+)
+from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+from tests.fakes.clock import VirtualClock
+from tests.fakes.kafka import FakeAdmin, FakeKafka
+
+CLOCK = VirtualClock()
+REST = InputId("lab", CONNECT_REST)
+
+
+def worker(answers: dict[str, httpx.Response]) -> ConnectReader:
+    """A worker that gives these answers by path, and 404 for every other."""
+    missing = httpx.Response(404, json={"error_code": 404, "message": "not found"})
+    transport = httpx.MockTransport(lambda request: answers.get(request.url.path, missing))
+    return ConnectReader("lab", "http://worker:8083", timeout_s=1.0, transport=transport)
+
+
+def test_the_list_of_connectors_comes_before_the_success():
+    listed, succeeded = poll_connectors(
+        worker({"/connectors": httpx.Response(200, content=b"{}")}), CLOCK
+    )
+    assert listed == ConnectorsListed("lab", ())
+    assert succeeded == InputSucceeded(REST, CLOCK.now())
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        pytest.param(httpx.Response(404), "not_found", id="a-worker-that-starts"),
+        pytest.param(httpx.Response(409), "conflict", id="a-rebalance"),
+        pytest.param(httpx.Response(401), "denied", id="no-credentials"),
+        pytest.param(httpx.Response(500), "server_error", id="an-error"),
+        pytest.param(httpx.Response(200, content=b"<html>"), "malformed", id="html"),
+        pytest.param(httpx.Response(200, content=b'{"a":'), "malformed", id="half-an-answer"),
+    ],
+)
+def test_a_failed_attempt_is_a_failure_and_lists_nothing(answer, reason):
+    (failed,) = poll_connectors(worker({"/connectors": answer}), CLOCK)
+    assert isinstance(failed, InputFailed)
+    assert (failed.input, failed.reason) == (REST, reason)
+
+
+def offsets(position: int) -> httpx.Response:
+    body = {"offsets": [{"partition": {"filename": "/a"}, "offset": {"position": position}}]}
+    return httpx.Response(200, content=json.dumps(body))
+
+
+def test_rest_offsets_are_announced_before_they_are_asked_for():
+    answers = {"/connectors/a/offsets": offsets(1), "/connectors/b/offsets": offsets(2)}
+    batches = list(poll_rest_offsets(worker(answers), ["a", "b"]))
+    assert batches == [
+        (RestOffsetsAsked("lab", "a"),),
+        (RestOffsetsRead("lab", "a", (('{"filename":"/a"}', '{"position":1}'),)),),
+        (RestOffsetsAsked("lab", "b"),),
+        (RestOffsetsRead("lab", "b", (('{"filename":"/a"}', '{"position":2}'),)),),
+    ]
+
+
+def test_a_connector_deleted_meanwhile_is_passed_over():
+    batches = list(poll_rest_offsets(worker({"/connectors/b/offsets": offsets(2)}), ["a", "b"]))
+    assert [type(seen) for (seen,) in batches] == [
+        RestOffsetsAsked,
+        RestOffsetsAsked,
+        RestOffsetsRead,
+    ]
+
+
+def test_a_worker_in_trouble_is_not_asked_for_the_rest():
+    answers = {"/connectors/a/offsets": httpx.Response(500)}
+    *_, (failed,) = poll_rest_offsets(worker(answers), ["a", "b"])
+    assert failed.reason == "server_error"
+
+
+def test_half_an_answer_is_malformed_and_compared_with_nothing():
+    answers = {"/connectors/a/offsets": httpx.Response(200, content=b'{"offsets":')}
+    *_, (failed,) = poll_rest_offsets(worker(answers), ["a"])
+    assert failed.reason == "malformed"
+
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def snapshot(*, read_committed: bool = False, upstream: str = "west") -> Snapshot:
+    """One flow with one position."""
+    flow = MirrorFlow("lab", "mm2", "west", "east", upstream, None, read_committed)
+    view = MirrorPartitionView(
+        connect_cluster="lab",
+        connector="mm2",
+        source="west",
+        target="east",
+        topic="orders",
+        partition=0,
+        committed=1,
+        committed_at=0.0,
+        synced=None,
+        replicated=1,
+        log_start=None,
+        log_end=None,
+        lag=None,
+        ahead=None,
+    )
+    return replace(
+        EMPTY, topology=Topology(offsets_topics=(), flows=(flow,)), mirror_partitions=(view,)
+    )
+
+
+def upstream() -> FakeKafka:
+    kafka = FakeKafka("west", VirtualClock())
+    kafka.create("orders")
+    for _ in range(3):
+        kafka.produce("orders", b"k", b"v")
+    kafka.log("orders").stable_end = 2
+    return kafka
+
+
+def ends_of(admin: FakeAdmin, seen: Snapshot) -> list:
+    batches: list = []
+    poll_ends(admin, seen, lambda batch: batches.append(batch) or True, CLOCK)
+    return [observation for batch in batches for observation in batch]
+
+
+def test_the_asking_is_in_the_queue_before_the_question_goes_out():
+    kafka = upstream()
+    admin = FakeAdmin(kafka)
+    order = []
+
+    def put(batch) -> bool:
+        order.extend((type(seen), len(admin.asked)) for seen in batch)
+        return True
+
+    poll_ends(admin, snapshot(), put, CLOCK)
+    assert order == [(EndsAsked, 0), (EndsRead, 1), (InputSucceeded, 1)]
+
+
+def test_question_and_answer_carry_one_number_and_every_round_another():
+    admin = FakeAdmin(upstream())
+    numbers = []
+    for _ in range(3):
+        asked, read, _ = ends_of(admin, snapshot())
+        assert asked.number == read.number
+        numbers.append(asked.number)
+    assert len(set(numbers)) == 3
+    assert numbers == sorted(numbers)
+
+
+def test_the_last_stable_offset_is_asked_for_only_where_a_flow_reads_committed():
+    for read_committed, stable_end in ((False, 3), (True, 2)):
+        _, read, _ = ends_of(FakeAdmin(upstream()), snapshot(read_committed=read_committed))
+        assert read.bounds == {ORDERS: LogBounds(0, 3, stable_end)}
+
+
+def test_another_clusters_positions_are_not_asked_for():
+    admin = FakeAdmin(upstream())
+    _, read, _ = ends_of(admin, snapshot(upstream="north"))
+    assert (read.bounds, admin.asked) == ({}, [])
+
+
+def test_a_partition_that_is_gone_is_missing_from_the_answer():
+    kafka = upstream()
+    kafka.delete("orders")
+    _, read, _ = ends_of(FakeAdmin(kafka), snapshot())
+    assert read.bounds == {}
+
+
+@pytest.mark.parametrize("seen", [EMPTY, snapshot()], ids=["nothing-to-ask", "a-position"])
+def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(seen):
+    kafka = upstream()
+    kafka.down = Unreachable("west", "away")
+    asked, failed = ends_of(FakeAdmin(kafka), seen)
+    assert isinstance(asked, EndsAsked)
+    assert (failed.input, failed.reason) == (InputId("west", LOG_ENDS), "unreachable")
+
+
+def test_a_full_queue_asks_nothing():
+    admin = FakeAdmin(upstream())
+    poll_ends(admin, snapshot(), lambda _batch: False, CLOCK)
+    assert admin.asked == []
+
+
+def test_brokers_are_seen_under_their_clusters_name():
+    kafka = upstream()
+    assert poll_brokers(FakeAdmin(kafka)) == (BrokersSeen("west", frozenset({"west-1:9092"})),)
+    kafka.down = Unreachable("west", "away")
+    assert poll_brokers(FakeAdmin(kafka)) == ()
+
+
+def sink(kafka: str | None = "west") -> SinkGroup:
+    return SinkGroup("lab", "s", "connect-s", kafka)
+
+
+def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
+    kafka = upstream()
+    kafka.groups["connect-s"] = {ORDERS: 1, TopicPartition("gone", 0): 5}
+    read, succeeded = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
+    assert read == SinkOffsetsRead(
+        "lab", (SinkOffset("s", "gone", 0, 5, None), SinkOffset("s", "orders", 0, 1, 3))
+    )
+    assert succeeded.input == InputId("lab", GROUPS)
+
+
+def test_a_sink_on_an_unknown_cluster_is_passed_over():
+    read, _ = poll_groups("lab", {}, [sink(None)], CLOCK)
+    assert read.offsets == ()
+
+
+def test_groups_that_cannot_be_read_are_one_failure():
+    kafka = upstream()
+    kafka.down = Unreachable("west", "away")
+    (failed,) = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
+    assert (failed.input, failed.reason) == (InputId("lab", GROUPS), "unreachable")

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from exporter.ingest import roles
+from exporter.ingest.roles import SourceRole, SyncRole
+
+KEY = b'["files",{"filename":"/a"}]'
+SYNC_KEY = bytes.fromhex("00066f726465727300000003")
+
+
+def message(key: bytes | None, value: bytes | None, offset: int, *, partition=0, at=None):
+    return Message(
+        topic="t",
+        partition=partition,
+        offset=offset,
+        key=key,
+        value=value,
+        timestamp=(1, (1_000 + offset if at is None else at) * 1000),
+    )
+
+
+def position(number: int) -> bytes:
+    return b'{"position":%d}' % number
+
+
+def sync(upstream: int) -> bytes:
+    return upstream.to_bytes(8, "big") * 2
+
+
+def test_a_fold_keeps_the_last_record_of_a_key_and_when_it_last_changed():
+    role = SourceRole()
+    role.fold([message(KEY, position(1), 0), message(KEY, position(2), 1)])
+    role.fold([message(KEY, position(2), 2), message(KEY, position(2), 3)])
+    (record,), undecodable = role.folded()
+    assert record.offset.number("position") == 2
+    assert (record.at, record.advanced_at, record.log_offset) == (1_003, 1_001, 3)
+    assert not record.live
+    assert undecodable == Counter()
+
+
+def test_a_fold_keeps_a_tombstone():
+    role = SourceRole()
+    role.fold([message(KEY, position(1), 0), message(KEY, None, 1)])
+    (record,), _ = role.folded()
+    assert record.offset is None
+
+
+def test_a_fold_keeps_what_each_kafka_partition_says_of_a_key():
+    """A stale value in an old partition may be read last; that makes it no newer."""
+    role = SourceRole()
+    role.fold(
+        [
+            message(KEY, position(9), 0, partition=1, at=2_000),
+            message(KEY, position(1), 7, partition=0, at=1_000),
+        ]
+    )
+    records, _ = role.folded()
+    assert {(at.partition, at.offset.number("position"), at.at) for at in records} == {
+        (1, 9, 2_000),
+        (0, 1, 1_000),
+    }
+
+
+def test_partitions_that_take_turns_in_a_batch_are_kept_apart():
+    role = SourceRole()
+    role.fold([message(KEY, position(n), n, partition=n % 2) for n in range(6)])
+    records, _ = role.folded()
+    assert {(at.partition, at.log_offset) for at in records} == {(0, 4), (1, 5)}
+
+
+def test_a_fold_hands_back_what_has_no_key():
+    role = SourceRole()
+    end = Message(topic="t", partition=0, offset=1, error=KafkaError(KafkaError._PARTITION_EOF))
+    keyless = [message(None, b"x", 0), end]
+    assert role.fold([*keyless, message(KEY, position(1), 2)]) == keyless
+    assert SyncRole().fold([*keyless, message(SYNC_KEY, sync(1), 2)]) == keyless
+
+
+@pytest.mark.parametrize("role", [SourceRole(), SyncRole()], ids=["source", "sync"])
+def test_a_fold_counts_what_it_cannot_decode_and_gives_it_out_once(role):
+    role.fold([message(b"no key at all", b"", 0)])
+    records, undecodable = role.folded()
+    assert records == ()
+    assert role.folded() == ((), Counter())
+    if isinstance(role, SourceRole):
+        assert undecodable == {"key_not_json": 1}
+
+
+def test_live_records_come_one_by_one_and_in_order():
+    records, undecodable = SourceRole().live(
+        [message(KEY, position(1), 0), message(KEY, None, 1), message(KEY, position(1), 2)]
+    )
+    assert [record.log_offset for record in records] == [0, 1, 2]
+    assert [record.offset is None for record in records] == [False, True, False]
+    assert {record.advanced_at for record in records} == {None}
+    assert undecodable == Counter()
+
+
+def test_a_live_value_that_cannot_be_read_is_counted_and_still_a_commit():
+    (record,), undecodable = SourceRole().live([message(KEY, b"{", 0)])
+    assert record.offset.reason == "value_not_json"
+    assert undecodable == {"value_not_json": 1}
+
+
+def test_a_live_record_without_a_key_is_counted():
+    for role in (SourceRole(), SyncRole()):
+        assert role.live([message(None, b"x", 0)]) == ((), Counter({"key_null": 1}))
+
+
+def test_the_keys_that_are_remembered_are_bounded(monkeypatch):
+    monkeypatch.setattr(roles, "KEYS_CACHED_MAX", 3)
+    role = SourceRole()
+    keys = [b'["files",{"filename":"/%d"}]' % number for number in range(10)]
+    records, _ = role.live([message(key, position(1), n) for n, key in enumerate(keys)])
+    assert len(role._keys) <= 3
+    assert [record.raw_key for record in records] == keys
+
+
+def test_a_fold_of_syncs_keeps_the_last_readable_one_of_each_partition():
+    role = SyncRole()
+    role.fold([message(SYNC_KEY, sync(1), 0), message(SYNC_KEY, sync(2), 1)])
+    role.fold([message(SYNC_KEY, None, 2), message(SYNC_KEY, b"short", 3)])
+    (record,), _ = role.folded()
+    assert (record.sync.upstream_offset, record.log_offset, record.at) == (2, 1, 1_001)
+
+
+def test_folded_syncs_come_in_the_order_of_the_topic():
+    role = SyncRole()
+    keys = [SYNC_KEY[:-1] + bytes([number]) for number in (1, 2, 3)]
+    order = (keys[2], keys[0], keys[1], keys[2])
+    role.fold([message(key, sync(n), n) for n, key in enumerate(order)])
+    records, _ = role.folded()
+    assert [record.log_offset for record in records] == [1, 2, 3]
+
+
+def test_live_syncs_that_cannot_be_read_are_counted():
+    records, undecodable = SyncRole().live(
+        [message(SYNC_KEY, sync(1), 0), message(SYNC_KEY, None, 1), message(b"x", sync(2), 2)]
+    )
+    assert [record.sync.upstream_offset for record in records] == [1]
+    assert undecodable == {"value_null": 1, "key_too_short": 1}

@@ -1,0 +1,100 @@
+"""A tail on a real protocol: the same story as on the fake, over librdkafka's in-process broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from exporter.clock import SystemClock
+from exporter.ingest.roles import SourceRole
+from exporter.ingest.tail import Tail
+from exporter.model.observations import InputFailed, TailRead
+from exporter.model.topology import KafkaTopic
+from tests.fakes.broker import MockBroker
+
+from .following import live, whole
+
+KEY = b'["files",{"filename":"/a"}]'
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def broker() -> Iterator[MockBroker]:
+    made = MockBroker()
+    yield made
+    made.stop()
+
+
+def follow(
+    broker: MockBroker, topic: str, *steps: tuple[Callable, Callable[[], None]]
+) -> list[TailRead | InputFailed]:
+    """Run a tail; each step is the observation it waits for, and what then happens."""
+    seen: list[TailRead | InputFailed] = []
+    todo = list(steps)
+    over = threading.Event()
+    deadline = time.monotonic() + DEADLINE_S
+
+    def put(batch) -> None:
+        for observation in batch:
+            seen.append(observation)
+            if todo and todo[0][0](observation):
+                todo.pop(0)[1]()
+            if not todo:
+                over.set()
+
+    def stopped(seconds: float) -> bool:
+        assert time.monotonic() < deadline, f"{len(todo)} steps left; seen last: {seen[-3:]}"
+        return over.wait(seconds)
+
+    Tail(
+        KafkaTopic("east", topic),
+        admin=broker.admin(),
+        open_reader=broker.reader,
+        role_of=SourceRole,
+        put=put,
+        stopped=stopped,
+        clock=SystemClock(),
+    ).run()
+    return seen
+
+
+def done() -> None:
+    """Nothing more happens."""
+
+
+def test_a_tail_reads_tombstones_and_null_keys_catches_up_and_then_sees_live_records(broker):
+    broker.produce("offsets", KEY, b'{"position":1}', at=1_000.0)
+    broker.produce("offsets", KEY, b'{"position":2}', at=2_000.5)
+    broker.produce("offsets", KEY, b'{"position":2}', at=3_000.0)
+    broker.produce("offsets", b'["files",{"filename":"/b"}]', b'{"position":9}', partition=3)
+    broker.produce("offsets", b'["files",{"filename":"/b"}]', None, partition=3)
+    broker.produce("offsets", None, b"no key")
+    broker.produce("offsets", b"no json", b"{}")
+
+    def write() -> None:
+        broker.produce("offsets", KEY, b'{"position":3}', at=4_000.0)
+
+    first, *_, last = follow(broker, "offsets", (whole, write), (live, done))
+    by_label = {record.key.label: record for record in first.records}
+    assert by_label.keys() == {"filename=/a", "filename=/b"}
+    folded = by_label["filename=/a"]
+    assert folded.offset.number("position") == 2
+    assert (folded.at, folded.advanced_at, folded.log_offset) == (3_000.0, 2_000.5, 2)
+    assert by_label["filename=/b"].offset is None
+    assert dict(first.positions) == {0: 5, 1: 0, 2: 0, 3: 2}
+    (record,) = last.records
+    assert (record.offset.number("position"), record.at, record.live) == (3, 4_000.0, True)
+
+
+def test_a_tail_whose_broker_is_gone_says_so(broker):
+    broker.produce("offsets", KEY, b'{"position":1}')
+    seen = follow(
+        broker,
+        "offsets",
+        (whole, broker.stop),
+        (lambda at: isinstance(at, InputFailed), done),
+    )
+    assert seen[-1].reason == "unreachable"

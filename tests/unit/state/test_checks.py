@@ -1,0 +1,164 @@
+"""The truth check: REST and the topic must say the same, within a grace and without races."""
+
+from __future__ import annotations
+
+from exporter.model.observations import RestOffsetsAsked, RestOffsetsRead
+from exporter.state.checks import ANSWER_MAX_S, GRACE_S
+
+from .worlds import FILE, STALE_S, World, files, orders, source
+
+IDENTITY = '{"filename":"/data/in.txt"}'
+
+
+def checked(world: World, text: str | None, *, identity: str = IDENTITY) -> int:
+    """How many differences are counted once the grace is over."""
+    world.rest_offsets("files", {identity: text})
+    return settled(world)
+
+
+def settled(world: World) -> int:
+    world.now += GRACE_S + 1
+    world.tail()
+    return world.offsets_differ()
+
+
+def test_the_same_offset_is_no_difference():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    assert checked(world, '{"position":7}') == 0
+
+
+def test_another_offset_is_a_difference_but_only_after_the_grace():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.rest_offsets("files", {IDENTITY: '{"position":8}'})
+    assert world.offsets_differ() == 0
+    world.now += GRACE_S - 1
+    world.tail()
+    assert world.offsets_differ() == 0
+    world.now += 1
+    world.tail()
+    assert world.offsets_differ() == 1
+    assert world.offsets_differ() == 1
+
+
+def test_a_difference_is_explained_to_people():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    checked(world, '{"position":8}')
+    (detail,) = {view.last_error for view in world.snapshot().inputs if view.last_error}
+    assert "files" in detail
+    assert '{"position":8}' in detail
+
+
+def test_a_commit_that_rest_saw_first_settles_the_check_when_the_tail_shows_it():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.rest_offsets("files", {IDENTITY: '{"position":8}'})
+    world.commit("files", FILE, {"position": 8})
+    world.commit("files", FILE, {"position": 9})
+    assert settled(world) == 0
+
+
+def test_any_offset_since_the_asking_may_be_the_one_that_rest_saw():
+    """Exactly-once connectors commit many times between REST's reading and our hearing of it."""
+    world = files()
+    world.commit("files", FILE, {"position": 1})
+    world.see(RestOffsetsAsked("lab", "files"))
+    for number in range(2, 20):
+        world.commit("files", FILE, {"position": number})
+    world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":5}'),)))
+    assert settled(world) == 0
+
+
+def test_an_offset_from_before_the_asking_is_a_difference():
+    world = files()
+    world.commit("files", FILE, {"position": 1})
+    world.commit("files", FILE, {"position": 2})
+    assert checked(world, '{"position":1}') == 1
+
+
+def test_null_where_the_topic_has_an_offset_is_a_difference():
+    """Connect reads null after a connector was moved to an offsets topic of its own."""
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    assert checked(world, None) == 1
+
+
+def test_an_offset_that_rest_does_not_list_is_a_difference():
+    """Two Connect clusters with a connector of one name: the other one's topic was found."""
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.rest_offsets("files", {})
+    assert settled(world) == 1
+
+
+def test_a_first_commit_after_the_asking_is_no_difference():
+    world = files()
+    world.see(RestOffsetsAsked("lab", "files"))
+    world.commit("files", FILE, {"position": 7})
+    world.see(RestOffsetsRead("lab", "files", ()))
+    assert settled(world) == 0
+
+
+def test_a_tombstone_after_the_asking_is_no_difference():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.see(RestOffsetsAsked("lab", "files"))
+    world.commit("files", FILE, None)
+    world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":7}'),)))
+    assert settled(world) == 0
+
+
+def test_a_partition_under_a_key_that_connect_does_not_look_up_reads_null_in_both():
+    world = files()
+    world.commit("files", FILE, {"position": 9}, raw_key=b'["files",{"filename": "/data/in.txt"}]')
+    assert checked(world, None) == 0
+
+
+def test_a_partition_that_the_topic_never_showed_is_a_difference():
+    world = files()
+    assert checked(world, '{"position":7}') == 1
+
+
+def test_a_partition_that_the_bound_cut_is_no_difference():
+    world = files(source_partitions_max=1)
+    world.commit("files", orders(), {"offset": 7})
+    world.commit("files", FILE, {"position": 7})
+    world.see(RestOffsetsAsked("lab", "files"))
+    answer = (
+        (IDENTITY, '{"position":7}'),
+        (next(iter(world.snapshot().source_partitions)).identity, '{"offset":7}'),
+    )
+    world.see(RestOffsetsRead("lab", "files", answer))
+    assert settled(world) == 0
+
+
+def test_a_tail_that_is_away_confirms_nothing_and_counts_nothing():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.rest_offsets("files", {IDENTITY: '{"position":8}'})
+    world.now += max(GRACE_S, *STALE_S.values()) + 1
+    world.listed(source("files"))
+    assert world.offsets_differ() == 0
+    world.tail()
+    assert world.offsets_differ() == 0
+
+
+def test_an_asking_that_is_never_answered_is_forgotten():
+    world = files()
+    world.commit("files", FILE, {"position": 1})
+    world.see(RestOffsetsAsked("lab", "files"))
+    world.commit("files", FILE, {"position": 2})
+    world.now += ANSWER_MAX_S + 1
+    world.tail()
+    world.snapshot()
+    assert checked(world, '{"position":1}') == 1
+
+
+def test_a_difference_lowers_no_gauge_of_the_rest_input():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    checked(world, '{"position":8}')
+    world.listed(source("files"))
+    assert all(view.up for view in world.snapshot().inputs)

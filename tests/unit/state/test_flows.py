@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from exporter.model.observations import BrokersSeen
+from exporter.model.topology import KafkaTopic
+from exporter.state.flows import cluster_at, mirror_flows, sink_groups
+
+from .worlds import SYNCS, mirror, mirrors, sink, source
+
+ADDRESSES = {"east": frozenset({"east:9092"}), "west": frozenset({"west:9092", "west:9093"})}
+
+
+def test_a_cluster_is_found_by_any_one_of_its_addresses():
+    assert cluster_at(frozenset({"gone:1", "west:9093"}), ADDRESSES) == "west"
+
+
+def test_no_address_and_no_known_address_are_no_cluster():
+    assert cluster_at(frozenset(), ADDRESSES) is None
+    assert cluster_at(frozenset({"west:1"}), ADDRESSES) is None
+
+
+def test_an_address_that_two_clusters_answer_to_is_not_guessed_at():
+    """Two test clusters that both advertise localhost: the wrong end would be a wrong lag."""
+    both = {name: known | {"localhost:9092"} for name, known in ADDRESSES.items()}
+    assert cluster_at(frozenset({"localhost:9092"}), both) is None
+    assert cluster_at(frozenset({"west:9092"}), both) == "west"
+
+
+def test_syncs_lie_upstream_or_downstream_as_the_connector_says():
+    (upstream,) = mirror_flows("lab", "east", (mirror(),), ADDRESSES)
+    assert upstream.offset_syncs == SYNCS
+    (downstream,) = mirror_flows("lab", "east", (mirror(syncs_on_source=False),), ADDRESSES)
+    assert downstream.offset_syncs == KafkaTopic("east", SYNCS.topic)
+
+
+def test_syncs_on_an_unknown_upstream_are_not_looked_for():
+    lost = mirror(source_addresses=frozenset({"gone:1"}))
+    (flow,) = mirror_flows("lab", "east", (lost,), ADDRESSES)
+    assert (flow.upstream, flow.offset_syncs) == (None, None)
+
+
+def test_a_target_without_a_known_address_is_the_connect_clusters_own():
+    lost = mirror(target_addresses=frozenset(), syncs_on_source=False)
+    (flow,) = mirror_flows("lab", "east", (lost,), ADDRESSES)
+    assert flow.offset_syncs == KafkaTopic("east", SYNCS.topic)
+
+
+def test_only_mirror_source_connectors_make_flows_and_only_sinks_make_groups():
+    connectors = (source("a"), sink("b"), mirror("c"))
+    assert [at.connector for at in mirror_flows("lab", "east", connectors, ADDRESSES)] == ["c"]
+    (group,) = sink_groups("lab", "east", connectors, ADDRESSES)
+    assert (group.connector, group.group, group.kafka) == ("b", "connect-b", "east")
+
+
+def test_brokers_that_are_seen_are_addresses_to_know_a_cluster_by():
+    world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
+    assert world.snapshot().topology.flows[0].upstream is None
+    world.see(BrokersSeen("west", frozenset({"10.0.0.7:9092"})))
+    assert world.snapshot().topology.flows[0].upstream == "west"
+    world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
+    assert world.snapshot().topology.flows[0].upstream is None

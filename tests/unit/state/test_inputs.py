@@ -1,0 +1,159 @@
+"""Inputs that fail, come back, or go: what depends on a stale one is not shown."""
+
+from __future__ import annotations
+
+from exporter.model.observations import (
+    CONNECT_REST,
+    LOG_ENDS,
+    TAIL,
+    InputFailed,
+    InputId,
+    InputRetired,
+    InputSucceeded,
+)
+
+from .worlds import FILE, OFFSETS, STALE_S, SYNCS, World, files, mirrors, orders, source
+
+REST = InputId("lab", CONNECT_REST)
+OFFSETS_TAIL = InputId(str(OFFSETS), TAIL)
+
+
+def inputs(world: World) -> dict:
+    return {view.id: view for view in world.snapshot().inputs}
+
+
+def test_a_failure_lowers_the_gauge_and_counts_while_the_data_is_still_fresh():
+    world = files()
+    world.see(InputFailed(REST, "timeout", "no answer"))
+    view = inputs(world)[REST]
+    assert (view.up, view.live) == (False, True)
+    assert view.errors == (("timeout", 1),)
+    assert view.last_error == "no answer"
+    assert len(world.snapshot().connectors) == 1
+
+
+def test_a_success_clears_the_error_and_keeps_its_count():
+    world = files()
+    world.see(InputFailed(REST, "timeout", "no answer"), InputSucceeded(REST, world.now + 1))
+    view = inputs(world)[REST]
+    assert (view.up, view.last_error, view.errors) == (True, None, (("timeout", 1),))
+    assert view.last_success_at == world.now + 1
+
+
+def test_a_stale_list_takes_the_connectors_away_but_not_their_source_offsets():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.now += STALE_S[CONNECT_REST] + 1
+    world.tail()
+    assert world.snapshot().connectors == ()
+    assert world.file().offset.number("position") == 7
+
+
+def test_a_stale_tail_takes_the_source_offsets_away_and_a_live_one_brings_them_back():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.now += STALE_S[TAIL]
+    assert len(world.partitions()) == 1
+    world.now += 1
+    assert world.partitions() == {}
+    world.tail()
+    assert world.file().offset.number("position") == 7
+
+
+def test_a_tail_that_is_behind_and_reads_nothing_goes_stale():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    for _ in range(3):
+        world.now += 10
+        world.tail(behind=5)
+    assert world.partitions() == {}
+
+
+def test_a_tail_that_is_behind_but_reads_stays_live():
+    world = files()
+    for number in range(3):
+        world.now += 15
+        world.commit("files", FILE, {"position": number}, topic=OFFSETS)
+    assert len(world.partitions()) == 1
+
+
+def test_how_far_a_dead_tail_lies_behind_is_not_claimed():
+    world = files()
+    assert inputs(world)[OFFSETS_TAIL].tail.behind == 0
+    world.now += STALE_S[TAIL] + 1
+    assert inputs(world)[OFFSETS_TAIL].tail.behind is None
+
+
+def test_a_stale_syncs_tail_takes_the_flow_away_rather_than_understate_it():
+    world = mirrors()
+    world.commit("mm2", orders(), {"offset": 100})
+    assert world.mirrored() is not None
+    world.now += STALE_S[TAIL] + 1
+    world.tail()
+    assert world.mirrored() is None
+    assert world.snapshot().syncs == ()
+    assert len(world.partitions()) == 1
+
+
+def test_stale_log_ends_take_the_lag_away_and_leave_the_position():
+    world = mirrors()
+    world.commit("mm2", orders(), {"offset": 100})
+    world.ends(150)
+    assert world.mirrored().lag == 49
+    world.now += STALE_S[LOG_ENDS] + 1
+    world.tail()
+    world.tail(topic=SYNCS)
+    view = world.mirrored()
+    assert (view.lag, view.ahead, view.log_start, view.log_end) == (None, None, None, None)
+    assert view.replicated == 100
+
+
+def test_a_clock_set_back_freezes_nothing():
+    """A success that lies in the future must not keep a dead input alive until then."""
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.now -= 3600
+    assert world.partitions() == {}
+    assert world.snapshot().connectors == ()
+    world.tail()
+    assert len(world.partitions()) == 1
+
+
+def test_a_small_step_back_of_the_clock_hides_nothing():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.now -= 5
+    assert len(world.partitions()) == 1
+
+
+def test_a_retired_input_is_forgotten():
+    world = files()
+    world.see(InputRetired(OFFSETS_TAIL))
+    assert OFFSETS_TAIL not in inputs(world)
+    assert world.partitions() == {}
+
+
+def test_live_records_are_counted_by_what_they_are():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.commit("files", FILE, b"{nonsense")
+    world.commit("files", FILE, None)
+    world.tail(undecodable=(("key_null", 2), ("key_shape", 1)))
+    tail = inputs(world)[OFFSETS_TAIL].tail
+    assert (tail.values, tail.tombstones, tail.undecodable) == (2, 1, 3)
+
+
+def test_an_input_that_never_answered_is_neither_up_nor_live():
+    world = World()
+    world.see(InputFailed(REST, "unreachable", "refused"))
+    view = inputs(world)[REST]
+    assert (view.up, view.live, view.last_success_at) == (False, False, None)
+
+
+def test_connectors_of_one_connect_cluster_outlive_the_silence_of_another():
+    world = World(sites=("lab", "prod"))
+    world.listed(source("a"), site="lab")
+    world.listed(source("b"), site="prod")
+    world.now += STALE_S[CONNECT_REST] + 1
+    world.listed(source("b"), site="prod")
+    assert [view.name for view in world.snapshot().connectors] == ["b"]

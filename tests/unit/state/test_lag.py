@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from exporter.state.lag import Lag, Seen, replicated_offset, replication_lag, sink_lag
+
+
+@pytest.mark.parametrize(
+    ("replicated", "log_end", "expected"),
+    [
+        pytest.param(99, 100, Lag(0, 0), id="caught-up"),
+        pytest.param(98, 100, Lag(1, 0), id="one-behind"),
+        pytest.param(0, 1, Lag(0, 0), id="the-first-record"),
+        pytest.param(100, 100, Lag(0, 1), id="one-ahead"),
+        pytest.param(4999, 0, Lag(0, 5000), id="upstream-re-created"),
+    ],
+)
+def test_mm2_stores_the_last_record_so_one_before_the_end_is_no_lag(replicated, log_end, expected):
+    assert replication_lag(replicated, log_end) == expected
+
+
+@pytest.mark.parametrize(("committed", "log_end", "expected"), [(100, 100, 0), (99, 100, 1)])
+def test_a_sink_stores_the_next_record_so_its_end_is_no_lag(committed, log_end, expected):
+    assert sink_lag(committed, log_end) == expected
+
+
+def test_a_sink_beyond_the_end_has_no_negative_lag():
+    assert sink_lag(101, 100) == 0
+
+
+@pytest.mark.parametrize(
+    ("committed", "synced", "expected"),
+    [
+        pytest.param(None, None, None, id="nothing-known"),
+        pytest.param(None, Seen(9, 9.0), None, id="a-reset-partition-has-no-position"),
+        pytest.param(Seen(5, 5.0), None, 5, id="no-sync"),
+        pytest.param(Seen(5, 5.0), Seen(9, 6.0), 9, id="a-newer-sync-is-ahead"),
+        pytest.param(Seen(5, 5.0), Seen(9, 5.0), 9, id="a-sync-of-the-same-moment-counts"),
+        pytest.param(Seen(5, 5.0), Seen(3, 6.0), 5, id="a-newer-sync-behind-says-nothing"),
+        pytest.param(Seen(5, 5.0), Seen(9, 4.0), 5, id="an-older-sync-shows-an-old-maximum"),
+    ],
+)
+def test_progress_is_the_commit_or_a_newer_sync_that_is_ahead_of_it(committed, synced, expected):
+    assert replicated_offset(committed, synced) == expected

@@ -1,0 +1,310 @@
+"""Replicated partitions: positions, syncs and log ends brought together."""
+
+from __future__ import annotations
+
+from exporter.model.observations import ConnectorsListed, LogBounds
+from exporter.model.topology import KafkaTopic, TopicPartition
+
+from .worlds import NOW, SYNCS, World, mirror, mirrors, orders, record
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def replicating(offset: int = 100) -> World:
+    world = mirrors()
+    world.commit("mm2", orders(), {"offset": offset})
+    return world
+
+
+def test_a_flow_that_stands_at_the_last_record_has_no_lag():
+    world = replicating(99)
+    world.ends(100)
+    view = world.mirrored()
+    assert (view.lag, view.ahead) == (0, 0)
+    assert (view.log_start, view.log_end) == (0, 100)
+    assert (view.committed, view.synced, view.replicated) == (99, None, 99)
+
+
+def test_a_stall_makes_the_lag_grow_with_every_answer():
+    world = replicating(99)
+    lags = []
+    for end in (100, 150, 900):
+        world.ends(end)
+        lags.append(world.mirrored().lag)
+    assert lags == [0, 50, 800]
+
+
+def test_a_position_beyond_the_end_is_ahead_and_no_negative_lag():
+    world = replicating(99)
+    world.ends(40)
+    assert (world.mirrored().lag, world.mirrored().ahead) == (0, 60)
+
+
+def test_there_is_no_lag_without_an_answer():
+    world = replicating()
+    assert (world.mirrored().lag, world.mirrored().log_end) == (None, None)
+
+
+def test_a_commit_after_the_asking_is_not_paired_with_that_answer():
+    world = replicating(10)
+    asked = world.ask_ends()
+    world.commit("mm2", orders(), {"offset": 500})  # the log grew since, and so did the position
+    world.ends(400, number=asked)
+    view = world.mirrored()
+    assert (view.lag, view.ahead, view.lag_position) == (389, 0, 10)
+    assert view.replicated == 500
+    world.ends(600)
+    assert world.mirrored().lag == 99
+
+
+def test_a_sync_after_the_asking_is_not_paired_with_that_answer():
+    world = replicating(10)
+    asked = world.ask_ends()
+    world.synced(500)
+    world.ends(400, number=asked)
+    assert (world.mirrored().lag, world.mirrored().ahead) == (389, 0)
+
+
+def test_a_rewind_after_the_asking_counts_at_once():
+    world = replicating(99)
+    world.ends(100)
+    assert world.mirrored().lag == 0
+    world.commit("mm2", orders(), {"offset": 9})
+    view = world.mirrored()
+    assert (view.lag, view.lag_position, view.replicated) == (90, 9, 9)
+
+
+def test_two_askings_at_once_are_each_paired_with_their_own_answer():
+    """A round of its own follows the discovery of a flow, while the regular one is under way."""
+    world = replicating(10)
+    first = world.ask_ends()
+    world.commit("mm2", orders(), {"offset": 500})
+    second = world.ask_ends()
+    world.ends(400, number=first)
+    assert (world.mirrored().lag, world.mirrored().ahead) == (389, 0)
+    world.ends(600, number=second)
+    assert (world.mirrored().lag, world.mirrored().ahead) == (99, 0)
+
+
+def test_an_answer_that_comes_late_does_not_replace_a_later_one():
+    world = replicating(10)
+    first = world.ask_ends()
+    second = world.ask_ends()
+    world.ends(600, number=second)
+    world.ends(400, number=first)
+    assert (world.mirrored().log_end, world.mirrored().lag) == (600, 589)
+
+
+def test_an_answer_to_no_known_question_is_not_believed():
+    world = replicating(10)
+    world.ends(600, number=77)
+    assert world.mirrored().lag is None
+
+
+def test_askings_that_are_never_answered_do_not_pile_up():
+    world = replicating(10)
+    first = world.ask_ends()
+    for _ in range(50):
+        last = world.ask_ends()
+    world.ends(600, number=first)
+    assert world.mirrored().lag is None
+    world.ends(600, number=last)
+    assert world.mirrored().lag == 589
+
+
+def test_a_position_that_was_not_shown_when_the_ends_were_asked_for_has_no_lag_yet():
+    """Its tail was away: what the book still held was as old as the outage."""
+    world = replicating(10)
+    world.now += 300
+    asked = world.ask_ends()
+    world.commit("mm2", orders(), {"offset": 5000})
+    world.tail(topic=SYNCS)
+    world.ends(5001, number=asked)
+    assert world.mirrored().lag is None
+    world.ends(5001)
+    assert world.mirrored().lag == 0
+
+
+def test_a_newer_sync_is_better_progress_than_the_commit():
+    world = replicating(100)
+    world.now += 5
+    world.synced(150)
+    view = world.mirrored()
+    assert (view.committed, view.synced, view.replicated) == (100, 150, 150)
+
+
+def test_after_a_rewind_the_old_syncs_are_ignored_and_the_new_ones_used():
+    world = replicating(100)
+    world.synced(150)
+    world.now += 10
+    world.commit("mm2", orders(), {"offset": 9})
+    assert (world.mirrored().synced, world.mirrored().replicated) == (150, 9)
+    world.now += 5
+    world.synced(12)
+    assert world.mirrored().replicated == 12
+
+
+def test_a_tombstoned_partition_has_no_position_whatever_its_syncs_say():
+    world = replicating(100)
+    world.now += 5
+    world.synced(150)
+    world.commit("mm2", orders(), None)
+    assert world.mirrored() is None
+
+
+def test_a_read_committed_flow_ends_at_the_last_stable_offset():
+    world = mirrors(mirror(read_committed=True), mirror("plain", syncs_topic=None))
+    bounds = {ORDERS: LogBounds(start=0, end=200, stable_end=150)}
+    for name in ("mm2", "plain"):
+        world.commit(name, orders(), {"offset": 99})
+    world.ends(bounds)
+    assert (world.mirrored("mm2").log_end, world.mirrored("mm2").lag) == (150, 50)
+    assert (world.mirrored("plain").log_end, world.mirrored("plain").lag) == (200, 100)
+
+
+def test_a_log_start_above_zero_is_shown_and_does_not_change_the_lag():
+    world = replicating(10)
+    world.ends({ORDERS: LogBounds(start=50, end=60, stable_end=60)})
+    assert (world.mirrored().log_start, world.mirrored().lag) == (50, 49)
+
+
+def test_an_upstream_topic_that_vanishes_takes_its_lag_with_it():
+    world = replicating(10)
+    world.ends(100)
+    world.ends({})
+    view = world.mirrored()
+    assert (view.lag, view.log_end, view.replicated) == (None, None, 10)
+
+
+def test_an_entry_under_another_alias_is_dead_and_no_position():
+    world = mirrors()
+    world.commit("mm2", orders(cluster="north"), {"offset": 100})
+    assert world.mirrored() is None
+    assert len(world.partitions()) == 1
+
+
+def test_the_constant_zeros_of_the_other_mm2_connectors_are_no_positions():
+    world = mirrors()
+    world.commit("mm2", {"group": "g", "partition": 0, "topic": "west.orders"}, {"offset": 0})
+    world.commit("mm2", {"sourceClusterAlias": "west", "targetClusterAlias": "east"}, {"offset": 0})
+    assert world.snapshot().mirror_partitions == ()
+
+
+def test_a_missing_syncs_topic_leaves_the_committed_offset():
+    world = World()
+    world.listed(mirror())
+    world.found()
+    world.commit("mm2", orders(), {"offset": 100})
+    assert world.mirrored() is None
+    world.tail_failed("not_found", SYNCS)
+    assert world.mirrored().replicated == 100
+
+
+def test_a_syncs_topic_that_is_created_later_is_used_from_then_on():
+    world = World()
+    world.listed(mirror())
+    world.found()
+    world.commit("mm2", orders(), {"offset": 100})
+    world.tail_failed("not_found", SYNCS)
+    world.now += 5
+    world.tail(topic=SYNCS, whole=True)
+    world.synced(150)
+    assert world.mirrored().replicated == 150
+    assert len(world.snapshot().syncs) == 1
+
+
+def test_a_syncs_topic_that_we_may_not_read_hides_the_flow():
+    world = World()
+    world.listed(mirror())
+    world.found()
+    world.commit("mm2", orders(), {"offset": 100})
+    world.tail_failed("denied", SYNCS)
+    assert world.mirrored() is None
+
+
+def test_a_flow_without_syncs_needs_none():
+    world = World()
+    world.listed(mirror(syncs_topic=None))
+    world.found()
+    world.commit("mm2", orders(), {"offset": 100})
+    assert world.mirrored().replicated == 100
+
+
+def test_two_flows_from_one_upstream_have_each_their_own_position_and_the_same_end():
+    world = mirrors(mirror("a", target="x"), mirror("b", target="y"))
+    world.commit("a", orders(), {"offset": 10})
+    world.commit("b", orders(), {"offset": 70})
+    world.ends(100)
+    assert [world.mirrored(name).lag for name in ("a", "b")] == [89, 29]
+
+
+def test_where_two_flows_share_a_syncs_topic_one_flows_progress_does_not_hide_the_others_stall():
+    world = mirrors(mirror("stalled"), mirror("running"))
+    world.commit("stalled", orders(), {"offset": 10})
+    world.commit("running", orders(), {"offset": 70})
+    world.now += 5
+    world.synced(95)  # whose it is, it does not say
+    world.ends(100)
+    assert [world.mirrored(name).replicated for name in ("stalled", "running")] == [10, 70]
+    assert [world.mirrored(name).lag for name in ("stalled", "running")] == [89, 29]
+
+
+def test_two_flows_that_share_a_syncs_topic_but_no_partition_use_their_syncs():
+    world = mirrors(mirror("a"), mirror("b"))
+    world.commit("a", orders(0), {"offset": 10})
+    world.commit("b", orders(1), {"offset": 20})
+    world.now += 5
+    world.synced(15, partition=0)
+    world.synced(25, partition=1)
+    assert world.mirrored("a", 0).replicated == 15
+    assert world.mirrored("b", 1).replicated == 25
+
+
+def test_flows_of_two_connect_clusters_are_kept_apart():
+    world = World(sites=("lab", "prod"))
+    other = KafkaTopic("east", "prod-offsets")
+    for site, topic in (("lab", None), ("prod", other)):
+        world.see(ConnectorsListed(site, (mirror(syncs_topic=None),)))
+        world.found(*(() if topic is None else (topic,)), site=site)
+    world.commit("mm2", orders(), {"offset": 10})
+    world.commit("mm2", orders(), {"offset": 70}, topic=other)
+    world.ends(100)
+    lags = {at.connect_cluster: at.lag for at in world.snapshot().mirror_partitions}
+    assert lags == {"lab": 89, "prod": 29}
+
+
+def test_the_newest_sync_shows_both_sides_and_its_time():
+    world = mirrors()
+    world.synced(10, downstream=12, at=NOW)
+    world.synced(20, downstream=25, at=NOW + 1)
+    (view,) = world.snapshot().syncs
+    assert (view.upstream_offset, view.downstream_offset, view.at) == (20, 25, NOW + 1)
+    assert (view.source, view.target, view.topic, view.partition) == ("west", "east", "orders", 0)
+
+
+def test_flows_under_one_pair_of_aliases_show_a_sync_once():
+    world = mirrors(mirror("a"), mirror("b"))
+    world.synced(10)
+    assert len(world.snapshot().syncs) == 1
+
+
+def test_an_unknown_upstream_shows_the_position_and_no_lag():
+    world = mirrors(mirror(source_addresses=frozenset({"elsewhere:9092"}), syncs_topic=None))
+    world.commit("mm2", orders(), {"offset": 10})
+    world.ends(100)
+    assert (world.mirrored().replicated, world.mirrored().lag) == (10, None)
+
+
+def test_a_deleted_flow_is_gone_although_its_positions_stay_in_the_topic():
+    world = replicating(10)
+    world.ends(100)
+    world.listed()
+    snapshot = world.snapshot()
+    assert (snapshot.mirror_partitions, snapshot.syncs, snapshot.topology.flows) == ((), (), ())
+
+
+def test_a_variant_key_moves_no_replicated_position():
+    world = replicating(10)
+    raw_key = b'["mm2",{"topic":"orders","partition":0,"cluster":"west"}]'
+    world.tail(record("mm2", orders(), {"offset": 999}, log_offset=50, raw_key=raw_key))
+    assert world.mirrored().replicated == 10

@@ -1,0 +1,107 @@
+"""Ready means: everything that can be caught up is. What is not, is said in words."""
+
+from __future__ import annotations
+
+from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputFailed, InputId
+
+from .worlds import SYNCS, World, files, mirror, mirrors, orders, record, sink, source
+
+
+def waiting_for(world: World) -> str:
+    snapshot = world.snapshot()
+    assert snapshot.ready is not bool(snapshot.waiting_for)
+    return "; ".join(snapshot.waiting_for)
+
+
+def test_a_new_world_waits_for_the_first_answer():
+    assert "connect_rest lab: waiting for first answer" in waiting_for(World())
+
+
+def test_why_there_is_no_answer_is_said():
+    world = World()
+    world.see(InputFailed(InputId("lab", CONNECT_REST), "unreachable", "connection refused"))
+    assert "connection refused" in waiting_for(world)
+
+
+def test_source_connectors_need_an_offsets_topic_and_its_end():
+    world = World()
+    world.listed(source("files"))
+    assert "tail lab: waiting for its offsets topic" in waiting_for(world)
+    world.found()
+    assert "tail east/connect-offsets: waiting for the end of the topic" in waiting_for(world)
+    world.tail(caught_up=False)
+    assert "the end of the topic" in waiting_for(world)
+    world.tail()
+    assert waiting_for(world) == ""
+
+
+def test_why_the_offsets_topic_is_not_found_is_said():
+    world = World()
+    world.listed(source("files"))
+    world.see(InputFailed(InputId("lab", TAIL), "topic_not_settled", "name the topic"))
+    assert "(name the topic)" in waiting_for(world)
+
+
+def test_a_cluster_without_connectors_is_ready():
+    world = World()
+    world.listed()
+    assert waiting_for(world) == ""
+
+
+def test_sinks_alone_need_no_offsets_topic_but_their_groups_asked_once():
+    world = World()
+    world.listed(sink("s"))
+    assert "groups lab: waiting for a first attempt" in waiting_for(world)
+    world.see(InputFailed(InputId("lab", GROUPS), "denied", "no ACL"))
+    assert waiting_for(world) == ""
+
+
+def test_a_flow_needs_its_syncs_and_the_log_ends_of_its_positions():
+    world = World()
+    world.listed(mirror())
+    world.found()
+    world.tail(record("mm2", orders(), {"offset": 1}, log_offset=0, live=False), whole=True)
+    assert f"tail {SYNCS}" in waiting_for(world)
+    world.tail(topic=SYNCS, whole=True)
+    assert "log_ends west: waiting for the log ends" in waiting_for(world)
+    world.ends(10)
+    assert waiting_for(world) == ""
+
+
+def test_log_ends_that_cannot_be_had_are_not_waited_for():
+    world = mirrors()
+    world.commit("mm2", orders(), {"offset": 1})
+    world.see(InputFailed(InputId("west", LOG_ENDS), "denied", "no ACL"))
+    assert waiting_for(world) == ""
+
+
+def test_a_flow_without_positions_waits_for_one_attempt_at_its_upstream():
+    world = mirrors()
+    assert "log_ends west: waiting for a first attempt" in waiting_for(world)
+    world.ends({})
+    assert waiting_for(world) == ""
+
+
+def test_a_syncs_topic_that_does_not_exist_is_not_waited_for():
+    world = World()
+    world.listed(mirror())
+    world.found()
+    world.tail(whole=True)
+    world.ends({})
+    assert str(SYNCS) in waiting_for(world)
+    world.tail_failed("not_found", SYNCS)
+    assert waiting_for(world) == ""
+
+
+def test_each_connect_cluster_is_waited_for():
+    world = World(sites=("lab", "prod"))
+    world.listed(site="lab")
+    assert "prod" in waiting_for(world)
+    assert "lab" not in waiting_for(world)
+
+
+def test_readiness_once_reached_is_not_lost_by_an_outage():
+    world = files()
+    world.now += 3600
+    world.tail_failed("unreachable")
+    assert waiting_for(world) == ""

@@ -1,0 +1,315 @@
+"""Source partitions: what is shown, and what counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.observations import TAIL, InputId
+from exporter.model.topology import KafkaTopic
+
+from .worlds import FILE, NOW, OFFSETS, World, files, orders, record, source
+
+
+def counters(view) -> tuple[int, int, int, int]:
+    return (view.commits, view.advances, view.rewinds, view.resets)
+
+
+def test_nothing_is_shown_before_the_tail_caught_up():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    first = record("files", FILE, {"position": 1}, log_offset=0, live=False)
+    world.tail(first, caught_up=False)
+    assert world.partitions() == {}
+    world.tail(caught_up=True)
+    assert world.file().offset.number("position") == 1
+
+
+def test_nothing_is_shown_before_the_connectors_were_listed_once():
+    world = World()
+    world.found()
+    world.tail(record("files", FILE, {"position": 1}, log_offset=0, live=False), whole=True)
+    assert world.partitions() == {}
+    world.listed(source("files"))
+    assert len(world.partitions()) == 1
+
+
+def test_a_commit_shows_its_offset_its_place_and_its_time():
+    world = files()
+    world.commit("files", FILE, {"position": 7}, log_offset=41, kafka_partition=3, at=NOW - 5)
+    view = world.file()
+    assert view.offset.text == '{"position":7}'
+    assert (view.kafka_partition, view.log_offset) == (3, 41)
+    assert (view.committed_at, view.advanced_at) == (NOW - 5, NOW - 5)
+    assert view.dialect == "file_stream"
+
+
+def test_a_commit_that_changes_nothing_is_a_commit_and_no_advance():
+    world = files()
+    world.commit("files", FILE, {"position": 7}, at=NOW)
+    world.commit("files", FILE, {"position": 7}, at=NOW + 60)
+    view = world.file()
+    assert counters(view) == (2, 1, 0, 0)
+    assert (view.committed_at, view.advanced_at) == (NOW + 60, NOW)
+
+
+def test_an_offset_that_only_changes_the_order_of_its_fields_does_not_advance():
+    world = files()
+    world.commit("files", FILE, b'{"position":7,"x":1}')
+    world.commit("files", FILE, b'{"x":1,"position":7}', at=NOW + 60)
+    assert counters(world.file()) == (2, 1, 0, 0)
+    assert world.file().advanced_at == NOW
+
+
+def test_null_after_null_is_no_advance():
+    world = files()
+    for _ in range(3):
+        world.commit("files", FILE, b"null")
+    assert counters(world.file()) == (3, 0, 0, 0)
+
+
+def test_what_a_bootstrap_read_counts_nowhere():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    world.tail(
+        record("files", FILE, {"position": 9}, log_offset=5, live=False, advanced_at=NOW - 99),
+        whole=True,
+    )
+    view = world.file()
+    assert counters(view) == (0, 0, 0, 0)
+    assert (view.committed_at, view.advanced_at) == (NOW, NOW - 99)
+    tail = next(at for at in world.snapshot().inputs if at.id.kind == TAIL).tail
+    assert (tail.values, tail.tombstones, tail.undecodable) == (0, 0, 0)
+
+
+def test_the_first_live_commit_is_compared_with_what_the_bootstrap_found():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    found = record("files", FILE, {"position": 9}, log_offset=5, live=False)
+    world.tail(found, whole=True)
+    world.commit("files", FILE, {"position": 9}, log_offset=6)
+    assert counters(world.file()) == (1, 0, 0, 0)
+    world.commit("files", FILE, {"position": 4}, log_offset=7)
+    assert counters(world.file()) == (2, 1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("partition", "fields", "rewinds"),
+    [
+        pytest.param(FILE, ("position",), 1, id="file-stream-has-an-order"),
+        pytest.param(orders(), ("offset",), 1, id="mm2-has-an-order"),
+        pytest.param({"server": "db"}, ("lsn",), 0, id="an-lsn-has-none-that-we-vouch-for"),
+        pytest.param(orders(), ("other",), 0, id="another-field-is-no-position"),
+    ],
+)
+def test_a_rewind_is_counted_only_where_an_order_is_vouched_for(partition, fields, rewinds):
+    world = files()
+    for number in (10, 3):
+        world.commit("files", partition, dict.fromkeys(fields, number))
+    (view,) = world.partitions().values()
+    assert counters(view) == (2, 2, rewinds, 0)
+
+
+def test_a_tombstone_forgets_the_source_partition_but_not_its_counters():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.commit("files", FILE, None)
+    view = world.file()
+    assert (view.offset, view.committed_at, view.advanced_at) == (None, None, None)
+    assert counters(view) == (2, 1, 0, 1)
+
+
+def test_a_commit_after_a_tombstone_advances_and_is_no_rewind():
+    world = files()
+    for offset in ({"position": 7}, None, {"position": 2}):
+        world.commit("files", FILE, offset)
+    assert counters(world.file()) == (3, 2, 0, 1)
+    assert world.file().offset.number("position") == 2
+
+
+def test_a_value_that_connect_cannot_read_leaves_no_position_and_is_no_reset():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.commit("files", FILE, b'{"position":{"nested":1}}')
+    assert world.file().offset is None
+    assert counters(world.file()) == (2, 1, 0, 0)
+
+
+def test_json_null_leaves_no_position_and_is_no_reset():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.commit("files", FILE, b"null")
+    assert world.file().offset is None
+    assert counters(world.file()) == (2, 2, 0, 0)
+
+
+VARIANT = b'["files",{"filename": "/data/in.txt"}]'
+
+
+def test_a_raw_key_that_connect_does_not_look_up_never_moves_the_position():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.commit("files", FILE, {"position": 99}, raw_key=VARIANT)
+    view = world.file()
+    assert view.offset.number("position") == 7
+    assert view.variants == 1
+    assert counters(view) == (1, 1, 0, 0)
+
+
+def test_a_source_partition_known_by_a_variant_only_has_no_offset():
+    world = files()
+    world.commit("files", FILE, {"position": 99}, raw_key=VARIANT)
+    assert world.file().offset is None
+    assert world.file().variants == 1
+
+
+def test_a_variant_goes_with_its_tombstone_and_leaves_the_position():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.commit("files", FILE, {"position": 99}, raw_key=VARIANT)
+    world.commit("files", FILE, None, raw_key=VARIANT)
+    assert world.file().variants == 0
+    assert world.file().offset.number("position") == 7
+    assert world.file().resets == 0
+
+
+def test_of_one_key_in_two_kafka_partitions_the_newer_record_counts():
+    world = files()
+    world.commit("files", FILE, {"position": 7}, kafka_partition=1, at=NOW)
+    world.commit("files", FILE, {"position": 3}, kafka_partition=0, at=NOW - 60)
+    assert world.file().offset.number("position") == 7
+    world.commit("files", FILE, {"position": 8}, kafka_partition=0, at=NOW + 60)
+    assert world.file().offset.number("position") == 8
+
+
+def test_in_one_kafka_partition_the_log_decides_and_not_the_clock():
+    world = files()
+    world.commit("files", FILE, {"position": 7}, log_offset=1, at=NOW)
+    world.commit("files", FILE, {"position": 8}, log_offset=2, at=NOW - 3600)
+    assert world.file().offset.number("position") == 8
+    assert world.file().committed_at == NOW - 3600
+
+
+def test_a_record_that_was_read_before_changes_nothing():
+    world = files()
+    world.commit("files", FILE, {"position": 7}, log_offset=1)
+    world.commit("files", FILE, {"position": 8}, log_offset=2)
+    before = world.file()
+    world.commit("files", FILE, {"position": 7}, log_offset=1)
+    assert world.file() == before
+
+
+def test_a_deleted_connector_vanishes_while_its_offsets_stay_in_the_topic():
+    world = files()
+    world.listed(source("files"), source("other"))
+    world.commit("files", FILE, {"position": 7})
+    world.commit("other", FILE, {"position": 9})
+    world.listed(source("other"))
+    assert {connector for connector, _ in world.partitions()} == {"other"}
+    assert [view.name for view in world.snapshot().connectors] == ["other"]
+
+
+def test_a_connector_created_again_under_its_name_resumes_from_its_old_offsets():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.listed()
+    assert world.partitions() == {}
+    world.listed(source("files"))
+    assert world.file().offset.number("position") == 7
+    assert world.file().commits == 1
+
+
+def test_a_connector_without_tasks_remains():
+    world = files()
+    world.listed(source("files", state="stopped", tasks=()))
+    (view,) = world.snapshot().connectors
+    assert (view.state, view.tasks) == ("stopped", ())
+
+
+def test_two_partitions_that_print_alike_do_not_share_a_label():
+    world = files()
+    world.commit("files", orders(), {"offset": 7})
+    assert ("files", "cluster=west,partition=0,topic=orders") in world.partitions()
+    dead = {"cluster": "west", "partition": "0", "topic": "orders"}
+    world.commit("files", dead, {"offset": 1})
+    views = world.snapshot().source_partitions
+    assert len({view.label for view in views}) == 2
+    assert all(view.label.startswith("cluster=west,partition=0,topic=orders~") for view in views)
+    assert {view.offset.number("offset") for view in views} == {7, 1}
+
+
+def test_the_same_label_under_two_connectors_stays_as_it_is():
+    world = files()
+    world.listed(source("files"), source("other"))
+    world.commit("files", FILE, {"position": 7})
+    world.commit("other", FILE, {"position": 9})
+    assert {label for _, label in world.partitions()} == {"filename=/data/in.txt"}
+
+
+def test_source_partitions_over_the_bound_are_left_out_and_counted():
+    world = files(source_partitions_max=2)
+    for number in range(4):
+        world.commit("files", {"filename": f"/{number}"}, {"position": number})
+    assert len(world.partitions()) == 2
+    assert dict(world.snapshot().dropped) == {"source_partitions_max": 2}
+
+
+def test_the_bound_does_not_stop_partitions_that_are_known():
+    world = files(source_partitions_max=1)
+    world.commit("files", FILE, {"position": 1})
+    world.commit("files", {"filename": "/other"}, {"position": 1})
+    world.commit("files", FILE, {"position": 2})
+    assert world.file().offset.number("position") == 2
+
+
+def test_a_number_that_a_sample_cannot_hold_is_exact_in_the_snapshot_and_counted():
+    world = files()
+    world.commit("files", FILE, {"position": 2**53 + 1})
+    assert world.file().offset.number("position") == 2**53 + 1
+    assert dict(world.snapshot().dropped) == {"inexact": 1}
+
+
+def test_two_connect_clusters_keep_their_offsets_apart():
+    world = World(sites=("lab", "prod"))
+    other = KafkaTopic("east", "prod-offsets")
+    for site, topic, position in (("lab", OFFSETS, 1), ("prod", other, 2)):
+        world.listed(source("files"), site=site)
+        world.found(topic, site=site)
+        world.tail(
+            record("files", FILE, {"position": position}, log_offset=0, live=False),
+            topic=topic,
+            whole=True,
+        )
+    assert {
+        view.connect_cluster: view.offset.number("position")
+        for view in world.snapshot().source_partitions
+    } == {"lab": 1, "prod": 2}
+
+
+def test_a_shared_offsets_topic_shows_each_connect_cluster_its_own_connectors():
+    world = World(sites=("lab", "prod"))
+    world.found(site="lab")
+    world.found(site="prod")
+    world.listed(source("a"), site="lab")
+    world.listed(source("b"), site="prod")
+    world.commit("a", FILE, {"position": 1})
+    world.commit("b", FILE, {"position": 2})
+    shown = {(at.connect_cluster, at.connector) for at in world.snapshot().source_partitions}
+    assert shown == {("lab", "a"), ("prod", "b")}
+
+
+def test_pictures_are_shared_between_snapshots_while_nothing_changes():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    (first,) = world.snapshot().source_partitions
+    world.tail()
+    assert world.snapshot().source_partitions[0] is first
+    world.commit("files", FILE, {"position": 8})
+    assert world.snapshot().source_partitions[0] != first
+
+
+def test_an_observation_of_a_tail_makes_that_tail_an_input():
+    world = files()
+    assert InputId(str(OFFSETS), TAIL) in {view.id for view in world.snapshot().inputs}

@@ -1,0 +1,290 @@
+"""A book and what it is told: every fact passes through the real decoders, every time is given."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import count
+
+from exporter.decode.javamap import connect_key
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.model.connectors import (
+    Connector,
+    ConnectorKind,
+    MirrorSettings,
+    SinkSettings,
+    Task,
+)
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    ConnectorsListed,
+    EndsAsked,
+    EndsRead,
+    InputFailed,
+    InputId,
+    InputSucceeded,
+    LogBounds,
+    OffsetsTopicFound,
+    RestOffsetsAsked,
+    RestOffsetsRead,
+    SinkOffset,
+    SinkOffsetsRead,
+    SourceRecord,
+    SyncRecord,
+    TailRead,
+)
+from exporter.model.offsets import OffsetSync, SourceKey
+from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.state.book import Book, ConnectSite
+from exporter.state.snapshot import (
+    MirrorPartitionView,
+    SinkPartitionView,
+    Snapshot,
+    SourcePartitionView,
+)
+
+NOW = 1_800_000_000.0
+STALE_S = {TAIL: 20.0, CONNECT_REST: 30.0, GROUPS: 30.0, LOG_ENDS: 30.0}
+OFFSETS = KafkaTopic("east", "connect-offsets")
+SYNCS = KafkaTopic("west", "mm2-offset-syncs.east.internal")
+FILE = {"filename": "/data/in.txt"}
+
+
+def orders(partition: int = 0, *, topic: str = "orders", cluster: str = "west") -> dict:
+    return {"cluster": cluster, "partition": partition, "topic": topic}
+
+
+def source(name: str, **changes) -> Connector:
+    fields = {
+        "name": name,
+        "kind": ConnectorKind.SOURCE,
+        "class_name": "org.example.Files",
+        "version": "4.3.1",
+        "state": "running",
+        "tasks": (Task(0, "running"),),
+    }
+    return Connector(**{**fields, **changes})
+
+
+def mirror(name: str = "mm2", **changes) -> Connector:
+    """A MirrorSourceConnector that reads west and runs beside east."""
+    settings = {
+        "source": "west",
+        "target": "east",
+        "source_addresses": frozenset({"west:9092"}),
+        "target_addresses": frozenset({"east:9092"}),
+        "syncs_topic": SYNCS.topic,
+        "syncs_on_source": True,
+        "read_committed": False,
+    }
+    return source(name, kind=ConnectorKind.MIRROR, mirror=MirrorSettings(**{**settings, **changes}))
+
+
+def sink(name: str) -> Connector:
+    settings = SinkSettings(group=f"connect-{name}", addresses=frozenset())
+    return source(name, kind=ConnectorKind.SINK, sink=settings)
+
+
+def record(
+    connector: str,
+    partition: dict,
+    offset: dict | bytes | None,
+    *,
+    log_offset: int,
+    at: float = NOW,
+    kafka_partition: int = 0,
+    live: bool = True,
+    advanced_at: float | None = None,
+    raw_key: bytes | None = None,
+) -> SourceRecord:
+    """A record of an offsets topic. `offset` as a dict is written as JSON, None is a tombstone."""
+    raw = raw_key if raw_key is not None else connect_key(connector, partition)
+    key = decode_key(raw)
+    assert isinstance(key, SourceKey), key
+    value = json.dumps(offset).encode() if isinstance(offset, dict) else offset
+    return SourceRecord(
+        key=key,
+        raw_key=raw,
+        offset=decode_value(value),
+        partition=kafka_partition,
+        log_offset=log_offset,
+        at=at,
+        advanced_at=advanced_at if live or advanced_at is not None else at,
+        live=live,
+    )
+
+
+def sync(
+    upstream: int,
+    *,
+    downstream: int | None = None,
+    topic: str = "orders",
+    partition: int = 0,
+    at: float = NOW,
+) -> SyncRecord:
+    pair = OffsetSync(
+        topic=topic,
+        partition=partition,
+        upstream_offset=upstream,
+        downstream_offset=upstream if downstream is None else downstream,
+    )
+    return SyncRecord(sync=pair, log_offset=0, at=at)
+
+
+class World:
+    """Connect cluster `lab` on Kafka cluster east, with west beside it; `now` moves by hand."""
+
+    def __init__(
+        self, *, sites: tuple[str, ...] = ("lab",), source_partitions_max: int = 1000
+    ) -> None:
+        self.now = NOW
+        self.book = Book(
+            sites=tuple(ConnectSite(name=name, kafka="east") for name in sites),
+            kafkas={"east": frozenset({"east:9092"}), "west": frozenset({"west:9092"})},
+            stale_after_s=STALE_S,
+            source_partitions_max=source_partitions_max,
+        )
+        self._log_ends: Counter[tuple[KafkaTopic, int]] = Counter()
+        self._askings = count(1)
+
+    def see(self, *seen) -> None:
+        for observation in seen:
+            self.book.apply(observation, self.now)
+
+    def snapshot(self) -> Snapshot:
+        return self.book.snapshot(self.now)
+
+    # --- REST ------------------------------------------------------------------------------------
+
+    def listed(self, *connectors: Connector, site: str = "lab") -> None:
+        self.see(
+            ConnectorsListed(connect_cluster=site, connectors=connectors),
+            InputSucceeded(InputId(site, CONNECT_REST), self.now),
+        )
+
+    def rest_offsets(self, connector: str, offsets: dict[str, str | None]) -> None:
+        """Ask and be answered, with nothing in between."""
+        self.see(
+            RestOffsetsAsked("lab", connector),
+            RestOffsetsRead("lab", connector, tuple(offsets.items())),
+        )
+
+    def offsets_differ(self) -> int:
+        views = {view.id: view for view in self.snapshot().inputs}
+        return dict(views[InputId("lab", CONNECT_REST)].errors).get("offsets_differ", 0)
+
+    # --- tails -----------------------------------------------------------------------------------
+
+    def found(self, topic: KafkaTopic = OFFSETS, *, site: str = "lab") -> None:
+        self.see(OffsetsTopicFound(connect_cluster=site, topic=topic))
+
+    def tail(
+        self,
+        *records: SourceRecord | SyncRecord,
+        topic: KafkaTopic = OFFSETS,
+        whole: bool = False,
+        caught_up: bool = True,
+        behind: int | None = 0,
+        undecodable: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        self.see(
+            TailRead(
+                input=InputId(str(topic), TAIL),
+                topic=topic,
+                records=records,
+                positions=((0, len(records)),),
+                caught_up=caught_up,
+                behind=behind,
+                undecodable=undecodable,
+                whole=whole,
+            )
+        )
+
+    def tail_failed(self, reason: str, topic: KafkaTopic = OFFSETS) -> None:
+        self.see(InputFailed(InputId(str(topic), TAIL), reason, "no luck"))
+
+    def commit(
+        self,
+        connector: str,
+        partition: dict,
+        offset: dict | bytes | None,
+        *,
+        topic: KafkaTopic = OFFSETS,
+        **changes,
+    ) -> None:
+        """One live record at the end of the topic, written now."""
+        place = (topic, changes.get("kafka_partition", 0))
+        self._log_ends[place] += 1
+        fields = {"log_offset": self._log_ends[place], "at": self.now, **changes}
+        self.tail(record(connector, partition, offset, **fields), topic=topic)
+
+    def synced(self, upstream: int, *, syncs_topic: KafkaTopic = SYNCS, **changes) -> None:
+        self.tail(sync(upstream, **{"at": self.now, **changes}), topic=syncs_topic)
+
+    # --- log ends, groups ------------------------------------------------------------------------
+
+    def ask_ends(self, kafka: str = "west") -> int:
+        number = next(self._askings)
+        self.see(EndsAsked(kafka=kafka, number=number))
+        return number
+
+    def ends(
+        self,
+        bounds: dict[TopicPartition, LogBounds] | int,
+        *,
+        number: int | None = None,
+        kafka: str = "west",
+    ) -> None:
+        """The answer, to a question of now unless `number` names an earlier one. A number as
+        `bounds` is the end of orders-0.
+        """
+        asked = self.ask_ends(kafka) if number is None else number
+        if isinstance(bounds, int):
+            bounds = {TopicPartition("orders", 0): LogBounds(0, bounds, bounds)}
+        self.see(
+            EndsRead(kafka=kafka, number=asked, bounds=bounds),
+            InputSucceeded(InputId(kafka, LOG_ENDS), self.now),
+        )
+
+    def sinks(self, *offsets: SinkOffset) -> None:
+        self.see(SinkOffsetsRead("lab", offsets), InputSucceeded(InputId("lab", GROUPS), self.now))
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def partitions(self) -> dict[tuple[str, str], SourcePartitionView]:
+        return {(at.connector, at.label): at for at in self.snapshot().source_partitions}
+
+    def file(self) -> SourcePartitionView:
+        """The source partition FILE of connector `files`."""
+        return self.partitions()["files", "filename=/data/in.txt"]
+
+    def mirrored(self, connector: str = "mm2", partition: int = 0) -> MirrorPartitionView | None:
+        for at in self.snapshot().mirror_partitions:
+            if (at.connector, at.partition) == (connector, partition):
+                return at
+        return None
+
+    def sunk(self) -> tuple[SinkPartitionView, ...]:
+        return self.snapshot().sink_partitions
+
+
+def files(**changes) -> World:
+    """A world in which `files` is listed and its offsets topic was read, and was empty."""
+    world = World(**changes)
+    world.listed(source("files"))
+    world.found()
+    world.tail(whole=True)
+    return world
+
+
+def mirrors(*connectors: Connector) -> World:
+    """A world in which MM2 is listed, and its offsets and its syncs were read and were empty."""
+    world = World()
+    world.listed(*(connectors or (mirror(),)))
+    world.found()
+    world.tail(whole=True)
+    world.tail(topic=SYNCS, whole=True)
+    return world

@@ -1,0 +1,142 @@
+"""The single writer: a bounded queue in, a snapshot out."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+
+import pytest
+
+from exporter.loop import BATCHES_PER_STEP_MAX, QUEUE_BATCHES_MAX, Loop
+from exporter.model.observations import CONNECT_REST, ConnectorsListed, InputId, InputSucceeded
+from exporter.state.book import Book, ConnectSite
+from exporter.state.snapshot import EMPTY
+from tests.fakes.clock import VirtualClock
+
+REST = InputId("lab", CONNECT_REST)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def loop(clock) -> Loop:
+    book = Book(
+        sites=(ConnectSite("lab", "east"),),
+        kafkas={"east": frozenset({"east:9092"})},
+        stale_after_s={CONNECT_REST: 30.0},
+        source_partitions_max=10,
+    )
+    return Loop(book, clock, tick_s=1.0)
+
+
+def seen(clock: VirtualClock) -> tuple:
+    return (ConnectorsListed("lab", ()), InputSucceeded(REST, clock.now()))
+
+
+def test_before_the_first_tick_the_snapshot_is_empty_and_not_ready(loop):
+    assert loop.snapshot is EMPTY
+    assert not loop.snapshot.ready
+
+
+def test_a_step_takes_in_its_batch_and_publishes_the_picture_after_it(loop, clock):
+    made = loop.step(clock.now(), seen(clock))
+    assert made is loop.snapshot
+    assert made.at == clock.now()
+    assert made.ready
+
+
+def test_a_step_without_news_publishes_a_new_moment(loop, clock):
+    first = loop.step(clock.now(), seen(clock))
+    clock.advance(1)
+    second = loop.step(clock.now(), ())
+    assert second.at == first.at + 1
+    assert second.connectors == first.connectors
+
+
+def test_the_queue_is_bounded_and_says_when_it_is_full(loop):
+    taken = [loop.put((), timeout_s=0.001) for _ in range(QUEUE_BATCHES_MAX + 1)]
+    assert taken == [True] * QUEUE_BATCHES_MAX + [False]
+
+
+def test_a_full_queue_holds_a_tail_up_until_there_is_room(loop, clock):
+    for _ in range(QUEUE_BATCHES_MAX):
+        loop.put(())
+    waiting = threading.Thread(target=lambda: loop.put(seen(clock), timeout_s=10.0))
+    waiting.start()
+    assert waiting.is_alive()
+    rounds = count()
+
+    def stopped(_seconds: float) -> bool:
+        waiting.join(0.001)
+        return loop.snapshot.ready or next(rounds) > 20_000
+
+    loop.run(stopped)
+    assert loop.snapshot.ready
+
+
+def test_what_is_put_is_taken_in_at_the_next_tick_in_its_order(loop, clock):
+    loop.put((InputSucceeded(REST, 1.0),))
+    loop.put((InputSucceeded(REST, 2.0),))
+    assert loop.snapshot is EMPTY
+    ticks = iter([False, True])
+    loop.run(lambda _seconds: next(ticks))
+    (view,) = loop.snapshot.inputs
+    assert view.last_success_at == 2.0
+
+
+def test_the_loop_waits_a_tick_before_each_step_and_stops_when_told(loop):
+    waited = []
+
+    def stopped(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) == 4
+
+    loop.run(stopped)
+    assert waited == [1.0] * 4
+
+
+def test_a_flood_does_not_keep_a_snapshot_from_being_published(loop, clock):
+    """A producer refills the queue as fast as it is drained; the tick ends all the same."""
+    batches = 0
+    get = loop._queue.get_nowait
+
+    def refilled() -> tuple:
+        nonlocal batches
+        batches += 1
+        loop.put(())
+        return get()
+
+    loop._queue.get_nowait = refilled
+    ticks = iter([False, True])
+    loop.run(lambda _seconds: next(ticks))
+    assert batches == BATCHES_PER_STEP_MAX
+    assert loop.snapshot is not EMPTY
+
+
+def test_a_loop_that_ticks_is_alive_and_one_that_does_not_is_not(loop, clock):
+    assert loop.alive()
+    clock.advance(9.9)
+    assert loop.alive()
+    clock.advance(0.2)
+    assert not loop.alive()
+    loop.step(clock.now(), ())
+    assert loop.alive()
+
+
+def test_a_slow_loop_is_given_ten_ticks(clock, loop):
+    slow = Loop(loop._book, clock, tick_s=5.0)
+    clock.advance(49)
+    assert slow.alive()
+    clock.advance(2)
+    assert not slow.alive()
+
+
+def test_a_clock_set_back_does_not_keep_a_dead_loop_alive(loop, clock):
+    loop.step(clock.now(), ())
+    clock.advance(-3600)
+    assert not loop.alive()
+    loop.step(clock.now(), ())
+    assert loop.alive()
