@@ -31,7 +31,7 @@ def run(
     with caught_up(loaded, timeout_s) as snapshot:
         topology = snapshot.topology
     spec = jobs.PipelineSpec(
-        base=Path(loaded.history.path),
+        base=Path(loaded.history.path).resolve(),
         topology=topology,
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
         topic_ids=topic_ids(loaded, topology),

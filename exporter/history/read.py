@@ -1,0 +1,150 @@
+"""What the pipeline knows, read from its tables without a JVM.
+
+Called by the CLI and by whoever compares gold with the edge. It must not import pyspark; it only
+ever reads, as Spark is the one writer of these tables. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from exporter.errors import HistoryError
+from exporter.history.tables import (
+    BRONZE_RECORDS,
+    GOLD_CURSOR,
+    GOLD_FLOW_PROGRESS,
+    GOLD_PROGRESS,
+    TABLES,
+    Table,
+)
+from exporter.model.topology import KafkaTopic
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    """One source partition (tables.GOLD_PROGRESS).
+
+    source_offset   JSON with sorted keys; None if the partition was forgotten (`tombstone`), its
+                    value could not be decoded (`error`) or is JSON null, or it has no record under
+                    its canonical key
+    variants        other raw keys for this source partition that still hold a value
+    kafka ... koffset   where the effective record stands; None if there is none
+    """
+
+    connect_cluster: str
+    connector: str
+    source_partition: str
+    dialect: str
+    source_offset: str | None
+    pos: int | None
+    error: str | None
+    tombstone: bool
+    variants: int
+    kafka: str | None
+    topic: str | None
+    topic_id: str | None
+    kpartition: int | None
+    koffset: int | None
+    committed_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProgressRow:
+    """One replicated upstream partition (tables.GOLD_FLOW_PROGRESS)."""
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    committed: int
+    committed_at: float
+    synced: int | None
+    synced_at: float | None
+    downstream: int | None
+    replicated: int
+
+
+@dataclass(frozen=True, slots=True)
+class BronzeTopic:
+    """What bronze holds of one topic. `first_at` and `last_at` are record timestamps."""
+
+    at: KafkaTopic
+    topic_id: str
+    kind: str
+    rows: int
+    undecodable: int
+    first_at: float
+    last_at: float
+
+
+def progress(base: Path) -> tuple[ProgressRow, ...]:
+    """Every source partition, in order."""
+    rows = (ProgressRow(**row) for row in _rows(base, GOLD_PROGRESS))
+    return tuple(sorted(rows, key=attrgetter("connect_cluster", "connector", "source_partition")))
+
+
+def flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
+    """Every replicated partition, in order."""
+    rows = (FlowProgressRow(**row) for row in _rows(base, GOLD_FLOW_PROGRESS))
+    key = attrgetter("connect_cluster", "connector", "source", "target", "topic", "partition")
+    return tuple(sorted(rows, key=key))
+
+
+def cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
+    """The cut gold was computed at: the next offset of every partition of every topic."""
+    found: dict[KafkaTopic, dict[int, int]] = {}
+    for row in _rows(base, GOLD_CURSOR):
+        at = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
+        found.setdefault(at, {})[row["kpartition"]] = row["next_offset"]
+    return found
+
+
+def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
+    """Counts per topic, in order; a topic that was created again appears once per id."""
+    query = """
+        SELECT kafka, topic, topic_id, kind, count(*) AS rows, count(error) AS undecodable,
+               min(kts) AS first_at, max(kts) AS last_at
+        FROM records GROUP BY kafka, topic, topic_id, kind ORDER BY kafka, topic, topic_id
+    """
+    table = QueryBuilder().register("records", _open(base, BRONZE_RECORDS)).execute(query)
+    return tuple(
+        BronzeTopic(at=KafkaTopic(kafka=row.pop("kafka"), topic=row.pop("topic")), **row)
+        for row in _plain(pa.table(table))
+    )
+
+
+def exists(base: Path) -> bool:
+    """Has the pipeline ever run here, so that every table can be read?"""
+    return all(DeltaTable.is_deltatable(str(table.at(base))) for table in TABLES)
+
+
+def _rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
+    opened = _open(base, table)
+    return _plain(opened.to_pyarrow_table(columns=list(table.names)))
+
+
+def _open(base: Path, table: Table) -> DeltaTable:
+    try:
+        return DeltaTable(str(table.at(base)))
+    except DeltaError as exc:
+        message = f"{base} holds no {table.path}: the history pipeline has not run there yet"
+        raise HistoryError(message) from exc
+
+
+def _plain(table: pa.Table) -> Iterator[dict[str, Any]]:
+    for row in table.to_pylist():
+        yield {
+            name: value.timestamp() if isinstance(value, datetime) else value
+            for name, value in row.items()
+        }

@@ -1,0 +1,182 @@
+"""Kafka records -> bronze rows, as Arrow batches. The pipeline's only Python over data; no Spark.
+
+Runs on Spark executors, inside bronze.py's mapInArrow. It adds nothing to what exporter.decode says
+and a row NEVER raises: one hostile record would stop the stream for ever. Each distinct key of a
+batch is decoded once, because keys are few and values are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from exporter.decode.dialects import position
+from exporter.decode.mm2 import decode_sync_key, decode_sync_value
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.errors import HistoryError
+from exporter.history.tables import CONNECT_OFFSETS, OFFSET_SYNCS, RECORD
+from exporter.model.offsets import SourceKey, Undecodable
+from exporter.model.topology import KafkaTopic, Topology
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_ARROW = {
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),  # Kafka's milliseconds fit exactly
+}
+SCHEMA = pa.schema([pa.field(column.name, _ARROW[column.type]) for column in RECORD])
+
+Key = TypeVar("Key")
+Columns = dict[str, Any]  # an Arrow array by column name; Arrow ships no types
+
+_KEY = (
+    "connector",
+    "source_partition",
+    "canonical",
+    "dialect",
+    "mirror_cluster",
+    "mirror_topic",
+    "mirror_partition",
+)
+_VALUE = ("source_offset", "tombstone", "pos", "error")
+_SYNC = ("sync_topic", "sync_partition", "sync_upstream", "sync_downstream", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a topic holds, and whose it is."""
+
+    kind: str
+    connect_cluster: str | None
+    topic_id: str
+
+
+def roles(topology: Topology, topic_ids: Mapping[KafkaTopic, str]) -> dict[KafkaTopic, Role]:
+    """The role of every topic the topology names. Raises HistoryError if one would have two.
+
+    A topic whose id is not given is refused: without it, a topic created again under the same name
+    could not be told from the old one, and its records would be taken for repetitions.
+    """
+    claims: dict[KafkaTopic, set[tuple[str, str | None]]] = {}
+    for offsets in topology.offsets_topics:
+        claims.setdefault(offsets.at, set()).add((CONNECT_OFFSETS, offsets.connect_cluster))
+    for flow in topology.flows:
+        if flow.offset_syncs is not None:
+            claims.setdefault(flow.offset_syncs, set()).add((OFFSET_SYNCS, None))
+    found: dict[KafkaTopic, Role] = {}
+    for topic, claimed in sorted(claims.items()):
+        if len(claimed) > 1:
+            names = ", ".join(sorted(owner or kind for kind, owner in claimed))
+            raise HistoryError(f"{topic} is claimed by {names}: its records cannot be told apart")
+        if topic not in topic_ids:
+            raise HistoryError(f"the topic id of {topic} is not known")
+        kind, owner = claimed.pop()
+        found[topic] = Role(kind=kind, connect_cluster=owner, topic_id=topic_ids[topic])
+    return found
+
+
+def decode_batches(
+    batches: Iterable[pa.RecordBatch], by_topic: Mapping[str, Role]
+) -> Iterator[pa.RecordBatch]:
+    """Decode batches of Spark's Kafka source; rows of one topic stay in order."""
+    for batch in batches:
+        for topic in pc.unique(batch["topic"]).to_pylist():
+            rows = batch.filter(pc.equal(batch["topic"], topic))
+            yield _decode(rows, by_topic[topic])
+
+
+def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:
+    decode = {CONNECT_OFFSETS: _source_columns, OFFSET_SYNCS: _sync_columns}[role.kind]
+    columns: Columns = {
+        "kind": pa.repeat(role.kind, rows.num_rows),
+        "connect_cluster": pa.array([role.connect_cluster] * rows.num_rows, pa.string()),
+        "topic": rows["topic"],
+        "topic_id": pa.repeat(role.topic_id, rows.num_rows),
+        "kpartition": rows["partition"],
+        "koffset": rows["offset"],
+        "kts": rows["timestamp"],
+        "key": rows["key"],
+        "value": rows["value"],
+        **decode(rows),
+    }
+    absent = pa.nulls(rows.num_rows)
+    arrays = [columns.get(field.name, absent).cast(field.type) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _source_columns(rows: pa.RecordBatch) -> Columns:
+    keys, places = _decode_distinct(rows["key"], decode_key)
+    values = [
+        _source_value(keys[place], raw)
+        for place, raw in zip(places.to_pylist(), rows["value"].to_pylist(), strict=True)
+    ]
+    of_keys = _columns(_KEY, [_source_key(key) for key in keys])
+    spread = {name: column.take(places) for name, column in of_keys.items()}
+    return {**spread, **_columns(_VALUE, values)}
+
+
+def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
+    if isinstance(key, Undecodable):
+        return (None,) * len(_KEY)
+    mirror: tuple[object, ...] = (None, None, None)
+    if key.mirror is not None:
+        mirror = (key.mirror.cluster, key.mirror.topic, key.mirror.partition)
+    return (key.connector, key.identity, key.canonical, key.dialect, *mirror)
+
+
+def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[object, ...]:
+    """The value under an unreadable key is nobody's: it stays bytes."""
+    if isinstance(key, Undecodable):
+        return (None, raw is None, None, key.reason)
+    offset = decode_value(raw)
+    if offset is None:
+        return (None, True, None, None)
+    if isinstance(offset, Undecodable):
+        return (None, False, None, offset.reason)
+    pos = position(key.dialect, offset)
+    # Connect's own numbers are 64 bits wide; a wider one stays exact in the text alone.
+    if pos is not None and not _INT64_MIN <= pos <= _INT64_MAX:
+        pos = None
+    return (offset.text, False, pos, None)
+
+
+def _sync_columns(rows: pa.RecordBatch) -> Columns:
+    keys, places = _decode_distinct(rows["key"], decode_sync_key)
+    syncs = [
+        _sync(keys[place], raw)
+        for place, raw in zip(places.to_pylist(), rows["value"].to_pylist(), strict=True)
+    ]
+    return _columns(_SYNC, syncs)
+
+
+def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[object, ...]:
+    if isinstance(where, Undecodable):
+        return (None, None, None, None, where.reason)
+    what = decode_sync_value(raw)
+    if isinstance(what, Undecodable):
+        return (*where, None, None, what.reason)
+    return (*where, *what, None)
+
+
+def _decode_distinct(
+    raw_keys: pa.Array, decode: Callable[[bytes | None], Key]
+) -> tuple[list[Key], pa.Array]:
+    """Each distinct key decoded once, and for every row the place of its key in that list."""
+    encoded = raw_keys.dictionary_encode()
+    distinct = [decode(raw) for raw in encoded.dictionary.to_pylist()]
+    absent = len(distinct)  # the place of "no key": dictionary_encode leaves those rows null
+    return [*distinct, decode(None)], encoded.indices.fill_null(absent)
+
+
+def _columns(names: tuple[str, ...], rows: list[tuple[object, ...]]) -> Columns:
+    return {
+        name: pa.array(values, SCHEMA.field(name).type)
+        for name, values in zip(names, zip(*rows, strict=True), strict=True)
+    }

@@ -1,0 +1,185 @@
+"""The Spark session: made in one place, with every setting the pipeline relies on.
+
+Called by jobs.py and by the tests. Also where errors of Spark and of the JVM become our own: above
+this line there is only HistoryError.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import exporter
+from exporter.errors import HistoryError
+from exporter.history.jars import spark_jars
+
+SPARK_LINE = "4.2"  # what the jars in pom.xml are built for
+CAUSES_MAX = 32
+CAUSE_CHARS_MAX = 600
+
+_PACKAGE_ROOT = Path(exporter.__file__).resolve().parent.parent
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+
+_ALWAYS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Default INT96, which carries no statistics and which newer readers only tolerate.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # SPARK-58241: with it, an Arrow UDF over a columnar scan can hang for ever.
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    # By default 10 000 tasks for one listing and 50 for the state of a table: minutes of nothing.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Stopping a stream waits for its thread; default is for ever.
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+# One machine: a shuffle partition per core or two, and nobody but us to talk to.
+_LOCAL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+@contextmanager
+def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSession]:
+    """A session with the pipeline's settings; ended at exit, unless this process had one already.
+
+    master   used only if nobody decided yet: spark-submit, the environment and spark-defaults win
+    heap     of the driver, which on `local[*]` does all the work
+    short    for runs of seconds to minutes: compile quickly rather than well
+    """
+    if not pyspark.__version__.startswith(f"{SPARK_LINE}."):
+        message = f"pyspark {pyspark.__version__} does not go with jars for Spark {SPARK_LINE}"
+        raise HistoryError(message)
+    existing = _existing()
+    if existing is not None:
+        yield existing
+        return
+    with translated("Spark did not start"):
+        session = _create(master=master, heap=heap, short=short)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Errors of Spark, Delta, Kafka's client and the JVM become HistoryError, with the cause."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as exc:
+        raise HistoryError(f"{what}: {root_cause(exc)}") from exc
+
+
+def root_cause(exc: BaseException) -> str:
+    """The innermost reason, in one line: Spark wraps what happened up to ten times."""
+    java: Any = getattr(exc, "_origin", None)
+    if isinstance(exc, Py4JJavaError):
+        java = exc.java_exception
+    if java is None:
+        return _one_line(str(exc))
+    for _ in range(CAUSES_MAX):
+        inner = java.getCause()
+        if inner is None:
+            break
+        java = inner
+    return _one_line(str(java.toString()))
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "no reason given"
+    # A failed Python worker sends its whole traceback; what was raised stands last.
+    line = lines[-1] if "Traceback (most recent call last)" in text else lines[0]
+    return line[:CAUSE_CHARS_MAX]
+
+
+def _existing() -> SparkSession | None:
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
+
+
+def _create(*, master: str, heap: str, short: bool) -> SparkSession:
+    settings = {**_ALWAYS, "spark.jars": ",".join(str(jar) for jar in spark_jars())}
+    decided = _master_is_decided(os.environ)
+    if decided:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        # Workers must be this very interpreter, whatever `python3` is on the PATH.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        settings |= {
+            **_LOCAL,
+            "spark.master": master,
+            "spark.driver.memory": heap,
+            "spark.driver.extraJavaOptions": _java_options(short=short),
+            # The package may be importable here by sys.path alone.
+            "spark.executorEnv.PYTHONPATH": _python_path(os.environ),
+        }
+    builder = SparkSession.builder.appName("offsetwatch-history")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with _own_interrupt_handler():
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself, and an orderly stop would never hear of it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
+def _java_options(*, short: bool) -> str:
+    compiler = "-XX:TieredStopAtLevel=1 " if short else ""
+    return f"{compiler}-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOG4J.as_uri()}"
+
+
+def _python_path(environ: Mapping[str, str]) -> str:
+    return os.pathsep.join(
+        part for part in (str(_PACKAGE_ROOT), environ.get("PYTHONPATH", "")) if part
+    )
+
+
+def _master_is_decided(environ: Mapping[str, str]) -> bool:
+    """Did whoever started this process choose where Spark runs?
+
+    A process of spark-submit finds its JVM running (PYSPARK_GATEWAY_PORT); otherwise the submit
+    arguments, MASTER and spark-defaults.conf count, as they do for spark-submit itself.
+    """
+    if "PYSPARK_GATEWAY_PORT" in environ or environ.get("MASTER"):
+        return True
+    arguments = environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if "--master" in arguments or "spark.master" in arguments:
+        return True
+    home = environ.get("SPARK_HOME")
+    conf = environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    defaults = Path(conf) / "spark-defaults.conf" if conf else None
+    if defaults is None or not defaults.is_file():
+        return False
+    lines = defaults.read_text(encoding="utf-8").splitlines()
+    return any(line.split("#")[0].strip().startswith("spark.master") for line in lines)

@@ -1,0 +1,160 @@
+"""The tables of the pipeline: names, columns, partitioning. The contract of writers and readers.
+
+Written by jobs.py through Spark only (a Delta table has one writing engine here); read by read.py,
+or by anything that speaks Delta. Kept free of pyspark because readers run without a JVM.
+
+Columns are only ever added. Every table stays at Delta reader version 1, which all readers know:
+no deletion vectors, no column mapping, no variant type; JSON is kept as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+CONNECT_OFFSETS = "connect_offsets"
+OFFSET_SYNCS = "offset_syncs"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; `type` is Spark's SQL name of it. A required one is never null."""
+
+    name: str
+    type: str
+    required: bool = False
+
+    def ddl(self) -> str:
+        """As CREATE TABLE wants it."""
+        return f"{self.name} {self.type}{' NOT NULL' if self.required else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One Delta table below the base path."""
+
+    path: str
+    columns: tuple[Column, ...]
+    partitioned_by: tuple[str, ...] = ()
+    append_only: bool = False
+
+    def at(self, base: Path) -> Path:
+        """Its folder."""
+        return base / self.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def ddl(self) -> str:
+        """The columns as a Spark schema string."""
+        return ", ".join(column.ddl() for column in self.columns)
+
+    def create_statement(self, base: Path) -> str:
+        """The statement that creates the table if it is not there."""
+        path = str(self.at(base)).replace("`", "``")
+        by = f" PARTITIONED BY ({', '.join(self.partitioned_by)})" if self.partitioned_by else ""
+        only = " TBLPROPERTIES ('delta.appendOnly' = 'true')" if self.append_only else ""
+        return f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({self.ddl()}) USING DELTA{by}{only}"
+
+
+# What records.py makes of a Kafka record, without knowing which cluster it came from or when.
+RECORD = (
+    Column("kind", "STRING", required=True),  # connect_offsets | offset_syncs
+    Column("connect_cluster", "STRING"),  # null for syncs: their topic may serve several flows
+    Column("topic", "STRING", required=True),
+    Column("topic_id", "STRING", required=True),  # a topic created again is another topic
+    Column("kpartition", "INT", required=True),
+    Column("koffset", "BIGINT", required=True),
+    Column("kts", "TIMESTAMP", required=True),  # the Kafka record's own timestamp
+    Column("key", "BINARY"),
+    Column("value", "BINARY"),
+    # connect_offsets only
+    Column("connector", "STRING"),
+    Column("source_partition", "STRING"),  # JSON, keys sorted
+    Column("canonical", "BOOLEAN"),  # do tasks look up exactly these key bytes?
+    Column("dialect", "STRING"),
+    Column("source_offset", "STRING"),  # JSON, keys sorted, exact; null for a tombstone
+    Column("tombstone", "BOOLEAN"),
+    Column("pos", "BIGINT"),  # null where there is none, or it does not fit 64 bits
+    Column("mirror_cluster", "STRING"),
+    Column("mirror_topic", "STRING"),
+    Column("mirror_partition", "INT"),
+    # offset_syncs only
+    Column("sync_topic", "STRING"),
+    Column("sync_partition", "INT"),
+    Column("sync_upstream", "BIGINT"),
+    Column("sync_downstream", "BIGINT"),
+    # why the record, or its value, could not be decoded; the bytes above are kept all the same
+    Column("error", "STRING"),
+)
+
+# Every record ever seen, once. Identity: kafka, topic_id, kpartition, koffset.
+BRONZE_RECORDS = Table(
+    path="bronze/records",
+    columns=(
+        Column("kafka", "STRING", required=True),
+        *RECORD,
+        Column("ingest_ts", "TIMESTAMP", required=True),
+        Column("day", "DATE", required=True),  # of kts, clamped around ingest_ts
+    ),
+    partitioned_by=("kind", "day"),
+    append_only=True,
+)
+
+# One row per source partition. Its offset, error, place and time are those of the newest record
+# under the canonical key, and null if there never was one.
+GOLD_PROGRESS = Table(
+    path="gold/progress",
+    columns=(
+        Column("connect_cluster", "STRING", required=True),
+        Column("connector", "STRING", required=True),
+        Column("source_partition", "STRING", required=True),
+        Column("dialect", "STRING", required=True),
+        Column("source_offset", "STRING"),  # null: a tombstone, undecodable, or it holds JSON null
+        Column("pos", "BIGINT"),
+        Column("error", "STRING"),
+        Column("tombstone", "BOOLEAN", required=True),
+        Column("variants", "BIGINT", required=True),  # other raw keys that still hold a value
+        Column("kafka", "STRING"),
+        Column("topic", "STRING"),
+        Column("topic_id", "STRING"),
+        Column("kpartition", "INT"),
+        Column("koffset", "BIGINT"),
+        Column("committed_at", "TIMESTAMP"),
+    ),
+)
+
+# One row per upstream partition that a MirrorSourceConnector has a committed offset for.
+GOLD_FLOW_PROGRESS = Table(
+    path="gold/flow_progress",
+    columns=(
+        Column("connect_cluster", "STRING", required=True),
+        Column("connector", "STRING", required=True),
+        Column("source", "STRING", required=True),
+        Column("target", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("partition", "INT", required=True),
+        Column("committed", "BIGINT", required=True),
+        Column("committed_at", "TIMESTAMP", required=True),
+        Column("synced", "BIGINT"),
+        Column("synced_at", "TIMESTAMP"),
+        Column("downstream", "BIGINT"),
+        Column("replicated", "BIGINT", required=True),
+    ),
+)
+
+# Up to which offsets the other gold tables were computed. Written after them.
+GOLD_CURSOR = Table(
+    path="gold/cursor",
+    columns=(
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("topic_id", "STRING", required=True),
+        Column("kpartition", "INT", required=True),
+        Column("next_offset", "BIGINT", required=True),  # every record below it was considered
+    ),
+)
+
+TABLES = (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR)

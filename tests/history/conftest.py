@@ -1,0 +1,33 @@
+"""One Spark session and one broker for all tests of the pipeline."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The pipeline's own session: what holds under its settings is what is to be tested."""
+    if shutil.which("java") is None:
+        pytest.skip("no java on the PATH: the pipeline's transforms cannot run here")
+    from exporter.history.session import spark_session
+
+    with spark_session(master="local[2]", heap="1g", short=True) as session:
+        session.conf.set("spark.sql.shuffle.partitions", "1")
+        yield session
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """The bootstrap servers of a real broker that creates no topic by itself."""
+    from lab import Lab, LabOptions
+
+    with Lab(LabOptions(connectors=False)) as lab:
+        yield lab.east

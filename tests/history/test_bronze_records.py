@@ -1,0 +1,273 @@
+"""What the vectorised decoding makes of a record is what the scalar decoders say, for any bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from operator import itemgetter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.decode.dialects import position
+from exporter.decode.mm2 import decode_sync_key, decode_sync_value
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.errors import HistoryError
+from exporter.history import records as subject
+from exporter.history.records import SCHEMA, Role, decode_batches, roles
+from exporter.history.tables import CONNECT_OFFSETS, OFFSET_SYNCS, RECORD
+from exporter.model.offsets import Undecodable
+from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from tests.history.rows import (
+    OFFSETS_TOPIC,
+    ROLES,
+    SYNCS_TOPIC,
+    Raw,
+    at,
+    decoded,
+    golden,
+    mirror_key,
+    offset_key,
+    raw_batch,
+    sync_key,
+    sync_value,
+)
+
+GOLDEN_FILES = {
+    "east.connect-offsets.json": Role(CONNECT_OFFSETS, "payments", "id"),
+    "east.mm2-offsets.a.internal.json": Role(CONNECT_OFFSETS, "mm2", "id"),
+    "west.mm2-offset-syncs.east.internal.json": Role(OFFSET_SYNCS, None, "id"),
+}
+
+
+def scalar(record: Raw, role: Role) -> dict[str, object]:
+    """One record, decoded plainly: the reference."""
+    row: dict[str, object] = dict.fromkeys(column.name for column in RECORD)
+    row |= {
+        "kind": role.kind,
+        "connect_cluster": role.connect_cluster,
+        "topic": record.topic,
+        "topic_id": role.topic_id,
+        "kpartition": record.partition,
+        "koffset": record.offset,
+        "kts": at(record.ms),
+        "key": record.key,
+        "value": record.value,
+    }
+    return row | (_scalar_offset(record) if role.kind == CONNECT_OFFSETS else _scalar_sync(record))
+
+
+def _scalar_offset(record: Raw) -> dict[str, object]:
+    row: dict[str, object] = {"tombstone": record.value is None}
+    key = decode_key(record.key)
+    if isinstance(key, Undecodable):
+        return row | {"error": key.reason}
+    row |= {
+        "connector": key.connector,
+        "source_partition": key.identity,
+        "canonical": key.canonical,
+        "dialect": key.dialect,
+    }
+    if key.mirror is not None:
+        row["mirror_cluster"] = key.mirror.cluster
+        row["mirror_topic"] = key.mirror.topic
+        row["mirror_partition"] = key.mirror.partition
+    value = decode_value(record.value)
+    if isinstance(value, Undecodable):
+        return row | {"error": value.reason}
+    pos = position(key.dialect, value)
+    row["pos"] = pos if pos is not None and -(2**63) <= pos < 2**63 else None
+    row["source_offset"] = None if value is None else value.text
+    return row
+
+
+def _scalar_sync(record: Raw) -> dict[str, object]:
+    where = decode_sync_key(record.key)
+    if isinstance(where, Undecodable):
+        return {"error": where.reason}
+    row: dict[str, object] = {"sync_topic": where[0], "sync_partition": where[1]}
+    what = decode_sync_value(record.value)
+    if isinstance(what, Undecodable):
+        return row | {"error": what.reason}
+    return row | {"sync_upstream": what[0], "sync_downstream": what[1]}
+
+
+@pytest.mark.parametrize("name", GOLDEN_FILES)
+def test_bytes_of_real_kafka_decode_as_the_scalar_decoders_decode_them(name: str) -> None:
+    records = golden(name)
+    role = GOLDEN_FILES[name]
+    rows = decoded(*records, roles={records[0].topic: role})
+    assert rows == [scalar(record, role) for record in records]
+    assert all(row["error"] is None for row in rows)
+
+
+int64s = st.integers(-(2**63), 2**63 - 1)
+# Garbage that looks like the real thing nearly always reaches further than random bytes do.
+keys = st.one_of(
+    st.none(),
+    st.binary(max_size=20),
+    st.sampled_from(
+        [
+            b'["c",{"filename":"/in"}]',
+            b'["c", {"filename":"/in"}]',
+            b'["c",{"partition":7,"topic":"t","cluster":"a"}]',
+            b'["c",{"partition":7.0,"topic":"t","cluster":"a"}]',
+            b'["c",{"partition":99999999999,"topic":"t","cluster":"a"}]',
+            b'["\\ud800",{}]',
+            b'["\xed\xa0\x80",{}]',
+            b'["c",null]',
+            b'{"schema":null,"payload":["c",{}]}',
+            mirror_key("mm2", "west", "orders", 3),
+            sync_key("orders", 0),
+            sync_key("", -1),
+            sync_key("x" * 40, 2**31 - 1),
+            sync_key("orders", 0)[:-1],
+        ]
+    ),
+    st.builds(
+        offset_key,
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+        st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
+            st.none() | st.booleans() | int64s | st.text("abé😀", max_size=3),
+            max_size=3,
+        ),
+    ),
+    st.builds(sync_key, st.text("ab-é", max_size=9), st.integers(-(2**31), 2**31 - 1)),
+)
+values = st.one_of(
+    st.none(),
+    st.binary(max_size=20),
+    st.integers().map(lambda number: b'{"offset":%d}' % number),
+    st.integers().map(lambda number: b'{"position":%d}' % number),
+    st.floats().map(lambda number: f'{{"offset":{number}}}'.encode()),
+    st.sampled_from(
+        [
+            b"",
+            b"null",
+            b"{}",
+            b'{"offset":{}}',
+            b'{"offset":"12"}',
+            b'{"offset":true}',
+            b'{"offset":1e400}',
+            b'{"a":"\\udc00"}',
+        ]
+    ),
+    # Longer than Python itself would turn into a number, and deeper than any parser would go.
+    st.integers(4000, 5000).map(lambda size: b'{"offset":' + b"9" * size + b"}"),
+    st.integers(900, 3000).map(lambda size: b'{"a":' * size),
+    st.builds(sync_value, int64s, int64s),
+    st.binary(min_size=16, max_size=16),
+)
+raws = st.builds(
+    Raw,
+    key=keys,
+    value=values,
+    topic=st.sampled_from([OFFSETS_TOPIC, SYNCS_TOPIC]),
+    partition=st.integers(0, 24),
+    ms=st.integers(0, 9_000_000_000_000),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(raws, min_size=1, max_size=30), st.integers(0, 29))
+def test_any_bytes_decode_without_raising_and_as_the_scalar_decoders_say(
+    records: list[Raw], cut: int
+) -> None:
+    records = [replace(record, offset=place) for place, record in enumerate(records)]
+    whole = raw_batch(*records)
+    batches = [whole.slice(0, cut), whole.slice(cut)]  # a slice keeps its parent's buffers
+    rows = [row for batch in decode_batches(batches, ROLES) for row in batch.to_pylist()]
+    expected = [scalar(record, ROLES[record.topic]) for record in records]
+    assert sorted(rows, key=itemgetter("koffset")) == expected
+
+
+def test_the_rows_of_a_topic_stay_in_order() -> None:
+    key = offset_key("c", {"filename": "/in"})
+    topics = [OFFSETS_TOPIC, SYNCS_TOPIC, OFFSETS_TOPIC]
+    rows = decoded(*(Raw(key, b"{}", topic, offset=n) for n, topic in enumerate(topics)))
+    assert [row["koffset"] for row in rows if row["topic"] == OFFSETS_TOPIC] == [0, 2]
+
+
+def test_a_distinct_key_is_decoded_once_per_batch() -> None:
+    seen: list[bytes | None] = []
+    batch = raw_batch(*(Raw(key, b"") for key in (b"a", None, b"b", b"a", None, b"b", b"a")))
+    distinct, places = subject._decode_distinct(batch["key"], lambda raw: seen.append(raw) or raw)
+    assert sorted(seen, key=repr) == [None, b"a", b"b"]
+    assert [distinct[place] for place in places.to_pylist()] == batch["key"].to_pylist()
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 18446744073709551615, 10**30])
+def test_a_position_beyond_64_bits_is_no_position_but_stays_exact_as_text(number: int) -> None:
+    key = mirror_key("mm2", "west", "orders", 0)
+    (row,) = decoded(Raw(key, b'{"offset":%d}' % number))
+    assert row["pos"] is None
+    assert row["source_offset"] == f'{{"offset":{number}}}'
+    assert row["error"] is None
+
+
+def test_the_largest_and_smallest_64_bit_positions_are_kept() -> None:
+    key = mirror_key("mm2", "west", "orders", 0)
+    rows = decoded(*(Raw(key, b'{"offset":%d}' % number) for number in (2**63 - 1, -(2**63))))
+    assert [row["pos"] for row in rows] == [2**63 - 1, -(2**63)]
+
+
+def test_a_tombstone_a_json_null_and_no_bytes_are_told_apart() -> None:
+    key = offset_key("c", {"filename": "/in"})
+    rows = decoded(*(Raw(key, value) for value in (None, b"null", b"")))
+    assert [(row["tombstone"], row["source_offset"]) for row in rows] == [
+        (True, None),
+        (False, "null"),
+        (False, "null"),
+    ]
+
+
+def test_decoding_makes_exactly_the_columns_of_the_contract() -> None:
+    assert SCHEMA.names == [column.name for column in RECORD]
+
+
+EAST_OFFSETS = KafkaTopic("east", "connect-offsets")
+WEST_SYNCS = KafkaTopic("west", "mm2-offset-syncs.east.internal")
+
+
+def flow(offset_syncs: KafkaTopic | None) -> MirrorFlow:
+    return MirrorFlow("payments", "mm2", "west", "east", "west", offset_syncs)
+
+
+def topology(*owners: str, syncs: KafkaTopic | None = WEST_SYNCS) -> Topology:
+    offsets = tuple(OffsetsTopic(owner, EAST_OFFSETS) for owner in owners)
+    return Topology(offsets_topics=offsets, flows=(flow(syncs), flow(syncs)))
+
+
+def test_every_topic_of_the_topology_has_one_role_even_if_several_flows_share_it() -> None:
+    assert roles(topology("payments"), {EAST_OFFSETS: "1", WEST_SYNCS: "2"}) == {
+        EAST_OFFSETS: Role(CONNECT_OFFSETS, "payments", "1"),
+        WEST_SYNCS: Role(OFFSET_SYNCS, None, "2"),
+    }
+
+
+def test_a_flow_without_syncs_adds_no_topic() -> None:
+    assert set(roles(topology("payments", syncs=None), {EAST_OFFSETS: "1"})) == {EAST_OFFSETS}
+
+
+def test_an_offsets_topic_of_two_connect_clusters_is_refused_by_name() -> None:
+    with pytest.raises(HistoryError, match="east/connect-offsets is claimed by other, payments"):
+        roles(topology("payments", "other"), {EAST_OFFSETS: "1", WEST_SYNCS: "2"})
+
+
+def test_a_topic_that_is_offsets_and_syncs_at_once_is_refused() -> None:
+    with pytest.raises(HistoryError, match="claimed by offset_syncs, payments"):
+        roles(topology("payments", syncs=EAST_OFFSETS), {EAST_OFFSETS: "1"})
+
+
+def test_a_topic_without_a_known_id_is_refused_by_name() -> None:
+    with pytest.raises(HistoryError, match="topic id of west/mm2-offset-syncs"):
+        roles(topology("payments"), {EAST_OFFSETS: "1"})
+
+
+@pytest.mark.parametrize("module", ["", ".tables", ".records", ".read"])
+def test_readers_and_executors_need_no_spark(module: str) -> None:
+    code = f"import sys, exporter.history{module}; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,123 @@
+"""Raw records -> bronze, as a stream into the Delta table, from files instead of Kafka."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from exporter.history.records import Role
+from exporter.history.tables import BRONZE_RECORDS, CONNECT_OFFSETS, OFFSET_SYNCS, TABLES
+from tests.history.rows import Raw, at, decoded, golden, mirror_key, raw_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+RAW_DDL = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
+)
+ROLES = {
+    "connect-offsets": Role(CONNECT_OFFSETS, "payments", "id-1"),
+    "mm2-offsets.a.internal": Role(CONNECT_OFFSETS, "mm2", "id-2"),
+    "mm2-offset-syncs.east.internal": Role(OFFSET_SYNCS, None, "id-3"),
+}
+CRAZY_MS = {0: "1970", 4_794_076_800_000: "2121"}
+RECORDS = [
+    *golden("east.connect-offsets.json"),
+    *golden("east.mm2-offsets.a.internal.json"),
+    *golden("west.mm2-offset-syncs.east.internal.json"),
+    Raw(b"junk", b"\xff", offset=900, ms=1_795_245_332_785),
+    Raw(None, None, offset=901, ms=1_795_245_332_786),
+    Raw(mirror_key("mm2", "west", "t", 0), b'{"offset":18446744073709551615}', offset=902, ms=1),
+    *(Raw(b"junk", None, offset=903 + n, ms=ms) for n, ms in enumerate(CRAZY_MS)),
+]
+
+
+def run(spark: SparkSession, base: Path) -> int:
+    """One run over everything in base/raw; how many records it read."""
+    from exporter.history import bronze
+
+    raw = spark.readStream.schema(RAW_DDL).parquet(str(base / "raw"))
+    query = (
+        bronze.bronze_rows(raw, "east", ROLES)
+        .writeStream.format("delta")
+        .option("checkpointLocation", str(base / "_ckpt"))
+        .trigger(availableNow=True)
+        .start(str(BRONZE_RECORDS.at(base)))
+    )
+    query.awaitTermination()
+    return sum(progress.numInputRows for progress in query.recentProgress)
+
+
+@pytest.fixture(scope="module")
+def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base path in which the stream ran, and then ran again over the same records."""
+    path = tmp_path_factory.mktemp("history")
+    for table in TABLES:
+        spark.sql(table.create_statement(path))
+    (path / "raw").mkdir()
+    with pq.ParquetWriter(path / "raw" / "0.parquet", raw_batch().schema) as writer:
+        writer.write_batch(raw_batch(*RECORDS))
+    assert run(spark, path) == len(RECORDS)
+    assert run(spark, path) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def stored(base: Path) -> list[dict[str, Any]]:
+    return DeltaTable(str(BRONZE_RECORDS.at(base))).to_pyarrow_table().to_pylist()
+
+
+def test_every_record_is_stored_once_as_the_decoders_decode_it(
+    stored: list[dict[str, Any]],
+) -> None:
+    added = {"kafka", "ingest_ts", "day"}
+    found = [{name: row[name] for name in row if name not in added} for row in stored]
+
+    def identity(row: dict[str, Any]) -> tuple[Any, ...]:
+        return (row["topic"], row["kpartition"], row["koffset"])
+
+    assert sorted(found, key=identity) == sorted(decoded(*RECORDS, roles=ROLES), key=identity)
+    assert {row["kafka"] for row in stored} == {"east"}
+
+
+def test_timestamps_are_exact_to_the_millisecond(stored: list[dict[str, Any]]) -> None:
+    assert sorted(row["kts"] for row in stored) == sorted(at(record.ms) for record in RECORDS)
+
+
+def test_a_day_is_the_records_own_but_never_far_from_the_day_it_was_read(
+    stored: list[dict[str, Any]],
+) -> None:
+    today = datetime.now(tz=UTC).date()
+    days = {row["kts"].year: row["day"] for row in stored}
+    near = timedelta(days=1)  # midnight may have passed since the run
+    assert abs(days[1970] - (today - timedelta(days=400))) <= near
+    assert abs(days[2121] - (today + timedelta(days=1))) <= near
+
+
+def test_tables_have_the_columns_of_the_contract_and_any_delta_reader_can_read_them(
+    base: Path,
+) -> None:
+    delta_type = {"INT": "integer", "BIGINT": "long"}
+    for table in TABLES:
+        made = DeltaTable(str(table.at(base)))
+        assert [
+            (field.name, field.type.type, field.nullable) for field in made.schema().fields
+        ] == [
+            (column.name, delta_type.get(column.type, column.type.lower()), not column.required)
+            for column in table.columns
+        ]
+        assert tuple(made.metadata().partition_columns) == table.partitioned_by
+        assert made.protocol().min_reader_version == 1
+        assert made.protocol().reader_features is None
+
+
+def test_bronze_refuses_to_forget(spark: SparkSession, base: Path) -> None:
+    with pytest.raises(Exception, match="append"):
+        spark.sql(f"DELETE FROM delta.`{BRONZE_RECORDS.at(base)}` WHERE koffset = 0")

@@ -1,0 +1,427 @@
+"""Which record counts, what counts as replicated, and what a cut leaves out: on frames of few rows."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.history.records import SCHEMA
+from exporter.history.tables import GOLD_CURSOR, GOLD_PROGRESS
+from exporter.state.lag import Seen, replicated_offset
+from exporter.model.observations import SourceRecord
+from exporter.model.offsets import SourceKey
+from exporter.state.sources import SourceBook
+from tests.history.rows import (
+    OFFSETS_TOPIC,
+    ROLES,
+    SYNCS_TOPIC,
+    Raw,
+    at,
+    decoded,
+    mirror_key,
+    offset_key,
+    sync_key,
+    sync_value,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+# Stand-ins in the cases below; each case has a connector of its own, named after it.
+CANONICAL, SPACED, PADDED = b"canonical", b"spaced", b"padded"
+FLOWS_DDL = (
+    "connect_cluster string, connector string, source string, target string, "
+    "syncs_kafka string, syncs_topic string"
+)
+
+
+def position(number: int) -> bytes:
+    return b'{"position":%d}' % number
+
+
+def offset(number: int) -> bytes:
+    return b'{"offset":%d}' % number
+
+
+def in_order(*records: Raw) -> list[Raw]:
+    """One log: offsets as listed."""
+    return [replace(record, offset=place) for place, record in enumerate(records)]
+
+
+def bronze(spark: SparkSession, *records: Raw, topic_id: str | None = None) -> DataFrame:
+    """Records as bronze holds them, all on one cluster."""
+    roles = ROLES
+    if topic_id is not None:
+        roles = {topic: replace(role, topic_id=topic_id) for topic, role in ROLES.items()}
+    table = pa.Table.from_pylist(decoded(*records, roles=roles), schema=SCHEMA)
+    return spark.createDataFrame(table.append_column("kafka", pa.repeat("east", len(table))))
+
+
+def part(row: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+# ---- which record counts ------------------------------------------------------------------------
+
+LOGS = {
+    "by_offset": in_order(Raw(CANONICAL, position(1), ms=9000), Raw(CANONICAL, position(2), ms=1)),
+    "tombstone": in_order(Raw(CANONICAL, position(7)), Raw(CANONICAL, None, ms=5)),
+    "undecodable": in_order(Raw(CANONICAL, position(7)), Raw(CANONICAL, b"{")),
+    "json_null": in_order(Raw(CANONICAL, position(7)), Raw(CANONICAL, b"null")),
+    "variant": in_order(Raw(CANONICAL, position(1)), Raw(SPACED, position(99))),
+    "variant_gone": in_order(
+        Raw(CANONICAL, position(1)), Raw(SPACED, position(99)), Raw(SPACED, None)
+    ),
+    "variants_only": in_order(Raw(SPACED, position(9)), Raw(PADDED, position(8))),
+    "variants_only_gone": in_order(Raw(SPACED, position(9)), Raw(SPACED, None)),
+    "two_homes": [
+        Raw(CANONICAL, position(1), partition=3, offset=50, ms=10),
+        Raw(CANONICAL, position(2), partition=1, offset=7, ms=11),
+    ],
+    "two_homes_tied": [
+        Raw(CANONICAL, position(1), partition=3, offset=5, ms=10),
+        Raw(CANONICAL, position(2), partition=1, offset=70, ms=10),
+    ],
+    "beyond_64_bits": [Raw(CANONICAL, position(2**64))],
+    "junk": [Raw(b"junk", position(1)), Raw(None, None)],
+}
+
+
+def file_keys(connector: str) -> dict[bytes | None, bytes]:
+    key = offset_key(connector, {"filename": "/in"})
+    return {CANONICAL: key, SPACED: key.replace(b",", b", "), PADDED: b" " + key}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> dict[str, dict[str, Any]]:
+    """gold/progress of all the logs at once, by connector."""
+    from exporter.history import gold
+
+    records = [
+        replace(record, key=file_keys(name).get(record.key, record.key))
+        for name, log in LOGS.items()
+        for record in log
+    ]
+    found = gold.progress(gold.source_partitions(bronze(spark, *records))).collect()
+    made = {row["connector"]: row.asDict() for row in found}
+    assert len(made) == len(found)
+    return made
+
+
+def test_the_highest_offset_wins_whatever_the_timestamps_say(rows: dict[str, Any]) -> None:
+    assert rows["by_offset"] == {
+        "connect_cluster": "payments",
+        "connector": "by_offset",
+        "source_partition": '{"filename":"/in"}',
+        "dialect": "file_stream",
+        "source_offset": '{"position":2}',
+        "pos": 2,
+        "error": None,
+        "tombstone": False,
+        "variants": 0,
+        "kafka": "east",
+        "topic": OFFSETS_TOPIC,
+        "topic_id": "id-1",
+        "kpartition": 0,
+        "koffset": 1,
+        "committed_at": at(1).replace(tzinfo=None),
+    }
+
+
+def test_progress_has_exactly_the_columns_of_the_contract(rows: dict[str, Any]) -> None:
+    assert tuple(rows["by_offset"]) == GOLD_PROGRESS.names
+
+
+def test_a_tombstone_keeps_the_row_and_takes_the_position(rows: dict[str, Any]) -> None:
+    row = rows["tombstone"]
+    assert part(row, "tombstone", "source_offset", "pos", "koffset") == (True, None, None, 1)
+    assert row["committed_at"] == at(5).replace(tzinfo=None)
+
+
+def test_an_undecodable_newest_value_is_no_position_and_says_why(rows: dict[str, Any]) -> None:
+    row = rows["undecodable"]
+    assert part(row, "source_offset", "pos", "error") == (None, None, "value_not_json")
+    assert row["tombstone"] is False
+
+
+def test_a_value_of_json_null_is_no_offset_and_no_tombstone(rows: dict[str, Any]) -> None:
+    row = rows["json_null"]
+    assert part(row, "source_offset", "error", "tombstone") == (None, None, False)
+
+
+def test_a_variant_moves_nothing_and_is_counted(rows: dict[str, Any]) -> None:
+    assert part(rows["variant"], "pos", "variants", "koffset") == (1, 1, 0)
+
+
+def test_a_variant_that_was_tombstoned_is_not_counted(rows: dict[str, Any]) -> None:
+    assert rows["variant_gone"]["variants"] == 0
+    assert "variants_only_gone" not in rows
+
+
+def test_a_partition_known_by_variants_only_has_a_row_without_an_offset(
+    rows: dict[str, Any],
+) -> None:
+    row = rows["variants_only"]
+    assert part(row, "variants", "dialect", "tombstone") == (2, "file_stream", False)
+    assert part(row, "source_offset", "pos", "kafka", "koffset", "committed_at") == (None,) * 5
+
+
+def test_a_key_in_two_partitions_goes_by_the_newest_time_then_by_partition_number(
+    rows: dict[str, Any],
+) -> None:
+    assert rows["two_homes"]["pos"] == 2
+    assert rows["two_homes_tied"]["pos"] == 1
+
+
+def test_a_position_beyond_64_bits_stays_exact_as_text(rows: dict[str, Any]) -> None:
+    found = part(rows["beyond_64_bits"], "pos", "source_offset")
+    assert found == (None, '{"position":18446744073709551616}')
+
+
+def test_records_with_undecodable_keys_belong_to_nobody(rows: dict[str, Any]) -> None:
+    assert set(rows) == set(LOGS) - {"junk", "variants_only_gone"}
+
+
+# ---- cuts ---------------------------------------------------------------------------------------
+
+FILE = offset_key("file", {"filename": "/in"})
+
+
+def cut_frame(spark: SparkSession, *ends: tuple[str, str, str, int, int]) -> DataFrame:
+    return spark.createDataFrame(list(ends), GOLD_CURSOR.ddl())
+
+
+def test_a_cut_keeps_what_lies_below_it_in_each_partition_it_names(spark: SparkSession) -> None:
+    from pyspark.testing import assertDataFrameEqual
+
+    from exporter.history import gold
+
+    records = [
+        Raw(FILE, position(n), partition=partition, offset=n)
+        for partition in (0, 1, 2)
+        for n in range(4)
+    ]
+    cut = cut_frame(
+        spark, ("east", OFFSETS_TOPIC, "id-1", 0, 2), ("east", OFFSETS_TOPIC, "id-1", 1, 0)
+    )
+    whole = bronze(spark, *records)
+    assertDataFrameEqual(gold.within(whole, cut), whole.where("kpartition = 0 and koffset < 2"))
+
+
+def test_a_cut_leaves_out_a_topic_of_the_same_name_that_is_gone(spark: SparkSession) -> None:
+    from exporter.history import gold
+
+    old = bronze(spark, Raw(FILE, position(1)), topic_id="old")
+    cut = cut_frame(spark, ("east", OFFSETS_TOPIC, "id-1", 0, 10))
+    assert gold.within(old, cut).count() == 0
+
+
+@pytest.mark.parametrize(("end", "expected"), [(1, (1, False)), (2, (None, True)), (3, (3, False))])
+def test_as_of_a_cut_the_newest_record_below_it_counts(
+    spark: SparkSession, end: int, expected: tuple[int | None, bool]
+) -> None:
+    from exporter.history import gold
+
+    log = in_order(Raw(FILE, position(1)), Raw(FILE, None), Raw(FILE, position(3)))
+    cut = cut_frame(spark, ("east", OFFSETS_TOPIC, "id-1", 0, end))
+    (row,) = gold.source_partitions(gold.within(bronze(spark, *log), cut)).collect()
+    assert (row["pos"], row["tombstone"]) == expected
+
+
+# ---- flows --------------------------------------------------------------------------------------
+
+NEVER: dict[str, bytes | None] = {
+    "reset": None,
+    "undecodable": b"{",
+    "json_null": b"null",
+    "no_number": b'{"offset":"7"}',
+    "beyond_64_bits": offset(2**63),
+}
+
+
+def flow(connector: str, target: str = "east", syncs: str | None = SYNCS_TOPIC) -> tuple[Any, ...]:
+    return ("payments", connector, "west", target, None if syncs is None else "east", syncs)
+
+
+def sync(topic: str, upstream: int, downstream: int, *, place: int, ms: int) -> Raw:
+    value = sync_value(upstream, downstream)
+    return Raw(sync_key(topic, 0), value, SYNCS_TOPIC, offset=place, ms=ms)
+
+
+@pytest.fixture(scope="module")
+def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
+    """gold/flow_progress of all the cases at once, by connector."""
+    from exporter.history import gold
+
+    def commit(connector: str, value: bytes | None, alias: str = "west", **more: int) -> Raw:
+        return Raw(mirror_key(connector, alias, "orders", 0), value, **more)
+
+    unordered = b'["variant",{"cluster":"west","topic":"orders","partition":0}]'
+    records = [
+        commit("joined", offset(10), ms=1000),
+        sync("orders", 8, 80, place=0, ms=1001),
+        sync("orders", 12, 120, place=1, ms=1000),
+        Raw(sync_key("orders", 0), b"short", SYNCS_TOPIC, offset=2, ms=2000),
+        sync("payments", 99, 99, place=3, ms=3000),
+        commit("shared", offset(11), ms=1000),
+        commit("no_syncs", offset(1)),
+        commit("other_alias", offset(1), "elsewhere"),
+        commit("no_flow", offset(1)),
+        Raw(offset_key("no_mirror", {"filename": "/in"}), position(1)),
+        Raw(unordered, offset(1)),
+        *(commit(name, offset(1), offset=0) for name in NEVER),
+        *(commit(name, value, offset=1) for name, value in NEVER.items()),
+    ]
+    frame = spark.createDataFrame(
+        [
+            flow("joined"),
+            flow("shared", target="backup"),
+            flow("no_syncs", syncs=None),
+            *(flow(name) for name in ("other_alias", "no_mirror", "variant", *NEVER)),
+        ],
+        FLOWS_DDL,
+    )
+    seen = bronze(spark, *records)
+    made = gold.flow_progress(gold.source_partitions(seen), gold.newest_syncs(seen), frame)
+    return {row["connector"]: row.asDict() for row in made.collect()}
+
+
+def test_a_flow_joins_its_commit_with_the_newest_sync_that_can_be_decoded(
+    flows: dict[str, Any],
+) -> None:
+    assert flows["joined"] == {
+        "connect_cluster": "payments",
+        "connector": "joined",
+        "source": "west",
+        "target": "east",
+        "topic": "orders",
+        "partition": 0,
+        "committed": 10,
+        "committed_at": at(1000).replace(tzinfo=None),
+        "synced": 12,
+        "synced_at": at(1000).replace(tzinfo=None),
+        "downstream": 120,
+        "replicated": 12,
+    }
+
+
+def test_flows_that_share_a_syncs_topic_each_have_their_own_commits(flows: dict[str, Any]) -> None:
+    found = part(flows["shared"], "target", "committed", "synced", "replicated")
+    assert found == ("backup", 11, 12, 12)
+
+
+def test_a_flow_without_syncs_has_its_commits(flows: dict[str, Any]) -> None:
+    found = part(flows["no_syncs"], "committed", "synced", "synced_at", "downstream", "replicated")
+    assert found == (1, None, None, None, 1)
+
+
+def test_only_entries_that_a_task_of_the_flow_would_look_up_are_of_the_flow(
+    flows: dict[str, Any],
+) -> None:
+    assert not {"other_alias", "no_flow", "no_mirror", "variant"} & set(flows)
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_without_a_committed_offset_there_is_no_row_whatever_the_syncs_say(
+    flows: dict[str, Any], name: str
+) -> None:
+    assert name not in flows
+
+
+def test_replicated_equals_the_edge_for_every_kind_of_case(spark: SparkSession) -> None:
+    from exporter.history import gold
+
+    offsets, times = (None, -1, 0, 10, 11, 2**63 - 1), (0, 1, 999, 1000, 1_795_245_332_785)
+    cases = list(itertools.product(offsets, times, offsets, times))
+    rows = [
+        (place, committed, at(c_ms) if committed is not None else None, synced, at(s_ms))
+        if synced is not None
+        else (place, committed, at(c_ms) if committed is not None else None, None, None)
+        for place, (committed, c_ms, synced, s_ms) in enumerate(cases)
+    ]
+    frame = spark.createDataFrame(
+        rows, "n int, committed bigint, c_at timestamp, synced bigint, s_at timestamp"
+    )
+    found = frame.select("n", gold.replicated("committed", "c_at", "synced", "s_at").alias("it"))
+    assert {row["n"]: row["it"] for row in found.collect()} == {
+        place: replicated_offset(
+            None if committed is None else Seen(committed, c_ms / 1000),
+            None if synced is None else Seen(synced, s_ms / 1000),
+        )
+        for place, (committed, c_ms, synced, s_ms) in enumerate(cases)
+    }
+
+
+# ---- the edge ------------------------------------------------------------------------------------
+
+
+def edge_view(records: list[Raw], connectors: frozenset[str]) -> dict[Any, tuple[object, ...]]:
+    """What the daemon's book makes of the same records."""
+    book = SourceBook("payments", 1000)
+    for record in records:
+        key = decode_key(record.key)
+        if isinstance(key, SourceKey):
+            seen = SourceRecord(
+                key=key,
+                raw_key=record.key or b"",
+                offset=decode_value(record.value),
+                partition=record.partition,
+                log_offset=record.offset,
+                at=record.ms / 1000,
+                advanced_at=None,
+                live=False,
+            )
+            book.apply((seen,))
+    return {
+        (view.connector, view.identity): (
+            None if view.offset is None else view.offset.text,
+            view.variants,
+            view.kafka_partition,
+            view.log_offset,
+        )
+        for view in book.views(connectors)
+        # Where only variants were ever written and all are tombstoned, the edge goes on showing a
+        # forgotten partition; gold has no record left to show.
+        if view.log_offset is not None or view.variants
+    }
+
+
+def random_log(rng: random.Random, connector: str) -> list[Raw]:
+    """Records of one connector; as in Kafka, the bytes of a key decide its partition."""
+    file = file_keys(connector)
+    mirrors = [mirror_key(connector, "west", "orders", n) for n in range(3)]
+    unordered = b'["%s",{"topic":"orders","cluster":"west","partition":1}]' % connector.encode()
+    homes = {key: rng.randrange(3) for key in (*file.values(), *mirrors, unordered, b"junk", None)}
+    values = [None, b"{", b"null", b"", b"{}", *(position(n) for n in range(3)), offset(2**70)]
+    ends = dict.fromkeys(range(3), 0)
+    log = []
+    for _ in range(100):
+        key, home = rng.choice(list(homes.items()))
+        ends[home] += rng.randint(1, 3)  # offsets have holes: compaction, transaction markers
+        ms = rng.randrange(10**6)
+        log.append(Raw(key, rng.choice(values), partition=home, offset=ends[home], ms=ms))
+    return log
+
+
+def test_gold_agrees_with_the_edge_on_any_log(spark: SparkSession) -> None:
+    from exporter.history import gold
+
+    rng = random.Random(20261121)
+    connectors = [f"connector-{n}" for n in range(20)]
+    records = [record for name in connectors for record in random_log(rng, name)]
+    found = gold.progress(gold.source_partitions(bronze(spark, *records))).collect()
+    assert {
+        (row["connector"], row["source_partition"]): part(
+            row.asDict(), "source_offset", "variants", "kpartition", "koffset"
+        )
+        for row in found
+    } == edge_view(records, frozenset(connectors))

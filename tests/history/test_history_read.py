@@ -1,0 +1,120 @@
+"""What the readers without a JVM make of the tables, and what they say where there are none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from exporter.errors import HistoryError
+from exporter.history import read
+from exporter.history.tables import (
+    BRONZE_RECORDS,
+    GOLD_CURSOR,
+    GOLD_FLOW_PROGRESS,
+    GOLD_PROGRESS,
+    Table,
+)
+from exporter.model.topology import KafkaTopic
+
+ARROW = {
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "DATE": pa.date32(),
+}
+NOON = datetime(2026, 11, 21, 12, 0, 0, 785000, tzinfo=UTC)
+OFFSETS = {"kafka": "east", "topic": "connect-offsets", "topic_id": "id"}
+
+
+def write(base: Path, table: Table, *rows: dict[str, Any]) -> None:
+    schema = pa.schema([(column.name, ARROW[column.type]) for column in table.columns])
+    full = [dict.fromkeys(table.names) | row for row in rows]
+    path = table.at(base)
+    path.mkdir(parents=True)
+    write_deltalake(str(path), pa.Table.from_pylist(full, schema=schema))
+
+
+def test_progress_comes_sorted_with_times_in_unix_seconds(tmp_path: Path) -> None:
+    first = {
+        "connect_cluster": "payments",
+        "connector": "a",
+        "source_partition": '{"filename":"/in"}',
+        "dialect": "file_stream",
+        "source_offset": '{"position":7}',
+        "pos": 7,
+        "tombstone": False,
+        "variants": 0,
+        **OFFSETS,
+        "kpartition": 3,
+        "koffset": 12,
+        "committed_at": NOON,
+    }
+    last = {**first, "connector": "b", "committed_at": None}
+    write(tmp_path, GOLD_PROGRESS, last, first)
+    rows = read.progress(tmp_path)
+    assert [row.connector for row in rows] == ["a", "b"]
+    assert rows[0] == read.ProgressRow(**(first | {"error": None, "committed_at": 1795262400.785}))
+    assert rows[1].committed_at is None
+
+
+def test_flow_progress_comes_sorted_by_partition_number(tmp_path: Path) -> None:
+    row = {
+        "connect_cluster": "payments",
+        "connector": "mm2",
+        "source": "west",
+        "target": "east",
+        "topic": "orders",
+        "committed": 5,
+        "committed_at": NOON,
+        "replicated": 5,
+    }
+    write(tmp_path, GOLD_FLOW_PROGRESS, *({**row, "partition": n} for n in (10, 9)))
+    rows = read.flow_progress(tmp_path)
+    assert [(it.partition, it.committed_at, it.synced_at) for it in rows] == [
+        (9, 1795262400.785, None),
+        (10, 1795262400.785, None),
+    ]
+
+
+def test_the_cursor_is_a_vector_by_topic_and_partition(tmp_path: Path) -> None:
+    rows = [{**OFFSETS, "kpartition": n, "next_offset": n * 10} for n in range(2)]
+    write(tmp_path, GOLD_CURSOR, *rows, {**rows[0], "topic": "other"})
+    assert read.cursor(tmp_path) == {
+        KafkaTopic("east", "connect-offsets"): {0: 0, 1: 10},
+        KafkaTopic("east", "other"): {0: 0},
+    }
+
+
+def test_bronze_is_counted_by_topic_and_topic_id(tmp_path: Path) -> None:
+    row = {"kind": "connect_offsets", **OFFSETS, "kts": NOON}
+    old = {**row, "topic_id": "older", "kts": NOON.replace(year=2020)}
+    write(tmp_path, BRONZE_RECORDS, row, {**row, "error": "key_null"}, old)
+    topic = KafkaTopic("east", "connect-offsets")
+    now, then = 1795262400.785, NOON.replace(year=2020).timestamp()
+    assert read.bronze_summary(tmp_path) == (
+        read.BronzeTopic(topic, "id", "connect_offsets", 2, 1, now, now),
+        read.BronzeTopic(topic, "older", "connect_offsets", 1, 0, then, then),
+    )
+
+
+def test_a_history_exists_when_every_table_of_it_does(tmp_path: Path) -> None:
+    for table in (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR):
+        assert not read.exists(tmp_path)
+        write(tmp_path, table)
+    assert read.exists(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "ask", [read.progress, read.flow_progress, read.cursor, read.bronze_summary]
+)
+def test_where_the_pipeline_has_not_run_a_reader_says_so(ask: Any, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="has not run there yet"):
+        ask(tmp_path)

@@ -1,0 +1,239 @@
+"""Kafka -> bronze -> gold through a real broker: once, again, to a cut, for ever, and what stops it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
+
+from exporter.errors import HistoryError
+from exporter.history import read
+from exporter.history.tables import BRONZE_RECORDS
+from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from tests.history.rows import mirror_key, offset_key, sync_key, sync_value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from exporter.history.jobs import PipelineSpec
+
+pytestmark = [pytest.mark.real, pytest.mark.spark]
+
+WAIT_S_MAX = 60.0
+FILE = offset_key("file", {"filename": "/in"})
+FILE_SPACED = FILE.replace(b",", b", ")
+ORDERS_0 = mirror_key("mm2", "west", "orders", 0)
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Two topics of their own on the broker, and a base path, for one test."""
+
+    bootstrap: str
+    admin: AdminClient
+    base: Path
+    offsets: KafkaTopic
+    syncs: KafkaTopic
+
+    def spec(self, **changes: Any) -> PipelineSpec:
+        from exporter.history.jobs import PipelineSpec
+
+        flow = MirrorFlow("payments", "mm2", "west", "east", None, self.syncs)
+        topology = Topology((OffsetsTopic("payments", self.offsets),), (flow,))
+        made = PipelineSpec(
+            base=self.base,
+            topology=topology,
+            kafka={"east": {"bootstrap.servers": self.bootstrap, "client.id": "test"}},
+            topic_ids=self.topic_ids(),
+            max_offsets_per_trigger=7,  # several batches, even here
+        )
+        return replace(made, **changes)
+
+    def create(self) -> None:
+        topics = [NewTopic(self.offsets.topic, 3, 1), NewTopic(self.syncs.topic, 1, 1)]
+        for future in self.admin.create_topics(topics).values():
+            future.result()
+
+    def topic_ids(self) -> dict[KafkaTopic, str]:
+        names = TopicCollection([self.offsets.topic, self.syncs.topic])
+        return {
+            KafkaTopic("east", name): str(future.result().topic_id)
+            for name, future in self.admin.describe_topics(names).items()
+        }
+
+    def commit(self, *records: tuple[bytes | None, bytes | None, int]) -> None:
+        """(key, value, partition) into the offsets topic, in one order."""
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for key, value, partition in records:
+            producer.produce(self.offsets.topic, key=key, value=value, partition=partition)
+        assert producer.flush(30) == 0
+
+    def sync(self, upstream: int, downstream: int) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        value = sync_value(upstream, downstream)
+        producer.produce(self.syncs.topic, key=sync_key("orders", 0), value=value)
+        assert producer.flush(30) == 0
+
+    def transaction(self, value: bytes, *, commit: bool) -> None:
+        """One record under FILE, in a transaction; it is in the log however that ends."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "bed"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(self.offsets.topic, key=FILE, value=value, partition=0)
+        producer.flush(30)
+        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+
+    def identities(self) -> list[tuple[Any, ...]]:
+        names = ["topic_id", "kpartition", "koffset"]
+        table = DeltaTable(str(BRONZE_RECORDS.at(self.base))).to_pyarrow_table(columns=names)
+        return [tuple(row.values()) for row in table.to_pylist()]
+
+    def pos(self) -> dict[str, int | None]:
+        return {row.connector: row.pos for row in read.progress(self.base)}
+
+
+@pytest.fixture
+def bed(kafka: str, spark: SparkSession, tmp_path: Path) -> Iterator[Bed]:
+    number = next(_numbers)
+    made = Bed(
+        bootstrap=kafka,
+        admin=AdminClient({"bootstrap.servers": kafka}),
+        base=tmp_path / "history",
+        offsets=KafkaTopic("east", f"history-{number}-offsets"),
+        syncs=KafkaTopic("east", f"history-{number}-syncs"),
+    )
+    made.create()
+    yield made
+    assert not spark.streams.active
+
+
+def eventually(what: str, seen: Callable[[], object], wanted: object) -> None:
+    deadline = time.monotonic() + WAIT_S_MAX
+    while seen() != wanted:
+        assert time.monotonic() < deadline, f"{what}: wanted {wanted}, last saw {seen()}"
+        time.sleep(0.2)
+
+
+def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    bed.commit(
+        (FILE, b'{"position":1}', 0),
+        (FILE, b'{"position":2}', 0),
+        (FILE_SPACED, b'{"position":77}', 1),
+        (ORDERS_0, b'{"offset":10}', 2),
+        (mirror_key("mm2", "west", "orders", 1), b'{"offset":18446744073709551616}', 2),
+        (mirror_key("mm2", "west", "orders", 2), b'{"offset":5}', 2),
+        (mirror_key("mm2", "west", "orders", 2), None, 2),
+        (offset_key("broken", {}), b"{", 1),
+        (b"\xffjunk", b'{"position":1}', 1),
+        (None, b"x", 1),
+    )
+    bed.sync(12, 120)
+    bed.transaction(b'{"position":3}', commit=True)
+    bed.transaction(b'{"position":4}', commit=False)
+
+    first = jobs.run_available_now(bed.spec())
+    assert first.rows_read == {bed.offsets: 11, bed.syncs: 1}
+    assert (first.undecodable, first.progress_rows, first.flow_rows) == (3, 5, 1)
+    # Transaction markers and the aborted record have offsets, and no rows.
+    assert first.cut == {bed.offsets: {0: 6, 1: 4, 2: 4}, bed.syncs: {0: 1}}
+    rows = {(row.connector, row.source_partition): row for row in read.progress(bed.base)}
+    file = rows["file", '{"filename":"/in"}']
+    assert (file.pos, file.variants, file.koffset) == (3, 1, 2)
+    wide = rows["mm2", '{"cluster":"west","partition":1,"topic":"orders"}']
+    assert (wide.pos, wide.source_offset) == (None, '{"offset":18446744073709551616}')
+    assert rows["mm2", '{"cluster":"west","partition":2,"topic":"orders"}'].tombstone
+    assert rows["broken", "{}"].error == "value_not_json"
+    (flow,) = read.flow_progress(bed.base)
+    assert (flow.committed, flow.synced, flow.downstream, flow.replicated) == (10, 12, 120, 12)
+
+    before = (read.progress(bed.base), read.flow_progress(bed.base), read.bronze_summary(bed.base))
+    second = jobs.run_available_now(bed.spec())
+    assert second.rows_read == {bed.offsets: 0, bed.syncs: 0}
+    assert (second.undecodable, second.cut) == (0, first.cut)
+    after = (read.progress(bed.base), read.flow_progress(bed.base), read.bronze_summary(bed.base))
+    assert after == before
+    identities = bed.identities()
+    assert len(identities) == len(set(identities)) == 12
+
+
+def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    bed.commit((ORDERS_0, b'{"offset":10}', 2), (ORDERS_0, b'{"offset":20}', 2))
+    bed.sync(12, 120)
+    vector: Mapping[KafkaTopic, Mapping[int, int]] = {bed.offsets: {0: 3, 2: 1}, bed.syncs: {0: 0}}
+    report = jobs.run_available_now(bed.spec(), vector)
+    assert report.rows_read == {bed.offsets: 7, bed.syncs: 1}
+    assert report.cut == vector == read.cursor(bed.base)
+    assert bed.pos() == {"file": 2, "mm2": 10}
+    assert [row.synced for row in read.flow_progress(bed.base)] == [None]
+
+    # A partition that the cut does not name counts as empty.
+    jobs.run_available_now(bed.spec(), {bed.offsets: {2: 2}})
+    assert bed.pos() == {"mm2": 20}
+
+    with pytest.raises(HistoryError, match=r"partition 0 up to 6, but it could be read up to 5"):
+        jobs.run_available_now(bed.spec(), {bed.offsets: {0: 6}})
+    with pytest.raises(HistoryError, match="partition 9, which was not read"):
+        jobs.run_available_now(bed.spec(), {bed.offsets: {9: 0}})
+    assert bed.pos() == {"mm2": 20}  # what was refused changed nothing
+
+
+def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    stop = threading.Event()
+    reports: list[jobs.RunReport] = []
+    spec = bed.spec(cadence_s=1.0)
+    runner = threading.Thread(target=lambda: reports.append(jobs.run_continuous(spec, stop)))
+    runner.start()
+    try:
+        bed.commit((FILE, b'{"position":1}', 0))
+        eventually(
+            "the first commit in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 1}
+        )
+        bed.commit((FILE, b'{"position":2}', 0))
+        eventually("the second commit in gold", bed.pos, {"file": 2})
+        with pytest.raises(HistoryError, match="in use by process"):
+            jobs.run_available_now(bed.spec())
+    finally:
+        stop.set()
+        runner.join(WAIT_S_MAX)
+    assert not runner.is_alive()
+    (report,) = reports
+    assert report.rows_read == {bed.offsets: 2, bed.syncs: 0}
+    assert report.cut == {bed.offsets: {0: 2, 1: 0, 2: 0}, bed.syncs: {0: 0}}
+    assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+
+
+def test_a_topic_created_again_stops_the_pipeline_whether_or_not_its_id_is_known(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    spec = bed.spec()
+    jobs.run_available_now(spec)
+    for future in bed.admin.delete_topics([bed.offsets.topic, bed.syncs.topic]).values():
+        future.result()
+    eventually(
+        "the topics gone", lambda: bed.offsets.topic in bed.admin.list_topics().topics, False
+    )
+    bed.create()
+    bed.commit((FILE, b'{"position":100}', 0))
+    with pytest.raises(HistoryError, match="was created again"):
+        jobs.run_available_now(bed.spec())
+    with pytest.raises(HistoryError, match="reading kafka east failed: .*KafkaIllegalState"):
+        jobs.run_available_now(spec)
+    assert len(bed.identities()) == 5
