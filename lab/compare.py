@@ -30,7 +30,7 @@ SHOWN_MAX = 10
 
 @dataclass(slots=True)
 class Tally:
-    """What was compared. `mismatches` are sentences; `moved` counts what changed while we looked."""
+    """What was compared. `mismatches` are sentences; `moved` counts what changed meanwhile."""
 
     what: str
     compared: int = 0
@@ -203,7 +203,7 @@ def _expect_end(
         return
     tally.expect(f"{subject} log end", ours["log_end"], first)
     # A mirror's position is the last record, a sink's the next one.
-    following = ours["replicated"] + 1 if "replicated" in ours else ours["committed"]
+    following = ours["lag_position"] + 1 if "lag_position" in ours else ours["committed"]
     tally.expect(f"{subject} lag", ours["lag_records"], first - following)
 
 

@@ -191,7 +191,7 @@ def _flow_table(document: dict[str, Any]) -> Table:
                 at["topic"],
                 at["partition"],
                 at["committed"],
-                at["replicated"],
+                at["replicated"] if at["lag_position"] is None else at["lag_position"],
                 at["log_end"],
                 at["lag_records"],
             )

@@ -1,4 +1,4 @@
-"""One lab and one daemon for all real tests of a run; each test brings its own topics and connectors."""
+"""One lab and one daemon for all real tests of a run."""
 
 from __future__ import annotations
 

@@ -14,10 +14,15 @@ WAIT_S_MAX = 60.0
 
 def samples(product: Product, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
     """Samples of one metric (without the prefix) that carry these labels."""
+    return scraped(product.metrics(), name, **labels)
+
+
+def scraped(text: str, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """The same, of one scrape: what must be seen together is looked at together."""
     wanted = f"offsetwatch_{name}"
     return {
         tuple(sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(product.metrics())
+        for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name == wanted and labels.items() <= sample.labels.items()
     }

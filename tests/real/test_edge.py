@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from prometheus_client.openmetrics.parser import (
@@ -10,10 +11,10 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab import Lab, compare
+from lab import Lab, Load, compare
 from lab.connectors import file_source
 from lab.product import Product
-from tests.real.seen import becomes, eventually, samples, total
+from tests.real.seen import becomes, eventually, samples, scraped, total
 
 pytestmark = pytest.mark.real
 
@@ -30,6 +31,11 @@ def settled(lab: Lab, product: Product) -> None:
     becomes(product, produced, "mm2_source_log_end_offset")
     becomes(product, 0, "mm2_replication_lag_records")
     becomes(product, 0, "sink_lag_records")
+
+
+def moved_on(product: Product, text: str) -> bool:
+    """Has anything changed since this scrape?"""
+    return product.metrics() != text
 
 
 def test_positions_lags_and_sinks_equal_rest_and_brokers(lab: Lab, product: Product) -> None:
@@ -68,6 +74,24 @@ def test_caught_up_is_lag_0_a_stopped_mm2_lags_by_n_and_grows_and_returns_to_0(
     lab.resume("mm2-source")
     becomes(product, 0, "mm2_replication_lag_records")
     becomes(product, 0, "mm2_ahead_records")
+
+
+def test_position_log_end_and_lag_add_up_in_every_scrape_under_load(
+    lab: Lab, product: Product
+) -> None:
+    settled(lab, product)
+    checked = 0
+    with Load(lab, rate_per_s=200.0):
+        for _ in range(15):
+            text = product.metrics()
+            ends = scraped(text, "mm2_source_log_end_offset")
+            positions = scraped(text, "mm2_replicated_offset")
+            for at, lag in scraped(text, "mm2_replication_lag_records").items():
+                assert ends[at] - positions[at] - 1 == lag
+                checked += 1
+            eventually(product, "another answer", partial(moved_on, product, text))
+    assert checked == 15 * len(MIRRORED)
+    assert set(scraped(product.metrics(), "mm2_ahead_records").values()) == {0}
 
 
 def test_a_rewind_by_hand_shows_the_old_offset_although_the_syncs_are_ahead(
