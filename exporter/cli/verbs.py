@@ -101,7 +101,7 @@ def _print_status(snapshot: Snapshot) -> None:
                 f"{view.source}->{view.target}",
                 view.topic,
                 view.partition,
-                view.replicated,
+                view.replicated if view.lag_position is None else view.lag_position,
                 view.log_end,
                 view.lag,
             )

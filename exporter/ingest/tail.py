@@ -1,9 +1,10 @@
 """Follow one topic for ever: read all of it once, then what comes.
 
 Runs in a thread of its own, started by the daemon. No group is joined. The first TailRead carries
-the whole folded topic and says so; until then the book shows nothing that depends on it. A tail
-reports success by reading, failure by an InputFailed; librdkafka reconnects by itself, so a broker
-that is away does not start it again. A topic that is no longer the one that was read does.
+the whole folded topic and says so; empty ones before it tell how far the tail is. Until then the
+book shows nothing that depends on it. A tail reports success by reading, failure by an InputFailed;
+librdkafka reconnects by itself, so a broker that is away does not start it again. A topic that is
+no longer the one that was read does.
 """
 
 from __future__ import annotations
@@ -108,7 +109,16 @@ class Tail:
     ) -> bool:
         """Read up to the ends seen at the start; False if told to stop."""
         missing = {at.partition: end for at, end in targets.items()}
+        told_at: float | None = None
         while missing:
+            # That it reads, and is not there yet, has to be seen: a large topic takes minutes.
+            if told_at is None or not 0 <= self._clock.now() - told_at < CHECK_EVERY_S:
+                behind = sum(
+                    max(0, end - self._positions.get(at.partition, 0))
+                    for at, end in targets.items()
+                )
+                self._emit((), Counter(), behind=behind, caught_up=False)
+                told_at = self._clock.now()
             messages = self._read(reader)
             self._note_ends(role.fold(messages))
             for partition, position in reader.positions(tuple(targets)).items():
@@ -189,13 +199,14 @@ class Tail:
         *,
         behind: int | None,
         whole: bool = False,
+        caught_up: bool = True,
     ) -> None:
         read = TailRead(
             input=self.input_id,
             topic=self.topic,
             records=records,
             positions=tuple(self._positions.items()),
-            caught_up=True,
+            caught_up=caught_up,
             behind=behind,
             undecodable=tuple(undecodable.items()),
             whole=whole,

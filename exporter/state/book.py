@@ -136,7 +136,7 @@ class Book:
         state = self._inputs.of(read.input)
         if state.tail is None:
             state.tail = TailState(read.topic)
-        state.tail.apply(read)
+        progressed = state.tail.apply(read)
         for name, topic in self._offsets_topics.items():
             if topic == read.topic:
                 self._sources[name].apply(
@@ -146,7 +146,7 @@ class Book:
         syncs = tuple(record for record in read.records if isinstance(record, SyncRecord))
         if syncs or read.topic in self._syncs:
             self._syncs.setdefault(read.topic, SyncBook()).apply(syncs, whole=read.whole)
-        if read.behind == 0 or read.records:
+        if read.behind == 0 or progressed:
             state.succeeded(now)
 
     def _rebuild_topology(self) -> None:

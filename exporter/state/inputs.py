@@ -26,13 +26,14 @@ class TailState:
     undecodable: int = 0
     positions: dict[int, int] = field(default_factory=dict)
 
-    def apply(self, read: TailRead) -> None:
-        """Count the live records of a batch and move on."""
+    def apply(self, read: TailRead) -> bool:
+        """Count the live records of a batch and move on. True if anything was read."""
         counting = self.caught_up and not read.whole  # what a bootstrap read counts nowhere
-        if read.whole:
+        before = dict(self.positions)
+        if read.whole or not read.caught_up:  # a bootstrap, perhaps of a topic re-created
             self.positions.clear()
         self.positions.update(read.positions)
-        self.caught_up = self.caught_up or read.caught_up
+        self.caught_up = read.caught_up
         self.behind = read.behind if read.behind is not None else self.behind
         self.undecodable += sum(count for _, count in read.undecodable)
         for record in read.records:
@@ -42,6 +43,8 @@ class TailState:
                 self.tombstones += 1
             elif record.live:
                 self.values += 1
+        grown = any(at > before.get(partition, -1) for partition, at in self.positions.items())
+        return bool(read.records) or grown
 
     def view(self, *, live: bool) -> TailView:
         """An immutable copy. How far a tail that is not live lies behind, nobody knows."""

@@ -30,11 +30,12 @@ class Following:
     topic: KafkaTopic = TOPIC
     role_of: Callable[[], Role] = SourceRole
     seen: list[TailRead | InputFailed] = field(default_factory=list)
+    progress: list[TailRead] = field(default_factory=list)
     readers: list[FakeReader] = field(default_factory=list)
     waited_s: list[float] = field(default_factory=list)
 
     def run(self, story: Story) -> list[TailRead | InputFailed]:
-        """Everything that the tail put into the queue."""
+        """Everything that the tail put into the queue, but for the progress of a bootstrap."""
         self._story = story
         self._wanted = next(story)
         self._over = False
@@ -62,6 +63,9 @@ class Following:
 
     def _put(self, batch) -> None:
         for seen in batch:
+            if isinstance(seen, TailRead) and not seen.caught_up:
+                self.progress.append(seen)
+                continue
             self.seen.append(seen)
             if not self._over and self._wanted(seen):
                 self._wanted = next(self._story, None)

@@ -55,6 +55,18 @@ def test_the_first_read_is_the_whole_folded_topic_and_says_so(kafka):
     assert not any(record.live for record in read.records)
 
 
+def test_a_bootstrap_says_that_it_is_not_there_yet_and_how_much_is_left(kafka):
+    for number in range(5):
+        kafka.produce(TOPIC.topic, KEY, value(number))
+    following = Following(kafka)
+
+    def story():
+        yield whole
+
+    following.run(story())
+    assert [(at.records, at.behind) for at in following.progress] == [((), 5)]
+
+
 def test_an_empty_topic_is_caught_up_at_once(kafka):
     def story():
         yield whole

@@ -77,7 +77,8 @@ def test_a_tail_reads_tombstones_and_null_keys_catches_up_and_then_sees_live_rec
     def write() -> None:
         broker.produce("offsets", KEY, b'{"position":3}', at=4_000.0)
 
-    first, *_, last = follow(broker, "offsets", (whole, write), (live, done))
+    begun, first, *_, last = follow(broker, "offsets", (whole, write), (live, done))
+    assert (begun.caught_up, begun.behind, begun.records) == (False, 7, ())
     by_label = {record.key.label: record for record in first.records}
     assert by_label.keys() == {"filename=/a", "filename=/b"}
     folded = by_label["filename=/a"]

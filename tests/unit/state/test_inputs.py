@@ -69,12 +69,29 @@ def test_a_tail_that_is_behind_and_reads_nothing_goes_stale():
     assert world.partitions() == {}
 
 
+def test_a_tail_that_reads_its_topic_anew_takes_its_series_down_until_it_is_through():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.tail(caught_up=False, behind=1)
+    assert world.partitions() == {}
+    world.commit("files", FILE, {"position": 8})
+    assert len(world.partitions()) == 1
+
+
 def test_a_tail_that_is_behind_but_reads_stays_live():
     world = files()
     for number in range(3):
         world.now += 15
         world.commit("files", FILE, {"position": number}, topic=OFFSETS)
     assert len(world.partitions()) == 1
+
+
+def test_a_tail_that_has_read_nothing_yet_is_not_up():
+    world = World()
+    world.tail(behind=5)
+    assert not inputs(world)[OFFSETS_TAIL].up
+    world.tail()
+    assert inputs(world)[OFFSETS_TAIL].up
 
 
 def test_how_far_a_dead_tail_lies_behind_is_not_claimed():
@@ -87,7 +104,9 @@ def test_how_far_a_dead_tail_lies_behind_is_not_claimed():
 def test_a_stale_syncs_tail_takes_the_flow_away_rather_than_understate_it():
     world = mirrors()
     world.commit("mm2", orders(), {"offset": 100})
+    world.synced(150)
     assert world.mirrored() is not None
+    assert len(world.snapshot().syncs) == 1
     world.now += STALE_S[TAIL] + 1
     world.tail()
     assert world.mirrored() is None

@@ -9,7 +9,7 @@ from .worlds import SYNCS, World, files, mirror, mirrors, orders, record, sink, 
 
 def waiting_for(world: World) -> str:
     snapshot = world.snapshot()
-    assert snapshot.ready is not bool(snapshot.waiting_for)
+    assert snapshot.ready is (not snapshot.waiting_for)
     return "; ".join(snapshot.waiting_for)
 
 

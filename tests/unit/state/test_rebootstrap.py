@@ -99,11 +99,11 @@ def test_syncs_read_again_are_not_counted_again():
 
 def test_the_tails_own_place_is_that_in_the_new_topic():
     world = files()
-    world.commit("files", FILE, {"position": 7}, kafka_partition=0)
-    world.commit("files", FILE, {"position": 8}, kafka_partition=0)
-    again(world)
+    world.tail(positions=((0, 5000), (1, 70)))
+    world.tail(positions=((0, 5001),))
+    world.tail(whole=True, positions=((0, 3),))
     tail = {view.id: view.tail for view in world.snapshot().inputs}[InputId(str(OFFSETS), TAIL)]
-    assert tail.positions == ((0, 0),)
+    assert tail.positions == ((0, 3),)
 
 
 def test_a_topic_that_vanishes_takes_its_series_with_it():

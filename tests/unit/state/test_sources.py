@@ -44,6 +44,12 @@ def test_a_commit_shows_its_offset_its_place_and_its_time():
     assert view.dialect == "file_stream"
 
 
+def test_the_first_record_of_a_topic_has_a_place():
+    world = files()
+    world.commit("files", FILE, {"position": 7}, log_offset=0)
+    assert (world.file().kafka_partition, world.file().log_offset) == (0, 0)
+
+
 def test_a_commit_that_changes_nothing_is_a_commit_and_no_advance():
     world = files()
     world.commit("files", FILE, {"position": 7}, at=NOW)

@@ -189,13 +189,14 @@ class World:
         caught_up: bool = True,
         behind: int | None = 0,
         undecodable: tuple[tuple[str, int], ...] = (),
+        positions: tuple[tuple[int, int], ...] = (),
     ) -> None:
         self.see(
             TailRead(
                 input=InputId(str(topic), TAIL),
                 topic=topic,
                 records=records,
-                positions=((0, len(records)),),
+                positions=positions,
                 caught_up=caught_up,
                 behind=behind,
                 undecodable=undecodable,
