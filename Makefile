@@ -38,7 +38,7 @@ lab: $(STAMP)
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports --no-cache | tail -n 10
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 	$(BIN)/pytest -q -m 'not real and not spark' $(ARGS)
 
