@@ -136,15 +136,20 @@ def _await_flow(product: Product) -> None:
 
 
 def _await_settled(product: Product) -> None:
-    """All that was produced is replicated and committed, on both sides of Connect."""
+    """All that was produced is replicated and committed, on both sides of Connect.
+
+    Committed too: lag is 0 as soon as the syncs say so, and REST still moves at the next flush.
+    """
 
     def settled() -> None:
         flows = product.get("/api/v1/flows")["flows"]
         lags = [at["lag_records"] for flow in flows for at in flow["partitions"]]
         connectors = product.get("/api/v1/connectors")["connectors"]
         lags += [at["lag_records"] for entry in connectors for at in entry["sink_partitions"]]
-        if not lags or any(lags) or None in lags:
-            raise NotYet(f"lags {lags}")
+        partitions = [at for flow in flows for at in flow["partitions"]]
+        unflushed = [at for at in partitions if at["committed"] + 1 != at["log_end"]]
+        if not lags or any(lags) or None in lags or unflushed:
+            raise NotYet(f"lags {lags}, {len(unflushed)} partitions not committed to the end")
 
     until("lag 0", settled, timeout_s=SETTLED_S_MAX, evidence=product.evidence)
 
