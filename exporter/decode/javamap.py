@@ -72,6 +72,10 @@ def json_string(text: str) -> str:
     return "".join(out)
 
 
+# Field names and connector names come again with every key; values do not.
+_name = lru_cache(maxsize=1024)(json_string)
+
+
 def json_scalar(value: Scalar) -> str | None:
     """One primitive as Jackson writes it.
 
@@ -102,8 +106,8 @@ def connect_key(connector: str, partition: Mapping[str, Scalar]) -> bytes | None
         text = json_scalar(partition[name])
         if text is None:
             return None
-        fields.append(f"{json_string(name)}:{text}")
-    whole = f"[{json_string(connector)},{{{','.join(fields)}}}]"
+        fields.append(f"{_name(name)}:{text}")
+    whole = f"[{_name(connector)},{{{','.join(fields)}}}]"
     try:
         return whole.encode()
     except UnicodeEncodeError:

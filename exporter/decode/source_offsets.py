@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from exporter.decode.dialects import dialect_of, mirror_partition
+from exporter.decode.dialects import MIRROR_SOURCE, dialect_of, mirror_partition
 from exporter.decode.javamap import connect_key
 from exporter.model.offsets import Scalar, SourceKey, SourceOffset, Undecodable
 
@@ -70,13 +70,15 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
 
 
 def _source_key(raw: bytes, connector: str, partition: dict[str, Scalar]) -> SourceKey:
+    mirror = mirror_partition(partition)
+    dialect = MIRROR_SOURCE if mirror is not None else dialect_of(partition)
     return SourceKey(
         connector=connector,
         identity=_encode(partition).decode(),
         label=partition_label(partition),
         canonical=raw == connect_key(connector, partition),
-        dialect=dialect_of(partition).name,
-        mirror=mirror_partition(partition),
+        dialect=dialect.name,
+        mirror=mirror,
     )
 
 
