@@ -7,15 +7,15 @@ Must not name a registry: where packages come from is for the machine's own apt 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from exporter.history.downloads import cache_directory, locked
 
 PACKAGE = "prometheus"
 FETCH_S_MAX = 300.0  # 25 MB; a mirror that takes longer is down
@@ -69,15 +69,6 @@ def run_rule_tests(*files: Path) -> list[str]:
     return _problems(_run([str(promtool()), "test", "rules", *map(str, files)]))
 
 
-def cache_directory() -> Path:
-    """Where things live that outlast a run: OFFSETWATCH_CACHE, else XDG's place."""
-    own = os.environ.get("OFFSETWATCH_CACHE")
-    if own:
-        return Path(own)
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".cache") / "offsetwatch"
-
-
 def _problems(done: subprocess.CompletedProcess[str]) -> list[str]:
     """What it printed, if it found something. Silence with a bad exit code is a finding too."""
     if done.returncode == 0:
@@ -90,7 +81,7 @@ def _package() -> Path:
     """The unpacked package: complete or absent, as one rename publishes it."""
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"{PACKAGE}.lock"):
+    with locked(cache / f"{PACKAGE}.lock"):
         unpacked = sorted(cache.glob(f"{PACKAGE}-*/usr/bin/promtool"))
         return unpacked[-1].parents[2] if unpacked else _fetch(cache)
 
@@ -156,13 +147,6 @@ def _run(
         raise PromtoolError(f"{command[0]} did not end in {timeout_s:.0f} s") from exc
     except OSError as exc:
         raise PromtoolError(f"{command[0]} could not be run: {exc}") from exc
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from lab import Lab, Load, compare
 from lab.connectors import file_source
 from lab.product import Product
 from tests.real.seen import becomes, eventually, samples, scraped, total
+from tools.promtool import check_metrics
 
 pytestmark = pytest.mark.real
 
@@ -193,6 +194,10 @@ def test_the_output_parses_in_both_formats(product: Product) -> None:
     )
     assert {family.name for family in text} == {family.name for family in openmetrics}
     assert len(text) > 20
+
+
+def test_promtool_finds_nothing_to_say_of_the_output(product: Product) -> None:
+    assert check_metrics(product.metrics()) == []
 
 
 def test_the_verbs_say_what_the_daemon_says(lab: Lab, product: Product) -> None:
