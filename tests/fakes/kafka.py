@@ -39,12 +39,13 @@ class Log:
 
 
 class FakeKafka:
-    """A cluster. `down` is what every question and every read then raises."""
+    """A cluster. `down` is what questions and reads then raise, `mute` what questions raise."""
 
     def __init__(self, name: str = "east", clock: VirtualClock | None = None) -> None:
         self.name = name
         self.clock = clock if clock is not None else VirtualClock()
         self.down: ClientError | None = None
+        self.mute: ClientError | None = None
         self.compacted: set[str] = set()
         self.groups: dict[str, dict[TopicPartition, int]] = {}
         self._logs: dict[str, list[Log]] = {}
@@ -134,6 +135,8 @@ class FakeAdmin:
         return frozenset(self._kafka.compacted & set(topics))
 
     def shape(self, topic: str) -> tuple[str, int]:
+        if self._kafka.mute is not None:
+            raise self._kafka.mute
         return self._kafka.shape(topic)
 
     def bounds(

@@ -95,6 +95,13 @@ def test_the_environment_fills_in_strings_and_nothing_else():
     }
 
 
+def test_without_another_the_environment_is_that_of_the_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("BROKER", "broker:9092")
+    path = tmp_path / "config.yaml"
+    path.write_text(SMALLEST.replace("127.0.0.1:29192", "${BROKER}"))
+    assert load(path).kafka["west"].bootstrap == "broker:9092"
+
+
 def test_a_secret_is_in_the_clients_properties_and_in_no_picture_of_the_configuration():
     kafka = {
         "east": {"bootstrap": "a:1", "properties": {"sasl.password": SECRET, "b": "${SECRET}"}}

@@ -116,6 +116,8 @@ def test_what_is_no_list_of_offsets_is_undecodable(body):
         b'{"c":{"status":{},"info":{}}}',
         b'{"c":{"status":{"connector":{"state":"RUNNING"},"tasks":[]},"info":{"config":null}}}',
         b'{"c":{"info":{"config":{}}}}',
+        b'{"c":{"status":{"connector":{"state":"RUNNING"}},"info":{"config":{}}}}',
+        b'{"c":{"status":{"tasks":[]},"info":{"config":{}}}}',
         b'{"error_code":500,"message":"no"}',
     ],
 )
@@ -150,6 +152,11 @@ def test_states_are_lower_case_and_tasks_keep_their_numbers():
     assert listed({}, tasks=tasks).tasks == (Task(1, "failed"), Task(0, "running"))
 
 
+def test_what_is_no_task_is_passed_over():
+    tasks = [7, {"state": "RUNNING"}, {"id": "0"}, {"id": 3}]
+    assert listed({}, tasks=tasks).tasks == (Task(3, ""),)
+
+
 def test_a_worker_older_than_4_1_gives_no_version():
     assert listed({}).version == ""
     connector = {"state": "RUNNING", "version": None}
@@ -172,7 +179,8 @@ def test_mm2_connectors_are_told_by_their_class(class_name, expected):
 
 
 def test_a_connector_of_no_known_type_is_unknown():
-    assert listed({}, kind="unknown").kind is ConnectorKind.UNKNOWN
+    for kind in ("unknown", "", "of a later version"):
+        assert listed({}, kind=kind).kind is ConnectorKind.UNKNOWN
 
 
 def test_the_aliases_default_to_source_and_target():

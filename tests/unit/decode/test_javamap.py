@@ -65,6 +65,8 @@ def test_the_thirteenth_field_doubles_the_buckets_and_moves_a_name():
         pytest.param("\b\f\n\r\t", '"\\b\\f\\n\\r\\t"', id="short-escapes"),
         pytest.param("\x00\x1f", '"\\u0000\\u001F"', id="upper-hex"),
         pytest.param("\x7f\u2028é", '"\x7f\u2028é"', id="raw-beyond-controls"),
+        pytest.param("é !", '"é !"', id="a-space-beside-what-is-not-ascii"),
+        pytest.param("\uffff", '"\uffff"', id="the-last-of-the-first-plane"),
         pytest.param("\U0001f600", '"\\uD83D\\uDE00"', id="supplementary-as-a-pair"),
     ],
 )
@@ -79,7 +81,9 @@ def test_a_string_is_written_as_jackson_writes_it(text, expected):
         pytest.param(True, "true", id="bool-is-no-number"),
         pytest.param(-5, "-5", id="int"),
         pytest.param(2**63 - 1, "9223372036854775807", id="largest-long"),
+        pytest.param(-(2**63), "-9223372036854775808", id="smallest-long"),
         pytest.param(2**63, None, id="connect-would-wrap-it"),
+        pytest.param(-(2**63) - 1, None, id="connect-would-wrap-it-too"),
         pytest.param(1.0, None, id="float-text-is-javas-own"),
     ],
 )

@@ -29,6 +29,7 @@ class Following:
     kafka: FakeKafka
     topic: KafkaTopic = TOPIC
     role_of: Callable[[], Role] = SourceRole
+    open_reader: Callable[[], FakeReader] | None = None
     seen: list[TailRead | InputFailed] = field(default_factory=list)
     progress: list[TailRead] = field(default_factory=list)
     readers: list[FakeReader] = field(default_factory=list)
@@ -57,8 +58,12 @@ class Following:
     def failures(self) -> list[str]:
         return [seen.reason for seen in self.seen if isinstance(seen, InputFailed)]
 
+    def stop(self) -> None:
+        """Tell the tail to stop, whatever the story waits for."""
+        self._over = True
+
     def _open(self) -> FakeReader:
-        self.readers.append(FakeReader(self.kafka))
+        self.readers.append(self.open_reader() if self.open_reader else FakeReader(self.kafka))
         return self.readers[-1]
 
     def _put(self, batch) -> None:

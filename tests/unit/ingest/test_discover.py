@@ -90,6 +90,13 @@ def test_a_commit_is_found_behind_markers_and_other_connectors_commits(kafka):
     assert find(kafka).topic == "connect-offsets"
 
 
+def test_a_commit_that_comes_late_in_the_sample_is_found(kafka, monkeypatch):
+    monkeypatch.setattr("exporter.ingest.discover.READ_RECORDS_MAX", 1)
+    for connector in ("other", "other", "files"):
+        kafka.produce("connect-offsets", key(connector), b"{}")
+    assert find(kafka).topic == "connect-offsets"
+
+
 def test_an_open_transaction_does_not_hold_up_the_search(kafka):
     kafka.produce("connect-offsets", key(), b"{}")
     kafka.produce("connect-offsets", key(), b"{}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from exporter.errors import Denied, TimedOut, Unreachable
 from exporter.ingest.roles import SyncRole
 from exporter.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S
 from exporter.model.observations import TAIL, InputFailed, InputId, TailRead
 from exporter.model.topology import KafkaTopic
-from tests.fakes.kafka import FakeKafka
+from tests.fakes.kafka import FakeKafka, FakeReader
 
 from .following import TOPIC, Following, checked, failed, live, whole
 
@@ -82,6 +83,20 @@ def test_markers_at_the_end_are_passed_and_not_waited_for(kafka):
 
     def story():
         yield whole
+        yield checked
+
+    following = Following(kafka)
+    following.run(story())
+    assert dict(following.reads()[-1].positions) == {0: 2, 1: 0}
+    assert following.reads()[-1].behind == 0
+
+
+def test_markers_after_live_records_are_passed_and_not_counted_as_work_left(kafka):
+    def story():
+        yield whole
+        kafka.produce(TOPIC.topic, KEY, value(1))
+        kafka.mark(TOPIC.topic)
+        yield live
         yield checked
 
     following = Following(kafka)
@@ -182,6 +197,36 @@ def test_a_broker_that_is_away_is_reported_once_a_second_and_starts_nothing_agai
     assert len(following.readers) == 1
     (read,) = filter(live, following.seen)
     assert positions_of(read) == {"filename=/a": 2}
+
+
+def test_a_check_that_fails_is_a_failure_although_the_reader_hears_nothing_of_it(kafka):
+    following = Following(kafka)
+
+    def story():
+        yield whole
+        kafka.mute = TimedOut("east", "no answer")
+        yield failed("timeout")
+        kafka.mute = None
+        yield checked
+
+    following.run(story())
+    assert following.failures() == ["timeout"]
+    assert len(following.readers) == 1
+
+
+def test_a_failure_is_logged_when_it_begins_and_again_only_after_a_success(kafka):
+    def story():
+        yield whole
+        for _ in range(2):
+            kafka.down = Unreachable("east", "away")
+            for _ in range(3):
+                yield failed("unreachable")
+            kafka.down = None
+            yield checked
+
+    with capture_logs() as logs:
+        Following(kafka).run(story())
+    assert [entry["event"] for entry in logs] == ["tail_caught_up", "tail_failed", "tail_failed"]
 
 
 def test_a_cluster_that_cannot_be_asked_is_asked_again_ever_more_slowly():
@@ -347,16 +392,21 @@ def test_records_beside_the_news_that_a_log_was_cut_are_counted_before_all_is_re
     assert positions_of(again) == {"filename=/a": 5, "filename=/b": 0}
 
 
-def test_a_tail_that_is_told_to_stop_while_it_bootstraps_says_nothing(kafka):
-    following = Following(kafka)
+def test_a_tail_that_is_told_to_stop_while_it_bootstraps_shows_no_half_of_the_topic(kafka):
     kafka.produce(TOPIC.topic, KEY, value(1))
-    kafka.down = Unreachable("east", "away")
+    following = Following(kafka)
 
     def story():
-        yield failed("unreachable")
+        yield whole
 
+    class Reader(FakeReader):
+        def read(self, records_max, timeout_s):
+            following.stop()
+            return super().read(records_max, timeout_s)
+
+    following.open_reader = lambda: Reader(kafka)
     following.run(story())
-    assert following.reads() == []
+    assert following.seen == []
     assert all(reader.closed for reader in following.readers)
 
 

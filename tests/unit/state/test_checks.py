@@ -67,7 +67,17 @@ def test_any_offset_since_the_asking_may_be_the_one_that_rest_saw():
     world.see(RestOffsetsAsked("lab", "files"))
     for number in range(2, 20):
         world.commit("files", FILE, {"position": number})
+        world.snapshot()
     world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":5}'),)))
+    assert settled(world) == 0
+
+
+def test_an_answer_whose_announcement_was_dropped_is_compared_with_what_comes_after_it():
+    world = files()
+    world.commit("files", FILE, {"position": 1})
+    world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":2}'),)))
+    for number in (2, 3):
+        world.commit("files", FILE, {"position": number})
     assert settled(world) == 0
 
 

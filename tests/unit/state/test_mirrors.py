@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import ConnectorsListed, LogBounds
+from exporter.model.observations import TAIL, ConnectorsListed, LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 
-from .worlds import NOW, SYNCS, World, mirror, mirrors, orders, record
+from .worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -211,6 +211,9 @@ def test_a_syncs_topic_that_is_created_later_is_used_from_then_on():
     world.synced(150)
     assert world.mirrored().replicated == 150
     assert len(world.snapshot().syncs) == 1
+    world.now += STALE_S[TAIL] + 1
+    world.tail()
+    assert world.mirrored() is None  # it is there, and not read: that is another matter
 
 
 def test_a_syncs_topic_that_we_may_not_read_hides_the_flow():
