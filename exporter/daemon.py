@@ -25,7 +25,7 @@ from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin, TailReader
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config, Connect
-from exporter.errors import ClientError
+from exporter.errors import ClientError, TopicNotSettled
 from exporter.ingest.discover import find_offsets_topic
 from exporter.ingest.poll import (
     Batch,
@@ -75,9 +75,9 @@ class Edge:
         self._stop = threading.Event()
         self._failed = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._tails: dict[KafkaTopic, threading.Event] = {}
+        self._tails: dict[KafkaTopic, tuple[threading.Event, threading.Thread]] = {}
         self._discover_at: dict[str, float] = {}
-        self._settled: set[str] = set()
+        self._settled: dict[str, KafkaTopic] = {}
         self._asked_early: set[tuple[str, str]] = set()
         self._admins = {
             name: KafkaAdmin(name, kafka.client_properties())
@@ -123,7 +123,7 @@ class Edge:
     def stop(self) -> None:
         """Stop everything that was started; waits for it, within a bound."""
         self._stop.set()
-        for stopped in self._tails.values():
+        for stopped, _ in self._tails.values():
             stopped.set()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
@@ -193,7 +193,9 @@ class Edge:
             self._start_tail(topic)
         self._ask_early()
         for topic in sorted(self._tails.keys() - wanted):
-            self._tails.pop(topic).set()
+            stopped, thread = self._tails.pop(topic)
+            stopped.set()
+            thread.join(STOP_TIMEOUT_S)  # its last batch must not revive what is retired next
             self._put((InputRetired(InputId(str(topic), TAIL)),))
 
     def _ask_early(self) -> None:
@@ -243,6 +245,7 @@ class Edge:
                 ),
                 clock=self._clock,
             )
+            self._refuse_shared(connect.name, topic)
         except ClientError as exc:
             _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
             self._put((failure(looking, exc),))
@@ -250,15 +253,26 @@ class Edge:
         self._put((InputRetired(looking),))
         self._settle(connect.name, topic)
 
+    def _refuse_shared(self, connect_cluster: str, topic: KafkaTopic) -> None:
+        """Two Connect clusters must not share an offsets topic; if the one found is another's, a
+        connector of the same name led us there.
+        """
+        for owner, theirs in self._settled.items():
+            if theirs == topic and owner != connect_cluster:
+                raise TopicNotSettled(
+                    connect_cluster,
+                    f"{topic} is {owner}'s: name this cluster's own in connect[].offsets_topic",
+                )
+
     def _settle(self, connect_cluster: str, topic: KafkaTopic) -> None:
-        self._settled.add(connect_cluster)
-        _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
-        self._put((OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic),))
+        if self._put((OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic),)):
+            self._settled[connect_cluster] = topic
+            _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
 
     def _start_tail(self, topic: KafkaTopic) -> None:
         sources = {found.at for found in self.snapshot.topology.offsets_topics}
         role_of: Callable[[], Role] = SourceRole if topic in sources else SyncRole
-        stopped = self._tails[topic] = threading.Event()
+        stopped = threading.Event()
         tail = Tail(
             topic,
             admin=self._admins[topic.kafka],
@@ -268,7 +282,7 @@ class Edge:
             stopped=stopped.wait,
             clock=self._clock,
         )
-        self._spawn(f"tail-{topic}", tail.run)
+        self._tails[topic] = (stopped, self._spawn(f"tail-{topic}", tail.run))
 
     def _open_reader(self, kafka: str) -> TailReader:
         return TailReader(kafka, self._config.kafka[kafka].client_properties())
@@ -289,11 +303,12 @@ class Edge:
         while not stopped.is_set() and not self._loop.put(batch, 0.5):
             pass
 
-    def _spawn(self, name: str, target: Callable[[], None]) -> None:
+    def _spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._supervise, args=(name, target), name=name)
         thread.daemon = True
         self._threads.append(thread)
         thread.start()
+        return thread
 
     def _supervise(self, name: str, target: Callable[[], None]) -> None:
         """The one broad except: whatever escapes a thread is a bug and ends the process."""

@@ -11,8 +11,8 @@
     + Refused              an answer that says no; nothing happened
       - NotFound           404, unknown topic                       -> forget the subject
       - Conflict           409: rebalance, leader unknown           -> retry later
-      - Denied             401, 403, ACL                            -> say so; retrying will not
-      help
+      - Unsettled          no leader, or a new one, just now        -> retry later
+      - Denied             401, 403, ACL                            -> retrying will not help
     + Malformed            a 2xx the protocol forbids               -> count, do not believe
     + TopicNotSettled      discovery found none or several topics   -> the message says what to name
     + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
@@ -107,6 +107,12 @@ class Conflict(Refused):
     """409: Connect is rebalancing or has no known leader."""
 
     reason = "conflict"
+
+
+class Unsettled(Refused):
+    """The partition has no leader, or a new one, just now."""
+
+    reason = "unsettled"
 
 
 class Denied(Refused):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -23,6 +24,7 @@ from exporter.errors import (
     TimedOut,
     TopicChanged,
     Unreachable,
+    Unsettled,
 )
 from exporter.model.observations import LogBounds
 from exporter.model.topology import TopicPartition
@@ -43,6 +45,12 @@ _NOT_FOUND = {
     # What ListOffsets says if not one of the partitions asked for exists.
     ck.KafkaError._NOENT,  # noqa: SLF001
     ck.KafkaError.GROUP_ID_NOT_FOUND,
+}
+_UNSETTLED = {
+    ck.KafkaError.LEADER_NOT_AVAILABLE,
+    ck.KafkaError.NOT_LEADER_FOR_PARTITION,
+    ck.KafkaError.FENCED_LEADER_EPOCH,
+    ck.KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 _CHANGED = {
     ck.KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log no longer reaches where we stand
@@ -74,6 +82,8 @@ def translate(target: str, error: ck.KafkaError) -> ClientError:
         return Denied(target, detail)
     if code in _NOT_FOUND:
         return NotFound(target, detail)
+    if code in _UNSETTLED:
+        return Unsettled(target, detail)
     if code in _CHANGED:
         return TopicChanged(target, detail)
     if code in _TIMED_OUT:
@@ -81,6 +91,15 @@ def translate(target: str, error: ck.KafkaError) -> ClientError:
     if code in _UNREACHABLE:
         return Unreachable(target, detail)
     return ServerError(target, detail)
+
+
+@contextmanager
+def _translated(target: str) -> Iterator[None]:
+    """Exceptions of librdkafka end here."""
+    try:
+        yield
+    except ck.KafkaException as exc:
+        raise translate(target, exc.args[0]) from exc
 
 
 class KafkaAdmin:
@@ -141,7 +160,8 @@ class KafkaAdmin:
     ) -> dict[TopicPartition, LogBounds]:
         """Log start and ends of many partitions, batched: one request per broker and kind.
 
-        Partitions that do not exist are left out. Without `stable` the last stable offset is not
+        Partitions that do not exist, or have no leader just now, are left out: one of them must
+        not take the others' lag away. Without `stable` the last stable offset is not
         asked for and `stable_end` repeats the high watermark.
         """
         if not partitions:
@@ -204,7 +224,7 @@ class KafkaAdmin:
     def _offset(self, future: Future[Any]) -> int | None:
         try:
             return int(self._result(future).offset)
-        except NotFound:
+        except (NotFound, Unsettled):
             return None
 
     def _result(self, future: Future[Any]) -> Any:
@@ -253,16 +273,19 @@ class TailReader:
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets."""
-        self._consumer.assign(
-            [ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()]
-        )
+        wanted = [
+            ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
+        ]
+        with _translated(self.name):
+            self._consumer.assign(wanted)
 
     def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
         """Up to `records_max` messages, end-of-partition events among them.
 
         Raises the error librdkafka reported since the last call, if any.
         """
-        messages: list[ck.Message] = self._consumer.consume(records_max, timeout_s)
+        with _translated(self.name):
+            messages: list[ck.Message] = self._consumer.consume(records_max, timeout_s)
         if self._errors:
             error = self._errors[0]
             self._errors.clear()
@@ -275,7 +298,9 @@ class TailReader:
         read.
         """
         wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
-        return {at.partition: at.offset for at in self._consumer.position(wanted) if at.offset >= 0}
+        with _translated(self.name):
+            found = self._consumer.position(wanted)
+        return {at.partition: at.offset for at in found if at.offset >= 0}
 
     def close(self) -> None:
         """Leave; no commit is made."""

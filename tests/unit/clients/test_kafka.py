@@ -25,6 +25,7 @@ from exporter.errors import (
     TimedOut,
     TopicChanged,
     Unreachable,
+    Unsettled,
 )
 from exporter.model.observations import LogBounds
 from exporter.model.topology import TopicPartition
@@ -64,7 +65,7 @@ def broker() -> Iterator[MockBroker]:
         (ck.KafkaError._ALL_BROKERS_DOWN, Unreachable),
         (ck.KafkaError._RESOLVE, Unreachable),
         (ck.KafkaError._SSL, Unreachable),
-        (ck.KafkaError.NOT_LEADER_FOR_PARTITION, ServerError),
+        (ck.KafkaError.NOT_LEADER_FOR_PARTITION, Unsettled),
         (ck.KafkaError.UNKNOWN, ServerError),
     ],
 )
