@@ -20,6 +20,7 @@ from exporter.history.tables import (
 _IDENTITY = ("connect_cluster", "connector", "source_partition")
 _LOG = ("kafka", "topic", "topic_id", "kpartition")  # inside one log, the offset is a total order
 _MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
+_SYNCED = ("synced", "synced_at", "downstream")
 _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
 
 
@@ -101,6 +102,8 @@ def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> 
     `flows` has connect_cluster, connector, source, target, syncs_kafka, syncs_topic. An entry under
     another alias than the flow's is dead, the task never looks it up; a partition without a
     committed offset has no row, whatever its syncs say: it will be replicated from the start again.
+    A sync does not say whose it is: where several flows that share a syncs topic have a position in
+    one partition, none of them is given its syncs (the edge does the same, state/book.py).
     """
     committed = partitions.where(
         sf.col("mirror_cluster").isNotNull() & sf.col("pos").isNotNull()
@@ -115,7 +118,9 @@ def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> 
     return (
         committed.join(sf.broadcast(flows), on=["connect_cluster", "connector", "source"])
         .withColumnsRenamed({"syncs_kafka": "kafka", "syncs_topic": "topic"})
+        .withColumn("claims", sf.count("*").over(Window.partitionBy(*_SYNC)))
         .join(syncs, on=list(_SYNC), how="left")
+        .withColumns({name: sf.when(sf.col("claims") == 1, sf.col(name)) for name in _SYNCED})
         .withColumn("replicated", replicated("committed", "committed_at", "synced", "synced_at"))
         .drop("topic")
         .withColumnsRenamed({"sync_topic": "topic", "sync_partition": "partition"})

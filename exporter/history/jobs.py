@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,6 +20,13 @@ from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
 from exporter.history import bronze, gold, read
 from exporter.history.records import Role, roles
+from exporter.history.refusals import (
+    Cut,
+    checkpoint,
+    refuse_half_a_history,
+    refuse_other_topics,
+    refuse_unread,
+)
 from exporter.history.runlock import only_run
 from exporter.history.security import kafka_options
 from exporter.history.session import spark_session, translated
@@ -36,9 +42,6 @@ from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
 
 WATCH_S = 1.0  # how late a continuous run may notice that a stream failed or that it must stop
 
-Cut = Mapping[KafkaTopic, Mapping[int, int]]
-"""The next offset of every partition: a cut includes the records below it and nothing else."""
-
 
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
@@ -48,7 +51,8 @@ class PipelineSpec:
     topology        which topics to read, and how they belong together
     kafka           librdkafka client properties by the cluster names of the topology
     topic_ids       Kafka's id of every topic; "" where the broker is too old to have any
-    cadence_s       of a continuous run; every batch costs about a second of CPU, however small
+    cadence_s       of a continuous run; a batch costs about a second of CPU, however small, and
+                    gold after it several
     max_offsets_per_trigger    bounds a batch's memory; half a million records fit a 1 GB heap
     master          where Spark runs, unless whoever started this process has decided that already
     heap            of the JVM
@@ -87,8 +91,7 @@ def run_available_now(
     """Read all that the topics hold now into bronze, then compute gold.
 
     Gold is computed as of `up_to`, or of everything read. In `up_to` a partition that is not named
-    counts as empty. Raises HistoryError if it lies beyond what could be read: gold as of a moment
-    that has not been seen would be a guess.
+    counts as empty. Raises HistoryError if it lies beyond what could be read.
     """
     with _prepared(spec, short=True, clock=clock) as run:
         with run.streams(every=None):
@@ -99,7 +102,7 @@ def run_available_now(
         if not reached:
             raise HistoryError("the streams ended without saying how far they have read")
         if up_to is not None:
-            _refuse_unread(up_to, reached)
+            refuse_unread(up_to, reached)
         run.compute_gold(reached if up_to is None else up_to)
         return run.report()
 
@@ -134,8 +137,12 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
         raise HistoryError("the topology names no topic to read")
     options = {kafka: _options(spec, kafka) for kafka in sorted({at.kafka for at in by_topic})}
     with only_run(spec.base, clock or SystemClock()):
-        before = read.bronze_summary(spec.base) if read.exists(spec.base) else ()
-        _refuse_other_topics(before, by_topic)
+        begun = read.exists(spec.base, (BRONZE_RECORDS,))
+        before = read.bronze_summary(spec.base) if begun else ()
+        refuse_other_topics(before, by_topic, frozenset(options))
+        for kafka in options:
+            held = any(topic.at.kafka == kafka for topic in before)
+            refuse_half_a_history(spec.base, kafka, begun=begun, held=held)
         with spark_session(master=spec.master, heap=spec.heap, short=short) as spark:
             with translated("creating the tables failed"):
                 for table in TABLES:
@@ -147,23 +154,6 @@ def _options(spec: PipelineSpec, kafka: str) -> dict[str, str]:
     if kafka not in spec.kafka:
         raise HistoryError(f"kafka {kafka} is in the topology, but its properties are not given")
     return kafka_options(kafka, spec.kafka[kafka])
-
-
-def _refuse_other_topics(
-    known: Iterable[read.BronzeTopic], by_topic: Mapping[KafkaTopic, Role]
-) -> None:
-    """A checkpoint knows a topic by its name only.
-
-    On a topic created again it would skip the first records (silently, once the new log is longer
-    than the old one was) and read offsets a second time.
-    """
-    for topic in known:
-        role = by_topic.get(topic.at)
-        if role is not None and role.topic_id != topic.topic_id:
-            raise HistoryError(
-                f"{topic.at} was created again (id {topic.topic_id or 'unknown'}, now "
-                f"{role.topic_id or 'unknown'}): its history cannot go on in this folder"
-            )
 
 
 def _create(spark: SparkSession, base: Path, table: Table) -> None:
@@ -224,7 +214,7 @@ class _Run:
             .writeStream.format("delta")
             .outputMode("append")
             .queryName(f"bronze-{kafka}")
-            .option("checkpointLocation", str(base / "_ckpt" / quote(kafka, safe="") / "g0"))
+            .option("checkpointLocation", str(checkpoint(base, kafka)))
         )
         paced = (
             writer.trigger(availableNow=True)
@@ -333,19 +323,6 @@ def _flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
         )
         for flow in flows
     ]
-
-
-def _refuse_unread(cut: Cut, reached: Cut) -> None:
-    for at, offsets in cut.items():
-        for partition, offset in offsets.items():
-            read_to = reached.get(at, {}).get(partition)
-            if read_to is None:
-                raise HistoryError(f"the cut names {at} partition {partition}, which was not read")
-            if offset > read_to:
-                raise HistoryError(
-                    f"the cut asks for {at} partition {partition} up to {offset}, "
-                    f"but it could be read up to {read_to} only"
-                )
 
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:

@@ -6,7 +6,7 @@ ever reads, as Spark is the one writer of these tables. Times are Unix seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -124,9 +124,9 @@ def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
     )
 
 
-def exists(base: Path) -> bool:
-    """Has the pipeline ever run here, so that every table can be read?"""
-    return all(DeltaTable.is_deltatable(str(table.at(base))) for table in TABLES)
+def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
+    """Are these tables there to be read? By default all: has the pipeline ever run here?"""
+    return all(DeltaTable.is_deltatable(str(table.at(base))) for table in tables)
 
 
 def _rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -72,12 +73,14 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
     if existing is not None:
         yield existing
         return
-    with translated("Spark did not start"):
-        session = _create(master=master, heap=heap, short=short)
-    try:
-        yield session
-    finally:
-        session.stop()
+    # Spark makes a warehouse folder in the current one, for tables we have none of.
+    with tempfile.TemporaryDirectory(prefix="offsetwatch-warehouse-") as warehouse:
+        with translated("Spark did not start"):
+            session = _create(master=master, heap=heap, short=short, warehouse=warehouse)
+        try:
+            yield session
+        finally:
+            session.stop()
 
 
 @contextmanager
@@ -105,12 +108,15 @@ def root_cause(exc: BaseException) -> str:
 
 
 def _one_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("SQLSTATE")]
     if not lines:
         return "no reason given"
-    # A failed Python worker sends its whole traceback; what was raised stands last.
-    line = lines[-1] if "Traceback (most recent call last)" in text else lines[0]
-    return line[:CAUSE_CHARS_MAX]
+    if "Traceback (most recent call last)" in text:
+        return lines[-1][:CAUSE_CHARS_MAX]  # a Python worker's: what was raised stands last
+    # Spark's Kafka source ends a long text, with advice to lose data, in what really happened.
+    reasons = [line for line in lines[1:] if line.startswith("Reason:")]
+    return " ".join([lines[0], *reasons])[:CAUSE_CHARS_MAX]
 
 
 def _existing() -> SparkSession | None:
@@ -120,8 +126,12 @@ def _existing() -> SparkSession | None:
         return None
 
 
-def _create(*, master: str, heap: str, short: bool) -> SparkSession:
-    settings = {**_ALWAYS, "spark.jars": ",".join(str(jar) for jar in spark_jars())}
+def _create(*, master: str, heap: str, short: bool, warehouse: str) -> SparkSession:
+    settings = {
+        **_ALWAYS,
+        "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+        "spark.sql.warehouse.dir": warehouse,
+    }
     decided = _master_is_decided(os.environ)
     if decided:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The pipeline's own session: what holds under its settings is what is to be tested."""
-    if shutil.which("java") is None:
-        pytest.skip("no java on the PATH: the pipeline's transforms cannot run here")
     from exporter.history.session import spark_session
 
     with spark_session(master="local[2]", heap="1g", short=True) as session:
@@ -24,10 +21,10 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kafka() -> Iterator[str]:
     """The bootstrap servers of a real broker that creates no topic by itself."""
     from lab import Lab, LabOptions
 
-    with Lab(LabOptions(connectors=False)) as lab:
+    with Lab(LabOptions(connectors=False, ports="free")) as lab:
         yield lab.east

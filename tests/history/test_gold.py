@@ -1,4 +1,4 @@
-"""Which record counts, what counts as replicated, and what a cut leaves out: on frames of few rows."""
+"""Which record counts, what is replicated, what a cut leaves out: on frames of few rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.history.records import SCHEMA
 from exporter.history.tables import GOLD_CURSOR, GOLD_PROGRESS
-from exporter.state.lag import Seen, replicated_offset
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import SourceKey
+from exporter.state.lag import Seen, replicated_offset
 from exporter.state.sources import SourceBook
 from tests.history.rows import (
     OFFSETS_TOPIC,
@@ -272,7 +272,9 @@ def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         sync("orders", 12, 120, place=1, ms=1000),
         Raw(sync_key("orders", 0), b"short", SYNCS_TOPIC, offset=2, ms=2000),
         sync("payments", 99, 99, place=3, ms=3000),
-        commit("shared", offset(11), ms=1000),
+        Raw(mirror_key("shared", "west", "ledger", 0), offset(11), ms=1000),
+        Raw(mirror_key("sharing", "west", "ledger", 0), offset(3), ms=1000),
+        sync("ledger", 12, 120, place=4, ms=1000),
         commit("no_syncs", offset(1)),
         commit("other_alias", offset(1), "elsewhere"),
         commit("no_flow", offset(1)),
@@ -285,6 +287,7 @@ def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         [
             flow("joined"),
             flow("shared", target="backup"),
+            flow("sharing", target="backup"),
             flow("no_syncs", syncs=None),
             *(flow(name) for name in ("other_alias", "no_mirror", "variant", *NEVER)),
         ],
@@ -314,9 +317,12 @@ def test_a_flow_joins_its_commit_with_the_newest_sync_that_can_be_decoded(
     }
 
 
-def test_flows_that_share_a_syncs_topic_each_have_their_own_commits(flows: dict[str, Any]) -> None:
-    found = part(flows["shared"], "target", "committed", "synced", "replicated")
-    assert found == ("backup", 11, 12, 12)
+def test_flows_that_share_a_partition_and_a_syncs_topic_have_their_commits_and_no_syncs(
+    flows: dict[str, Any],
+) -> None:
+    names = ("target", "committed", "synced", "synced_at", "downstream", "replicated")
+    assert part(flows["shared"], *names) == ("backup", 11, None, None, None, 11)
+    assert part(flows["sharing"], *names) == ("backup", 3, None, None, None, 3)
 
 
 def test_a_flow_without_syncs_has_its_commits(flows: dict[str, Any]) -> None:

@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from exporter.errors import HistoryError
 from exporter.history import read
@@ -17,29 +15,12 @@ from exporter.history.tables import (
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
-    Table,
 )
 from exporter.model.topology import KafkaTopic
+from tests.history.delta import write
 
-ARROW = {
-    "STRING": pa.string(),
-    "BINARY": pa.binary(),
-    "BOOLEAN": pa.bool_(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-    "DATE": pa.date32(),
-}
 NOON = datetime(2026, 11, 21, 12, 0, 0, 785000, tzinfo=UTC)
 OFFSETS = {"kafka": "east", "topic": "connect-offsets", "topic_id": "id"}
-
-
-def write(base: Path, table: Table, *rows: dict[str, Any]) -> None:
-    schema = pa.schema([(column.name, ARROW[column.type]) for column in table.columns])
-    full = [dict.fromkeys(table.names) | row for row in rows]
-    path = table.at(base)
-    path.mkdir(parents=True)
-    write_deltalake(str(path), pa.Table.from_pylist(full, schema=schema))
 
 
 def test_progress_comes_sorted_with_times_in_unix_seconds(tmp_path: Path) -> None:

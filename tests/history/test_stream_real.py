@@ -1,4 +1,4 @@
-"""Kafka -> bronze -> gold through a real broker: once, again, to a cut, for ever, and what stops it."""
+"""Kafka -> bronze -> gold with a real broker: once, again, to a cut, for ever; what stops it."""
 
 from __future__ import annotations
 
@@ -234,6 +234,6 @@ def test_a_topic_created_again_stops_the_pipeline_whether_or_not_its_id_is_known
     bed.commit((FILE, b'{"position":100}', 0))
     with pytest.raises(HistoryError, match="was created again"):
         jobs.run_available_now(bed.spec())
-    with pytest.raises(HistoryError, match="reading kafka east failed: .*KafkaIllegalState"):
+    with pytest.raises(HistoryError, match=r"reading kafka east failed: .*KafkaIllegalState"):
         jobs.run_available_now(spec)
     assert len(bed.identities()) == 5
