@@ -223,8 +223,14 @@ def test_the_verbs_say_what_the_daemon_says(lab: Lab, product: Product) -> None:
 def test_the_pipeline_and_the_daemon_agree_at_one_log_end_under_load(
     lab: Lab, product: Product
 ) -> None:
-    lab.produce("west", "orders", 200)
     lab.append_lines(20)
+    lab.produce("west", "orders", 200)
+    lab.produce("west", "payments", 20)
+    eventually(
+        product,
+        "a commit of every partition",
+        lambda: len(samples(product, "mm2_replicated_offset")) == len(MIRRORED),
+    )
     tally = compare.with_pipeline(product)
     assert tally.mismatches == []
     assert tally.compared >= 10
