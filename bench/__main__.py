@@ -19,7 +19,7 @@ def main() -> None:
     """Machine facts first: a ratio without them is an anecdote."""
     print(f"Python {platform.python_version()}, {platform.machine()}, commit {_commit()}")
     render.main()
-    print(cold_start.measure(commits=1_000_000, sources=20_000, rounds=5))
+    print(cold_start.measure(commits=2_000_000, sources=20_000, rounds=5))
 
 
 if __name__ == "__main__":
