@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+# Asked while tests are collected, before any session: whoever started us may ignore Ctrl-C.
+CTRL_C_BEFORE = signal.getsignal(signal.SIGINT)
+
 
 @pytest.mark.parametrize(
     ("environ", "decided"),
@@ -53,7 +56,7 @@ def test_a_master_in_spark_defaults_counts_unless_commented_out(
 
 def test_ctrl_c_stays_with_whoever_had_it_before_spark_started(spark: SparkSession) -> None:
     assert spark.version
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is CTRL_C_BEFORE
 
 
 def test_an_error_in_a_python_worker_is_told_in_one_line(spark: SparkSession) -> None:
