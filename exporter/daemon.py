@@ -84,8 +84,11 @@ class Edge:
             for name, kafka in config.kafka.items()
         }
         self._readers = {
-            connect.name: ConnectReader(connect.name, connect.url, connect.poll.timeout_s)
+            connect.name: ConnectReader(
+                connect.name, connect.worker_urls[0], connect.poll.timeout_s
+            )
             for connect in config.connect
+            if connect.worker_urls
         }
         self._loop = Loop(_book(config), self._clock, config.tick_s)
         self._scheduler = BackgroundScheduler(
@@ -147,11 +150,13 @@ class Edge:
     # --- polls -----------------------------------------------------------------------------------
 
     def _schedule_connect(self, connect: Connect) -> None:
-        reader, poll = self._readers[connect.name], connect.poll
+        reader, poll = self._readers.get(connect.name), connect.poll
         if connect.offsets_topic is not None:
             self._settle(connect.name, KafkaTopic(connect.kafka, connect.offsets_topic))
-        self._every(poll.state_s, lambda: self._put(poll_connectors(reader, self._clock)))
         self._every(poll.groups_s, lambda: self._poll_groups(connect))
+        if reader is None:
+            return
+        self._every(poll.state_s, lambda: self._put(poll_connectors(reader, self._clock)))
         self._every(poll.offsets_s, lambda: self._check_offsets(connect), delayed=True)
 
     def _every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:

@@ -142,6 +142,7 @@ def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:
     rows = [
         (connect.name, connector)
         for connect in loaded.connect
+        if connect.worker_urls
         for connector in _listed(connect)
         if name is None or connector.name == name
     ]
@@ -191,6 +192,8 @@ def offsets_list(
     for connect in loaded.connect:
         if connect_cluster is not None and connect.name != connect_cluster:
             continue
+        if not connect.worker_urls and connect_cluster is None:
+            continue
         listed = [at for at in _listed(connect) if wanted is None or at.name in wanted]
         for connector in listed:
             kind = "sink" if connector.kind is ConnectorKind.SINK else "source"
@@ -221,7 +224,9 @@ def _kip199(
 
 
 def _listed(connect: config.Connect) -> tuple[Connector, ...]:
-    reader = ConnectReader(connect.name, connect.url, connect.poll.timeout_s)
+    if not connect.worker_urls:
+        raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
+    reader = ConnectReader(connect.name, connect.worker_urls[0], connect.poll.timeout_s)
     try:
         listed = decode_connectors(reader.connectors())
     finally:
@@ -233,7 +238,7 @@ def _listed(connect: config.Connect) -> tuple[Connector, ...]:
 
 def _rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, str | None], ...]:
     # Connect itself may take 90 s for this call.
-    reader = ConnectReader(connect.name, connect.url, timeout_s=100.0)
+    reader = ConnectReader(connect.name, connect.worker_urls[0], timeout_s=100.0)
     try:
         offsets = decode_offsets(reader.offsets(connector))
     finally:

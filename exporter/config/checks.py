@@ -1,0 +1,157 @@
+"""What one section cannot know of another, and the secrets that Kafka's properties take from files.
+
+Works on the raw document, so that these mistakes are reported together with those of shape; what
+has the wrong shape is passed over here, as it is a mistake already.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from exporter.config.files import problem_with, read_secret
+
+_FILE = "_file"
+_AUTH = ("username", "password", "password_file", "bearer_token", "bearer_token_file")
+
+
+def cross_checks(document: dict[str, Any]) -> list[str]:
+    """Every contradiction in the file, each with its path."""
+    kafkas = tuple(str(name) for name in _mapping(document.get("kafka")))
+    connects = tuple(_mappings(document.get("connect"), "connect"))
+    mistakes: list[str] = []
+    taken: set[str] = set()
+    for path, connect in connects:
+        mistakes.extend(_known(connect.get("kafka"), kafkas, f"{path}.kafka"))
+        name = connect.get("name")
+        if isinstance(name, str) and name in taken:
+            mistakes.append(f'{path}.name: "{name}" is used twice')
+        taken.add(str(name))
+        mistakes.extend(_connect(path, connect))
+    sections = tuple(section for _, section in connects)
+    flows: set[tuple[str, ...]] = set()
+    for path, flow in _mappings(document.get("flows"), "flows"):
+        mistakes.extend(_flow(path, flow, kafkas, sections))
+        key = tuple(str(flow.get(part)) for part in ("source", "target", "connect", "connector"))
+        if key in flows:
+            mistakes.append(f"{path}: the same flow is given twice")
+        flows.add(key)
+    for name, kafka in _mapping(document.get("kafka")).items():
+        properties = _mapping(_mapping(kafka).get("properties"))
+        if "bootstrap.servers" in properties:
+            mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
+        mistakes.extend(_both(f"kafka.{name}.properties", properties))
+    return mistakes
+
+
+def fill_from_files(document: dict[str, Any], folder: Path, mistakes: list[str]) -> dict[str, Any]:
+    """The document with every property KEY_file of a Kafka cluster replaced by KEY and the file's
+    text.
+    """
+    kafkas = document.get("kafka")
+    if not isinstance(kafkas, dict):
+        return document
+    filled = {
+        name: {**kafka, "properties": _from_files(name, kafka["properties"], folder, mistakes)}
+        if isinstance(kafka, dict) and isinstance(kafka.get("properties"), dict)
+        else kafka
+        for name, kafka in kafkas.items()
+    }
+    return {**document, "kafka": filled}
+
+
+def _from_files(
+    kafka: object, properties: dict[Any, Any], folder: Path, mistakes: list[str]
+) -> dict[Any, Any]:
+    filled: dict[Any, Any] = {}
+    for name, value in properties.items():
+        if not (isinstance(name, str) and name.endswith(_FILE) and isinstance(value, str)):
+            filled[name] = value
+            continue
+        try:
+            filled[name.removesuffix(_FILE)] = read_secret(folder / value)
+        except (OSError, ValueError) as exc:
+            mistakes.append(f"kafka.{kafka}.properties.{name}: {problem_with(exc)}")
+    return filled
+
+
+def _connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
+    if connect.get("url") is not None and connect.get("urls") is not None:
+        yield f"{path}: give url or urls, not both"
+    if not _has_url(connect) and connect.get("offsets_topic") is None:
+        yield f"{path}: without url, offsets_topic is required"
+    auth = connect.get("auth")
+    if isinstance(auth, dict):
+        yield from _auth(f"{path}.auth", auth)
+    tls = _mapping(connect.get("tls"))
+    yield from _both(f"{path}.tls", tls)
+    if "cert_file" not in tls:
+        for name in ("key_file", "key_password", "key_password_file"):
+            if name in tls:
+                yield f"{path}.tls: {name} is of no use without cert_file"
+
+
+def _auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
+    given = [name for name in _AUTH if auth.get(name) is not None]
+    basic = [name for name in given if not name.startswith("bearer")]
+    if basic and len(basic) < len(given):
+        yield f"{path}: give a username and its password or a bearer token, not both"
+    elif not given:
+        yield f"{path}: give username and password, or bearer_token (each secret also as _file)"
+    elif basic == ["username"]:
+        yield f"{path}: password or password_file is required with username"
+    elif basic and "username" not in basic:
+        yield f"{path}: username is required with a password"
+    yield from _both(path, auth)
+
+
+def _both(path: str, section: dict[Any, Any]) -> Iterator[str]:
+    for name in section:
+        if isinstance(name, str) and name.endswith(_FILE) and name.removesuffix(_FILE) in section:
+            yield f"{path}: give {name.removesuffix(_FILE)} or {name}, not both"
+
+
+def _flow(
+    path: str, flow: dict[Any, Any], kafkas: Iterable[str], connects: tuple[dict[Any, Any], ...]
+) -> Iterator[str]:
+    for end in ("upstream", "downstream"):
+        yield from _known(flow.get(end), kafkas, f"{path}.{end}")
+    syncs = _mapping(flow.get("offset_syncs"))
+    yield from _known(syncs.get("kafka"), kafkas, f"{path}.offset_syncs.kafka")
+    named = flow.get("connect")
+    if named is not None:
+        names = (at["name"] for at in connects if isinstance(at.get("name"), str))
+        yield from _known(named, names, f"{path}.connect", under="connect")
+        return
+    downstream = flow.get("downstream")
+    able = [at for at in connects if at.get("kafka") == downstream and not _has_url(at)]
+    if len(able) != 1 and isinstance(downstream, str):
+        yield (
+            f"{path}.connect: required, as {len(able)} entries without url under connect lie on "
+            f'"{downstream}"'
+        )
+
+
+def _has_url(connect: dict[Any, Any]) -> bool:
+    return connect.get("url") is not None or connect.get("urls") is not None
+
+
+def _known(name: object, known: Iterable[str], path: str, *, under: str = "kafka") -> Iterator[str]:
+    names = tuple(known)
+    if not isinstance(name, str) or name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(names)})"
+    yield f'{path}: no cluster "{name}" under {under}{hint}'
+
+
+def _mapping(value: object) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _mappings(value: object, path: str) -> Iterator[tuple[str, dict[Any, Any]]]:
+    for number, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, dict):
+            yield f"{path}[{number}]", item

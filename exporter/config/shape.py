@@ -1,0 +1,329 @@
+"""What the YAML file may hold. Strict: an unknown key is a mistake.
+
+Units are in the names: `_s` is seconds. Defaults that follow Connect's own rhythm assume its
+default `offset.flush.interval.ms` of 60 s or less. A `_file` is relative to the configuration
+file's folder; no message about one repeats what stands there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+)
+from pydantic_core import PydanticCustomError
+
+from exporter.config.files import problem_with, read_secret
+
+FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
+_PORT_MAX = 65_535
+_ADDRESS = r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$"
+_URL = r"^https?://[^\s/@]+(:\d+)?(/.*)?$"
+_HOOK = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+
+
+def _wrong(text: str) -> PydanticCustomError:
+    return PydanticCustomError("wrong", "{text}", {"text": text})
+
+
+def _port_range(numbers: list[int]) -> None:
+    if not all(1 <= number <= _PORT_MAX for number in numbers):
+        raise _wrong("a port is a number from 1 to 65535")
+
+
+def _address_ports(value: str) -> str:
+    _port_range([int(address.rpartition(":")[2]) for address in value.split(",")])
+    return value
+
+
+def _url_port(value: str) -> str:
+    try:
+        port = urlsplit(value).port
+    except ValueError:
+        port = 0
+    _port_range([] if port is None else [port])
+    return value
+
+
+def _compiled(value: object) -> object:
+    if not isinstance(value, str):
+        raise _wrong("input should be a valid string")
+    try:
+        return re.compile(value)
+    except (re.error, OverflowError, RecursionError) as exc:
+        at = getattr(exc, "pos", None)
+        where = "" if at is None else f", at character {at + 1}"
+        raise _wrong(f"not a regular expression{where}") from None
+
+
+def _found(path: Path, info: ValidationInfo) -> Path:
+    """The file, absolute; a mistake if it cannot be read now."""
+    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
+    try:
+        read_secret(found)
+    except (OSError, ValueError) as exc:
+        raise _wrong(problem_with(exc)) from None
+    return found
+
+
+def _imported(value: str) -> str:
+    """The name itself, once it is known to lead to a function."""
+    try:
+        usable = callable(_function(value))
+    except (ImportError, AttributeError) as exc:
+        raise _wrong(f"cannot be imported: {exc}") from None
+    except Exception as exc:  # noqa: BLE001 - the module is not ours: anything may come out of it
+        raise _wrong(f"cannot be imported: {type(exc).__name__}") from None
+    if not usable:
+        raise _wrong("not a function")
+    return value
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+Address = Annotated[str, StringConstraints(pattern=_ADDRESS), AfterValidator(_address_ports)]
+Url = Annotated[str, StringConstraints(pattern=_URL), AfterValidator(_url_port)]
+Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
+File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
+Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
+
+
+class Section(BaseModel):
+    """`hide_input_in_errors`: a mistake beside a password must not print it."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
+
+
+class Kafka(Section):
+    """A Kafka cluster: where it answers, and any librdkafka property for the clients."""
+
+    bootstrap: Address
+    """host:port, several with commas between them."""
+    properties: dict[str, str] = Field(default_factory=dict, repr=False)
+    """librdkafka's own names and values, all of them strings. NAME_file has the value of NAME read
+    from a file; a path inside a value is librdkafka's, relative to where the process is started."""
+    oauth_hook: Hook | None = None
+    """A function that fetches tokens for OAUTHBEARER, as confluent-kafka's `oauth_cb`: called with
+    the value of sasl.oauthbearer.config, it returns (token, expiry in Unix seconds)."""
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The bootstrap servers, one by one."""
+        return frozenset(self.bootstrap.split(","))
+
+    def client_properties(self) -> dict[str, Any]:
+        """Settings for a librdkafka client: strings, and under `oauth_cb` the hook if any."""
+        hook = {} if self.oauth_hook is None else {"oauth_cb": _function(self.oauth_hook)}
+        return {**self.properties, **hook, "bootstrap.servers": self.bootstrap}
+
+
+class Auth(Section):
+    """How workers know us: username and password, or a bearer token."""
+
+    username: str | None = None
+    """HTTP basic authentication."""
+    password: SecretStr | None = None
+    """With the username."""
+    password_file: File | None = None
+    """Instead of the password; read again when it changes."""
+    bearer_token: SecretStr | None = None
+    """Sent as `Authorization: Bearer …`."""
+    bearer_token_file: File | None = None
+    """Instead of the token; read again when it changes."""
+
+
+class Tls(Section):
+    """Whom we trust when a worker answers over https, and what we show it. All files are PEM."""
+
+    ca_file: File | None = None
+    """The authorities to trust; without it those of the operating system."""
+    cert_file: File | None = None
+    """Our certificate and its chain, for workers that ask for one."""
+    key_file: File | None = None
+    """Its key; without it the key stands in cert_file."""
+    key_password: SecretStr | None = None
+    """Opens the key, where it is encrypted."""
+    key_password_file: File | None = None
+    """Instead of key_password."""
+
+
+class Patterns(Section):
+    """Regular expressions that must match a whole name."""
+
+    include: list[Regex] = []
+    """Empty means all."""
+    exclude: list[Regex] = []
+    """Wins over include."""
+
+    def allows(self, name: str) -> bool:
+        """Whether a name is wanted."""
+        if any(pattern.fullmatch(name) for pattern in self.exclude):
+            return False
+        return not self.include or any(pattern.fullmatch(name) for pattern in self.include)
+
+
+class Poll(Section):
+    """How often the Connect REST API is asked."""
+
+    state_s: float = Field(default=10.0, ge=1.0)
+    """Connectors and tasks: answered from a worker's memory, cheap."""
+    offsets_s: float = Field(default=600.0, ge=10.0)
+    """Source offsets, one connector at a time: makes the worker read its offsets topic to the end
+    (all of it, under exactly-once). The tail is the source; this is a truth check."""
+    groups_s: float = Field(default=10.0, ge=1.0)
+    """Committed offsets of sink connectors, from the broker."""
+    timeout_s: float = Field(default=10.0, ge=0.5)
+    """One REST request to one worker, from the connection to the last byte."""
+
+
+class Connect(Section):
+    """A Connect cluster, the Kafka cluster that holds its topics, and its REST addresses."""
+
+    name: Name
+    """As it stands in metrics and messages."""
+    kafka: Name
+    """A name under kafka: the cluster that holds its topics."""
+    url: Url | None = None
+    """Where a worker, or a proxy before them, answers. Without one only topics are read, as for a
+    dedicated MirrorMaker, and offsets_topic must be named."""
+    urls: list[Url] | None = Field(default=None, min_length=1)
+    """Instead of url: several workers. The one that works is kept; where it fails the next is
+    asked."""
+    auth: Auth | None = Field(default=None, repr=False)
+    """None: workers ask for nothing."""
+    tls: Tls | None = Field(default=None, repr=False)
+    """None: the operating system's authorities are trusted and no certificate is shown."""
+    offsets_topic: Topic | None = None
+    """Found by itself where exactly one compacted topic decodes to this cluster's connectors."""
+    config_topic: Topic | None = None
+    """Read where there is no url: connectors and their configurations."""
+    status_topic: Topic | None = None
+    """Read where there is no url: states of connectors and tasks."""
+    connectors: Patterns = Patterns()
+    """Which connectors to look at."""
+    topics: Patterns = Patterns()
+    """Which upstream topics of MirrorMaker 2 and which topics of sinks to look at."""
+    granularity: Literal["partition", "topic"] = "partition"
+    """Series for each partition, or one for each topic."""
+    poll: Poll = Poll()
+    """Rhythm of the requests."""
+
+    @property
+    def worker_urls(self) -> tuple[str, ...]:
+        """Every REST address; empty where only topics are read."""
+        return tuple(self.urls) if self.urls else () if self.url is None else (self.url,)
+
+
+class OffsetSyncs(Section):
+    """Where MirrorMaker 2 writes the offset syncs of a flow."""
+
+    kafka: Name
+    """A name under kafka; MirrorMaker's own default is the upstream cluster."""
+    topic: Topic
+    """mm2-offset-syncs.TARGET.internal, unless a dialect or a setting of MirrorMaker says other."""
+
+
+class Flow(Section):
+    """A replication flow, where discovery is not possible or not allowed."""
+
+    source: Name
+    """MirrorMaker's alias of the cluster that is copied from."""
+    target: Name
+    """MirrorMaker's alias of the cluster that is copied to."""
+    upstream: Name
+    """The cluster behind source, a name under kafka."""
+    downstream: Name
+    """The cluster behind target, a name under kafka."""
+    offset_syncs: OffsetSyncs | None = None
+    """Without them the positions of the source offsets are all there is."""
+    connect: Name | None = None
+    """The entry under connect that runs the flow; may be left out where exactly one entry without
+    url lies on the downstream cluster."""
+    connector: Name = "MirrorSourceConnector"
+    """The connector's name; a dedicated MirrorMaker gives this one."""
+
+
+class Log(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is less than this is left out."""
+    format: Literal["json", "console"] = "json"
+    """For machines or for people."""
+
+
+class Limits(Section):
+    """Bounds on what one process holds; what they cut is counted in series_dropped_total."""
+
+    source_partitions_max: int = Field(default=100_000, ge=1)
+    """Per Connect cluster. MM2's checkpoint connector alone writes groups x partitions of them."""
+    series_per_connector_max: int = Field(default=10_000, ge=1)
+    """One connector must not fill the scrape of all."""
+
+
+class History(Section):
+    """The Spark pipeline: where its tables are and how often it runs."""
+
+    path: str = "history"
+    """A folder, relative to where the command is started."""
+    cadence_s: float = Field(default=60.0, ge=1.0)
+    """With --continuous. Every batch costs about a second of CPU, however small."""
+    max_offsets_per_trigger: int = Field(default=500_000, ge=1)
+    """Bounds a batch's memory: half a million records fit a 1 GB heap."""
+    heap: Annotated[str, StringConstraints(pattern=r"^\d+[mg]$")] = "1g"
+    """Of Spark's JVM."""
+    master: str = "local[2]"
+    """Spark's master; spark-submit's own wins."""
+
+
+class Config(Section):
+    """The whole file."""
+
+    kafka: dict[Name, Kafka] = Field(min_length=1)
+    """Kafka clusters by the name that metrics and this file know them by."""
+    connect: list[Connect] = Field(min_length=1)
+    """Connect clusters, dedicated MirrorMakers among them."""
+    flows: list[Flow] = []
+    """Beside those that discovery finds."""
+    listen: Annotated[
+        str, StringConstraints(pattern=r"^\S+:\d{1,5}$"), AfterValidator(_address_ports)
+    ] = "127.0.0.1:9640"
+    """Where metrics, the status page and the JSON API are served."""
+    tick_s: float = Field(default=1.0, ge=0.05)
+    """How often a new snapshot is published: the most that the edge adds to a commit's age."""
+    ends_s: float = Field(default=5.0, ge=0.5)
+    """How often log ends are asked for: one batched request per Kafka cluster."""
+    log: Log = Log()
+    """Standard error."""
+    limits: Limits = Limits()
+    """What one process may hold."""
+    history: History = History()
+    """The pipeline."""
+
+    def connect_of(self, flow: Flow) -> str:
+        """The Connect cluster that runs a flow, named or the only one that can."""
+        if flow.connect is not None:
+            return flow.connect
+        (found,) = (
+            at.name for at in self.connect if not at.worker_urls and at.kafka == flow.downstream
+        )
+        return found

@@ -1,0 +1,1 @@
+"""What a configuration may name as oauth_hook."""

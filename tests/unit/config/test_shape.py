@@ -1,0 +1,175 @@
+"""What a configuration becomes: patterns, files, hooks, flows; and that its secrets stay in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.config import Config, Patterns, parse
+from exporter.errors import ConfigError
+
+HERE = Path(__file__).parent
+FILES = ("secret-property", "secret-token", "secret-basic", "secret-key")
+SECRET = "s3cret"  # in each of them, and in each secret that stands in the file itself
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in FILES:
+        (tmp_path / name).write_text(f"{SECRET}-of-{name}\n")
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).write_text("PEM")
+    return tmp_path
+
+
+def whole() -> Any:
+    return yaml.safe_load((HERE / "whole.yaml").read_text())
+
+
+def read(folder: Path, document: object = None) -> Config:
+    return parse(whole() if document is None else document, {}, folder=folder)
+
+
+def patterns(**lists: list[str]) -> Patterns:
+    return Patterns.model_validate(lists)
+
+
+def test_files_are_looked_for_beside_the_configuration(folder: Path):
+    connect = {at.name: at for at in read(folder).connect}
+    assert connect["bearer-file"].auth.bearer_token_file == folder / "secret-token"
+    assert connect["basic"].tls.ca_file == folder / "ca.pem"
+
+
+def test_a_property_from_a_file_is_the_files_text_without_its_last_newline(folder: Path):
+    (folder / "secret-property").write_text(" two\nlines \r\n")
+    found = read(folder).kafka["east"].client_properties()
+    assert found["sasl.password"] == " two\nlines "
+    assert "sasl.password_file" not in found
+
+
+def test_a_hook_is_what_librdkafka_will_call(folder: Path):
+    hook = read(folder).kafka["east"].client_properties()["oauth_cb"]
+    assert hook("x") == ("token for x", 2_000_000_000.0)
+    assert "oauth_cb" not in read(folder).kafka["west"].client_properties()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "it is empty"),
+        (b"\n", "it is empty"),
+        (b"\xff\xfe", "it is not UTF-8"),
+        (b"x" * (1024 * 1024 + 1), "it is larger than 1 MiB"),
+    ],
+)
+def test_a_file_that_can_be_no_secret_is_a_mistake(folder: Path, content, problem):
+    for name in ("secret-property", "secret-token"):
+        (folder / name).write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        read(folder)
+    assert caught.value.mistakes == (
+        f"config: kafka.east.properties.sasl.password_file: cannot be used: {problem}",
+        f"config: connect[2].auth.bearer_token_file: cannot be used: {problem}",
+    )
+
+
+def test_exclude_wins_and_an_empty_include_is_everything():
+    wanted = patterns(include=["a.*", "b"], exclude=["a-test"])
+    assert [name for name in ("a", "ab", "b", "a-test", "c") if wanted.allows(name)] == [
+        "a",
+        "ab",
+        "b",
+    ]
+    assert patterns().allows("anything")
+    assert not patterns(exclude=[".*"]).allows("anything")
+
+
+def test_a_pattern_matches_a_whole_name_or_not_at_all():
+    assert not patterns(include=["b|c"]).allows("ab")
+    assert not patterns(include=["b|c"]).allows("bc")
+    assert not patterns(include=["a"]).allows("a\n")
+    assert patterns(exclude=["b"]).allows("bb")
+
+
+def test_workers_are_one_several_or_none(folder: Path):
+    assert {at.name: at.worker_urls for at in read(folder).connect if at.name[:2] != "ba"} == {
+        "bearer": ("https://w1:8083", "https://w2:8083"),
+        "bearer-file": ("http://w:1",),
+        "mm2": (),
+    }
+
+
+def test_a_flow_is_run_by_the_connect_cluster_it_names_or_by_the_only_one_that_can(folder: Path):
+    document = whole()
+    del document["flows"][0]["connect"]
+    for config in (read(folder), read(folder, document)):
+        assert config.connect_of(config.flows[0]) == "mm2"
+
+
+def test_no_picture_of_a_configuration_shows_a_secret(folder: Path):
+    config = read(folder)
+    pictures = [repr(config), str(config), f"{config.connect} {config.kafka}"]
+    pictures += [repr(at.auth) + repr(at.tls) + str(at.auth) for at in config.connect]
+    assert SECRET not in "".join(pictures)
+
+
+def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    """The path to everything in a document but the document itself."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize("wrong", [None, "x", 7, ["x"], {"x": "y"}], ids=repr)
+@pytest.mark.parametrize("place", list(places(whole())), ids=lambda at: ".".join(map(str, at)))
+def test_whatever_is_wrong_beside_a_secret_no_message_shows_it(folder: Path, place, wrong):
+    document = deepcopy(whole())
+    at = document
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = wrong
+    try:
+        config = read(folder, document)
+    except ConfigError as exc:
+        text = f"{exc} {exc!r} {exc.mistakes} {exc.__cause__} {exc.__context__}"
+    else:
+        text = f"{config} {config!r}"
+    assert SECRET not in text
+
+
+SECRETS = [
+    ("kafka", "east", "properties", "sasl.password_file"),
+    ("kafka", "west", "properties", "sasl.password"),
+    ("connect", 0, "auth", "password"),
+    ("connect", 0, "tls", "key_password"),
+    ("connect", 0, "tls", "key_file"),
+    ("connect", 1, "auth", "bearer_token"),
+    ("connect", 2, "auth", "bearer_token_file"),
+    ("connect", 3, "auth", "password_file"),
+    ("connect", 3, "auth", "username"),
+    ("connect", 1, "urls", 0),
+    ("kafka", "east", "bootstrap"),
+    ("listen",),
+]
+
+
+@pytest.mark.parametrize("place", SECRETS, ids=lambda at: ".".join(map(str, at)))
+@pytest.mark.parametrize("wrong", [SECRET, [SECRET], {"a": SECRET}, f"http://u:{SECRET}@w:1"])
+def test_a_secret_in_the_wrong_place_is_not_repeated(folder: Path, place, wrong):
+    document = whole()
+    at = document
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = wrong
+    try:
+        text = repr(read(folder, document).connect[0])
+    except ConfigError as exc:
+        text = f"{exc} {exc!r}"
+    assert SECRET not in text
