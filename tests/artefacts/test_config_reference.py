@@ -1,0 +1,52 @@
+"""The reference file says what the code says, and can be used as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from exporter.config import load
+from exporter.config.reference import render
+from exporter.errors import ConfigError
+
+REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
+
+
+def test_the_file_is_what_the_code_makes_of_it():
+    assert REFERENCE.read_text() == render(), (
+        "run: python -m exporter.config.reference > config-reference.yaml"
+    )
+
+
+def test_the_file_loads_and_its_defaults_are_those_of_the_smallest_file(tmp_path):
+    path = tmp_path / "smallest.yaml"
+    path.write_text(
+        'kafka: {east: {bootstrap: "broker-1:9092,broker-2:9092"}}\n'
+        'connect: [{name: lab, kafka: east, url: "http://worker-1:8083"}]\n'
+    )
+    assert load(REFERENCE, {}) == load(path, {})
+
+
+def test_every_setting_that_is_not_given_could_be(tmp_path):
+    """With all of them given, all that is wrong is that some exclude each other."""
+    text = re.sub(r"^#(?!#)", "", REFERENCE.read_text(), flags=re.MULTILINE)
+    text = text.replace("package.module:function", "tests.unit.config.hooks.working:token")
+    for name in re.findall(r'_file: "(.*)"', text):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("secret")
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(path, dict.fromkeys(("CONNECT_PASSWORD", "CONNECT_TOKEN", "KEY_PASSWORD"), "x"))
+    assert caught.value.mistakes == tuple(
+        f"config.yaml: connect[0]{mistake}"
+        for mistake in (
+            ": give url or urls, not both",
+            ".auth: give a username and its password or a bearer token, not both",
+            ".auth: give password or password_file, not both",
+            ".auth: give bearer_token or bearer_token_file, not both",
+            ".tls: give key_password or key_password_file, not both",
+        )
+    )
