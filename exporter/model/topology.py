@@ -7,6 +7,7 @@ it. Kafka clusters appear under the names the user gave them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -82,3 +83,34 @@ class Topology:
         """Every topic to follow, in a stable order."""
         syncs = {flow.offset_syncs for flow in self.flows if flow.offset_syncs is not None}
         return tuple(sorted(syncs | {topic.at for topic in self.offsets_topics}))
+
+
+class TopicRole(StrEnum):
+    """What Connect or MM2 keeps in one of their own topics."""
+
+    OFFSETS = "offsets"
+    CONFIG = "config"
+    STATUS = "status"
+    OFFSET_SYNCS = "offset_syncs"
+    CHECKPOINTS = "checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """How an internal topic is made, as its cluster describes it.
+
+    policy        its cleanup.policy; None if we may not see it
+    replication   replicas of the partition that has the fewest
+    brokers       brokers of its cluster
+    records       records that a reader of the whole topic is given, of which `keys` are distinct;
+                  both None if they were not counted (a topic this short cannot be too long)
+    """
+
+    at: KafkaTopic
+    role: TopicRole
+    policy: str | None
+    partitions: int
+    replication: int
+    brokers: int
+    records: int | None = None
+    keys: int | None = None
