@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from exporter.model.connectors import Connector
 from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset, Undecodable
-from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition
 
 TAIL = "tail"
 CONNECT_REST = "connect_rest"
@@ -199,6 +199,15 @@ class RestOffsetsRead:
     offsets: tuple[tuple[str, str | None], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TopicFactsRead:
+    """How the internal topics of a Kafka cluster are made. Rare; what is not among them is gone."""
+
+    kafka: str
+    facts: tuple[TopicFacts, ...]
+    at: float
+
+
 Observation = (
     InputSucceeded
     | InputFailed
@@ -212,4 +221,5 @@ Observation = (
     | SinkOffsetsRead
     | RestOffsetsAsked
     | RestOffsetsRead
+    | TopicFactsRead
 )

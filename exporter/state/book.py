@@ -34,6 +34,7 @@ from exporter.model.observations import (
     SourceRecord,
     SyncRecord,
     TailRead,
+    TopicFactsRead,
 )
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import (
@@ -45,6 +46,7 @@ from exporter.model.topology import (
     Topology,
 )
 from exporter.state.checks import Checks
+from exporter.state.facts import FactsBook
 from exporter.state.flows import mirror_flows, sink_groups
 from exporter.state.inputs import Inputs, TailState
 from exporter.state.lag import Seen, sink_lag
@@ -90,6 +92,7 @@ class Book:
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = EndsBook()
         self._sinks: dict[str, tuple[SinkOffset, ...]] = {}
+        self._facts = FactsBook(self._sources)
         self._checks = Checks(self._sources)
         self._topology = Topology(offsets_topics=(), flows=())
 
@@ -100,12 +103,8 @@ class Book:
         match seen:
             case TailRead():
                 self._apply_tail(seen, now)
-            case InputSucceeded():
-                self._inputs.of(seen.input).succeeded(seen.at)
-            case InputFailed():
-                self._inputs.of(seen.input).failed(seen.reason, seen.detail)
-            case InputRetired():
-                self._inputs.retire(seen.input)
+            case InputSucceeded() | InputFailed() | InputRetired():
+                self._inputs.apply(seen)
             case ConnectorsListed():
                 self._listed[seen.connect_cluster] = seen.connectors
                 self._rebuild_topology()
@@ -131,6 +130,8 @@ class Book:
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
                 self._checks.read(seen, now)
+            case TopicFactsRead():
+                self._facts.read(seen)
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         state = self._inputs.of(read.input)
@@ -184,6 +185,9 @@ class Book:
             topology=self._topology,
             ready=not waiting_for,
             waiting_for=waiting_for,
+            topic_problems=self._facts.problems(
+                now, self._topology, self._listed, lambda name: self._sources_shown(name, now)
+            ),
         )
 
     def _settle_checks(self, now: float) -> None:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from exporter.model.observations import InputId, SyncRecord, TailRead
+from exporter.model.observations import (
+    InputFailed,
+    InputId,
+    InputRetired,
+    InputSucceeded,
+    SyncRecord,
+    TailRead,
+)
 from exporter.model.topology import KafkaTopic
 from exporter.state.snapshot import InputView, TailView
 
@@ -104,6 +111,16 @@ class Inputs:
         if found is None:
             found = self._by_id[input_id] = InputState(input_id)
         return found
+
+    def apply(self, seen: InputSucceeded | InputFailed | InputRetired) -> None:
+        """What an attempt came to, or that there will be no more."""
+        match seen:
+            case InputSucceeded():
+                self.of(seen.input).succeeded(seen.at)
+            case InputFailed():
+                self.of(seen.input).failed(seen.reason, seen.detail)
+            case InputRetired():
+                self.retire(seen.input)
 
     def find(self, input_id: InputId) -> InputState | None:
         """The state of this input if it was ever heard of."""

@@ -13,6 +13,7 @@ from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import KafkaTopic, Topology
+from exporter.state.lint import TopicProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ class Snapshot:
 
     ready       every input that could be caught up is; `waiting_for` says in words what is not
     dropped     what a bound cut, by reason
+    topic_problems  what is wrong with how internal topics are made (state/lint.py)
     """
 
     at: float
@@ -157,6 +159,7 @@ class Snapshot:
     topology: Topology
     ready: bool
     waiting_for: tuple[str, ...]
+    topic_problems: tuple[TopicProblem, ...] = ()
 
 
 EMPTY = Snapshot(

@@ -54,6 +54,7 @@ class SourceBook:
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
         self._labels: dict[tuple[str, str], _Partition] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
+        self._committed_at: dict[str, float] = {}
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
         self.version = 0
@@ -115,6 +116,8 @@ class SourceBook:
         changed = _text(before) != _text(offset)
         if record.live:
             self._count(partition, record, before, changed=changed)
+            if offset is not None:
+                self._committed_at[record.key.connector] = record.at
         # Read again, an unchanged record has nothing new to say of when it last changed: by then
         # the topic may have been compacted, and tells less than we know.
         again = partition.committed_at == record.at and not changed
@@ -177,6 +180,10 @@ class SourceBook:
         if text == _text(None if partition is None else partition.offset):
             return True
         return text in self._trails.get(connector, {}).get(identity, ())
+
+    def committing(self, since: float) -> frozenset[str]:
+        """The connectors, listed or not, that committed while we looked and not before `since`."""
+        return frozenset(name for name, at in self._committed_at.items() if at >= since)
 
     def held(self, connector: str) -> tuple[str, ...]:
         """The identities of this connector's source partitions that have an offset."""
