@@ -23,10 +23,12 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from exporter import __version__
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin, TailReader
+from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config, Connect
 from exporter.errors import ClientError, TopicNotSettled
 from exporter.ingest.discover import find_offsets_topic
+from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
     Batch,
     failure,
@@ -57,6 +59,7 @@ from exporter.state.snapshot import Snapshot
 BUG = 70  # sysexits.h EX_SOFTWARE
 RECONCILE_S = 1.0  # how soon a discovered topic is tailed
 BROKERS_S = 60.0
+FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
 DISCOVER_RETRY_S = 5.0
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
@@ -80,9 +83,10 @@ class Edge:
         self._settled: dict[str, KafkaTopic] = {}
         self._asked_early: set[tuple[str, str]] = set()
         self._admins = {
-            name: KafkaAdmin(name, kafka.client_properties())
+            name: KafkaFacts(name, kafka.client_properties())
             for name, kafka in config.kafka.items()
         }
+        self._homes = {connect.name: connect.kafka for connect in config.connect}
         self._readers = {
             connect.name: ConnectReader(
                 connect.name, connect.worker_urls[0], connect.poll.timeout_s
@@ -120,6 +124,7 @@ class Edge:
         for admin in self._admins.values():
             self._every(BROKERS_S, partial(self._poll_brokers, admin))
             self._every(self._config.ends_s, partial(self._poll_ends, admin))
+            self._every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
         self._every(RECONCILE_S, self._reconcile)
         self._scheduler.start()
 
@@ -169,6 +174,19 @@ class Edge:
 
     def _poll_ends(self, admin: KafkaAdmin) -> None:
         poll_ends(admin, self.snapshot, self._put, self._clock)
+
+    def _poll_facts(self, admin: KafkaFacts, memory: TopicMemory) -> None:
+        self._put(
+            poll_topic_facts(
+                admin,
+                lambda: self._open_reader(admin.name),
+                self.snapshot,
+                self._homes,
+                memory,
+                self._clock,
+                self._stop.is_set,
+            )
+        )
 
     def _poll_groups(self, connect: Connect) -> None:
         sinks = self._sinks(connect)
@@ -348,7 +366,7 @@ def _book(config: Config) -> Book:
 
 def _workers(config: Config) -> int:
     """One slow input must not hold up the others: a thread for each poll that can block."""
-    return 2 + 3 * len(config.connect) + 2 * len(config.kafka)
+    return 2 + 3 * len(config.connect) + 3 * len(config.kafka)
 
 
 def run(config: Config) -> int:

@@ -206,6 +206,13 @@ CATALOG: tuple[Spec, ...] = (
         "Records that the sink connector has not committed: log end - the committed offset of its "
         "consumer group (which names the next record).",
     ),
+    TOPIC_PROBLEM := _gauge(
+        "internal_topic_problem",
+        ("kafka", "topic", "problem"),
+        "1 for each thing wrong with a topic that Connect or MirrorMaker keeps for itself: "
+        "not_compacted, wrong_partitions, low_replication, shared (by two Connect clusters), "
+        "oversize (over a million records, and over a hundred for each key).",
+    ),
     SERIES_DROPPED := _counter(
         "series_dropped_total",
         ("reason",),

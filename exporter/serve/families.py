@@ -208,6 +208,14 @@ def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.SINK_LAG, labels, [view.lag for view in views])
 
 
+def topic_problems(snapshot: Snapshot) -> Iterator[Family]:
+    """What is wrong with how internal topics are made."""
+    labels: list[Labels] = [
+        (found.at.kafka, found.at.topic, found.problem) for found in snapshot.topic_problems
+    ]
+    yield family(catalog.TOPIC_PROBLEM, labels, [1] * len(labels))
+
+
 def dropped(snapshot: Snapshot) -> Iterator[Family]:
     """What is not shown."""
     reasons: list[Labels] = [(reason,) for reason, _ in snapshot.dropped]
@@ -222,6 +230,7 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
     mirror_partitions,
     syncs,
     sink_partitions,
+    topic_problems,
     dropped,
 )
 

@@ -9,6 +9,7 @@ from exporter.model.observations import CONNECT_REST, TAIL, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from exporter.serve.families import Build
+from exporter.state.lint import TopicProblem
 from exporter.state.snapshot import (
     EMPTY,
     ConnectorView,
@@ -190,6 +191,11 @@ def full() -> Snapshot:
         syncs=(SYNC,),
         sink_partitions=(SINK, replace(SINK, partition=1, log_end=None, lag=None)),
         dropped=(("inexact", 6), ("source_partitions_max", 2)),
+        topic_problems=(
+            TopicProblem(
+                at=KafkaTopic("east", "connect-offsets"), problem="oversize", detail="too long"
+            ),
+        ),
         topology=Topology(
             offsets_topics=(OffsetsTopic("lab", KafkaTopic("east", "connect-offsets")),),
             flows=(
@@ -236,6 +242,9 @@ def expected(snapshot: Snapshot) -> Samples:
             topic=sink.topic,
             partition=str(sink.partition),
         )
+    for found in snapshot.topic_problems:
+        at = {"kafka": found.at.kafka, "topic": found.at.topic, "problem": found.problem}
+        out.add("internal_topic_problem", 1, **at)
     for reason, count in snapshot.dropped:
         out.add("series_dropped_total", count, reason=reason)
     return out.samples

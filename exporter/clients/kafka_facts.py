@@ -1,0 +1,242 @@
+"""What a Kafka cluster is, how its topics are made and what we may do there: rare questions.
+
+Called by ingest.facts and by doctor. Nothing here writes, joins a group or creates a topic: topics
+are described by name, which no broker takes for a wish to have them.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka import admin as ck_admin
+
+from exporter.clients.kafka import REQUEST_TIMEOUT_S, KafkaAdmin, translate
+from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
+
+NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: the broker knows no topic ids
+ANSWER_BYTES_MAX: Final = 64 * 1024  # ApiVersions takes six bytes for each of some hundred requests
+API_VERSIONS_KEY, FETCH_KEY = 18, 1
+
+# The newest version of Fetch that each Kafka release understands: it moves with nearly every other
+# release, and brokers tell it before authentication (KIP-35).
+_RELEASE_BY_FETCH: Final = (
+    (18, "4.1 or newer"),
+    (17, "3.9 or 4.0"),
+    (16, "3.7 or 3.8"),
+    (14, "3.5 or 3.6"),
+    (13, "3.1 to 3.4"),
+    (12, "2.7 to 3.0"),
+    (11, "2.3 to 2.6"),
+)
+_TLS_FILES: Final = {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One Kafka cluster. `topics` maps names to numbers of partitions."""
+
+    cluster_id: str | None
+    brokers: int
+    topics: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    """One topic. `operations` are those that the broker lets us do, None if it does not say."""
+
+    topic_id: str | None
+    partitions: int
+    replication: int
+    operations: frozenset[str] | None
+
+
+class KafkaFacts(KafkaAdmin):
+    """More questions to one Kafka cluster. Thread-safe like its parent."""
+
+    def cluster(self) -> ClusterFacts:
+        """Its id, its brokers and the topics that we may see."""
+        try:
+            found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+        except ck.KafkaException as exc:
+            raise translate(self.name, exc.args[0]) from exc
+        return ClusterFacts(
+            cluster_id=found.cluster_id,
+            brokers=len(found.brokers),
+            topics={name: len(topic.partitions) for name, topic in found.topics.items()},
+        )
+
+    def shapes(self, topics: Collection[str]) -> dict[str, TopicShape | ClientError]:
+        """Each topic, or why it cannot be described (NotFound may also mean that an ACL hides
+        it).
+        """
+        if not topics:
+            return {}
+        futures = self._client.describe_topics(
+            ck.TopicCollection(sorted(topics)),
+            include_authorized_operations=True,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        return {
+            name: _shape(found) if not isinstance(found, ClientError) else found
+            for name, found in self._answers(futures).items()
+        }
+
+    def policies(self, topics: Collection[str]) -> dict[str, str | None]:
+        """The cleanup.policy of each topic; None where we may not DescribeConfigs."""
+        wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
+        if not wanted:
+            return {}
+        futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        answers = self._answers({resource.name: asked for resource, asked in futures.items()})
+        found: dict[str, str | None] = {}
+        for name, answer in answers.items():
+            if isinstance(answer, ClientError):
+                if not isinstance(answer, Denied):
+                    raise answer
+                found[name] = None
+            else:
+                found[name] = str(answer["cleanup.policy"].value)
+        return found
+
+    def group_operations(
+        self, groups: Collection[str]
+    ) -> dict[str, frozenset[str] | ClientError | None]:
+        """What we may do with each consumer group, None if the broker does not say."""
+        if not groups:
+            return {}
+        futures = self._client.describe_consumer_groups(
+            sorted(groups), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+        )
+        return {
+            name: found
+            if isinstance(found, ClientError)
+            else _operations(found.authorized_operations)
+            for name, found in self._answers(futures).items()
+        }
+
+    def _answers(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, asked in futures.items():
+            try:
+                found[name] = self._result(asked)
+            except ClientError as exc:
+                found[name] = exc
+        return found
+
+
+def _shape(found: ck_admin.TopicDescription) -> TopicShape:
+    topic_id = str(found.topic_id)
+    return TopicShape(
+        topic_id=None if topic_id == NO_TOPIC_ID else topic_id,
+        partitions=len(found.partitions),
+        replication=min((len(at.replicas) for at in found.partitions), default=0),
+        operations=_operations(found.authorized_operations),
+    )
+
+
+def _operations(found: Iterable[Any] | None) -> frozenset[str] | None:
+    return None if found is None else frozenset(operation.name for operation in found)
+
+
+# --- the release, by ApiVersions -----------------------------------------------------------------
+
+
+def release(name: str, properties: Mapping[str, str]) -> str | None:
+    """Which Kafka release the first broker that answers may be, as far as its protocol tells.
+
+    librdkafka keeps this to itself, so it is asked over a socket of our own. None if the cluster
+    wants TLS settings that only librdkafka understands.
+    """
+    context = _tls(properties)
+    if context is None and _protocol(properties).endswith("ssl"):
+        return None
+    failed: ClientError = Unreachable(name, "no bootstrap server")
+    for address in properties["bootstrap.servers"].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            fetch = _api_versions(name, (host, int(port)), context)[FETCH_KEY]
+        except (ClientError, KeyError) as exc:
+            failed = exc if isinstance(exc, ClientError) else Malformed(name, "no Fetch")
+        else:
+            return release_of(fetch)
+    raise failed
+
+
+def release_of(fetch_version: int) -> str:
+    """The releases whose newest Fetch is this one."""
+    for version, text in _RELEASE_BY_FETCH:
+        if fetch_version >= version:
+            return text
+    return "older than 2.3"
+
+
+def _protocol(properties: Mapping[str, str]) -> str:
+    return properties.get("security.protocol", "plaintext").lower()
+
+
+def _tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+    if not _protocol(properties).endswith("ssl"):
+        return None
+    if any(key.startswith("ssl.") and key not in _TLS_FILES for key in properties):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+        if "ssl.certificate.location" in properties:
+            context.load_cert_chain(
+                properties["ssl.certificate.location"], properties.get("ssl.key.location")
+            )
+    except OSError:
+        return None  # librdkafka will say what is wrong with the files
+    return context
+
+
+def _api_versions(
+    name: str, address: tuple[str, int], context: ssl.SSLContext | None
+) -> dict[int, int]:
+    """Request -> newest version that the broker understands."""
+    header = struct.pack(">hhih", API_VERSIONS_KEY, 0, 1, -1)  # version 0, correlation 1, no client
+    try:
+        with (
+            socket.create_connection(address, timeout=REQUEST_TIMEOUT_S) as plain,
+            plain
+            if context is None
+            else context.wrap_socket(plain, server_hostname=address[0]) as connection,
+        ):
+            connection.sendall(struct.pack(">i", len(header)) + header)
+            (size,) = struct.unpack(">i", _receive(name, connection, 4))
+            if not 10 <= size <= ANSWER_BYTES_MAX:
+                raise Malformed(name, f"an answer of {size} bytes to ApiVersions")
+            return parse_api_versions(name, _receive(name, connection, size))
+    except TimeoutError as exc:
+        raise TimedOut(name, "ApiVersions: no answer in time") from exc
+    except OSError as exc:
+        raise Unreachable(name, f"ApiVersions: {exc}") from exc
+
+
+def _receive(name: str, connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = connection.recv(size - len(found))
+        if not part:
+            raise CutOff(name, "ApiVersions: the broker closed the connection")
+        found += part
+    return found
+
+
+def parse_api_versions(name: str, body: bytes) -> dict[int, int]:
+    """An ApiVersionsResponse of version 0: correlation id, error code, (key, oldest, newest)..."""
+    try:
+        correlation, error, count = struct.unpack_from(">ihi", body)
+        entries = [struct.unpack_from(">hhh", body, 10 + 6 * number) for number in range(count)]
+    except struct.error as exc:
+        raise Malformed(name, "an answer to ApiVersions that is none") from exc
+    if correlation != 1 or error != 0:
+        raise Malformed(name, f"ApiVersions: error code {error}")
+    return {key: newest for key, _, newest in entries}

@@ -1,0 +1,76 @@
+import struct
+
+import pytest
+
+from exporter.clients.kafka_facts import KafkaFacts, parse_api_versions, release, release_of
+from exporter.errors import Malformed, Unreachable
+from lab.ports import free_port
+from tests.fakes.broker import PARTITIONS, MockBroker
+
+
+def answer(*entries: tuple[int, int, int], correlation: int = 1, error: int = 0) -> bytes:
+    body = struct.pack(">ihi", correlation, error, len(entries))
+    return body + b"".join(struct.pack(">hhh", *entry) for entry in entries)
+
+
+def test_the_newest_version_of_each_request_is_read():
+    assert parse_api_versions("east", answer((1, 4, 17), (18, 0, 4))) == {1: 17, 18: 4}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        answer((1, 4, 17))[:-1],
+        answer((1, 4, 17), error=35),
+        answer((1, 4, 17), correlation=2),
+        struct.pack(">ihi", 1, 0, 1_000_000),
+    ],
+)
+def test_what_is_no_answer_is_refused(body: bytes):
+    with pytest.raises(Malformed):
+        parse_api_versions("east", body)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "text"),
+    [(10, "older than 2.3"), (11, "2.3 to 2.6"), (13, "3.1 to 3.4"), (17, "3.9 or 4.0")],
+)
+def test_a_release_is_told_by_its_fetch(fetch: int, text: str):
+    assert release_of(fetch) == text
+
+
+def test_a_broker_tells_its_release_and_its_cluster():
+    broker = MockBroker()
+    try:
+        properties = {"bootstrap.servers": broker.bootstrap}
+        broker.produce("orders", b"k", b"v")
+        assert "." in (release("east", properties) or "")
+        found = KafkaFacts("east", properties).cluster()
+    finally:
+        broker.stop()
+    assert (found.brokers, found.topics) == (1, {"orders": PARTITIONS})
+    assert found.cluster_id
+
+
+def test_a_second_bootstrap_server_answers_for_the_first():
+    broker = MockBroker()
+    try:
+        servers = f"127.0.0.1:{free_port()},{broker.bootstrap}"
+        assert release("east", {"bootstrap.servers": servers}) is not None
+    finally:
+        broker.stop()
+
+
+def test_nobody_answers():
+    with pytest.raises(Unreachable):
+        release("east", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})
+
+
+def test_tls_settings_that_only_librdkafka_understands_leave_the_release_unknown():
+    properties = {
+        "bootstrap.servers": f"127.0.0.1:{free_port()}",
+        "security.protocol": "SASL_SSL",
+        "ssl.keystore.location": "/nowhere",
+    }
+    assert release("east", properties) is None

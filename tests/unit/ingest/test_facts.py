@@ -1,0 +1,218 @@
+from dataclasses import replace
+
+import pytest
+
+from exporter.errors import Unreachable
+from exporter.ingest import facts as module
+from exporter.ingest.facts import TopicMemory, poll_topic_facts, read_topic_facts
+from exporter.model.observations import TopicFactsRead
+from exporter.model.topology import KafkaTopic, OffsetsTopic, TopicRole, Topology
+from exporter.state.facts import FACTS_EVERY_S
+from exporter.state.lint import lint
+from exporter.state.snapshot import EMPTY
+from tests.fakes.facts import FakeFacts, Made, Readers
+from tests.fakes.kafka import FakeKafka
+
+OFFSETS = "connect-offsets"
+HOMES = {"lab": "east"}
+SNAPSHOT = replace(
+    EMPTY,
+    topology=Topology(offsets_topics=(OffsetsTopic("lab", KafkaTopic("east", OFFSETS)),), flows=()),
+)
+
+
+class Cluster:
+    """A cluster with an offsets topic, and what one round says of it."""
+
+    def __init__(self) -> None:
+        self.kafka = FakeKafka()
+        self.kafka.create(OFFSETS, 2)
+        self.admin = FakeFacts(self.kafka)
+        self.readers = Readers(self.kafka)
+        self.memory = TopicMemory()
+
+    def read(self, role: TopicRole = TopicRole.OFFSETS):
+        found = read_topic_facts(
+            self.admin, self.readers, {OFFSETS: role}, self.memory, self.kafka.clock
+        )
+        return {facts.at.topic: facts for facts in found}
+
+    def poll(self, snapshot=SNAPSHOT):
+        return poll_topic_facts(
+            self.admin, self.readers, snapshot, HOMES, self.memory, self.kafka.clock
+        )
+
+    def problems(self) -> list[str]:
+        return [found.problem for found in lint(self.read().values())]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic of 100 records is long."""
+    for name, value in (("RECORDS_FEW", 100), ("COUNTED_MAX", 300)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr("exporter.state.lint.RECORDS_FEW", 100)
+
+
+def commits(cluster: Cluster, count: int, *, keys: int = 1) -> None:
+    for number in range(count):
+        cluster.kafka.produce(OFFSETS, f"key-{number % keys}".encode(), b"{}")
+
+
+def test_a_topic_is_described_as_it_is_made(cluster: Cluster) -> None:
+    cluster.admin.made[OFFSETS] = Made(policy="delete", replication=2)
+    cluster.admin.brokers = 3
+    found = cluster.read()[OFFSETS]
+    assert (found.policy, found.partitions, found.replication, found.brokers) == ("delete", 2, 2, 3)
+
+
+def test_a_topic_that_does_not_exist_or_is_hidden_has_no_facts(cluster: Cluster) -> None:
+    cluster.admin.made[OFFSETS] = Made(hidden=True)
+    assert cluster.read() == {}
+    cluster.kafka.delete(OFFSETS)
+    assert cluster.read() == {}
+
+
+def test_the_config_and_status_topics_beside_it_are_found_by_their_keys(cluster: Cluster) -> None:
+    for name, key in (
+        ("connect-configs", b"connector-jdbc"),
+        ("connect-status", b"status-connector-jdbc"),
+    ):
+        cluster.kafka.create(name)
+        cluster.kafka.produce(name, key, b"{}")
+    roles = {name: facts.role for name, facts in cluster.read().items()}
+    assert roles == {
+        OFFSETS: TopicRole.OFFSETS,
+        "connect-configs": TopicRole.CONFIG,
+        "connect-status": TopicRole.STATUS,
+    }
+
+
+def test_a_topic_of_the_same_name_and_other_keys_is_somebody_elses(cluster: Cluster) -> None:
+    cluster.kafka.create("connect-status")
+    for key in (b"order-1", b"order-2", b"status-connector-jdbc"):
+        cluster.kafka.produce("connect-status", key, b"{}")
+    assert list(cluster.read()) == [OFFSETS]
+
+
+def test_an_empty_neighbour_is_looked_at_again(cluster: Cluster) -> None:
+    cluster.kafka.create("connect-configs")
+    assert list(cluster.read()) == [OFFSETS]
+    cluster.kafka.produce("connect-configs", b"connector-jdbc", b"{}")
+    assert "connect-configs" in cluster.read()
+
+
+def test_a_neighbour_is_read_once(cluster: Cluster) -> None:
+    cluster.kafka.create("connect-configs")
+    cluster.kafka.produce("connect-configs", b"connector-jdbc", b"{}")
+    cluster.read()
+    opened = cluster.readers.opened
+    assert "connect-configs" in cluster.read()
+    assert cluster.readers.opened == opened
+
+
+@pytest.mark.usefixtures("short")
+def test_a_long_topic_with_few_keys_is_too_long(cluster: Cluster) -> None:
+    commits(cluster, 101)
+    assert cluster.problems() == ["oversize"]
+
+
+@pytest.mark.usefixtures("short")
+def test_a_compacted_log_is_as_long_as_its_records_and_not_as_its_offsets(cluster: Cluster) -> None:
+    commits(cluster, 500)
+    cluster.kafka.compact(OFFSETS)
+    assert cluster.problems() == []
+    assert cluster.read()[OFFSETS].records == 1
+
+
+@pytest.mark.usefixtures("short")
+def test_a_short_topic_is_not_read(cluster: Cluster) -> None:
+    commits(cluster, 100)
+    assert cluster.problems() == []
+    assert cluster.readers.opened == 0
+
+
+@pytest.mark.usefixtures("short")
+def test_a_topic_is_counted_again_only_once_it_may_have_become_too_long(cluster: Cluster) -> None:
+    commits(cluster, 200)
+    cluster.kafka.compact(OFFSETS)
+    cluster.read()
+    commits(cluster, 99)
+    assert cluster.problems() == []
+    assert cluster.readers.opened == 1
+    commits(cluster, 50)
+    cluster.kafka.clock.advance(module.RECOUNT_S)
+    assert cluster.problems() == ["oversize"]
+    assert cluster.readers.opened == 2
+
+
+@pytest.mark.usefixtures("short")
+def test_a_topic_that_was_cured_is_no_longer_too_long_within_the_hour(cluster: Cluster) -> None:
+    commits(cluster, 150)
+    assert cluster.problems() == ["oversize"]
+    cluster.kafka.compact(OFFSETS)
+    assert cluster.problems() == ["oversize"]
+    cluster.kafka.clock.advance(module.RECOUNT_S)
+    assert cluster.problems() == []
+
+
+@pytest.mark.usefixtures("short")
+def test_counting_ends_at_a_bound(cluster: Cluster) -> None:
+    commits(cluster, 1000)
+    assert cluster.read()[OFFSETS].records == 300
+
+
+@pytest.mark.usefixtures("short")
+def test_a_topic_of_many_keys_that_is_cut_short_says_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RECORDS_PER_KEY_MAX", 10)
+    commits(cluster, 1000, keys=200)
+    assert cluster.read()[OFFSETS].records is None
+    opened = cluster.readers.opened
+    cluster.read()
+    assert cluster.readers.opened == opened  # nor is it read at every round
+
+
+def test_a_round_comes_every_five_minutes(cluster: Cluster) -> None:
+    (seen,) = cluster.poll()
+    assert isinstance(seen, TopicFactsRead)
+    assert seen.at == cluster.kafka.clock.now()
+    assert cluster.poll() == ()
+    cluster.kafka.clock.advance(FACTS_EVERY_S)
+    assert len(cluster.poll()) == 1
+
+
+def test_a_topic_that_was_just_found_is_looked_at_at_once(cluster: Cluster) -> None:
+    assert cluster.poll(EMPTY) == ()
+    assert len(cluster.poll()) == 1
+
+
+def test_a_cluster_that_is_away_is_asked_again_within_a_minute(cluster: Cluster) -> None:
+    cluster.kafka.down = Unreachable("east", "gone")
+    assert cluster.poll() == ()
+    cluster.kafka.down = None
+    assert cluster.poll() == ()
+    cluster.kafka.clock.advance(module.RETRY_S)
+    assert len(cluster.poll()) == 1
+
+
+def test_a_clock_set_back_does_not_end_the_rounds(cluster: Cluster) -> None:
+    cluster.poll()
+    cluster.kafka.clock.advance(-86_400.0)
+    assert len(cluster.poll()) == 1
+
+
+@pytest.mark.usefixtures("short")
+def test_a_read_ends_when_the_daemon_does(cluster: Cluster) -> None:
+    commits(cluster, 150)
+    wanted = {OFFSETS: TopicRole.OFFSETS}
+    (facts,) = read_topic_facts(
+        cluster.admin, cluster.readers, wanted, cluster.memory, cluster.kafka.clock, lambda: True
+    )
+    assert facts.records is None
