@@ -24,6 +24,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     """A table; a column named with a trailing `#` holds numbers and is aligned right."""
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
@@ -32,6 +33,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
             column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
         )
     for row in rows:
-        drawn.add_row(*("-" if cell is None else str(cell) for cell in row))
+        # As text and not as markup: what stands in square brackets would vanish.
+        drawn.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)
