@@ -29,8 +29,10 @@ GENERIC = Dialect("generic", None)
 DIALECTS = {dialect.name: dialect for dialect in (MIRROR_SOURCE, FILE_STREAM, GENERIC)}
 
 
-def dialect_of(partition: Mapping[str, Scalar]) -> Dialect:
-    """The dialect whose source partitions look like this."""
+def dialect_of(partition: Mapping[str, Scalar] | None) -> Dialect:
+    """The dialect whose source partitions look like this; None is a connector without any."""
+    if partition is None:
+        return GENERIC
     if mirror_partition(partition) is not None:
         return MIRROR_SOURCE
     if len(partition) == 1 and isinstance(partition.get("filename"), str):

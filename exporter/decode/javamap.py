@@ -79,8 +79,9 @@ _name = lru_cache(maxsize=1024)(json_string)
 def json_scalar(value: Scalar) -> str | None:
     """One primitive as Jackson writes it.
 
-    None for a float, whose Java text we do not vouch for, and for an integer of more than 64 bits,
-    which Connect wraps as it reads it.
+    None for an integer of more than 64 bits, which Connect wraps as it reads it, and for a float
+    whose Java text we do not vouch for: Double.toString changed with Java 19 (JDK-4511638). Whole
+    numbers below ten million read `7.0` before and after.
     """
     match value:
         case None:
@@ -91,24 +92,32 @@ def json_scalar(value: Scalar) -> str | None:
             return str(value) if -(2**63) <= value < 2**63 else None
         case str():
             return json_string(value)
-        case _:
-            return None
+        case float():
+            whole = value.is_integer() and abs(value) < 10_000_000
+            return f"{int(value)}.0" if whole and str(value) != "-0.0" else None
 
 
-def connect_key(connector: str, partition: Mapping[str, Scalar]) -> bytes | None:
-    """The key bytes under which Connect looks this source partition up.
+def connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes | None:
+    """The key bytes under which Connect looks this source partition up; a connector without
+    partitions has the partition None.
 
-    None where that cannot be told: a float in the partition, an integer of more than 64 bits, or
-    text that UTF-8 cannot carry.
+    None where that cannot be told: some floats, an integer of more than 64 bits, or text that UTF-8
+    cannot carry.
     """
-    fields: list[str] = []
-    for name in hash_map_order(tuple(partition)):
-        text = json_scalar(partition[name])
-        if text is None:
-            return None
-        fields.append(f"{_name(name)}:{text}")
-    whole = f"[{_name(connector)},{{{','.join(fields)}}}]"
+    text = "null" if partition is None else _json_map(partition)
+    if text is None:
+        return None
     try:
-        return whole.encode()
+        return f"[{_name(connector)},{text}]".encode()
     except UnicodeEncodeError:
         return None
+
+
+def _json_map(fields: Mapping[str, Scalar]) -> str | None:
+    written: list[str] = []
+    for name in hash_map_order(tuple(fields)):
+        text = json_scalar(fields[name])
+        if text is None:
+            return None
+        written.append(f"{_name(name)}:{text}")
+    return f"{{{','.join(written)}}}"

@@ -2,8 +2,9 @@
 `mm2-offsets.<alias>.internal`.
 
 Key: `["connector",{source partition}]`. Value: `{source offset}`, or no value: a tombstone. Both
-are schemaless JSON without white space since Kafka 3.0 (OffsetStorageWriter, KIP-738). Older
-clusters may hold other shapes; those are Undecodable with a reason of their own, never guessed at.
+are schemaless JSON without white space since Kafka 3.0 (OffsetStorageWriter, KIP-738). Before that
+a worker could be made to wrap both as `{"schema":…,"payload":…}`: those are unwrapped and labelled,
+and never what a task of today would read. Other shapes are Undecodable, each with its own reason.
 """
 
 from __future__ import annotations
@@ -11,35 +12,46 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import msgspec
-
 from exporter.decode.dialects import MIRROR_SOURCE, dialect_of, mirror_partition
 from exporter.decode.javamap import connect_key
-from exporter.model.offsets import Scalar, SourceKey, SourceOffset, Undecodable
+from exporter.decode.jsontext import encode_sorted, is_flat_map, parse
+from exporter.model.offsets import (
+    KeyForm,
+    LegacyOffset,
+    Scalar,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
 
 LABEL_BYTES_MAX = 120  # design/metrics.md: a label longer than this is cut and ends in its hash
+NULL_OFFSET = SourceOffset(text="null", numbers=(), is_null=True)
 
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder(order="sorted").encode
+Partition = dict[str, Scalar]
 
 
 def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
     """Decode a record key. Distinct keys are few: callers keep the results in a dict."""
     if raw is None:
         return Undecodable("key_null")
-    parsed = _parse(raw)
+    parsed = parse(raw)
     if isinstance(parsed, Undecodable):
         return Undecodable(f"key_{parsed.reason}")
-    if isinstance(parsed, dict) and parsed.keys() == {"schema", "payload"}:
-        return Undecodable("key_legacy_envelope")
+    enveloped = isinstance(parsed, dict) and parsed.keys() == {"schema", "payload"}
+    if enveloped:
+        parsed = parsed["payload"]
     if not isinstance(parsed, list) or len(parsed) != 2 or not isinstance(parsed[0], str):
         return Undecodable("key_shape")
     connector, partition = parsed
-    if partition is None:
-        return Undecodable("key_partition_null")
-    if not _is_flat_map(partition):
+    if partition is not None and not is_flat_map(partition):
         return Undecodable("key_partition_shape")
-    return _source_key(raw, connector, partition)
+    if enveloped:
+        form = KeyForm.LEGACY_ENVELOPE
+    elif raw == connect_key(connector, partition):
+        form = KeyForm.CANONICAL
+    else:
+        form = KeyForm.VARIANT
+    return _source_key(connector, partition, form)
 
 
 def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
@@ -51,13 +63,31 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
     if raw is None:
         return None
     if not raw:
-        return SourceOffset(text="null", numbers=(), is_null=True)
-    parsed = _parse(raw)
+        return NULL_OFFSET
+    parsed = parse(raw)
     if isinstance(parsed, Undecodable):
         return Undecodable(f"value_{parsed.reason}")
+    if _is_envelope(parsed):
+        inside = _source_offset(parsed["payload"])
+        if isinstance(inside, Undecodable):
+            return inside
+        return LegacyOffset(reason="value_legacy_envelope", offset=inside)
+    return _source_offset(parsed)
+
+
+def _is_envelope(parsed: object) -> bool:
+    """`schema` and `payload` may also be the names of an offset's own fields; those hold scalars,
+    which no schema does.
+    """
+    if not isinstance(parsed, dict) or parsed.keys() != {"schema", "payload"}:
+        return False
+    return all(part is None or isinstance(part, dict) for part in parsed.values())
+
+
+def _source_offset(parsed: Any) -> SourceOffset | Undecodable:
     if parsed is None:
-        return SourceOffset(text="null", numbers=(), is_null=True)
-    if not _is_flat_map(parsed):
+        return NULL_OFFSET
+    if not is_flat_map(parsed):
         return Undecodable("value_shape")
     numbers = tuple(
         sorted(
@@ -66,23 +96,23 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
             if isinstance(value, int | float) and not isinstance(value, bool)
         )
     )
-    return SourceOffset(text=_encode(parsed).decode(), numbers=numbers)
+    return SourceOffset(text=encode_sorted(parsed).decode(), numbers=numbers)
 
 
-def _source_key(raw: bytes, connector: str, partition: dict[str, Scalar]) -> SourceKey:
-    mirror = mirror_partition(partition)
+def _source_key(connector: str, partition: Partition | None, form: KeyForm) -> SourceKey:
+    mirror = None if partition is None else mirror_partition(partition)
     dialect = MIRROR_SOURCE if mirror is not None else dialect_of(partition)
     return SourceKey(
         connector=connector,
-        identity=_encode(partition).decode(),
-        label=partition_label(partition),
-        canonical=raw == connect_key(connector, partition),
+        identity=encode_sorted(partition).decode(),
+        label="null" if partition is None else partition_label(partition),
+        form=form,
         dialect=dialect.name,
         mirror=mirror,
     )
 
 
-def partition_label(partition: dict[str, Scalar]) -> str:
+def partition_label(partition: Partition) -> str:
     """`k=v` pairs sorted by key; over 120 bytes it is cut and ends in `~` and 8 hex digits."""
     text = ",".join(f"{name}={_label_value(partition[name])}" for name in sorted(partition))
     return text if len(text.encode()) <= LABEL_BYTES_MAX else _hashed(text, text)
@@ -102,20 +132,4 @@ def _hashed(text: str, what: str) -> str:
 
 
 def _label_value(value: Scalar) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
-
-
-def _parse(raw: bytes) -> Any:
-    try:
-        return _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return Undecodable("not_json")
-    except RecursionError:  # deeply nested input: hostile, and never an offset
-        return Undecodable("nested_too_deep")
-
-
-def _is_flat_map(value: object) -> bool:
-    """Connect accepts maps of primitives only (OffsetUtils.validateFormat)."""
-    return isinstance(value, dict) and not any(
-        isinstance(item, dict | list) for item in value.values()
-    )
+    return value if isinstance(value, str) else encode_sorted(value).decode()

@@ -7,8 +7,11 @@ them).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 Scalar = str | int | float | bool | None
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # what Connect keeps of an integer: a Java long
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +33,48 @@ class MirrorPartition:
     partition: int
 
 
+class KeyForm(StrEnum):
+    """How the bytes of a key relate to what Connect looks up.
+
+    canonical         the very bytes
+    variant           the same meaning in other bytes: never read, `offset: null` over REST
+    legacy_envelope   with a schema around it, as workers before 3.0 wrote if so configured: a later
+                      worker passes over it and does not list it
+    """
+
+    CANONICAL = "canonical"
+    VARIANT = "variant"
+    LEGACY_ENVELOPE = "legacy_envelope"
+
+
 @dataclass(frozen=True, slots=True)
 class SourceKey:
     """The decoded key of one record of an offsets topic (Connect's OffsetStorageWriter).
 
     identity    the source partition as JSON with sorted keys: what groups raw keys that mean the
-    same
+                same; `null` where the connector has no partitions, which REST can never show
     label       `k=v` pairs sorted by key, cut at 120 bytes: the metric label `source_partition`
-    canonical   True if these bytes are what Connect itself would look up. A record under any other
-                bytes is invisible to tasks and shows as `offset: null` over REST, so its value is
-                never used as the position.
+    form        only the value of a canonical key is ever used as the position
+    dialect     as far as the partition tells (decode/dialects.py)
     mirror      set if the partition has the shape of MirrorSourceConnector
     """
 
     connector: str
     identity: str
     label: str
-    canonical: bool
+    form: KeyForm
     dialect: str
     mirror: MirrorPartition | None
+
+    @property
+    def canonical(self) -> bool:
+        """Are these the bytes that Connect itself would look up?"""
+        return self.form is KeyForm.CANONICAL
+
+    @property
+    def without_partition(self) -> bool:
+        """The key is `[connector, null]`: Connect neither lists nor resets it over REST."""
+        return self.identity == "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +98,33 @@ class SourceOffset:
                 return value
         return None
 
+    @property
+    def beyond_64_bits(self) -> bool:
+        """Connect wraps such an integer as it reads it, so this is not what a task gets."""
+        return any(
+            isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX
+            for _, value in self.numbers
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyOffset(Undecodable):
+    """A value with a schema around it, as workers before 3.0 wrote if so configured.
+
+    Undecodable, because a task of today gets nothing from it; `offset` is what it said.
+    """
+
+    offset: SourceOffset
+
+
+class Order(StrEnum):
+    """One offset against an earlier one, as far as its connector guarantees an order."""
+
+    AHEAD = "ahead"
+    BEHIND = "behind"
+    SAME = "same"
+    UNORDERED = "unordered"
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
@@ -85,3 +138,31 @@ class OffsetSync:
     partition: int
     upstream_offset: int
     downstream_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One record of a checkpoints topic: where a consumer group stands on both sides.
+
+    Both offsets are the NEXT record to read, unlike those of an OffsetSync. `topic` is the name on
+    the target (Checkpoint.java).
+    """
+
+    group: str
+    topic: str
+    partition: int
+    upstream_offset: int
+    downstream_offset: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """One record of a heartbeats topic; `at` is the time it was made, in Unix seconds.
+
+    The aliases are those of the connector that made it, wherever it was replicated to since.
+    """
+
+    source: str
+    target: str
+    at: float

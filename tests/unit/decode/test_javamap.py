@@ -84,7 +84,13 @@ def test_a_string_is_written_as_jackson_writes_it(text, expected):
         pytest.param(-(2**63), "-9223372036854775808", id="smallest-long"),
         pytest.param(2**63, None, id="connect-would-wrap-it"),
         pytest.param(-(2**63) - 1, None, id="connect-would-wrap-it-too"),
-        pytest.param(1.0, None, id="float-text-is-javas-own"),
+        pytest.param(1.0, "1.0", id="whole-float"),
+        pytest.param(-9_999_999.0, "-9999999.0", id="largest-whole-float-without-an-exponent"),
+        pytest.param(1e7, None, id="java-would-write-an-exponent"),
+        pytest.param(0.1, None, id="float-text-is-javas-own"),
+        pytest.param(-0.0, None, id="negative-zero"),
+        pytest.param(float("inf"), None, id="infinite"),
+        pytest.param(float("nan"), None, id="no-number"),
     ],
 )
 def test_a_primitive_is_written_as_jackson_writes_it_or_not_at_all(value, expected):
@@ -99,9 +105,13 @@ def test_the_key_of_an_mm2_partition_has_the_bytes_that_mm2_writes():
     )
 
 
+def test_a_connector_without_partitions_has_a_key():
+    assert connect_key("c", None) == b'["c",null]'
+
+
 def test_a_name_that_utf8_cannot_carry_has_no_key():
     assert connect_key("c", {"a": "\ud800"}) is None
 
 
-def test_a_partition_with_a_float_has_no_key_that_we_could_know():
-    assert connect_key("c", {"a": 1.0}) is None
+def test_a_partition_with_a_broken_float_has_no_key_that_we_could_know():
+    assert connect_key("c", {"a": 0.3}) is None

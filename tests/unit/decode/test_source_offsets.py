@@ -10,7 +10,14 @@ from exporter.decode.source_offsets import (
     namesake_label,
     partition_label,
 )
-from exporter.model.offsets import MirrorPartition, SourceKey, SourceOffset, Undecodable
+from exporter.model.offsets import (
+    KeyForm,
+    LegacyOffset,
+    MirrorPartition,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
 
 KEY = b'["mirror-src",{"cluster":"a","partition":3,"topic":"orders"}]'
 
@@ -20,7 +27,7 @@ def test_a_key_names_its_connector_its_source_partition_and_its_dialect():
         connector="mirror-src",
         identity='{"cluster":"a","partition":3,"topic":"orders"}',
         label="cluster=a,partition=3,topic=orders",
-        canonical=True,
+        form=KeyForm.CANONICAL,
         dialect="mirror_source",
         mirror=MirrorPartition(cluster="a", topic="orders", partition=3),
     )
@@ -42,12 +49,19 @@ def test_a_key_names_its_connector_its_source_partition_and_its_dialect():
         pytest.param(
             b'["\\u0063",{"cluster":"a","partition":3,"topic":"orders"}]', id="needless-escape"
         ),
+        pytest.param(
+            b'["c",{"cluster":"a","partition":003,"topic":"orders"}]', id="needless-zeros"
+        ),
+        pytest.param(
+            b'["c",{"cluster":"a","partition":3,"topic":"orders"}] ["d"', id="followed-by-more"
+        ),
     ],
 )
 def test_a_key_with_the_same_meaning_and_other_bytes_is_a_variant(raw):
     key = decode_key(raw)
     assert key.identity == '{"cluster":"a","partition":3,"topic":"orders"}'
     assert key.connector == "c"
+    assert key.form is KeyForm.VARIANT
     assert not key.canonical
 
 
@@ -85,13 +99,15 @@ def test_partitions_that_differ_in_type_only_have_different_identities():
         pytest.param(b"", "key_not_json", id="no-bytes"),
         pytest.param(b"\x00\x06orders", "key_not_json", id="binary"),
         pytest.param(b'["c",{"a":"\xff"}]', "key_not_json", id="not-utf8"),
-        pytest.param(b'["c",{"a":1}] x', "key_not_json", id="trailing-garbage"),
-        pytest.param(b'{"schema":null,"payload":["c",{}]}', "key_legacy_envelope", id="envelope"),
+        pytest.param(b'["c",{"a":1}', "key_not_json", id="cut"),
+        pytest.param(b'["c",{"a":"1}]', "key_not_json", id="cut-in-a-string"),
+        pytest.param(b"null ]", "key_not_json", id="a-scalar-and-more"),
+        pytest.param(b'{"schema":null,"payload":"c"}', "key_shape", id="envelope-of-no-key"),
+        pytest.param(b'{"schema":null,"payload":["c",{}],"x":1}', "key_shape", id="no-envelope"),
         pytest.param(b'["c"]', "key_shape", id="too-short"),
         pytest.param(b'["c",{},1]', "key_shape", id="too-long"),
         pytest.param(b'[7,{"a":1}]', "key_shape", id="connector-is-no-name"),
         pytest.param(b'"c"', "key_shape", id="no-list"),
-        pytest.param(b'["c",null]', "key_partition_null", id="partition-null"),
         pytest.param(b'["c",{"a":{}}]', "key_partition_shape", id="nested-map"),
         pytest.param(b'["c",{"a":[1]}]', "key_partition_shape", id="nested-list"),
         pytest.param(b'["c",[1]]', "key_partition_shape", id="partition-is-a-list"),
@@ -100,6 +116,57 @@ def test_partitions_that_differ_in_type_only_have_different_identities():
 )
 def test_what_is_no_key_is_undecodable_with_its_own_reason(raw, reason):
     assert decode_key(raw) == Undecodable(reason)
+
+
+@pytest.mark.parametrize("schema", [b"null", b'{"type":"struct"}'])
+def test_an_enveloped_key_is_unwrapped_and_never_canonical(schema):
+    raw = b'{"schema":' + schema + b',"payload":' + KEY + b"}"
+    key = decode_key(raw)
+    assert key == SourceKey(
+        connector="mirror-src",
+        identity=decode_key(KEY).identity,
+        label="cluster=a,partition=3,topic=orders",
+        form=KeyForm.LEGACY_ENVELOPE,
+        dialect="mirror_source",
+        mirror=MirrorPartition(cluster="a", topic="orders", partition=3),
+    )
+    assert not key.canonical
+
+
+def test_an_enveloped_value_is_undecodable_and_says_what_it_once_said():
+    found = decode_value(b'{"schema":null,"payload":{"offset":1234}}')
+    assert found == LegacyOffset(
+        reason="value_legacy_envelope",
+        offset=SourceOffset(text='{"offset":1234}', numbers=(("offset", 1234),)),
+    )
+    assert isinstance(found, Undecodable)
+    nothing = decode_value(b'{"payload":null,"schema":null}')
+    assert nothing.offset.is_null
+
+
+@pytest.mark.parametrize(
+    "raw", [b'{"payload":7,"schema":"public"}', b'{"payload":7,"schema":null}']
+)
+def test_fields_that_are_named_like_an_envelope_are_an_offset(raw):
+    assert decode_value(raw).text == raw.decode()
+
+
+def test_a_connector_without_partitions_has_the_partition_null():
+    key = decode_key(b'["c",null]')
+    assert (key.identity, key.label, key.form) == ("null", "null", KeyForm.CANONICAL)
+    assert (key.dialect, key.mirror, key.without_partition) == ("generic", None, True)
+    assert decode_key(b'["c", null]').form is KeyForm.VARIANT
+    assert not decode_key(b'["c",{}]').without_partition
+
+
+def test_a_whole_float_is_canonical_as_java_writes_it_and_another_partition_than_the_integer():
+    assert decode_key(b'["c",{"partition":0.0}]').canonical
+    assert (
+        decode_key(b'["c",{"partition":0.0}]').identity
+        != decode_key(b'["c",{"partition":0}]').identity
+    )
+    for text in (b"0.00", b"0e0", b"-0.0", b"0.5", b"12345678.0"):
+        assert not decode_key(b'["c",{"partition":' + text + b"}]").canonical
 
 
 def test_an_empty_partition_map_is_a_source_partition():
@@ -133,6 +200,35 @@ def test_integers_of_any_size_stay_exact(number):
     assert value.text == f'{{"lsn":{number}}}'
 
 
+@pytest.mark.parametrize(
+    ("number", "beyond"),
+    [(2**63 - 1, False), (-(2**63), False), (2**63, True), (-(2**63) - 1, True), (1e300, False)],
+)
+def test_an_integer_that_connect_would_wrap_is_flagged(number, beyond):
+    assert decode_value(f'{{"a":1,"lsn":{number}}}'.encode()).beyond_64_bits is beyond
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        pytest.param(b'{"offset":5}{"offset":6}', '{"offset":5}', id="the-first-value-counts"),
+        pytest.param(b'{"a":"}"} \xff', '{"a":"}"}', id="what-follows-is-never-read"),
+        pytest.param(b'{"a":007,"b":-00,"c":00.5}', '{"a":7,"b":0,"c":0.5}', id="needless-zeros"),
+        pytest.param(b'{"a":"007 \\"00","b":01}', '{"a":"007 \\"00","b":1}', id="but-not-in-text"),
+        pytest.param(
+            b'{"a":1.005,"b":100,"c":1e-05} x', '{"a":1.005,"b":100,"c":0.00001}', id="kept"
+        ),
+        pytest.param(b'{"a":1,"a":2}', '{"a":2}', id="the-last-of-a-field"),
+    ],
+)
+def test_a_value_is_read_as_leniently_as_connect_reads_it(raw, text):
+    assert decode_value(raw).text == text
+
+
+def test_an_integer_and_the_same_number_as_a_float_differ():
+    assert decode_value(b'{"offset":5}').text != decode_value(b'{"offset":5.0}').text
+
+
 def test_a_field_that_is_no_number_has_no_number():
     value = decode_value(b'{"a":"7","b":true,"c":null}')
     assert [value.number(field) for field in "abcd"] == [None] * 4
@@ -143,12 +239,14 @@ def test_a_field_that_is_no_number_has_no_number():
     [
         pytest.param(b"{", "value_not_json", id="cut"),
         pytest.param(b"NaN", "value_not_json", id="nan"),
-        pytest.param(b'{"a":007}', "value_not_json", id="leading-zero"),
         pytest.param(b'{"a":1e999}', "value_not_json", id="no-float64"),
         pytest.param(b"7", "value_shape", id="a-number"),
         pytest.param(b'{"a":{"b":1}}', "value_shape", id="nested-map"),
         pytest.param(b'{"a":[1]}', "value_shape", id="nested-list"),
-        pytest.param(b'{"schema":null,"payload":{"offset":1}}', "value_shape", id="envelope"),
+        pytest.param(b'{"schema":null,"payload":{"a":[]}}', "value_shape", id="envelope-of-none"),
+        pytest.param(b'{"schema":{},"payload":1}', "value_shape", id="envelope-of-a-number"),
+        pytest.param(b'"' + b'\\"' * 100_000, "value_not_json", id="hostile-quotes"),
+        pytest.param(b'{"' + b'\\"' * 100_000, "value_not_json", id="hostile-quotes-in-a-map"),
         pytest.param(b'{"a":' * 100_000, "value_nested_too_deep", id="hostile-depth"),
     ],
 )
