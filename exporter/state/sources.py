@@ -186,11 +186,15 @@ class SourceBook:
         return frozenset(name for name, at in self._committed_at.items() if at >= since)
 
     def held(self, connector: str) -> tuple[str, ...]:
-        """The identities of this connector's source partitions that have an offset."""
+        """The identities of this connector's source partitions that have an offset, as far as REST
+        lists them.
+        """
         return tuple(
             identity
             for (owner, identity), partition in self._partitions.items()
-            if owner == connector and partition.offset is not None
+            if owner == connector
+            and partition.offset is not None
+            and not partition.key.without_partition
         )
 
     def views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:

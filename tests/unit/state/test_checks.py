@@ -103,6 +103,13 @@ def test_an_offset_that_rest_does_not_list_is_a_difference():
     assert settled(world) == 1
 
 
+def test_an_offset_without_a_partition_is_never_listed_by_rest_and_no_difference():
+    world = files()
+    world.commit("files", None, {"position": 7})
+    world.rest_offsets("files", {})
+    assert settled(world) == 0
+
+
 def test_a_first_commit_after_the_asking_is_no_difference():
     world = files()
     world.see(RestOffsetsAsked("lab", "files"))
