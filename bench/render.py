@@ -129,6 +129,7 @@ def world(series: int, tick: int) -> Snapshot:
 
 def _source_partition(mirror: MirrorPartitionView, at: float, tick: int) -> SourcePartitionView:
     topic, partition, offset = mirror.topic, mirror.partition, mirror.committed
+    assert offset is not None
     return SourcePartitionView(
         connect_cluster=mirror.connect_cluster,
         connector=mirror.connector,

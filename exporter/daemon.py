@@ -53,7 +53,8 @@ from exporter.model.observations import (
 )
 from exporter.model.topology import KafkaTopic, SinkGroup
 from exporter.serve.http import ReadServer
-from exporter.state.book import Book, ConnectSite
+from exporter.state.book import Book
+from exporter.state.site import ConnectSite
 from exporter.state.snapshot import Snapshot
 
 BUG = 70  # sysexits.h EX_SOFTWARE

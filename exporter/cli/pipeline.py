@@ -50,7 +50,7 @@ def run(
 def topic_ids(loaded: config.Config, topology: Topology) -> dict[KafkaTopic, str]:
     """Kafka's own identity of each topic to be read."""
     found: dict[KafkaTopic, str] = {}
-    wanted = topology.tailed()
+    wanted = topology.recorded()
     for kafka in sorted({topic.kafka for topic in wanted}):
         admin = KafkaAdmin(kafka, loaded.kafka[kafka].client_properties())
         names = [topic.topic for topic in wanted if topic.kafka == kafka]

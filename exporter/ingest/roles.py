@@ -15,12 +15,10 @@ from confluent_kafka import Message
 
 from exporter.decode.mm2 import decode_sync_key, decode_sync_value
 from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.model.observations import SourceRecord, SyncRecord
+from exporter.model.observations import Records, SourceRecord, SyncRecord
 from exporter.model.offsets import OffsetSync, SourceKey, Undecodable
 
 KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions; then start again
-
-Records = tuple[SourceRecord, ...] | tuple[SyncRecord, ...]
 
 
 class Role(Protocol):

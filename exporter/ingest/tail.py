@@ -18,8 +18,15 @@ from confluent_kafka import Message
 from exporter.clients.kafka import BEGINNING, KafkaAdmin, TailReader, end_of_partition
 from exporter.clock import Clock
 from exporter.errors import ClientError, NotFound, TopicChanged
-from exporter.ingest.roles import Records, Role
-from exporter.model.observations import TAIL, InputFailed, InputId, Observation, TailRead
+from exporter.ingest.roles import Role
+from exporter.model.observations import (
+    TAIL,
+    InputFailed,
+    InputId,
+    Observation,
+    Records,
+    TailRead,
+)
 from exporter.model.topology import KafkaTopic, TopicPartition
 
 READ_RECORDS_MAX = 10_000

@@ -66,3 +66,4 @@ class Connector:
     mirror: MirrorSettings | None = None
     sink: SinkSettings | None = None
     dedicated_offsets_topic: str | None = None
+    offsets_addresses: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from exporter.model.connectors import Connector
 from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset, Undecodable
-from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition
+from exporter.model.topology import KafkaTopic, ListingTopics, TopicFacts, TopicPartition
 
 TAIL = "tail"
 CONNECT_REST = "connect_rest"
@@ -81,6 +81,22 @@ class SyncRecord:
     at: float
 
 
+Records = tuple[SourceRecord, ...] | tuple[SyncRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A Kafka partition in which an open transaction hides all that was written after it began.
+
+    offset     the last stable offset: where a reader of committed records has to wait
+    detail     who and since when, in words for a person
+    """
+
+    partition: int
+    offset: int
+    detail: str
+
+
 @dataclass(frozen=True, slots=True)
 class TailRead:
     """A tail's records in topic order, and where the tail stands after them.
@@ -91,16 +107,26 @@ class TailRead:
     whole          the records are the whole topic, read from its start: whatever else was known of
                    it is no longer there
     undecodable    live records that could not be decoded, by reason
+    frozen         partitions that an open transaction has held for longer than one should be open
     """
 
     input: InputId
     topic: KafkaTopic
-    records: tuple[SourceRecord, ...] | tuple[SyncRecord, ...]
+    records: Records
     positions: tuple[tuple[int, int], ...]
     caught_up: bool
     behind: int | None
     undecodable: tuple[tuple[str, int], ...] = ()
     whole: bool = False
+    frozen: tuple[Frozen, ...] = ()
+
+    def source_records(self) -> tuple[SourceRecord, ...]:
+        """Those of an offsets topic."""
+        return tuple(record for record in self.records if isinstance(record, SourceRecord))
+
+    def sync_records(self) -> tuple[SyncRecord, ...]:
+        """Those of an offset-syncs topic."""
+        return tuple(record for record in self.records if isinstance(record, SyncRecord))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +143,32 @@ class OffsetsTopicFound:
 
     connect_cluster: str
     topic: KafkaTopic
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsTopicLost:
+    """The topic that discovery had settled on is gone; another one may be found."""
+
+    connect_cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListingTopicsFound:
+    """A Connect cluster without a REST API tells of its connectors in these topics."""
+
+    topics: ListingTopics
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAssigned:
+    """The upstream partitions that a MirrorSourceConnector gave its tasks to copy.
+
+    What it committed once and copies no longer (a topic left out of its configuration) is no lag.
+    """
+
+    connect_cluster: str
+    connector: str
+    partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +267,9 @@ Observation = (
     | TailRead
     | ConnectorsListed
     | OffsetsTopicFound
+    | OffsetsTopicLost
+    | ListingTopicsFound
+    | PartitionsAssigned
     | BrokersSeen
     | EndsAsked
     | EndsRead

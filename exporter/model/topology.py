@@ -31,10 +31,24 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopic:
-    """The topic in which a Connect cluster keeps the offsets of its source connectors."""
+    """A topic in which a Connect cluster keeps offsets of source connectors.
+
+    connector    the one that keeps its offsets there alone (its own setting offsets.storage.topic);
+                 None for the topic of the whole cluster
+    """
 
     connect_cluster: str
     at: KafkaTopic
+    connector: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListingTopics:
+    """Where a Connect cluster without a REST API says which connectors it has and how they are."""
+
+    connect_cluster: str
+    configs: KafkaTopic
+    status: KafkaTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,7 @@ class MirrorFlow:
     offset_syncs            None if the connector emits none, or they lie on an unknown cluster
     read_committed          its consumer's isolation level: the end of its work is the last stable
                             offset, not the high watermark
+    from_start              it begins a partition that it has no offset for at the start of its log
     """
 
     connect_cluster: str
@@ -57,6 +72,7 @@ class MirrorFlow:
     upstream: str | None
     offset_syncs: KafkaTopic | None
     read_committed: bool = False
+    from_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +94,20 @@ class Topology:
     offsets_topics: tuple[OffsetsTopic, ...]
     flows: tuple[MirrorFlow, ...]
     sinks: tuple[SinkGroup, ...] = ()
+    listings: tuple[ListingTopics, ...] = ()
 
-    def tailed(self) -> tuple[KafkaTopic, ...]:
-        """Every topic to follow, in a stable order."""
+    def recorded(self) -> tuple[KafkaTopic, ...]:
+        """Every topic with progress in it, in a stable order: what the pipeline keeps for ever."""
         syncs = {flow.offset_syncs for flow in self.flows if flow.offset_syncs is not None}
         return tuple(sorted(syncs | {topic.at for topic in self.offsets_topics}))
+
+    def tailed(self) -> tuple[KafkaTopic, ...]:
+        """Every topic the edge follows, in a stable order.
+
+        A configuration topic is followed and never kept: its records hold secrets.
+        """
+        listings = {topic for at in self.listings for topic in (at.configs, at.status)}
+        return tuple(sorted({*self.recorded(), *listings}))
 
 
 class TopicRole(StrEnum):

@@ -12,14 +12,16 @@ Both documents have
                          last_error,
                          tail: {kafka, topic, caught_up, behind,
                                 records: {value, tombstone, undecodable},
-                                positions: {"partition": next offset}} | null}]
+                                positions: {"partition": next offset},
+                                frozen: [{partition, offset, detail}]} | null}]
 
 /api/v1/connectors adds
 
     connectors         [{connect_cluster, name, kind, class, version, state, tasks: [{task, state}],
                          source_partitions: [{source_partition: {...}, label, offset: {...} | null,
                             kafka_partition, log_offset, committed_at, advanced_at,
-                            commits, advances, rewinds, resets, variants}],
+                            commits, advances, rewinds, resets, variants,
+                            shadow: {...} | null}],
                          sink_partitions: [{topic, partition, committed, log_end, lag_records}]}]
 
 A connector that has offsets but is not listed (Connect's REST API is not asked, or is down) has
@@ -157,6 +159,10 @@ def _tail(tail: TailView) -> Document:
             "undecodable": tail.undecodable,
         },
         "positions": {str(partition): offset for partition, offset in tail.positions},
+        "frozen": [
+            {"partition": at.partition, "offset": at.offset, "detail": at.detail}
+            for at in tail.frozen
+        ],
     }
 
 
@@ -193,6 +199,7 @@ def _source_partition(view: SourcePartitionView) -> Document:
         "rewinds": view.rewinds,
         "resets": view.resets,
         "variants": view.variants,
+        "shadow": None if view.shadow is None else msgspec.Raw(view.shadow.text.encode()),
     }
 
 

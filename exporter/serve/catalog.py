@@ -183,6 +183,13 @@ CATALOG: tuple[Spec, ...] = (
         "How far the replicated offset lies beyond the upstream log end. Anything but 0 means that "
         "the upstream topic was re-created or cut, or that the offset was altered by hand.",
     ),
+    TOPIC_LAG := _gauge(
+        "mm2_topic_replication_lag_records",
+        (*CONNECTOR, "source", "target", "topic"),
+        "Upstream records not replicated yet, all partitions of the topic; in place of each "
+        "partition's series where granularity is topic or a flow is beyond its budget of series. "
+        "Absent while one partition's lag is not known.",
+    ),
     SYNC_UPSTREAM := _gauge(
         "mm2_offset_sync_upstream_offset",
         FLOW_PARTITION,

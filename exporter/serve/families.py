@@ -14,8 +14,15 @@ from typing import NamedTuple
 from exporter.model.connectors import STATES
 from exporter.serve import catalog
 from exporter.serve.catalog import Spec
-from exporter.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
+from exporter.state.snapshot import (
+    ConnectorView,
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+)
 
+MIRROR_SOURCE = "mirror_source"  # the dialect of MirrorSourceConnector's source partitions
 FLOAT_EXACT_MAX = 2**53  # a sample is a float64: beyond this it cannot hold every integer
 
 Labels = tuple[str, ...]
@@ -139,7 +146,7 @@ def _task_counts(view: ConnectorView) -> Iterable[tuple[str, int]]:
 
 def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """Source offsets. A forgotten source partition keeps its counters and loses the rest."""
-    views = snapshot.source_partitions
+    views = _exported(snapshot)
     labels: list[Labels] = [(view.connect_cluster, view.connector, view.label) for view in views]
     fields = [
         ((*at, name), number)
@@ -158,9 +165,26 @@ def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.RESETS, labels, [view.resets for view in views])
 
 
+def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
+    """Without those beyond their connector's budget, and those that are summed up by topic."""
+    if not snapshot.by_topic and not snapshot.not_exported:
+        return snapshot.source_partitions
+    return [
+        view
+        for view in snapshot.source_partitions
+        if (view.connect_cluster, view.connector, view.identity) not in snapshot.not_exported
+        and (
+            view.dialect != MIRROR_SOURCE
+            or (view.connect_cluster, view.connector) not in snapshot.by_topic
+        )
+    ]
+
+
 def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
-    """Replicated upstream partitions."""
-    views = snapshot.mirror_partitions
+    """Replicated upstream partitions, but for those that are summed up by topic."""
+    views: Sequence[MirrorPartitionView] = snapshot.mirror_partitions
+    if snapshot.by_topic:
+        views = [view for view in views if _flow_of(view) not in snapshot.by_topic]
     labels: list[Labels] = [
         (
             view.connect_cluster,
@@ -179,7 +203,11 @@ def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.AHEAD, labels, [view.ahead for view in views])
 
 
-def _shown_position(view: MirrorPartitionView) -> int:
+def _flow_of(view: MirrorPartitionView) -> tuple[str, str]:
+    return (view.connect_cluster, view.connector)
+
+
+def _shown_position(view: MirrorPartitionView) -> int | None:
     """The offset that the shown log end and lag belong to, so that the three always add up.
 
     A newer one is known between two readings of the log end, and would look ahead of it.
@@ -187,9 +215,30 @@ def _shown_position(view: MirrorPartitionView) -> int:
     return view.replicated if view.lag_position is None else view.lag_position
 
 
+def mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
+    """Lag by topic. Where one partition's is not known there is no sum: it would be too small."""
+    lags: dict[Labels, list[int | None]] = {}
+    for view in snapshot.mirror_partitions if snapshot.by_topic else ():
+        if _flow_of(view) in snapshot.by_topic:
+            at = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
+            lags.setdefault(at, []).append(view.lag)
+    known = {at: [lag for lag in found if lag is not None] for at, found in lags.items()}
+    sums = [sum(known[at]) if len(known[at]) == len(found) else None for at, found in lags.items()]
+    yield family(catalog.TOPIC_LAG, list(lags), sums)
+
+
 def syncs(snapshot: Snapshot) -> Iterator[Family]:
-    """The newest offset syncs."""
-    views = snapshot.syncs
+    """The newest offset syncs, but for those of flows that are summed up by topic."""
+    views: Sequence[SyncView] = snapshot.syncs
+    if snapshot.by_topic:
+        apart = {
+            (flow.connect_cluster, flow.source, flow.target)
+            for flow in snapshot.topology.flows
+            if (flow.connect_cluster, flow.connector) not in snapshot.by_topic
+        }
+        views = [
+            view for view in views if (view.connect_cluster, view.source, view.target) in apart
+        ]
     labels: list[Labels] = [
         (view.connect_cluster, view.source, view.target, view.topic, str(view.partition))
         for view in views
@@ -228,6 +277,7 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
     connectors,
     source_partitions,
     mirror_partitions,
+    mirrored_topics,
     syncs,
     sink_partitions,
     topic_problems,

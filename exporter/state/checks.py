@@ -6,12 +6,12 @@ or read it wrongly. Called by the book only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from exporter.model.observations import RestOffsetsAsked, RestOffsetsRead
-from exporter.state.sources import SourceBook
+from exporter.state.site import Site
 
 ANSWER_MAX_S: Final = 120.0  # Connect itself gives up on the question after 90 s
 GRACE_S: Final = 30.0  # how long the tail may take to show what REST showed, before they disagree
@@ -33,7 +33,7 @@ class Checks:
     between the asking and the end of the grace may be the one that REST saw.
     """
 
-    def __init__(self, sources: Mapping[str, SourceBook]) -> None:
+    def __init__(self, sources: Mapping[str, Site]) -> None:
         self._sources = sources
         self._open: list[Check] = []
         self._watched: dict[tuple[str, str], float] = {}
@@ -58,10 +58,10 @@ class Checks:
             if not self._agrees(check):
                 self._open.append(check)
 
-    def settle(self, now: float, shown: Callable[[str], bool]) -> tuple[Check, ...]:
+    def settle(self, now: float) -> tuple[Check, ...]:
         """Forget checks that came true; give out those that did not within their time.
 
-        Where the offsets of a Connect cluster are not `shown`, its tail can confirm nothing.
+        Where the offsets of a connector are not shown, its tail can confirm nothing.
         """
         waiting = [check for check in self._open if not self._agrees(check)]
         self._open = [check for check in waiting if check.until > now]
@@ -69,7 +69,10 @@ class Checks:
             del self._watched[where]
             self._sources[where[0]].unwatch(where[1])
         return tuple(
-            check for check in waiting if check.until <= now and shown(check.connect_cluster)
+            check
+            for check in waiting
+            if check.until <= now
+            and self._sources[check.connect_cluster].shown(check.connector, now)
         )
 
     def _watch(self, connect_cluster: str, connector: str, *, until: float) -> None:

@@ -10,11 +10,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from exporter.model.observations import (
+    Frozen,
     InputFailed,
     InputId,
     InputRetired,
     InputSucceeded,
-    SyncRecord,
+    SourceRecord,
     TailRead,
 )
 from exporter.model.topology import KafkaTopic
@@ -32,6 +33,7 @@ class TailState:
     tombstones: int = 0
     undecodable: int = 0
     positions: dict[int, int] = field(default_factory=dict)
+    frozen: tuple[Frozen, ...] = ()
 
     def apply(self, read: TailRead) -> bool:
         """Count the live records of a batch and move on. True if anything was read."""
@@ -41,10 +43,11 @@ class TailState:
             self.positions.clear()
         self.positions.update(read.positions)
         self.caught_up = read.caught_up
+        self.frozen = read.frozen
         self.behind = read.behind if read.behind is not None else self.behind
         self.undecodable += sum(count for _, count in read.undecodable)
         for record in read.records:
-            if isinstance(record, SyncRecord):
+            if not isinstance(record, SourceRecord):
                 self.values += counting
             elif record.live and record.offset is None:
                 self.tombstones += 1
@@ -63,6 +66,7 @@ class TailState:
             tombstones=self.tombstones,
             undecodable=self.undecodable,
             positions=tuple(sorted(self.positions.items())),
+            frozen=self.frozen,
         )
 
 
@@ -140,6 +144,12 @@ class Inputs:
         # After a step back of the clock a success may lie in the future: that says nothing either.
         return abs(now - state.last_success_at) <= self._stale_after_s[input_id.kind]
 
+    def whole(self, input_id: InputId, now: float) -> bool:
+        """Is this tail live, with no partition held back by an open transaction?"""
+        state = self._by_id.get(input_id)
+        held = state is not None and state.tail is not None and state.tail.frozen
+        return not held and self.live(input_id, now)
+
     def views(self, now: float) -> tuple[InputView, ...]:
         """Immutable copies, in a stable order."""
         return tuple(
@@ -156,5 +166,6 @@ class Inputs:
             last_success_at=state.last_success_at,
             errors=tuple(sorted(state.errors.items())),
             last_error=state.last_error,
+            last_reason=state.last_reason,
             tail=state.tail.view(live=live) if state.tail is not None else None,
         )

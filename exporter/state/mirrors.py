@@ -7,14 +7,14 @@ and the answer (EndsRead) is paired with them. Called by the book only.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.model.observations import LogBounds, SyncRecord
 from exporter.model.offsets import MirrorPartition, OffsetSync
 from exporter.model.topology import MirrorFlow, TopicPartition
-from exporter.state.lag import Seen, replicated_offset, replication_lag
+from exporter.state.lag import Lag, Seen, replicated_offset, replication_lag
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 
 _Where = tuple[str, str, MirrorPartition]  # connect cluster, connector, upstream partition
@@ -46,13 +46,17 @@ class SyncBook:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What is known of one replicated partition at one moment."""
+    """What is known of one replicated partition at one moment.
+
+    committed, replicated    None for a partition that was assigned and has no commit: it was never
+                             replicated, or its offset was reset
+    """
 
     flow: MirrorFlow
     partition: MirrorPartition
-    committed: Seen
+    committed: Seen | None
     synced: Seen | None
-    replicated: int
+    replicated: int | None
 
     @property
     def where(self) -> _Where:
@@ -67,29 +71,38 @@ class Position:
 
 def positions(
     flow: MirrorFlow,
-    committed: dict[MirrorPartition, Seen],
+    committed: Mapping[MirrorPartition, Seen],
     syncs: SyncBook | None,
     not_ours: Collection[TopicPartition] = (),
+    assigned: frozenset[TopicPartition] | None = None,
 ) -> tuple[Position, ...]:
-    """Every partition of a flow that has a committed offset, with its best known progress.
+    """Every partition of a flow, with its best known progress.
 
     not_ours    partitions whose syncs may be another flow's
+    assigned    what the flow copies. A commit outside of it is left over from another
+                configuration, and a partition of it without a commit is one that nothing was
+                replicated of. None if it is not known: then the commits are all there is.
     """
+    wanted = {
+        TopicPartition(at.topic, at.partition): at
+        for at in committed
+        if assigned is None or TopicPartition(at.topic, at.partition) in assigned
+    }
+    for where in assigned or ():
+        wanted.setdefault(where, MirrorPartition(flow.source, where.topic, where.partition))
     found = []
-    for partition, commit in committed.items():
-        where = TopicPartition(partition.topic, partition.partition)
+    for where, partition in wanted.items():
         synced = syncs.seen(where) if syncs is not None and where not in not_ours else None
-        replicated = replicated_offset(commit, synced)
-        if replicated is not None:
-            found.append(
-                Position(
-                    flow=flow,
-                    partition=partition,
-                    committed=commit,
-                    synced=synced,
-                    replicated=replicated,
-                )
+        commit = committed.get(partition)
+        found.append(
+            Position(
+                flow=flow,
+                partition=partition,
+                committed=commit,
+                synced=synced,
+                replicated=replicated_offset(commit, synced),
             )
+        )
     return tuple(found)
 
 
@@ -98,7 +111,7 @@ class _Paired:
     """An answer, and the replicated offsets that were known before it was asked for."""
 
     number: int
-    known: dict[_Where, int]
+    known: dict[_Where, int | None]
     bounds: dict[TopicPartition, LogBounds]
 
 
@@ -108,11 +121,11 @@ class EndsBook:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[int, dict[_Where, int]]] = {}
+        self._asked: dict[str, dict[int, dict[_Where, int | None]]] = {}
         self._paired: dict[str, _Paired] = {}
         self.version = 0
 
-    def asked(self, kafka: str, number: int, known: dict[_Where, int]) -> None:
+    def asked(self, kafka: str, number: int, known: dict[_Where, int | None]) -> None:
         """Put aside the replicated offsets known now."""
         asked = self._asked.setdefault(kafka, {})
         asked[number] = known
@@ -138,11 +151,10 @@ class EndsBook:
         if live and flow.upstream is not None and flow.upstream in self._paired:
             paired = self._paired[flow.upstream]
             bounds = paired.bounds.get(position.upstream)
-            known = paired.known.get(position.where)
-            if bounds is not None and known is not None:
-                # A rewind since the asking counts at once; an advance waits for the next answer.
-                replicated = min(known, position.replicated)
-                lag = replication_lag(replicated, _end(flow, bounds))
+            if bounds is not None and position.where in paired.known:
+                replicated = _lower(paired.known[position.where], position.replicated)
+                lag = _lag(flow, replicated, bounds)
+        committed = position.committed
         return MirrorPartitionView(
             connect_cluster=flow.connect_cluster,
             connector=flow.connector,
@@ -150,16 +162,31 @@ class EndsBook:
             target=flow.target,
             topic=position.partition.topic,
             partition=position.partition.partition,
-            committed=position.committed.offset,
-            committed_at=position.committed.at,
+            committed=None if committed is None else committed.offset,
+            committed_at=None if committed is None else committed.at,
             synced=None if position.synced is None else position.synced.offset,
-            replicated=position.replicated,
+            # A first commit since the asking waits for the next answer, like any advance.
+            replicated=position.replicated if lag is None or replicated is not None else None,
             log_start=None if bounds is None else bounds.start,
             log_end=None if bounds is None else _end(flow, bounds),
             lag=None if lag is None else lag.records,
             ahead=None if lag is None else lag.ahead,
             lag_position=replicated,
         )
+
+
+def _lower(known: int | None, now: int | None) -> int | None:
+    """A rewind since the asking counts at once; an advance waits for the next answer."""
+    return None if known is None or now is None else min(known, now)
+
+
+def _lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
+    """Without a position a flow has the whole log before it, unless it is to begin elsewhere."""
+    if replicated is not None:
+        return replication_lag(replicated, _end(flow, bounds))
+    if not flow.from_start:
+        return None
+    return Lag(records=max(0, _end(flow, bounds) - bounds.start), ahead=0)
 
 
 def _end(flow: MirrorFlow, bounds: LogBounds) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.model.connectors import ConnectorKind, Task
-from exporter.model.observations import InputId
+from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
@@ -18,7 +18,10 @@ from exporter.state.lint import TopicProblem
 
 @dataclass(frozen=True, slots=True)
 class TailView:
-    """How far a tail has read. Counts are of live records only."""
+    """How far a tail has read. Counts are of live records only.
+
+    frozen    partitions in which an open transaction hides what came after it
+    """
 
     topic: KafkaTopic
     caught_up: bool
@@ -27,6 +30,7 @@ class TailView:
     tombstones: int
     undecodable: int
     positions: tuple[tuple[int, int], ...]
+    frozen: tuple[Frozen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class InputView:
     errors: tuple[tuple[str, int], ...]
     last_error: str | None
     tail: TailView | None
+    last_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,8 @@ class SourcePartitionView:
     kafka_partition, log_offset    where the newest record stands in the offsets topic
     committed_at, advanced_at      record timestamps of the newest commit and of the newest change
     variants      how many other raw keys say they are this source partition
+    shadow        what the cluster's offsets topic holds of it although the connector has a topic of
+                  its own: Connect does not use it
     """
 
     connect_cluster: str
@@ -82,13 +89,15 @@ class SourcePartitionView:
     rewinds: int
     resets: int
     variants: int
+    shadow: SourceOffset | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorPartitionView:
     """One replicated upstream partition.
 
-    committed     MM2's stored offset, equal to REST: the last record replicated and flushed
+    committed     MM2's stored offset, equal to REST: the last record replicated and flushed; None
+                  for a partition that is copied and has none
     synced        newest offset sync
     replicated    the better of the two (state/lag.py)
     lag, ahead    of `lag_position`, the replicated offset known before the log end was read;
@@ -101,10 +110,10 @@ class MirrorPartitionView:
     target: str
     topic: str
     partition: int
-    committed: int
-    committed_at: float
+    committed: int | None
+    committed_at: float | None
     synced: int | None
-    replicated: int
+    replicated: int | None
     log_start: int | None
     log_end: int | None
     lag: int | None
@@ -146,6 +155,9 @@ class Snapshot:
     ready       every input that could be caught up is; `waiting_for` says in words what is not
     dropped     what a bound cut, by reason
     topic_problems  what is wrong with how internal topics are made (state/lint.py)
+    by_topic    (Connect cluster, connector) of flows whose partitions are exported summed up
+    not_exported    (Connect cluster, connector, identity) of source partitions beyond the budget:
+                    they are in here, and in the API, and have no series
     """
 
     at: float
@@ -160,6 +172,8 @@ class Snapshot:
     ready: bool
     waiting_for: tuple[str, ...]
     topic_problems: tuple[TopicProblem, ...] = ()
+    by_topic: frozenset[tuple[str, str]] = frozenset()
+    not_exported: frozenset[tuple[str, str, str]] = frozenset()
 
 
 EMPTY = Snapshot(

@@ -8,6 +8,7 @@ Called by the book only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from exporter.decode.dialects import position
@@ -17,6 +18,9 @@ from exporter.model.offsets import MirrorPartition, SourceKey, SourceOffset, Und
 from exporter.state.lag import Seen
 from exporter.state.snapshot import SourcePartitionView
 
+UNLISTED = (
+    "null"  # a connector without source partitions: Connect keeps its offset and never lists it
+)
 FLOAT_EXACT_MAX = 2**53  # beyond this a Prometheus sample, a float64, cannot hold every integer
 
 
@@ -45,12 +49,23 @@ class _Partition:
 
 
 class SourceBook:
-    """All source partitions of one Connect cluster, at most `partitions_max` of them."""
+    """The source partitions in one offsets topic of a Connect cluster, at most `partitions_max`.
 
-    def __init__(self, connect_cluster: str, partitions_max: int) -> None:
+    `wants_topic` says which upstream topics of MirrorMaker 2 are of interest.
+    """
+
+    def __init__(
+        self,
+        connect_cluster: str,
+        partitions_max: int,
+        wants_topic: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self._connect_cluster = connect_cluster
         self._partitions_max = partitions_max
+        self._wants_topic = wants_topic
         self._partitions: dict[tuple[str, str], _Partition] = {}
+        self._of: dict[str, list[_Partition]] = {}
+        self._frozen: frozenset[int] = frozenset()
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
         self._labels: dict[tuple[str, str], _Partition] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
@@ -75,6 +90,12 @@ class SourceBook:
                     self._set(partition, None)
         self.version += whole or bool(records)
 
+    def freeze(self, frozen: frozenset[int]) -> None:
+        """In these Kafka partitions newer commits may be hidden from us: nothing there is shown."""
+        if frozen != self._frozen:
+            self._frozen = frozen
+            self.version += 1
+
     def _apply_all(self, records: tuple[SourceRecord, ...]) -> None:
         for record in records:
             where = (record.key.connector, record.key.identity)
@@ -89,6 +110,7 @@ class SourceBook:
 
     def _add(self, where: tuple[str, str], key: SourceKey) -> _Partition:
         partition = self._partitions[where] = _Partition(key)
+        self._of.setdefault(key.connector, []).append(partition)
         first = self._labels.setdefault((key.connector, key.label), partition)
         if first is not partition:
             first.namesake = partition.namesake = True
@@ -160,7 +182,9 @@ class SourceBook:
         found: dict[MirrorPartition, Seen] = {}
         for mirror, partition in self._mirrors.get((connector, source), {}).items():
             offset = position(partition.key.dialect, partition.offset)
-            if offset is not None and partition.committed_at is not None:
+            if offset is None or partition.committed_at is None:
+                continue
+            if self._is_shown(partition):
                 found[mirror] = Seen(offset=offset, at=partition.committed_at)
         return found
 
@@ -174,6 +198,8 @@ class SourceBook:
 
     def agrees(self, connector: str, identity: str, text: str | None) -> bool:
         """Is this what the topic says, or said at any moment since `watch`?"""
+        if self._frozen:
+            return True  # an open transaction may hide what REST has seen
         partition = self._partitions.get((connector, identity))
         if partition is None and len(self._partitions) >= self._partitions_max:
             return True  # it may be one of those that the bound cut: nothing is known of it
@@ -190,11 +216,25 @@ class SourceBook:
         lists them.
         """
         return tuple(
-            identity
-            for (owner, identity), partition in self._partitions.items()
-            if owner == connector
-            and partition.offset is not None
-            and not partition.key.without_partition
+            partition.key.identity
+            for partition in self._of.get(connector, ())
+            if partition.offset is not None and not partition.key.without_partition
+        )
+
+    def connectors(self) -> tuple[str, ...]:
+        """Every connector that has an offset."""
+        return tuple(
+            name
+            for name, partitions in self._of.items()
+            if any(partition.offset is not None for partition in partitions)
+        )
+
+    def views_of(self, connector: str) -> tuple[SourcePartitionView, ...]:
+        """Pictures of one connector's source partitions, in no order."""
+        return tuple(
+            partition.view or self._view(partition)
+            for partition in self._of.get(connector, ())
+            if self._is_shown(partition)
         )
 
     def views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
@@ -205,10 +245,15 @@ class SourceBook:
             views = tuple(
                 partition.view or self._view(partition)
                 for (connector, _), partition in sorted(self._partitions.items(), key=_by_name)
-                if connector in listed
+                if connector in listed and self._is_shown(partition)
             )
             self._shown = (self.version, listed, views)
         return self._shown[2]
+
+    def _is_shown(self, partition: _Partition) -> bool:
+        if partition.log_offset >= 0 and partition.kafka_partition in self._frozen:
+            return False
+        return partition.key.mirror is None or self._wants_topic(partition.key.mirror.topic)
 
     def _view(self, partition: _Partition) -> SourcePartitionView:
         forgotten = partition.offset is None

@@ -9,7 +9,8 @@ import pytest
 
 from exporter.loop import BATCHES_PER_STEP_MAX, QUEUE_BATCHES_MAX, Loop
 from exporter.model.observations import CONNECT_REST, ConnectorsListed, InputId, InputSucceeded
-from exporter.state.book import Book, ConnectSite
+from exporter.state.book import Book
+from exporter.state.site import ConnectSite
 from exporter.state.snapshot import EMPTY
 from tests.fakes.clock import VirtualClock
 

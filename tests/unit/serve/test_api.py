@@ -24,6 +24,7 @@ INPUTS = [
             "behind": 3,
             "records": {"value": 40, "tombstone": 2, "undecodable": 1},
             "positions": {"0": 123, "1": 9_007_199_254_740_993},
+            "frozen": [],
         },
     },
     {
@@ -93,6 +94,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             "rewinds": 0,
             "resets": 1,
             "variants": 0,
+            "shadow": None,
         },
         {
             "source_partition": {"db": "shop"},
@@ -112,6 +114,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             "rewinds": 0,
             "resets": 1,
             "variants": 0,
+            "shadow": None,
         },
     ]
 
@@ -166,7 +169,7 @@ def test_two_source_partitions_with_one_label_are_both_listed():
 
 
 def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unknown():
-    (flow,) = flows(full())["flows"]
+    flow, _ = flows(full())["flows"]
     partitions = flow.pop("partitions")
     assert flow == {
         "connect_cluster": "lab",
@@ -208,9 +211,9 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
 
 def test_a_flow_of_which_no_lag_is_known_has_no_total():
     unknown = replace(MIRROR, log_start=None, log_end=None, lag=None, ahead=None)
-    (flow,) = flows(replace(full(), mirror_partitions=(unknown,)))["flows"]
+    flow, _ = flows(replace(full(), mirror_partitions=(unknown,)))["flows"]
     assert flow["lag_records"] is None
-    (empty,) = flows(replace(full(), mirror_partitions=()))["flows"]
+    empty, _ = flows(replace(full(), mirror_partitions=()))["flows"]
     assert (empty["lag_records"], empty["partitions"]) == (None, [])
 
 
@@ -230,7 +233,7 @@ def test_a_flow_without_upstream_or_syncs_says_null():
 
 def test_syncs_belong_to_their_own_flow_only():
     other = replace(SYNC, source="north")
-    (flow,) = flows(replace(full(), syncs=(other, SYNC)))["flows"]
+    flow, _ = flows(replace(full(), syncs=(other, SYNC)))["flows"]
     assert len(flow["syncs"]) == 1
 
 

@@ -38,7 +38,8 @@ from exporter.model.observations import (
 )
 from exporter.model.offsets import OffsetSync, SourceKey
 from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.state.book import Book, ConnectSite
+from exporter.state.book import Book
+from exporter.state.site import ConnectSite
 from exporter.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,

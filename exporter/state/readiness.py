@@ -1,0 +1,70 @@
+"""What is not caught up yet, in words for a person. Called by the book only.
+
+Ready means: everything that exists has been read once. What has failed in the meantime is not
+waited for, because a daemon that is never ready tells nobody what it does know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
+from exporter.model.topology import Topology
+from exporter.state.inputs import Inputs
+from exporter.state.replication import Replication
+from exporter.state.site import Site
+
+
+class Readiness:
+    """See the module."""
+
+    def __init__(self, sites: Mapping[str, Site], inputs: Inputs, replication: Replication) -> None:
+        self._sites = sites
+        self._inputs = inputs
+        self._replication = replication
+
+    def waiting_for(self, topology: Topology) -> tuple[str, ...]:
+        """One line for everything that is missing."""
+        missing: list[str] = []
+        for _, site in sorted(self._sites.items()):
+            missing.extend(self._site(site))
+        for topic in topology.tailed():
+            state = self._inputs.find(InputId(str(topic), TAIL))
+            if state is not None and state.last_reason == "not_found":
+                continue  # there is nothing to catch up with
+            if state is None or state.tail is None or not state.tail.caught_up:
+                missing.append(self._explain(InputId(str(topic), TAIL), "the end of the topic"))
+        for kafka in self._replication.upstreams():
+            missing.extend(self._ends(kafka))
+        return tuple(missing)
+
+    def _site(self, site: Site) -> tuple[str, ...]:
+        if site.of.rest and site.listed is None:
+            return (self._explain(InputId(site.name, CONNECT_REST), "first answer"),)
+        if site.has_sources() and site.home is None:
+            return (self._explain(InputId(site.name, TAIL), "its offsets topic"),)
+        if site.has_sinks():
+            return self._unasked(InputId(site.name, GROUPS))
+        return ()
+
+    def _ends(self, kafka: str) -> tuple[str, ...]:
+        """Log ends are waited for once there are positions to compare them with; a failure will
+        do.
+        """
+        ends = InputId(kafka, LOG_ENDS)
+        if not self._replication.waits_for_ends(kafka):
+            return self._unasked(ends)
+        state = self._inputs.find(ends)
+        if state is not None and state.last_reason is not None:
+            return ()
+        return (self._explain(ends, "the log ends of its mirrored partitions"),)
+
+    def _unasked(self, input_id: InputId) -> tuple[str, ...]:
+        state = self._inputs.find(input_id)
+        asked = state is not None and state.asked
+        return () if asked else (self._explain(input_id, "a first attempt"),)
+
+    def _explain(self, input_id: InputId, what: str) -> str:
+        state = self._inputs.find(input_id)
+        error = f" ({state.last_error})" if state is not None and state.last_error else ""
+        return f"{input_id.kind} {input_id.input}: waiting for {what}{error}"

@@ -1,0 +1,254 @@
+"""One Connect cluster as the book keeps it: its connectors, and the offsets topics they use.
+
+A source connector keeps its offsets in its own topic if it names one (`offsets.storage.topic`),
+else in the cluster's. Connect then reads the connector's topic ALONE: what only the cluster's topic
+holds is listed with a null offset (ConnectorOffsetBackingStore; the fallback that its documentation
+promises is in no release). We do the same, and say that such an entry exists. Called by the book
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from exporter.model.connectors import Connector, ConnectorKind
+from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
+from exporter.model.offsets import MirrorPartition
+from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic
+from exporter.state.flows import cluster_at
+from exporter.state.inputs import Inputs
+from exporter.state.joined import Joined
+from exporter.state.lag import Seen
+from exporter.state.snapshot import SourcePartitionView
+from exporter.state.sources import SourceBook
+
+
+def everything(_name: str) -> bool:
+    """The pattern that leaves nothing out."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSite:
+    """A configured Connect cluster.
+
+    kafka               the Kafka cluster that holds its topics
+    rest                it is asked over REST; otherwise its topics are all there is
+    wants_connector, wants_topic    what the configuration includes
+    by_topic            mirrored partitions are shown summed up, one series per topic
+    """
+
+    name: str
+    kafka: str
+    rest: bool = True
+    wants_connector: Callable[[str], bool] = everything
+    wants_topic: Callable[[str], bool] = everything
+    by_topic: bool = False
+
+
+class Site:
+    """See the module. `partitions_max` bounds each offsets topic."""
+
+    def __init__(self, of: ConnectSite, inputs: Inputs, partitions_max: int) -> None:
+        self.of = of
+        self.home: KafkaTopic | None = None
+        self.listed: tuple[Connector, ...] | None = None
+        self._inputs = inputs
+        self._partitions_max = partitions_max
+        self._dedicated: dict[str, KafkaTopic | None] = {}
+        self._books: dict[KafkaTopic, SourceBook] = {}
+        self._joined: Joined[SourcePartitionView] = Joined()
+        self.listing_topics: ListingTopics | None = None
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def enlist(self, connectors: tuple[Connector, ...]) -> None:
+        """These are its connectors; what is not among them is gone."""
+        self.listed = tuple(at for at in connectors if self.of.wants_connector(at.name))
+
+    def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
+        """Find out which connector keeps its offsets where."""
+        self._dedicated = {}
+        for connector in self.listed or ():
+            topic = connector.dedicated_offsets_topic
+            if topic is not None:
+                away = connector.offsets_addresses
+                kafka = cluster_at(away, addresses) if away else self.of.kafka
+                # On a cluster that we do not know, its offsets are not known either.
+                self._dedicated[connector.name] = (
+                    None if kafka is None else KafkaTopic(kafka, topic)
+                )
+        used = {self.home, *self._dedicated.values()} - {None}
+        self._books = {
+            topic: self._books.get(topic)
+            or SourceBook(self.of.name, self._partitions_max, self.of.wants_topic)
+            for topic in used
+            if topic is not None
+        }
+
+    def apply(self, read: TailRead) -> bool:
+        """Take in what a tail read, if it is one of our topics. True if there are other connectors
+        than before.
+        """
+        book = self._books.get(read.topic)
+        if book is not None:
+            book.apply(read.source_records(), whole=read.whole)
+            book.freeze(frozenset(at.partition for at in read.frozen))
+        return False
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name that the configuration gives it."""
+        return self.of.name
+
+    def topics(self) -> tuple[OffsetsTopic, ...]:
+        """Every topic in which it keeps source offsets."""
+        found = [] if self.home is None else [OffsetsTopic(self.name, self.home)]
+        found += [
+            OffsetsTopic(self.name, topic, connector)
+            for connector, topic in sorted(self._dedicated.items())
+            if topic is not None and topic != self.home
+        ]
+        return tuple(found)
+
+    def topic_of(self, connector: str) -> KafkaTopic | None:
+        """Where Connect looks for this connector's offsets; None if we cannot tell."""
+        return self._dedicated.get(connector, self.home)
+
+    def known(self) -> bool:
+        """Is there a list of connectors to tell orphans by?
+
+        A deleted connector's offsets stay in the topic, so where there could be a list and is none
+        yet, nothing can be shown. An old list will do: which connectors exist is no measurement
+        that goes stale by the minute.
+        """
+        return self.listed is not None or not self.of.rest
+
+    def shown(self, connector: str, now: float) -> bool:
+        """May this connector's offsets be shown: is its topic's tail sound?"""
+        return self.sound(self.topic_of(connector), now)
+
+    def listing_live(self, now: float) -> bool:
+        """May the states of its connectors be shown?"""
+        if self.of.rest:
+            return self._inputs.live(InputId(self.name, CONNECT_REST), now)
+        topics = self.listing_topics
+        return topics is not None and all(
+            self._inputs.whole(InputId(str(topic), TAIL), now)
+            for topic in (topics.configs, topics.status)
+        )
+
+    def sound(self, topic: KafkaTopic | None, now: float) -> bool:
+        """Is this topic read, up to its end, with a list of connectors to tell orphans by?"""
+        if topic is None or not self.known():
+            return False
+        return self._inputs.live(InputId(str(topic), TAIL), now)
+
+    def committing(self, topic: KafkaTopic, *, since: float) -> frozenset[str]:
+        """The connectors, listed or not, that committed to this topic not before `since`."""
+        return self._books[topic].committing(since) if topic in self._books else frozenset()
+
+    def has_sources(self) -> bool:
+        """Does it have, or may it have, a connector that needs the cluster's offsets topic?"""
+        if self.listed is None:
+            return not self.of.rest
+        kinds = {at.kind for at in self.listed if at.name not in self._dedicated}
+        return bool(kinds & {ConnectorKind.SOURCE, ConnectorKind.MIRROR})
+
+    def has_sinks(self) -> bool:
+        """Does it have a sink?"""
+        return any(at.sink is not None for at in self.listed or ())
+
+    def names(self) -> frozenset[str]:
+        """The connectors to show; without any list, all that have an offset."""
+        if self.listed is not None:
+            return frozenset(at.name for at in self.listed)
+        held = {name for book in self._books.values() for name in book.connectors()}
+        return frozenset(name for name in held if self.of.wants_connector(name))
+
+    def views(self, now: float) -> tuple[SourcePartitionView, ...]:
+        """Pictures of all source partitions that can be vouched for now."""
+        by_topic: dict[KafkaTopic, set[str]] = {}
+        for name in self.names():
+            topic = self.topic_of(name)
+            if topic is not None and self.sound(topic, now):
+                by_topic.setdefault(topic, set()).add(name)
+        parts = [
+            self._books[topic].views(frozenset(names)) for topic, names in sorted(by_topic.items())
+        ]
+        shadows = tuple(
+            view for name in sorted(self._dedicated) for view in self._shadows(name, now)
+        )
+        return self._joined.of((*parts, shadows) if shadows else tuple(parts))
+
+    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
+        """The committed offsets of a MirrorSourceConnector that reads under this alias."""
+        book = self._book_of(connector)
+        return {} if book is None else book.mirrored(connector, source)
+
+    def dropped(self) -> dict[str, int]:
+        """What its bounds cut, by reason."""
+        found: dict[str, int] = {}
+        for book in self._books.values():
+            for reason, count in book.dropped.items():
+                found[reason] = found.get(reason, 0) + count
+        return found
+
+    # --- for the truth check ---------------------------------------------------------------------
+
+    def watch(self, connector: str) -> None:
+        """Remember every offset of this connector from now on, until `unwatch`."""
+        book = self._book_of(connector)
+        if book is not None:
+            book.watch(connector)
+
+    def unwatch(self, connector: str) -> None:
+        """See watch."""
+        for book in self._books.values():
+            book.unwatch(connector)
+
+    def agrees(self, connector: str, identity: str, text: str | None) -> bool:
+        """Is this what the topic says, or said at any moment since `watch`?"""
+        book = self._book_of(connector)
+        return book is None or book.agrees(connector, identity, text)
+
+    def held(self, connector: str) -> tuple[str, ...]:
+        """The identities of this connector's source partitions that REST must list."""
+        book = self._book_of(connector)
+        return () if book is None else book.held(connector)
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _book_of(self, connector: str) -> SourceBook | None:
+        topic = self.topic_of(connector)
+        return None if topic is None else self._books.get(topic)
+
+    def _shadows(self, connector: str, now: float) -> list[SourcePartitionView]:
+        """What the cluster's topic still holds of a connector that has moved to its own."""
+        own, topic = self._book_of(connector), self.topic_of(connector)
+        if own is None or self.home in {None, topic}:
+            return []
+        if not self.sound(topic, now) or not self.sound(self.home, now):
+            return []
+        assert self.home is not None
+        used = {view.identity for view in own.views_of(connector)}
+        return [
+            replace(
+                view,
+                offset=None,
+                kafka_partition=None,
+                log_offset=None,
+                committed_at=None,
+                advanced_at=None,
+                commits=0,
+                advances=0,
+                rewinds=0,
+                resets=0,
+                shadow=view.offset,
+            )
+            for view in self._books[self.home].views_of(connector)
+            if view.offset is not None and view.identity not in used
+        ]
