@@ -50,7 +50,7 @@ def run(config_path: Path) -> None:
 
     loaded = config.load(config_path)
     configure(loaded.log.level, loaded.log.format)
-    sys.exit(daemon.run(loaded))
+    sys.exit(daemon.run(loaded, config_path))
 
 
 @cli.command()

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
@@ -102,6 +102,15 @@ def _translated(target: str) -> Iterator[None]:
         raise translate(target, exc.args[0]) from exc
 
 
+class ReadableEnd(NamedTuple):
+    """`stable`: the last stable offset; `high`: the high watermark. Between them lie transactions
+    that are still open, and whatever was written after they began.
+    """
+
+    stable: int
+    high: int
+
+
 class KafkaAdmin:
     """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
 
@@ -179,12 +188,18 @@ class KafkaAdmin:
                 found[at] = LogBounds(start=start, end=end, stable_end=last)
         return found
 
-    def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Last stable offsets: how far a read_committed reader can get. Raises for a missing
-        topic.
-        """
-        futures = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=True)
-        return {at: self._result(futures[at]).offset for at in partitions}
+    def readable_ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ReadableEnd]:
+        """How far readers of committed records, and of all, can get. Raises for a missing topic."""
+        stable = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=True)
+        ends = {at: self._result(stable[at]).offset for at in partitions}
+        # Asked for second, so that it is never the lower of the two.
+        high = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=False)
+        return {
+            at: ReadableEnd(stable=end, high=max(end, self._result(high[at]).offset))
+            for at, end in ends.items()
+        }
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """The committed offsets (NEXT record) of a consumer group; empty if it has none."""
@@ -240,12 +255,9 @@ BEGINNING: Final = int(ck.OFFSET_BEGINNING)
 
 
 class TailReader:
-    """Reads one topic from its beginning, without a group, committed records only.
+    """Reads one topic, without a group; committed records only, unless told otherwise."""
 
-    `errors` collects what librdkafka reports outside of messages (brokers down, authentication).
-    """
-
-    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+    def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool = True) -> None:
         self.name = name
         self._errors: list[ck.KafkaError] = []
         settings: dict[str, Any] = {
@@ -257,7 +269,7 @@ class TailReader:
             "enable.auto.offset.store": False,
             # A log that does not reach where we stand was cut or re-created: say so.
             "auto.offset.reset": "error",
-            "isolation.level": "read_committed",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
             "enable.partition.eof": True,
             # The default of 1000 ms throttles a single partition to a seventh of its speed.
             "fetch.queue.backoff.ms": 10,

@@ -276,7 +276,7 @@ class Limits(Section):
 
     source_partitions_max: int = Field(default=100_000, ge=1)
     """Per Connect cluster. MM2's checkpoint connector alone writes groups x partitions of them."""
-    series_per_connector_max: int = Field(default=10_000, ge=1)
+    series_per_connector_max: int = Field(default=100_000, ge=1)
     """One connector must not fill the scrape of all."""
 
 

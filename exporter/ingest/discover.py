@@ -111,3 +111,12 @@ def _matches(
             f"{SAMPLE_DEADLINE_S:.0f} s: name the offsets topic in connect[].offsets_topic",
         )
     return found
+
+
+def listing_topic_names(offsets_topic: str) -> tuple[str, str] | None:
+    """The (config, status) topics that are called after an offsets topic by convention: those of a
+    dedicated MirrorMaker (`mm2-offsets.<alias>.internal`, WorkerConfig in MirrorMakerConfig) and of
+    Connect's sample files. None if the name follows none.
+    """
+    before, found, after = offsets_topic.rpartition("offsets")
+    return (f"{before}configs{after}", f"{before}status{after}") if found else None

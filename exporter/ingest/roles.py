@@ -9,6 +9,7 @@ so each keeps its own and the book decides. Live messages are decoded one by one
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 from confluent_kafka import Message
@@ -17,6 +18,7 @@ from exporter.decode.mm2 import decode_sync_key, decode_sync_value
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.model.observations import Records, SourceRecord, SyncRecord
 from exporter.model.offsets import OffsetSync, SourceKey, Undecodable
+from exporter.model.topology import KafkaTopic, Topology
 
 KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions; then start again
 
@@ -182,3 +184,10 @@ def _at(message: Message) -> float:
 def _bytes(data: object) -> bytes | None:
     """Keys and values are bytes here: no deserializer is ever set on our consumers."""
     return data if isinstance(data, bytes) else None
+
+
+def role_in(topology: Topology, topic: KafkaTopic) -> Callable[[], Role]:
+    """How to read a topic that the topology names."""
+    if topic in {at.at for at in topology.offsets_topics}:
+        return SourceRole
+    return SyncRole

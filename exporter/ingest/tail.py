@@ -10,7 +10,7 @@ no longer the one that was read does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 from confluent_kafka import Message
@@ -19,8 +19,10 @@ from exporter.clients.kafka import BEGINNING, KafkaAdmin, TailReader, end_of_par
 from exporter.clock import Clock
 from exporter.errors import ClientError, NotFound, TopicChanged
 from exporter.ingest.roles import Role
+from exporter.ingest.transactions import OpenTransactions
 from exporter.model.observations import (
     TAIL,
+    Frozen,
     InputFailed,
     InputId,
     Observation,
@@ -50,6 +52,7 @@ class Tail:
         *,
         admin: KafkaAdmin,
         open_reader: Callable[[], TailReader],
+        transactions: OpenTransactions,
         role_of: Callable[[], Role],
         put: Callable[[tuple[Observation, ...]], None],
         stopped: Callable[[float], bool],
@@ -59,6 +62,7 @@ class Tail:
         self.input_id = InputId(str(topic), TAIL)
         self._admin = admin
         self._open_reader = open_reader
+        self._transactions = transactions
         self._role_of = role_of
         self._put = put
         self._stopped = stopped
@@ -66,6 +70,7 @@ class Tail:
         self._positions: dict[int, int] = {}
         self._retry_s = RETRY_FIRST_S
         self._failing: str | None = None
+        self._frozen: tuple[Frozen, ...] = ()
 
     def run(self) -> None:
         """Follow until told to stop; begin again, ever more slowly, while the topic cannot be
@@ -88,10 +93,11 @@ class Tail:
     def _follow(self, reader: TailReader) -> None:
         shape = self._shape()
         partitions = tuple(TopicPartition(self.topic.topic, number) for number in range(shape[1]))
-        targets = self._admin.stable_ends(partitions)
+        targets = {at: end.high for at, end in self._admin.readable_ends(partitions).items()}
         reader.assign(dict.fromkeys(partitions, BEGINNING))
         role = self._role_of()
         self._positions = {}
+        self._frozen = ()
         if not self._bootstrap(reader, role, targets):
             return
         records, undecodable = role.folded()
@@ -114,28 +120,35 @@ class Tail:
     def _bootstrap(
         self, reader: TailReader, role: Role, targets: dict[TopicPartition, int]
     ) -> bool:
-        """Read up to the ends seen at the start; False if told to stop."""
+        """Read up to the ends seen at the start; False if told to stop.
+
+        Where an open transaction is in the way, as far as it lets us.
+        """
         missing = {at.partition: end for at, end in targets.items()}
         told_at: float | None = None
         while missing:
             # That it reads, and is not there yet, has to be seen: a large topic takes minutes.
             if told_at is None or not 0 <= self._clock.now() - told_at < CHECK_EVERY_S:
-                behind = sum(
-                    max(0, end - self._positions.get(at.partition, 0))
-                    for at, end in targets.items()
-                )
-                self._emit((), Counter(), behind=behind, caught_up=False)
+                self._emit((), Counter(), behind=self._distance(targets), caught_up=False)
+                self._look_for_transactions(targets)
                 told_at = self._clock.now()
             messages = self._read(reader)
             self._note_ends(role.fold(messages))
             for partition, position in reader.positions(tuple(targets)).items():
                 self._advance(partition, position)
-            for partition, end in tuple(missing.items()):
-                if self._positions.get(partition, -1) >= end:
+            reachable = missing | {at.partition: at.offset for at in self._frozen}
+            for partition in tuple(missing):
+                if self._positions.get(partition, -1) >= reachable[partition]:
                     del missing[partition]
             if self._stopped(0):
                 return False
         return True
+
+    def _look_for_transactions(self, partitions: Iterable[TopicPartition]) -> None:
+        try:
+            self._frozen = self._transactions.held(self._admin.readable_ends(tuple(partitions)))
+        except ClientError as exc:
+            self._failed(exc)
 
     def _live(
         self,
@@ -176,16 +189,24 @@ class Tail:
         """
         try:
             found = self._shape()
-            ends = self._admin.stable_ends(partitions)
+            ends = self._admin.readable_ends(partitions)
         except ClientError as exc:
             self._failed(exc)
             return
         if found != shape:
             raise TopicChanged(str(self.topic), f"(topic id, partitions) were {shape}, are {found}")
-        if any(end < self._positions.get(at.partition, 0) for at, end in ends.items()):
+        if any(end.high < self._positions.get(at.partition, 0) for at, end in ends.items()):
             raise TopicChanged(str(self.topic), "it ends before what was read of it")
-        behind = sum(max(0, end - self._positions.get(at.partition, 0)) for at, end in ends.items())
+        self._frozen = self._transactions.held(ends)
+        hidden = {at.partition for at in self._frozen}
+        behind = self._distance(
+            {at: end.high if at.partition in hidden else end.stable for at, end in ends.items()}
+        )
         self._emit((), Counter(), behind=behind)
+
+    def _distance(self, ends: Mapping[TopicPartition, int]) -> int:
+        """Records between where we stand and these ends."""
+        return sum(max(0, end - self._positions.get(at.partition, 0)) for at, end in ends.items())
 
     def _note_ends(self, events: list[Message]) -> None:
         for event in events:
@@ -217,6 +238,7 @@ class Tail:
             behind=behind,
             undecodable=tuple(undecodable.items()),
             whole=whole,
+            frozen=self._frozen,
         )
         self._put((read,))
         self._failing = None

@@ -44,11 +44,17 @@ class OffsetsTopic:
 
 @dataclass(frozen=True, slots=True)
 class ListingTopics:
-    """Where a Connect cluster without a REST API says which connectors it has and how they are."""
+    """Where a Connect cluster without a REST API says which connectors it has (configs) and how
+    they are (status). None for one that is not to be read.
+    """
 
     connect_cluster: str
-    configs: KafkaTopic
-    status: KafkaTopic
+    configs: KafkaTopic | None
+    status: KafkaTopic | None
+
+    def topics(self) -> tuple[KafkaTopic, ...]:
+        """Those that there are."""
+        return tuple(topic for topic in (self.configs, self.status) if topic is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ class Topology:
 
         A configuration topic is followed and never kept: its records hold secrets.
         """
-        listings = {topic for at in self.listings for topic in (at.configs, at.status)}
+        listings = {topic for at in self.listings for topic in at.topics()}
         return tuple(sorted({*self.recorded(), *listings}))
 
 

@@ -57,6 +57,17 @@ CATALOG: tuple[Spec, ...] = (
         ("version", "revision", "python"),
         "Always 1; the labels say which offsetwatch this is and which Python runs it.",
     ),
+    RELOAD_SUCCESSFUL := _gauge(
+        "config_last_reload_successful",
+        (),
+        "1 if the configuration file was right when it was last read, 0 if it was refused and the "
+        "one before it is still in use.",
+    ),
+    RELOAD_AT := _gauge(
+        "config_last_reload_timestamp_seconds",
+        (),
+        "Unix time at which the configuration in use was read.",
+    ),
     INPUT_UP := _gauge(
         "input_up",
         INPUT,

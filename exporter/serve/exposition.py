@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import compress
 
 from prometheus_client import ProcessCollector
 
 from exporter.serve.catalog import Spec
-from exporter.serve.families import Build, Family, Labels, collect
+from exporter.serve.families import Build, Family, Labels, Reload, collect
 from exporter.serve.negotiate import Format
 from exporter.state.snapshot import Snapshot
 
@@ -91,8 +91,9 @@ class Encoder:
 class Exposition:
     """A snapshot and our own process as the body of `/metrics`."""
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, build: Build, reloaded: Callable[[], Reload]) -> None:
         self._build = build
+        self._reloaded = reloaded
         self._encoder = Encoder()
         self._process = ProcessCollector(registry=None)
 
@@ -117,7 +118,7 @@ class Exposition:
         return b"".join(parts)
 
     def _families(self, snapshot: Snapshot) -> Iterator[Family]:
-        yield from collect(snapshot, self._build)
+        yield from collect(snapshot, self._build, self._reloaded())
         yield from process_families(self._process)
 
 

@@ -49,6 +49,20 @@ class Build:
     python: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """How reading the configuration went last, and when it last went well (Unix seconds)."""
+
+    successful: bool
+    at: float
+
+
+def reload(last: Reload) -> Iterator[Family]:
+    """The configuration in use."""
+    yield Family(catalog.RELOAD_SUCCESSFUL, [()], [int(last.successful)])
+    yield Family(catalog.RELOAD_AT, [()], [last.at])
+
+
 def family(spec: Spec, labels: list[Labels], numbers: Sequence[float | None]) -> Family:
     """A family without the rows that have no number, or none that a sample could hold exactly.
 
@@ -285,8 +299,9 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
 )
 
 
-def collect(snapshot: Snapshot, build: Build) -> Iterator[Family]:
+def collect(snapshot: Snapshot, build: Build, last: Reload) -> Iterator[Family]:
     """Every family of one snapshot. A family may have no rows."""
     yield build_info(build)
+    yield from reload(last)
     for group in GROUPS:
         yield from group(snapshot)

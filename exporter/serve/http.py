@@ -13,7 +13,7 @@ import platform
 import socket
 import threading
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import structlog
 from aiohttp import web
@@ -23,7 +23,7 @@ from exporter import __version__
 from exporter.errors import ConfigError, Unreachable
 from exporter.serve import api
 from exporter.serve.exposition import Exposition
-from exporter.serve.families import Build
+from exporter.serve.families import Build, Reload
 from exporter.serve.negotiate import choose, gzip_accepted
 from exporter.serve.renders import Renders, TooManyRenders
 from exporter.state.snapshot import Snapshot
@@ -58,6 +58,8 @@ class ReadServer:
 
     snapshot   gives the newest snapshot at once, from any thread
     alive      is the writer's loop still turning?
+    reload     ask for the configuration to be read again; what is wrong with it comes back
+    reloaded   how that went last
     """
 
     def __init__(
@@ -66,15 +68,18 @@ class ReadServer:
         snapshot: Callable[[], Snapshot],
         alive: Callable[[], bool],
         *,
+        reload: Callable[[], Future[tuple[str, ...]]],
+        reloaded: Callable[[], Reload],
         version: str = __version__,
         revision: str = "unknown",
     ) -> None:
         self._listen = listen
         self._snapshot = snapshot
         self._alive = alive
+        self._reload_asked = reload
         self._page = _PAGE.format(version=html.escape(version))
         self._exposition = Exposition(
-            Build(version=version, revision=revision, python=platform.python_version())
+            Build(version=version, revision=revision, python=platform.python_version()), reloaded
         )
         self._renders = Renders()
         self._port = 0
@@ -133,6 +138,7 @@ class ReadServer:
             ("/api/v1/flows", self._flows),
         ):
             app.router.add_get(path, handler, allow_head=False)
+        app.router.add_post("/-/reload", self._reload)
         return app
 
     async def _landing(self, _: web.Request) -> web.Response:
@@ -148,6 +154,13 @@ class ReadServer:
         if snapshot.ready:
             return web.Response(text="ready\n")
         return web.Response(status=503, text="".join(f"{line}\n" for line in snapshot.waiting_for))
+
+    async def _reload(self, _: web.Request) -> web.Response:
+        """Answered when the new configuration is in use, or why it is not."""
+        mistakes = await asyncio.wrap_future(self._reload_asked())
+        if mistakes:
+            return web.Response(status=400, text="".join(f"{line}\n" for line in mistakes))
+        return web.Response(text="reloaded\n")
 
     async def _metrics(self, request: web.Request) -> web.Response:
         snapshot = self._snapshot()

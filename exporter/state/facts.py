@@ -32,7 +32,7 @@ class FactsBook:
         self._facts[seen.kafka] = seen
 
     def problems(self, now: float, topology: Topology) -> tuple[TopicProblem, ...]:
-        """What is wrong now. An offsets topic that is not soundly read says nothing of its users."""
+        """What is wrong now. An offsets topic not soundly read says nothing of its users."""
         facts = (
             topic
             for read in self._facts.values()

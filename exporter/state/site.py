@@ -137,8 +137,7 @@ class Site:
             return self._inputs.live(InputId(self.name, CONNECT_REST), now)
         topics = self.listing_topics
         return topics is not None and all(
-            self._inputs.whole(InputId(str(topic), TAIL), now)
-            for topic in (topics.configs, topics.status)
+            self._inputs.whole(InputId(str(topic), TAIL), now) for topic in topics.topics()
         )
 
     def sound(self, topic: KafkaTopic | None, now: float) -> bool:

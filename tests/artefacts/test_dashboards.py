@@ -15,7 +15,7 @@ import yaml
 from dashboards.build import boards, main
 from exporter.serve.exposition import Exposition
 from exporter.serve.negotiate import OPENMETRICS_1_0_0
-from tests.unit.serve.worlds import BUILD, full
+from tests.unit.serve.worlds import BUILD, RELOADED, full
 from tools.promtool import check_rules
 
 from .backfill import Prometheus, serving
@@ -231,7 +231,7 @@ def test_exceptions_from_the_linter_are_written_down_with_their_reasons():
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """Ten minutes of a made-up world, seen by two replicas of the exporter."""
-    text = Exposition(BUILD).render(full(), OPENMETRICS_1_0_0).decode()
+    text = Exposition(BUILD, lambda: RELOADED).render(full(), OPENMETRICS_1_0_0).decode()
     replicas = [{"job": "offsetwatch", "instance": f"{name}:9640", "pod": name} for name in "ab"]
     folder: Path = tmp_path_factory.mktemp("prometheus")
     with serving(folder, text, replicas) as running:

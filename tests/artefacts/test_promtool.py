@@ -9,14 +9,17 @@ import pytest
 from exporter.serve.exposition import Exposition
 from exporter.serve.negotiate import TEXT_0_0_4
 from exporter.state.snapshot import EMPTY
-from tests.unit.serve.worlds import BUILD, full
+from tests.unit.serve.worlds import BUILD, RELOADED, full
 from tools import promtool
 from tools.promtool import PromtoolError, binaries, check_metrics, run_rule_tests
 
 
 @pytest.mark.parametrize("snapshot", [full(), EMPTY], ids=["full", "empty"])
 def test_promtool_finds_nothing_to_complain_about_in_what_we_serve(snapshot):
-    assert check_metrics(Exposition(BUILD).render(snapshot, TEXT_0_0_4).decode()) == []
+    assert (
+        check_metrics(Exposition(BUILD, lambda: RELOADED).render(snapshot, TEXT_0_0_4).decode())
+        == []
+    )
 
 
 @pytest.mark.parametrize(

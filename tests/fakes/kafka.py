@@ -15,6 +15,7 @@ from itertools import count
 
 from confluent_kafka import KafkaError, Message
 
+from exporter.clients.kafka import ReadableEnd
 from exporter.errors import ClientError, NotFound
 from exporter.model.observations import LogBounds
 from exporter.model.topology import TopicPartition
@@ -152,8 +153,11 @@ class FakeAdmin:
                 found[at] = LogBounds(start=log.start, end=log.end, stable_end=last)
         return found
 
-    def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return {at: self._kafka.logs(at.topic)[at.partition].readable_end for at in partitions}
+    def readable_ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ReadableEnd]:
+        logs = {at: self._kafka.logs(at.topic)[at.partition] for at in partitions}
+        return {at: ReadableEnd(log.readable_end, log.end) for at, log in logs.items()}
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         self._kafka.names()
@@ -163,8 +167,9 @@ class FakeAdmin:
 class FakeReader:
     """TailReader, of a FakeKafka. Waiting for records moves the clock."""
 
-    def __init__(self, kafka: FakeKafka) -> None:
+    def __init__(self, kafka: FakeKafka, *, committed: bool = True) -> None:
         self._kafka = kafka
+        self._committed = committed
         self._next: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, int] = {}
         self._told_end: dict[TopicPartition, int] = {}
@@ -190,18 +195,19 @@ class FakeReader:
             self._next[at] = log.start
         if not log.start <= self._next[at] <= log.end:
             return [_event(at, KafkaError._AUTO_OFFSET_RESET, self._next[at])]
+        end = log.readable_end if self._committed else log.end
         messages = [
             message
             for offset, message in sorted(log.records.items())
-            if self._next[at] <= offset < log.readable_end
+            if self._next[at] <= offset < end
         ][: max(0, records_max)]
         if messages:
             self._read[at] = self._next[at] = (messages[-1].offset() or 0) + 1
-        if not any(self._next[at] <= offset < log.readable_end for offset in log.records):
-            self._next[at] = max(self._next[at], log.readable_end)
-            if self._told_end.get(at) != log.readable_end:
-                self._told_end[at] = log.readable_end
-                messages.append(_event(at, KafkaError._PARTITION_EOF, log.readable_end))
+        if not any(self._next[at] <= offset < end for offset in log.records):
+            self._next[at] = max(self._next[at], end)
+            if self._told_end.get(at) != end:
+                self._told_end[at] = end
+                messages.append(_event(at, KafkaError._PARTITION_EOF, end))
         return messages
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:

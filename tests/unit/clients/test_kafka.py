@@ -96,9 +96,9 @@ def test_bounds_of_missing_topics_alone_are_empty_and_no_failure(broker):
     assert broker.admin().bounds([], stable=True) == {}
 
 
-def test_stable_ends_refuse_a_missing_topic(broker):
+def test_readable_ends_refuse_a_missing_topic(broker):
     with pytest.raises(NotFound):
-        broker.admin().stable_ends([MISSING])
+        broker.admin().readable_ends([MISSING])
 
 
 def test_a_group_that_never_committed_has_no_offsets(broker):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.ingest.roles import Role, SourceRole
 from exporter.ingest.tail import Tail
+from exporter.ingest.transactions import OpenTransactions
 from exporter.model.observations import InputFailed, TailRead
 from exporter.model.topology import KafkaTopic
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
@@ -45,6 +46,9 @@ class Following:
             self.topic,
             admin=FakeAdmin(self.kafka),
             open_reader=self._open,
+            transactions=OpenTransactions(
+                lambda: FakeReader(self.kafka, committed=False), self.kafka.clock
+            ),
             role_of=self.role_of,
             put=self._put,
             stopped=self._stopped,

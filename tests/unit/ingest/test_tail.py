@@ -105,7 +105,7 @@ def test_markers_after_live_records_are_passed_and_not_counted_as_work_left(kafk
     assert following.reads()[-1].behind == 0
 
 
-def test_an_open_transaction_ends_the_bootstrap_where_reading_ends(kafka):
+def test_an_open_transaction_holds_the_bootstrap_up_and_then_ends_it_where_reading_ends(kafka):
     kafka.produce(TOPIC.topic, KEY, value(1))
     kafka.produce(TOPIC.topic, KEY, value(2))
     kafka.log(TOPIC.topic).stable_end = 1

@@ -11,6 +11,7 @@ import pytest
 from exporter.clock import SystemClock
 from exporter.ingest.roles import SourceRole
 from exporter.ingest.tail import Tail
+from exporter.ingest.transactions import OpenTransactions
 from exporter.model.observations import InputFailed, TailRead
 from exporter.model.topology import KafkaTopic
 from tests.fakes.broker import MockBroker
@@ -53,6 +54,7 @@ def follow(
         KafkaTopic("east", topic),
         admin=broker.admin(),
         open_reader=broker.reader,
+        transactions=OpenTransactions(broker.reader, SystemClock()),
         role_of=SourceRole,
         put=put,
         stopped=stopped,

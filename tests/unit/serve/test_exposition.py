@@ -26,7 +26,19 @@ from exporter.serve.negotiate import (
 )
 from exporter.state.snapshot import EMPTY
 
-from .worlds import BUILD, FORGOTTEN, MIRROR, SINK, SYNC, connector, expected, full, number, source
+from .worlds import (
+    BUILD,
+    FORGOTTEN,
+    MIRROR,
+    RELOADED,
+    SINK,
+    SYNC,
+    connector,
+    expected,
+    full,
+    number,
+    source,
+)
 
 every_format = pytest.mark.parametrize("form", FORMATS, ids=str)
 
@@ -49,7 +61,7 @@ def ours(body, form):
 
 
 def rendered(snapshot, form=TEXT_0_0_4):
-    return Exposition(BUILD).render(snapshot, form)
+    return Exposition(BUILD, lambda: RELOADED).render(snapshot, form)
 
 
 @every_format
@@ -59,7 +71,7 @@ def test_every_sample_says_what_the_snapshot_says_and_there_is_no_other(form):
 
 @every_format
 def test_a_second_render_of_an_equal_snapshot_is_the_same(form):
-    exposition = Exposition(BUILD)
+    exposition = Exposition(BUILD, lambda: RELOADED)
     exposition.render(full(), form)
     assert ours(exposition.render(full(), form), form) == expected(full())
 
@@ -119,7 +131,7 @@ class Reference:
         self._snapshot = snapshot
 
     def collect(self):
-        for family in collect(self._snapshot, BUILD):
+        for family in collect(self._snapshot, BUILD, RELOADED):
             make = CounterMetricFamily if family.spec.kind == "counter" else GaugeMetricFamily
             metric = make(family.spec.name, family.spec.help, labels=family.spec.labels)
             for labels, value in family.rows():
@@ -212,7 +224,7 @@ def test_two_source_partitions_with_one_label_are_shown_as_the_first_of_them(for
     second = source('{"p":"0"}', "p=0", number("n", 20), commits=2)
     other = source('{"p":1}', "p=1", number("n", 30), commits=3)
     snapshot = replace(EMPTY, source_partitions=(first, second, other))
-    exposition = Exposition(BUILD)
+    exposition = Exposition(BUILD, lambda: RELOADED)
     for _ in range(2):
         assert ours(exposition.render(snapshot, form), form) == expected(snapshot)
     moved = replace(
@@ -239,7 +251,7 @@ def test_a_forgotten_twin_leaves_its_place_to_the_other():
 
 @every_format
 def test_a_subject_that_vanished_vanishes_and_what_moved_has_moved(form):
-    exposition = Exposition(BUILD)
+    exposition = Exposition(BUILD, lambda: RELOADED)
     exposition.render(full(), form)
     later = replace(
         full(),
@@ -260,7 +272,7 @@ series = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=8)
 
 @given(st.lists(series, min_size=1, max_size=6))
 def test_any_sequence_of_snapshots_renders_as_each_would_alone(sequence):
-    exposition = Exposition(BUILD)
+    exposition = Exposition(BUILD, lambda: RELOADED)
     for step in sequence:
         views = tuple(
             source(str(n), f"p={label}", number("n", value) if value else None, commits=value)
@@ -271,7 +283,7 @@ def test_any_sequence_of_snapshots_renders_as_each_would_alone(sequence):
 
 
 def test_the_cache_holds_the_series_of_the_last_render_and_no_more():
-    exposition = Exposition(BUILD)
+    exposition = Exposition(BUILD, lambda: RELOADED)
     exposition.render(EMPTY, TEXT_0_0_4)
     empty = exposition.series()
     for generation in range(20):
@@ -289,19 +301,21 @@ def test_the_cache_holds_the_series_of_the_last_render_and_no_more():
 
 def test_a_name_filter_gives_the_named_families_only():
     lag = "offsetwatch_mm2_replication_lag_records"
-    body = Exposition(BUILD).render(full(), TEXT_0_0_4, frozenset({lag, "process_open_fds", "no"}))
+    body = Exposition(BUILD, lambda: RELOADED).render(
+        full(), TEXT_0_0_4, frozenset({lag, "process_open_fds", "no"})
+    )
     assert {name for name, _ in parsed(body, TEXT_0_0_4)} == {lag, "process_open_fds"}
 
 
 def test_a_counter_is_found_by_its_family_name_in_openmetrics():
     names = frozenset({"offsetwatch_source_offset_commits"})
-    body = Exposition(BUILD).render(full(), OPENMETRICS_1_0_0, names)
+    body = Exposition(BUILD, lambda: RELOADED).render(full(), OPENMETRICS_1_0_0, names)
     found = {name for name, _ in parsed(body, OPENMETRICS_1_0_0)}
     assert found == {"offsetwatch_source_offset_commits_total"}
 
 
 def test_a_filtered_render_does_not_spoil_the_next_full_one():
-    exposition = Exposition(BUILD)
+    exposition = Exposition(BUILD, lambda: RELOADED)
     exposition.render(full(), TEXT_0_0_4)
     later = replace(full(), mirror_partitions=(replace(MIRROR, partition=1, lag=5),))
     exposition.render(later, TEXT_0_0_4, frozenset({"offsetwatch_mm2_replication_lag_records"}))

@@ -8,19 +8,23 @@ from exporter.serve import catalog
 from exporter.serve.families import collect
 from exporter.state.snapshot import EMPTY
 
-from .worlds import BUILD, FORGOTTEN, MIRROR, connector, number, source
+from .worlds import BUILD, FORGOTTEN, MIRROR, RELOADED, connector, number, source
 
 
 def rows_of(spec, snapshot):
     """{label values: number} of one family."""
-    found = [family for family in collect(snapshot, BUILD) if family.spec is spec]
+    found = [family for family in collect(snapshot, BUILD, RELOADED) if family.spec is spec]
     assert len(found) == 1
     return dict(found[0].rows())
 
 
-def test_an_empty_snapshot_has_only_the_build_info():
-    filled = [family.spec.name for family in collect(EMPTY, BUILD) if family.labels]
-    assert filled == ["offsetwatch_build_info"]
+def test_an_empty_snapshot_has_only_the_build_and_the_configuration():
+    filled = [family.spec.name for family in collect(EMPTY, BUILD, RELOADED) if family.labels]
+    assert filled == [
+        "offsetwatch_build_info",
+        "offsetwatch_config_last_reload_successful",
+        "offsetwatch_config_last_reload_timestamp_seconds",
+    ]
 
 
 @pytest.mark.parametrize("state", STATES)

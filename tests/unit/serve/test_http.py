@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from exporter.serve.http import ReadServer
 from exporter.serve.renders import RENDERS_MAX
 from exporter.state.snapshot import EMPTY, Snapshot
 
-from .worlds import BUILD, expected, full
+from .worlds import BUILD, RELOADED, expected, full
 
 DEADLINE_S = 10.0
 ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/connectors", "/api/v1/flows")
@@ -49,6 +49,7 @@ class World:
         self.now = full()
         self.alive = True
         self.asked = 0
+        self.mistakes: tuple[str, ...] = ()
 
     def snapshot(self) -> Snapshot:
         self.asked += 1
@@ -56,6 +57,14 @@ class World:
 
     def is_alive(self) -> bool:
         return self.alive
+
+    def reload(self) -> Future[tuple[str, ...]]:
+        done: Future[tuple[str, ...]] = Future()
+        done.set_result(self.mistakes)
+        return done
+
+
+RELOADING = {"reload": World.reload, "reloaded": lambda: RELOADED}
 
 
 @contextmanager
@@ -66,6 +75,8 @@ def serving(world: World) -> Iterator[httpx.Client]:
         world.is_alive,
         version=BUILD.version,
         revision=BUILD.revision,
+        reload=world.reload,
+        reloaded=lambda: RELOADED,
     )
     server.start()
     try:
@@ -236,7 +247,7 @@ def test_the_landing_page_links_to_pages_that_answer(client):
 
 def test_a_version_with_markup_does_not_reach_the_page():
     listen = f"127.0.0.1:{free_port()}"
-    server = ReadServer(listen, lambda: EMPTY, lambda: True, version="<script>")
+    server = ReadServer(listen, lambda: EMPTY, lambda: True, version="<script>", **RELOADING)
     server.start()
     try:
         text = httpx.get(f"http://127.0.0.1:{server.port}/", trust_env=False).text
@@ -426,7 +437,7 @@ def test_a_connection_out_of_a_server_thread_would_have_been_noticed(world, outw
 
 
 def test_port_0_takes_any_free_port(world):
-    server = ReadServer("127.0.0.1:0", world.snapshot, world.is_alive)
+    server = ReadServer("127.0.0.1:0", world.snapshot, world.is_alive, **RELOADING)
     server.start()
     try:
         assert server.port > 0
@@ -445,7 +456,7 @@ def test_a_stopped_server_answers_no_more_and_leaves_no_thread(world):
 
 
 def test_stop_may_be_called_before_start_and_twice(world):
-    server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.is_alive)
+    server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.is_alive, **RELOADING)
     server.stop()
     server.start()
     server.stop()
@@ -454,7 +465,7 @@ def test_stop_may_be_called_before_start_and_twice(world):
 
 def test_stop_right_after_start_does_stop(world):
     for _ in range(20):
-        server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.is_alive)
+        server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.is_alive, **RELOADING)
         server.start()
         server.stop()
     assert not [one for one in threading.enumerate() if one.name.startswith("read-listener")]
@@ -465,25 +476,25 @@ def test_a_taken_address_is_unreachable_and_named(world):
     with socket.create_server(("127.0.0.1", port)):
         listen = f"127.0.0.1:{port}"
         with pytest.raises(Unreachable, match=f"listen {listen}: .*[Aa]ddress"):
-            ReadServer(listen, world.snapshot, world.is_alive).start()
+            ReadServer(listen, world.snapshot, world.is_alive, **RELOADING).start()
 
 
 def test_an_address_of_another_machine_is_unreachable(world):
     with pytest.raises(Unreachable):
-        ReadServer("192.0.2.1:0", world.snapshot, world.is_alive).start()
+        ReadServer("192.0.2.1:0", world.snapshot, world.is_alive, **RELOADING).start()
 
 
 @pytest.mark.parametrize("listen", ["", "9640", "localhost", "host:", "host:http", "h:65536"])
 def test_an_address_without_host_and_port_is_a_mistake_of_the_configuration(world, listen):
     with pytest.raises(ConfigError, match="listen: expected host:port"):
-        ReadServer(listen, world.snapshot, world.is_alive).start()
+        ReadServer(listen, world.snapshot, world.is_alive, **RELOADING).start()
 
 
 @pytest.mark.parametrize("listen", ["[::1]:0", ":0"])
 def test_other_spellings_of_an_address_work_where_ipv6_does(world, listen):
     if not socket.has_dualstack_ipv6():
         pytest.skip("no IPv6 here")
-    server = ReadServer(listen, world.snapshot, world.is_alive)
+    server = ReadServer(listen, world.snapshot, world.is_alive, **RELOADING)
     server.start()
     try:
         host = "[::1]" if "::1" in listen else "127.0.0.1"
@@ -491,3 +502,20 @@ def test_other_spellings_of_an_address_work_where_ipv6_does(world, listen):
         assert httpx.get(url, trust_env=False).status_code == 200
     finally:
         server.stop()
+
+
+def test_a_reload_is_asked_for_with_post_alone():
+    world = World()
+    with serving(world) as client:
+        assert client.get("/-/reload").status_code == 405
+        answer = client.post("/-/reload")
+        assert (answer.status_code, answer.text) == (200, "reloaded\n")
+
+
+def test_a_refused_configuration_is_answered_with_its_mistakes():
+    world = World()
+    world.mistakes = ("a.yaml: kafka: field required", "a.yaml: listen: no port")
+    with serving(world) as client:
+        answer = client.post("/-/reload")
+        assert answer.status_code == 400
+        assert answer.text == "a.yaml: kafka: field required\na.yaml: listen: no port\n"

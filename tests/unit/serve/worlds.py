@@ -8,7 +8,7 @@ from exporter.model.connectors import STATES, ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, TAIL, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-from exporter.serve.families import Build
+from exporter.serve.families import Build, Reload
 from exporter.state.lint import TopicProblem
 from exporter.state.snapshot import (
     EMPTY,
@@ -23,6 +23,7 @@ from exporter.state.snapshot import (
 )
 
 BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")
+RELOADED = Reload(successful=True, at=1_763_712_000.0)
 FORGOTTEN = SourcePartitionView(
     connect_cluster="lab",
     connector="files",
@@ -244,6 +245,8 @@ class _Collected:
 def expected(snapshot: Snapshot) -> Samples:
     """Every sample that this snapshot calls for, without `process_*`."""
     out = _Collected()
+    out.add("config_last_reload_successful", RELOADED.successful)
+    out.add("config_last_reload_timestamp_seconds", RELOADED.at)
     out.add("build_info", 1, version="1.2.3", revision="abc123", python="3.11.7")
     _expect_inputs(out, snapshot)
     _expect_connectors(out, snapshot)

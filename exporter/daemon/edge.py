@@ -1,71 +1,51 @@
-"""The composition root: config -> objects -> threads, apscheduler, signals. The only wiring.
+"""All inputs and the loop, in threads: everything of the daemon but its HTTP listener.
 
-`Edge` is everything but the HTTP listener, so that a command can catch up once and print; `run`
-adds the listener and stays until a signal. A bug in any thread ends the process with exit code 70:
-a monitor that half works is worse than one that restarts.
+So that a command can catch up once and print. A bug in any thread ends the process: a monitor that
+half works is worse than one that restarts.
 """
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from types import FrameType
 
 import structlog
 from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from exporter import __version__
-from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin, TailReader
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config, Connect
-from exporter.errors import ClientError, TopicNotSettled
-from exporter.ingest.discover import find_offsets_topic
+from exporter.daemon import wiring
+from exporter.daemon.discovery import Discovery
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
     Batch,
-    failure,
     poll_brokers,
     poll_connectors,
     poll_ends,
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.roles import Role, SourceRole, SyncRole
+from exporter.ingest.roles import role_in
 from exporter.ingest.tail import Tail
+from exporter.ingest.transactions import OpenTransactions
 from exporter.loop import Loop
 from exporter.model.connectors import ConnectorKind
-from exporter.model.observations import (
-    CONNECT_REST,
-    GROUPS,
-    LOG_ENDS,
-    TAIL,
-    InputId,
-    InputRetired,
-    OffsetsTopicFound,
-)
+from exporter.model.observations import GROUPS, TAIL, InputId, InputRetired
 from exporter.model.topology import KafkaTopic, SinkGroup
-from exporter.serve.http import ReadServer
-from exporter.state.book import Book
-from exporter.state.site import ConnectSite
 from exporter.state.snapshot import Snapshot
 
-BUG = 70  # sysexits.h EX_SOFTWARE
 RECONCILE_S = 1.0  # how soon a discovered topic is tailed
 BROKERS_S = 60.0
 FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
-DISCOVER_RETRY_S = 5.0
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
-TAIL_STALE_S = 20.0  # ten of its own checks
-MISSED_POLLS = 3  # how many attempts in a row may fail before what a poll told us is taken down
 
 _log = structlog.get_logger()
 
@@ -80,24 +60,17 @@ class Edge:
         self._failed = threading.Event()
         self._threads: list[threading.Thread] = []
         self._tails: dict[KafkaTopic, tuple[threading.Event, threading.Thread]] = {}
-        self._discover_at: dict[str, float] = {}
-        self._settled: dict[str, KafkaTopic] = {}
         self._asked_early: set[tuple[str, str]] = set()
         self._admins = {
             name: KafkaFacts(name, kafka.client_properties())
             for name, kafka in config.kafka.items()
         }
         self._homes = {connect.name: connect.kafka for connect in config.connect}
-        self._readers = {
-            connect.name: ConnectReader(
-                connect.name, connect.worker_urls[0], connect.poll.timeout_s
-            )
-            for connect in config.connect
-            if connect.worker_urls
-        }
-        self._loop = Loop(_book(config), self._clock, config.tick_s)
+        self._readers = wiring.readers(config)
+        self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
+        self._loop = Loop(wiring.book(config), self._clock, config.tick_s)
         self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(_workers(config))},
+            executors={"default": ThreadPoolExecutor(wiring.workers(config))},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
             timezone="UTC",
         )
@@ -142,12 +115,14 @@ class Edge:
         for reader in self._readers.values():
             reader.close()
 
-    def wait_until_ready(self, timeout_s: float) -> bool:
+    def wait_until_ready(
+        self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Wait for one catch-up: every tail at its end, every poll tried once, and a tick after
         it.
         """
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline and not self._failed.is_set():
+        while time.monotonic() < deadline and not self._failed.is_set() and not give_up():
             if self.snapshot.ready:
                 return True
             self._stop.wait(min(0.1, self._config.tick_s))
@@ -157,8 +132,6 @@ class Edge:
 
     def _schedule_connect(self, connect: Connect) -> None:
         reader, poll = self._readers.get(connect.name), connect.poll
-        if connect.offsets_topic is not None:
-            self._settle(connect.name, KafkaTopic(connect.kafka, connect.offsets_topic))
         self._every(poll.groups_s, lambda: self._poll_groups(connect))
         if reader is None:
             return
@@ -205,13 +178,11 @@ class Edge:
             if self._stop.is_set():
                 return
 
-    # --- discovery -------------------------------------------------------------------------------
+    # --- what there is to read -------------------------------------------------------------------
 
     def _reconcile(self) -> None:
         """Find what is missing, tail what was found, leave what is no longer named."""
-        for connect in self._config.connect:
-            if connect.name not in self._settled:
-                self._discover(connect)
+        self._discovery.step(self.snapshot)
         wanted = set(self.snapshot.topology.tailed())
         for topic in sorted(wanted - self._tails.keys()):
             self._start_tail(topic)
@@ -245,71 +216,25 @@ class Edge:
         found = self.snapshot.topology.sinks
         return [sink for sink in found if sink.connect_cluster == connect.name]
 
-    def _discover(self, connect: Connect) -> None:
-        sources = [
-            view
-            for view in self.snapshot.connectors
-            if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
-        ]
-        now = self._clock.now()
-        if not sources or now < self._discover_at.get(connect.name, 0.0):
-            return
-        self._discover_at[connect.name] = now + DISCOVER_RETRY_S
-        looking = InputId(connect.name, TAIL)
-        try:
-            topic = find_offsets_topic(
-                connect.name,
-                admin=self._admins[connect.kafka],
-                open_reader=lambda: self._open_reader(connect.kafka),
-                connectors=frozenset(view.name for view in sources),
-                dedicated=frozenset(
-                    view.dedicated_offsets_topic
-                    for view in sources
-                    if view.dedicated_offsets_topic is not None
-                ),
-                clock=self._clock,
-            )
-            self._refuse_shared(connect.name, topic)
-        except ClientError as exc:
-            _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
-            self._put((failure(looking, exc),))
-            return
-        self._put((InputRetired(looking),))
-        self._settle(connect.name, topic)
-
-    def _refuse_shared(self, connect_cluster: str, topic: KafkaTopic) -> None:
-        """Two Connect clusters must not share an offsets topic; if the one found is another's, a
-        connector of the same name led us there.
-        """
-        for owner, theirs in self._settled.items():
-            if theirs == topic and owner != connect_cluster:
-                raise TopicNotSettled(
-                    connect_cluster,
-                    f"{topic} is {owner}'s: name this cluster's own in connect[].offsets_topic",
-                )
-
-    def _settle(self, connect_cluster: str, topic: KafkaTopic) -> None:
-        if self._put((OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic),)):
-            self._settled[connect_cluster] = topic
-            _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
-
     def _start_tail(self, topic: KafkaTopic) -> None:
-        sources = {found.at for found in self.snapshot.topology.offsets_topics}
-        role_of: Callable[[], Role] = SourceRole if topic in sources else SyncRole
         stopped = threading.Event()
         tail = Tail(
             topic,
             admin=self._admins[topic.kafka],
             open_reader=lambda: self._open_reader(topic.kafka),
-            role_of=role_of,
+            transactions=OpenTransactions(
+                lambda: self._open_reader(topic.kafka, committed=False), self._clock
+            ),
+            role_of=role_in(self.snapshot.topology, topic),
             put=lambda batch: self._put_or_wait(batch, stopped),
             stopped=stopped.wait,
             clock=self._clock,
         )
         self._tails[topic] = (stopped, self._spawn(f"tail-{topic}", tail.run))
 
-    def _open_reader(self, kafka: str) -> TailReader:
-        return TailReader(kafka, self._config.kafka[kafka].client_properties())
+    def _open_reader(self, kafka: str, *, committed: bool = True) -> TailReader:
+        properties = self._config.kafka[kafka].client_properties()
+        return TailReader(kafka, properties, committed=committed)
 
     # --- threads ---------------------------------------------------------------------------------
 
@@ -345,52 +270,3 @@ class Edge:
     def _job_failed(self, event: JobExecutionEvent) -> None:
         _log.error("job_died", error=repr(event.exception), trace=event.traceback)
         self._failed.set()
-
-
-def _book(config: Config) -> Book:
-    """State, with the age at which each kind of input goes stale: a few missed attempts."""
-    slowest_state_s = max(connect.poll.state_s for connect in config.connect)
-    slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
-    timeout_s = max(connect.poll.timeout_s for connect in config.connect)
-    return Book(
-        sites=tuple(ConnectSite(name=at.name, kafka=at.kafka) for at in config.connect),
-        kafkas={name: kafka.addresses for name, kafka in config.kafka.items()},
-        stale_after_s={
-            TAIL: TAIL_STALE_S,
-            CONNECT_REST: MISSED_POLLS * slowest_state_s + timeout_s,
-            GROUPS: MISSED_POLLS * slowest_groups_s + timeout_s,
-            LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
-        },
-        source_partitions_max=config.limits.source_partitions_max,
-    )
-
-
-def _workers(config: Config) -> int:
-    """One slow input must not hold up the others: a thread for each poll that can block."""
-    return 2 + 3 * len(config.connect) + 3 * len(config.kafka)
-
-
-def run(config: Config) -> int:
-    """The daemon: serve until SIGTERM or SIGINT; a second signal ends it at once."""
-    edge = Edge(config)
-    server = ReadServer(
-        config.listen, snapshot=lambda: edge.snapshot, alive=edge.alive, version=__version__
-    )
-    stop = threading.Event()
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise SystemExit(128 + number)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
-    server.start()
-    edge.start()
-    _log.info("started", version=__version__, listen=config.listen)
-    while not stop.wait(0.5) and not edge.failed:
-        pass
-    _log.info("stopping")
-    edge.stop()
-    server.stop()
-    return BUG if edge.failed else 0

@@ -1,0 +1,172 @@
+"""Where each Connect cluster keeps its offsets, and its connectors if it has no REST API.
+
+Found without being told where that is possible, and again after it went. Called by edge.py, in one
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from exporter.clients.kafka import KafkaAdmin, TailReader
+from exporter.clock import Clock
+from exporter.config import Config, Connect
+from exporter.errors import ClientError, TopicNotSettled
+from exporter.ingest.discover import find_offsets_topic, listing_topic_names
+from exporter.ingest.poll import Batch, failure
+from exporter.model.connectors import ConnectorKind
+from exporter.model.observations import (
+    TAIL,
+    InputId,
+    InputRetired,
+    ListingTopicsFound,
+    OffsetsTopicFound,
+    OffsetsTopicLost,
+)
+from exporter.model.topology import KafkaTopic, ListingTopics
+from exporter.state.snapshot import ConnectorView, Snapshot
+
+RETRY_S = 5.0
+
+_log = structlog.get_logger()
+
+
+class Discovery:
+    """See the module. `put` hands a batch to the loop and says whether it was taken."""
+
+    def __init__(
+        self,
+        config: Config,
+        admins: Mapping[str, KafkaAdmin],
+        open_reader: Callable[[str], TailReader],
+        put: Callable[[Batch], bool],
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._admins = admins
+        self._open_reader = open_reader
+        self._put = put
+        self._clock = clock
+        self._settled: dict[str, KafkaTopic] = {}
+        self._listing: set[str] = set()
+        self._retry_at: dict[str, float] = {}
+
+    def step(self, snapshot: Snapshot) -> None:
+        """Look for what is missing, and notice what is gone."""
+        for connect in self._config.connect:
+            if connect.name in self._settled:
+                self._notice_loss(connect, snapshot)
+            elif connect.offsets_topic is not None:
+                self._settle(connect.name, KafkaTopic(connect.kafka, connect.offsets_topic))
+            else:
+                self._find(connect, snapshot)
+            if not connect.worker_urls and connect.name not in self._listing:
+                self._find_listing(connect)
+
+    def _due(self, what: str) -> bool:
+        now = self._clock.now()
+        # After a step back of the clock an old moment may lie far in the future.
+        if 0 < self._retry_at.get(what, 0.0) - now <= RETRY_S:
+            return False
+        self._retry_at[what] = now + RETRY_S
+        return True
+
+    # --- offsets topics --------------------------------------------------------------------------
+
+    def _find(self, connect: Connect, snapshot: Snapshot) -> None:
+        sources = [
+            view
+            for view in snapshot.connectors
+            if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
+        ]
+        if not any(view.dedicated_offsets_topic is None for view in sources):
+            return
+        if not self._due(f"offsets {connect.name}"):
+            return
+        looking = InputId(connect.name, TAIL)
+        try:
+            topic = self._found(connect, sources)
+        except ClientError as exc:
+            _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
+            self._put((failure(looking, exc),))
+            return
+        self._put((InputRetired(looking),))
+        self._settle(connect.name, topic)
+
+    def _found(self, connect: Connect, sources: list[ConnectorView]) -> KafkaTopic:
+        topic = find_offsets_topic(
+            connect.name,
+            admin=self._admins[connect.kafka],
+            open_reader=lambda: self._open_reader(connect.kafka),
+            connectors=frozenset(
+                view.name for view in sources if view.dedicated_offsets_topic is None
+            ),
+            dedicated=frozenset(
+                view.dedicated_offsets_topic
+                for view in sources
+                if view.dedicated_offsets_topic is not None
+            ),
+            clock=self._clock,
+        )
+        for owner, theirs in self._settled.items():
+            # Two Connect clusters must not share an offsets topic; if the one found is another's, a
+            # connector of the same name led us there.
+            if theirs == topic and owner != connect.name:
+                raise TopicNotSettled(
+                    connect.name,
+                    f"{topic} is {owner}'s: name this cluster's own in connect[].offsets_topic",
+                )
+        return topic
+
+    def _settle(self, connect_cluster: str, topic: KafkaTopic) -> None:
+        if self._put((OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic),)):
+            self._settled[connect_cluster] = topic
+            _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
+
+    def _notice_loss(self, connect: Connect, snapshot: Snapshot) -> None:
+        """A topic that was found, not named, may be found elsewhere once it is gone."""
+        topic = self._settled[connect.name]
+        if connect.offsets_topic is not None:
+            return
+        gone = any(
+            view.id == InputId(str(topic), TAIL) and view.last_reason == "not_found"
+            for view in snapshot.inputs
+        )
+        if gone and self._put((OffsetsTopicLost(connect_cluster=connect.name),)):
+            del self._settled[connect.name]
+            _log.warning("offsets_topic_lost", connect_cluster=connect.name, topic=str(topic))
+
+    # --- without a REST API ----------------------------------------------------------------------
+
+    def _find_listing(self, connect: Connect) -> None:
+        """The topics that list the connectors: named, or beside the offsets topic by convention."""
+        if not self._due(f"listing {connect.name}"):
+            return
+        names = (connect.config_topic, connect.status_topic)
+        if names == (None, None):
+            found = self._by_convention(connect)
+            if found is None:
+                return
+            names = found
+        configs, status = names
+        topics = ListingTopics(
+            connect_cluster=connect.name,
+            configs=None if configs is None else KafkaTopic(connect.kafka, configs),
+            status=None if status is None else KafkaTopic(connect.kafka, status),
+        )
+        if self._put((ListingTopicsFound(topics),)):
+            self._listing.add(connect.name)
+            _log.info("listing_topics_found", connect_cluster=connect.name, topics=names)
+
+    def _by_convention(self, connect: Connect) -> tuple[str, str] | None:
+        assert connect.offsets_topic is not None  # config: nothing else is known of such a cluster
+        names = listing_topic_names(connect.offsets_topic)
+        if names is None:
+            return None
+        try:
+            existing, _ = self._admins[connect.kafka].topics()
+        except ClientError:
+            return None  # the tail of the offsets topic, on the same cluster, reports it
+        return names if existing.keys() >= set(names) else None

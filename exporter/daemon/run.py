@@ -1,0 +1,130 @@
+"""The process: the listener, the signals, and a new configuration without a restart.
+
+Reloading never goes through a half-built state: the new inputs are started beside the old ones and
+take over when they have caught up. A file that is wrong changes nothing but one gauge.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from exporter import __version__, config
+from exporter.clock import Clock, SystemClock
+from exporter.config import Config
+from exporter.daemon.edge import Edge
+from exporter.errors import ClientError, ConfigError
+from exporter.serve.families import Reload
+from exporter.serve.http import ReadServer
+
+BUG = 70  # sysexits.h EX_SOFTWARE
+TAKE_OVER_S_MAX = (
+    60.0  # then the new configuration counts, caught up or not: it is what was asked for
+)
+LOOK_S = 0.5
+
+Mistakes = tuple[str, ...]
+
+_log = structlog.get_logger()
+
+
+class Daemon:
+    """One process from its first configuration to the signal that ends it."""
+
+    def __init__(self, loaded: Config, path: Path, clock: Clock | None = None) -> None:
+        self._config = loaded
+        self._path = path
+        self._clock = clock if clock is not None else SystemClock()
+        self._edge = Edge(loaded)
+        self._stop = threading.Event()
+        self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
+        self._reloaded = Reload(successful=True, at=self._clock.now())
+        self._server = ReadServer(
+            loaded.listen,
+            snapshot=lambda: self._edge.snapshot,
+            alive=self.alive,
+            version=__version__,
+            reload=self.reload,
+            reloaded=lambda: self._reloaded,
+        )
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGHUP, lambda *_: self._asked.put(None))
+        self._server.start()
+        self._edge.start()
+        _log.info("started", version=__version__, listen=self._config.listen)
+        while not self._stop.is_set() and not self._edge.failed:
+            self._answer_next()
+        _log.info("stopping")
+        self._edge.stop()
+        self._server.stop()
+        return BUG if self._edge.failed else 0
+
+    def alive(self) -> bool:
+        """Whichever inputs are in use: do they turn?"""
+        return self._edge.alive()
+
+    def reload(self) -> Future[Mistakes]:
+        """Ask for the file to be read again; the answer is what is wrong with it. Any thread."""
+        asked: Future[Mistakes] = Future()
+        self._asked.put(asked)
+        return asked
+
+    def _on_stop(self, number: int, _frame: FrameType | None) -> None:
+        if self._stop.is_set():
+            raise SystemExit(128 + number)
+        self._stop.set()
+
+    def _answer_next(self) -> None:
+        try:
+            asked = self._asked.get(timeout=LOOK_S)
+        except queue.Empty:
+            return
+        mistakes = self._reload()
+        self._reloaded = Reload(
+            successful=not mistakes, at=self._reloaded.at if mistakes else self._clock.now()
+        )
+        if asked is not None:
+            asked.set_result(mistakes)
+
+    def _reload(self) -> Mistakes:
+        try:
+            loaded = config.load(self._path)
+            self._refuse_what_needs_a_restart(loaded)
+            if loaded != self._config:
+                self._take_over(loaded)
+        except ConfigError as exc:
+            _log.error("reload_failed", mistakes=exc.mistakes)
+            return exc.mistakes
+        except ClientError as exc:  # librdkafka refuses a property
+            _log.error("reload_failed", mistakes=(str(exc),))
+            return (str(exc),)
+        _log.info("reloaded")
+        return ()
+
+    def _refuse_what_needs_a_restart(self, loaded: Config) -> None:
+        for name in ("listen", "log"):
+            if getattr(loaded, name) != getattr(self._config, name):
+                raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
+
+    def _take_over(self, loaded: Config) -> None:
+        edge = Edge(loaded)
+        edge.start()
+        edge.wait_until_ready(TAKE_OVER_S_MAX, give_up=self._stop.is_set)
+        self._edge, before = edge, self._edge
+        self._config = loaded
+        before.stop()
+
+
+def run(loaded: Config, path: Path) -> int:
+    """The daemon: an exit code."""
+    return Daemon(loaded, path).run()

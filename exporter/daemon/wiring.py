@@ -1,0 +1,75 @@
+"""Configuration -> objects. No thread is started here and nothing is asked."""
+
+from __future__ import annotations
+
+from exporter.clients.connect_read import ConnectReader
+from exporter.config import Config
+from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL
+from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.book import Book
+from exporter.state.site import ConnectSite
+
+TAIL_STALE_S = 20.0  # ten of its own checks
+MISSED_POLLS = 3  # how many attempts in a row may fail before what a poll told us is taken down
+
+
+def book(config: Config) -> Book:
+    """State, with the age at which each kind of input goes stale: a few missed attempts."""
+    slowest_state_s = max(connect.poll.state_s for connect in config.connect)
+    slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
+    # Where one worker does not answer the next is asked, each for so long.
+    timeout_s = max(at.poll.timeout_s * max(1, len(at.worker_urls)) for at in config.connect)
+    return Book(
+        sites=tuple(
+            ConnectSite(
+                name=at.name,
+                kafka=at.kafka,
+                rest=bool(at.worker_urls),
+                wants_connector=at.connectors.allows,
+                wants_topic=at.topics.allows,
+                by_topic=at.granularity == "topic",
+            )
+            for at in config.connect
+        ),
+        kafkas={name: kafka.addresses for name, kafka in config.kafka.items()},
+        flows=named_flows(config),
+        stale_after_s={
+            TAIL: TAIL_STALE_S,
+            CONNECT_REST: MISSED_POLLS * slowest_state_s + timeout_s,
+            GROUPS: MISSED_POLLS * slowest_groups_s + timeout_s,
+            LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
+        },
+        source_partitions_max=config.limits.source_partitions_max,
+        series_per_connector_max=config.limits.series_per_connector_max,
+    )
+
+
+def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
+    """The flows that the file names."""
+    return tuple(
+        MirrorFlow(
+            connect_cluster=config.connect_of(flow),
+            connector=flow.connector,
+            source=flow.source,
+            target=flow.target,
+            upstream=flow.upstream,
+            offset_syncs=None
+            if flow.offset_syncs is None
+            else KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic),
+        )
+        for flow in config.flows
+    )
+
+
+def readers(config: Config) -> dict[str, ConnectReader]:
+    """How to ask each Connect cluster that has a REST API."""
+    return {
+        connect.name: ConnectReader(connect.name, connect.worker_urls[0], connect.poll.timeout_s)
+        for connect in config.connect
+        if connect.worker_urls
+    }
+
+
+def workers(config: Config) -> int:
+    """One slow input must not hold up the others: a thread for each poll that can block."""
+    return 2 + 3 * len(config.connect) + 3 * len(config.kafka)
