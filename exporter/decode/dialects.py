@@ -1,32 +1,143 @@
-"""Knowledge of connector classes: which field of an offset is a position, and whether it has an
-order.
+"""Knowledge of connector classes: which field of an offset is a position, whether it has an order,
+and when its last change was made.
 
 A dialect is recognised by the SHAPE of the source partition, because the topics carry no class name
-and the pipeline must agree with the daemon. Order is vouched for only where the connector
-guarantees it; for every other shape we say "changed", never "less".
+and the pipeline must agree with the daemon; where several connectors share that shape, by the shape
+of the offset. Order is vouched for only where the connector guarantees it (orders.py); for every
+other shape we say "changed", never "less".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from exporter.model.offsets import MirrorPartition, Scalar, SourceOffset
+import msgspec
+
+from exporter.decode import orders
+from exporter.decode.orders import Fields, OrderKey
+from exporter.model.offsets import (
+    INT64_MAX,
+    INT64_MIN,
+    MirrorPartition,
+    Order,
+    Scalar,
+    SourceOffset,
+)
+
+_fields_of = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """`position` names the ordered integer field, or is None where no order is vouched for."""
+    """What we know of one connector's offsets.
+
+    position    the field that alone is an ordered integer, or None
+    not_with    a field beside which `position` has no order of its own
+    fields      every field that says where the connector is
+    order       None where no order is vouched for
+    time        None where the offset does not say when its last change was made
+    longs       fields that the task casts to a long: anything else and it fails at its start
+    """
 
     name: str
-    position: str | None
+    position: str | None = None
+    not_with: str | None = None
+    fields: tuple[str, ...] = ()
+    order: Callable[[Fields], OrderKey | None] | None = None
+    time: Callable[[Fields], float | None] | None = None
+    longs: tuple[str, ...] = ()
 
 
-MIRROR_SOURCE = Dialect("mirror_source", "offset")
-FILE_STREAM = Dialect("file_stream", "position")
-GENERIC = Dialect("generic", None)
+MIRROR_SOURCE = Dialect(
+    "mirror_source",
+    position="offset",
+    fields=("offset",),
+    order=orders.mirror_source,
+    longs=("offset",),
+)
+# Their offset is the constant 0, and no task ever reads it again.
+MIRROR_CHECKPOINT = Dialect("mirror_checkpoint")
+MIRROR_HEARTBEAT = Dialect("mirror_heartbeat")
+FILE_STREAM = Dialect(
+    "file_stream",
+    position="position",
+    fields=("position",),
+    order=orders.file_stream,
+    longs=("position",),
+)
+JDBC = Dialect(
+    "jdbc",
+    position="incrementing",
+    not_with="timestamp",
+    fields=("timestamp", "timestamp_nanos", "incrementing"),
+    order=orders.jdbc,
+    time=orders.jdbc_time,
+    longs=("timestamp", "timestamp_nanos", "incrementing"),
+)
+# Debezium's relational connectors share `{"server":…}`, and some `{"server":…,"database":…}`.
+DEBEZIUM = Dialect("debezium", time=orders.debezium_time)
+DEBEZIUM_MYSQL = Dialect(
+    "debezium_mysql",
+    fields=("file", "pos", "event", "row", "gtids"),
+    order=orders.mysql,
+    time=orders.debezium_time,
+)
+DEBEZIUM_POSTGRES = Dialect(
+    "debezium_postgres",
+    fields=("lsn", "lsn_proc", "lsn_commit"),
+    order=orders.postgres,
+    time=orders.debezium_time,
+)
+DEBEZIUM_SQLSERVER = Dialect(
+    "debezium_sqlserver",
+    fields=("commit_lsn", "change_lsn", "event_serial_no"),
+    order=orders.sql_server,
+    time=orders.debezium_time,
+)
+DEBEZIUM_ORACLE = Dialect(
+    "debezium_oracle",
+    fields=("scn", "scn_idx", "commit_scn", "lcr_position"),
+    order=orders.oracle,
+    time=orders.debezium_time,
+)
+DEBEZIUM_MONGODB = Dialect(
+    "debezium_mongodb",
+    fields=("sec", "ord", "resume_token"),
+    order=orders.mongodb,
+    time=orders.mongodb_time,
+)
+GENERIC = Dialect("generic")
 
-DIALECTS = {dialect.name: dialect for dialect in (MIRROR_SOURCE, FILE_STREAM, GENERIC)}
+DIALECTS = {
+    dialect.name: dialect
+    for dialect in (
+        MIRROR_SOURCE,
+        MIRROR_CHECKPOINT,
+        MIRROR_HEARTBEAT,
+        FILE_STREAM,
+        JDBC,
+        DEBEZIUM,
+        DEBEZIUM_MYSQL,
+        DEBEZIUM_POSTGRES,
+        DEBEZIUM_SQLSERVER,
+        DEBEZIUM_ORACLE,
+        DEBEZIUM_MONGODB,
+        GENERIC,
+    )
+}
+
+# Source partitions that are told by their names alone, if every field is text.
+_BY_NAMES = {
+    frozenset({"sourceClusterAlias", "targetClusterAlias"}): MIRROR_HEARTBEAT,
+    frozenset({"filename"}): FILE_STREAM,
+    frozenset({"table"}): JDBC,
+    frozenset({"server"}): DEBEZIUM,
+    frozenset({"server", "database"}): DEBEZIUM,
+    frozenset({"server_id"}): DEBEZIUM_MONGODB,
+    frozenset({"server_id", "rs"}): DEBEZIUM_MONGODB,
+}
+_JDBC_PROTOCOL = "1"
 
 
 def dialect_of(partition: Mapping[str, Scalar] | None) -> Dialect:
@@ -35,9 +146,33 @@ def dialect_of(partition: Mapping[str, Scalar] | None) -> Dialect:
         return GENERIC
     if mirror_partition(partition) is not None:
         return MIRROR_SOURCE
-    if len(partition) == 1 and isinstance(partition.get("filename"), str):
-        return FILE_STREAM
-    return GENERIC
+    if _is_checkpoint(partition):
+        return MIRROR_CHECKPOINT
+    if partition.keys() == {"protocol", "table"}:
+        known = partition["protocol"] == _JDBC_PROTOCOL and isinstance(partition["table"], str)
+        return JDBC if known else GENERIC
+    if partition == {"query": "query"}:
+        return JDBC
+    if not all(isinstance(value, str) for value in partition.values()):
+        return GENERIC
+    return _BY_NAMES.get(frozenset(partition), GENERIC)
+
+
+def dialect_of_offset(dialect: str, offset: SourceOffset | None) -> Dialect:
+    """The dialect of a partition, made exact by an offset where the partition leaves it open."""
+    found = DIALECTS[dialect]
+    if found is not DEBEZIUM or offset is None or offset.is_null:
+        return found
+    fields = offset_fields(offset)
+    if isinstance(fields.get("file"), str) and orders.integer(fields, "pos") is not None:
+        return DEBEZIUM_MYSQL
+    if orders.integer(fields, "lsn") is not None:
+        return DEBEZIUM_POSTGRES
+    if orders.is_sql_server_lsn(fields.get("commit_lsn")) and "event_serial_no" in fields:
+        return DEBEZIUM_SQLSERVER
+    if orders.system_change_number(fields.get("scn")) is not None:
+        return DEBEZIUM_ORACLE
+    return found
 
 
 def mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
@@ -49,20 +184,99 @@ def mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
     if len(partition) != 3:
         return None
     cluster, topic = partition.get("cluster"), partition.get("topic")
-    number = partition.get("partition")
-    if not isinstance(cluster, str) or not isinstance(topic, str):
-        return None
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
+    number = _partition_number(partition)
+    if not isinstance(cluster, str) or not isinstance(topic, str) or number is None:
         return None
     return MirrorPartition(cluster=cluster, topic=topic, partition=number)
 
 
-def position(dialect: str, offset: SourceOffset | None) -> int | None:
-    """The ordered position in this offset, or None if there is none (generic, null, not an
-    integer).
-    """
-    field = DIALECTS[dialect].position
-    if field is None or offset is None:
+def _is_checkpoint(partition: Mapping[str, Scalar]) -> bool:
+    return (
+        partition.keys() == {"group", "topic", "partition"}
+        and isinstance(partition["group"], str)
+        and isinstance(partition["topic"], str)
+        and _partition_number(partition) is not None
+    )
+
+
+def _partition_number(partition: Mapping[str, Scalar]) -> int | None:
+    number = partition.get("partition")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
         return None
-    value = offset.number(field)
-    return value if isinstance(value, int) else None
+    return number
+
+
+def offset_fields(offset: SourceOffset) -> Fields:
+    """Every field with its value and type; none if the offset is null."""
+    return {} if offset.is_null else _fields_of(offset.text)
+
+
+def position(dialect: str, offset: SourceOffset | None) -> int | None:
+    """The one integer that orders these offsets, or None where there is none: no offset, no such
+    dialect, not an integer, or one that Connect wraps.
+    """
+    known = DIALECTS[dialect]
+    if known.position is None or offset is None:
+        return None
+    value = offset.number(known.position)
+    if not isinstance(value, int) or not INT64_MIN <= value <= INT64_MAX:
+        return None
+    if known.not_with is not None and known.not_with in offset_fields(offset):
+        return None
+    return value
+
+
+def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
+    """Where this offset stands, comparable within one dialect, or None: no order is vouched for."""
+    if offset is None:
+        return None
+    rule = dialect_of_offset(dialect, offset).order
+    return None if rule is None else rule(offset_fields(offset))
+
+
+def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:
+    """One source partition's later offset against an earlier one.
+
+    `same` means that nothing changed at all. Two places that are equal under different offsets are
+    `unordered`: something changed, and the connector does not say which way.
+    """
+    if before is None or after is None:
+        return Order.SAME if before is after else Order.UNORDERED
+    if before.text == after.text:
+        return Order.SAME
+    if dialect_of_offset(dialect, before) is not dialect_of_offset(dialect, after):
+        return Order.UNORDERED
+    was, now = order_key(dialect, before), order_key(dialect, after)
+    if was is None or now is None or was.scope != now.scope or was.place == now.place:
+        return Order.UNORDERED
+    return Order.AHEAD if now.place > was.place else Order.BEHIND
+
+
+def event_time(dialect: str, offset: SourceOffset | None) -> float | None:
+    """When the source made the last change this offset covers, in Unix seconds; None if the offset
+    does not say, or says what cannot be true.
+    """
+    if offset is None or offset.is_null:
+        return None
+    rule = dialect_of_offset(dialect, offset).time
+    return None if rule is None else rule(offset_fields(offset))
+
+
+def poisoned(dialect: str, offset: SourceOffset | None) -> bool:
+    """Would a task that loads this offset fail at its start?
+
+    True only where we know the task's cast: a number with a fraction or text where MM2, FileStream
+    or JDBC expect a long. False promises nothing.
+    """
+    longs = DIALECTS[dialect].longs
+    if offset is None or not longs:
+        return False
+    if all(isinstance(offset.number(name), int) for name in longs):
+        return False
+    fields = offset_fields(offset)
+    return any(not _is_long(fields.get(name)) for name in longs)
+
+
+def _is_long(value: Scalar) -> bool:
+    """A field that is missing or null means "not yet" to all of them."""
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))

@@ -1,28 +1,99 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from exporter.decode.dialects import DIALECTS, dialect_of, mirror_partition, position
+from exporter.decode.dialects import (
+    DIALECTS,
+    compare,
+    dialect_of,
+    dialect_of_offset,
+    event_time,
+    mirror_partition,
+    order_key,
+    poisoned,
+    position,
+)
 from exporter.decode.source_offsets import decode_value
-from exporter.model.offsets import MirrorPartition
+from exporter.model.offsets import MirrorPartition, Order, SourceOffset
+
+
+def offset(**fields) -> SourceOffset:
+    return decode_value(json.dumps(fields).encode())
 
 
 @pytest.mark.parametrize(
     ("partition", "expected"),
     [
         ({"cluster": "a", "topic": "t", "partition": 0}, "mirror_source"),
+        ({"cluster": "a", "topic": "t", "partition": 0, "x": 1}, "generic"),
+        ({"group": "g", "topic": "t", "partition": 0}, "mirror_checkpoint"),
+        ({"group": "g", "topic": "t", "partition": 0.0}, "generic"),
+        ({"group": None, "topic": "t", "partition": 0}, "generic"),
+        ({"sourceClusterAlias": "a", "targetClusterAlias": "b"}, "mirror_heartbeat"),
+        ({"sourceClusterAlias": "a", "targetClusterAlias": 1}, "generic"),
         ({"filename": "/x"}, "file_stream"),
         ({"filename": None}, "generic"),
         ({"filename": "/x", "more": 1}, "generic"),
-        ({"group": "g", "topic": "t", "partition": 0}, "generic"),
-        ({"cluster": "a", "topic": "t", "partition": 0, "x": 1}, "generic"),
-        ({"server": "db"}, "generic"),
+        ({"protocol": "1", "table": "db.public.t"}, "jdbc"),
+        ({"protocol": "2", "table": "db.public.t"}, "generic"),
+        ({"protocol": 1, "table": "db.public.t"}, "generic"),
+        ({"protocol": "1", "table": None}, "generic"),
+        ({"table": "t"}, "jdbc"),
+        ({"query": "query"}, "jdbc"),
+        ({"query": "select 1"}, "generic"),
+        ({"server": "db"}, "debezium"),
+        ({"server": "db", "database": "d"}, "debezium"),
+        ({"server": 7}, "generic"),
+        ({"server_id": "db"}, "debezium_mongodb"),
+        ({"server_id": "db", "rs": "rs0"}, "debezium_mongodb"),
+        ({"anything": "else"}, "generic"),
         ({}, "generic"),
+        (None, "generic"),
     ],
     ids=str,
 )
 def test_a_dialect_is_recognised_by_the_shape_of_its_source_partition(partition, expected):
     assert dialect_of(partition).name == expected
+
+
+MYSQL = {"ts_sec": 1_700_000_000, "file": "mysql-bin.000003", "pos": 154, "server_id": 2}
+POSTGRES = {"lsn": 300, "lsn_proc": 300, "lsn_commit": 200, "txId": 5, "ts_usec": 1}
+SQL_SERVER = {
+    "commit_lsn": "00000027:00000ac0:0002",
+    "change_lsn": "00000027:00000ac0:0001",
+    "event_serial_no": 1,
+}
+ORACLE = {"scn": "2825417", "commit_scn": "2825500:1:aa"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (MYSQL, "debezium_mysql"),
+        ({"file": "", "pos": 0}, "debezium_mysql"),
+        (POSTGRES, "debezium_postgres"),
+        (SQL_SERVER, "debezium_sqlserver"),
+        ({**SQL_SERVER, "commit_lsn": "00000027:00000ac0:00000002"}, "debezium"),
+        ({"commit_lsn": "00000027:00000ac0:0002"}, "debezium"),
+        (ORACLE, "debezium_oracle"),
+        ({"scn": 2825417}, "debezium_oracle"),
+        ({"scn": "null"}, "debezium"),
+        ({"lsn": "0/16B3748"}, "debezium"),
+        ({"anything": 1}, "debezium"),
+        ({}, "debezium"),
+    ],
+    ids=str,
+)
+def test_what_shares_a_partition_is_told_apart_by_its_offset(fields, expected):
+    assert dialect_of_offset("debezium", offset(**fields)).name == expected
+
+
+def test_an_offset_changes_no_dialect_that_its_partition_settled():
+    assert dialect_of_offset("file_stream", offset(**MYSQL)).name == "file_stream"
+    assert dialect_of_offset("debezium", None).name == "debezium"
+    assert dialect_of_offset("debezium", decode_value(b"null")).name == "debezium"
 
 
 def test_a_mirror_partition_needs_a_real_integer():
@@ -41,9 +112,14 @@ def test_a_mirror_partition_needs_a_real_integer():
         pytest.param("mirror_source", b'{"offset":5.0}', None, id="a-double-is-no-position"),
         pytest.param("mirror_source", b'{"offset":true}', None, id="nor-is-a-bool"),
         pytest.param("mirror_source", b'{"position":5}', None, id="nor-another-field"),
+        pytest.param("mirror_source", b'{"offset":9223372036854775808}', None, id="nor-a-wrap"),
         pytest.param("mirror_source", b"null", None, id="nor-null"),
         pytest.param("mirror_source", None, None, id="nor-a-tombstone"),
+        pytest.param("mirror_checkpoint", b'{"offset":0}', None, id="nor-the-constant-0"),
+        pytest.param("mirror_heartbeat", b'{"offset":0}', None, id="nor-a-heartbeats-0"),
         pytest.param("file_stream", b'{"position":7}', 7, id="file"),
+        pytest.param("jdbc", b'{"incrementing":7}', 7, id="jdbc-by-id"),
+        pytest.param("jdbc", b'{"incrementing":7,"timestamp":1}', None, id="an-id-beside-a-time"),
         pytest.param("generic", b'{"lsn":9,"offset":3}', None, id="no-order-is-vouched-for"),
     ],
 )
@@ -51,5 +127,236 @@ def test_a_position_is_an_integer_whose_order_the_connector_guarantees(dialect, 
     assert position(dialect, decode_value(value)) == expected
 
 
+AHEAD = [
+    pytest.param("mirror_source", {"offset": 5}, {"offset": 6}, id="mm2"),
+    pytest.param("file_stream", {"position": 5}, {"position": 60}, id="file"),
+    pytest.param("jdbc", {"incrementing": 9}, {"incrementing": 10}, id="jdbc-id"),
+    pytest.param(
+        "jdbc",
+        {"timestamp": 1000, "timestamp_nanos": 5, "incrementing": 9},
+        {"timestamp": 2000, "timestamp_nanos": 0, "incrementing": 1},
+        id="jdbc-time-before-id",
+    ),
+    pytest.param(
+        "jdbc",
+        {"timestamp": 1000, "timestamp_nanos": 5},
+        {"timestamp": 1000, "timestamp_nanos": 6},
+        id="jdbc-nanos",
+    ),
+    pytest.param("debezium", MYSQL, {**MYSQL, "pos": 155}, id="mysql-position"),
+    pytest.param("debezium", MYSQL, {**MYSQL, "pos": 154, "event": 2}, id="mysql-event"),
+    pytest.param(
+        "debezium", {**MYSQL, "event": 2}, {**MYSQL, "event": 2, "row": 1}, id="mysql-row"
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "file": "mysql-bin.999999"},
+        {**MYSQL, "file": "mysql-bin.1000000", "pos": 4},
+        id="mysql-file-by-number-and-not-by-text",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9", "pos": 900},
+        {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-10", "pos": 4},
+        id="mysql-one-run-of-gtids",
+    ),
+    pytest.param(
+        "debezium", POSTGRES, {**POSTGRES, "lsn": 100, "lsn_commit": 250}, id="postgres-commit"
+    ),
+    pytest.param(
+        "debezium",
+        SQL_SERVER,
+        {**SQL_SERVER, "commit_lsn": "00000027:00000ac0:000A"},
+        id="sqlserver-hexadecimal",
+    ),
+    pytest.param(
+        "debezium",
+        SQL_SERVER,
+        {**SQL_SERVER, "change_lsn": "00000027:00000ac0:0002"},
+        id="sqlserver-in-one-transaction",
+    ),
+    pytest.param("debezium", {"scn": "999"}, {"scn": "1000"}, id="oracle-by-number"),
+    pytest.param(
+        "debezium_mongodb", {"sec": 5, "ord": 9}, {"sec": 6, "ord": 1}, id="mongodb-seconds"
+    ),
+    pytest.param(
+        "debezium_mongodb", {"sec": 5, "ord": 9}, {"sec": 5, "ord": 10}, id="mongodb-counter"
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "before", "after"), AHEAD)
+def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, before, after):
+    assert compare(dialect, offset(**before), offset(**after)) is Order.AHEAD
+    assert compare(dialect, offset(**after), offset(**before)) is Order.BEHIND
+    assert compare(dialect, offset(**before), offset(**before)) is Order.SAME
+    assert order_key(dialect, offset(**before)) is not None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "before", "after"),
+    [
+        pytest.param("generic", {"offset": 5}, {"offset": 6}, id="unknown-connector"),
+        pytest.param("mirror_source", {"offset": 5}, {"offset": 6.0}, id="not-a-long"),
+        pytest.param("mirror_source", {"offset": 5}, {"offset": 5, "x": 1}, id="same-place"),
+        pytest.param("mirror_source", {"offset": 5}, {"offset": 2**63}, id="connect-wraps-it"),
+        pytest.param("mirror_checkpoint", {"offset": 0}, {"offset": 1}, id="constant"),
+        pytest.param("jdbc", {"timestamp": 1}, {"incrementing": 2}, id="jdbc-other-mode"),
+        pytest.param(
+            "jdbc", {"timestamp": 1}, {"timestamp": 2, "timestamp_nanos": 0}, id="jdbc-version"
+        ),
+        pytest.param("jdbc", {"incrementing": 1}, {"incrementing": 2, "x": 1}, id="not-jdbc"),
+        pytest.param("jdbc", {"incrementing": 1}, {"incrementing": "2"}, id="jdbc-text"),
+        pytest.param(
+            "debezium", MYSQL, {**MYSQL, "file": "binlog.000004"}, id="mysql-other-base-name"
+        ),
+        pytest.param("debezium", MYSQL, {**MYSQL, "file": "4"}, id="mysql-no-base-name"),
+        pytest.param(
+            "debezium", MYSQL, {**MYSQL, "pos": 155, "server_id": 3}, id="mysql-other-server"
+        ),
+        pytest.param(
+            "debezium", MYSQL, {**MYSQL, "pos": 155, "snapshot": True}, id="mysql-snapshot"
+        ),
+        pytest.param("debezium", MYSQL, {**MYSQL, "ts_sec": 1_700_000_001}, id="mysql-idle"),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"},
+            {**MYSQL, "gtids": "4f11fa47-71ca-11e1-9e33-c80aa9429562:1-10", "pos": 999},
+            id="mysql-other-source-of-gtids",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": "0-1-100"},
+            {**MYSQL, "gtids": "0-1-101", "pos": 155},
+            id="mariadb-gtids",
+        ),
+        pytest.param("debezium", MYSQL, POSTGRES, id="mysql-became-postgres"),
+        pytest.param(
+            "debezium", POSTGRES, {**POSTGRES, "lsn": 400}, id="postgres-inside-a-transaction"
+        ),
+        pytest.param("debezium", {"lsn": 300}, {"lsn": 400}, id="postgres-without-commits"),
+        pytest.param(
+            "debezium",
+            SQL_SERVER,
+            {**SQL_SERVER, "commit_lsn": "00000028:00000ac0:0002", "change_lsn": "NULL"},
+            id="sqlserver-after-a-snapshot",
+        ),
+        pytest.param(
+            "debezium", SQL_SERVER, {**SQL_SERVER, "change_lsn": "x"}, id="sqlserver-no-lsn"
+        ),
+        pytest.param(
+            "debezium",
+            {"scn": "1000", "snapshot_scn": "900"},
+            {"scn": "899"},
+            id="oracle-streaming-starts",
+        ),
+        pytest.param(
+            "debezium",
+            {"scn": "1000", "lcr_position": "a"},
+            {"scn": "1001", "lcr_position": "b"},
+            id="oracle-xstream",
+        ),
+        pytest.param(
+            "debezium_mongodb",
+            {"sec": 5, "ord": 9, "initsync": True},
+            {"sec": 6, "ord": 1},
+            id="mongodb-first-sync",
+        ),
+        pytest.param("debezium_mongodb", {"sec": 5}, {"sec": 6}, id="mongodb-half"),
+    ],
+)
+def test_what_has_no_order_is_changed_and_never_ahead_or_behind(dialect, before, after):
+    assert compare(dialect, offset(**before), offset(**after)) is Order.UNORDERED
+    assert compare(dialect, offset(**after), offset(**before)) is Order.UNORDERED
+
+
+def test_the_same_text_is_the_same_whatever_the_connector():
+    assert compare("generic", offset(a=1, b=2), offset(b=2, a=1)) is Order.SAME
+    assert compare("generic", None, None) is Order.SAME
+
+
+def test_no_offset_has_no_place():
+    for other in (offset(offset=1), decode_value(b"null")):
+        assert compare("mirror_source", None, other) is Order.UNORDERED
+        assert compare("mirror_source", other, None) is Order.UNORDERED
+    assert order_key("mirror_source", decode_value(b"null")) is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "fields", "expected"),
+    [
+        pytest.param("debezium", MYSQL, 1_700_000_000.0, id="seconds"),
+        pytest.param(
+            "debezium",
+            {**POSTGRES, "ts_usec": 1_700_000_000_250_000},
+            1_700_000_000.25,
+            id="micros",
+        ),
+        pytest.param("debezium", {"ts_ms": 1_700_000_000_500}, 1_700_000_000.5, id="millis"),
+        pytest.param("jdbc", {"timestamp": 1_700_000_000_250}, 1_700_000_000.25, id="jdbc"),
+        pytest.param(
+            "jdbc",
+            {"timestamp": 1_700_000_000_250, "timestamp_nanos": 250_500_000},
+            1_700_000_000.2505,
+            id="jdbc-nanos",
+        ),
+        pytest.param(
+            "jdbc",
+            {"timestamp": 1_700_000_000_250, "timestamp_nanos": 1_000_000_000},
+            1_700_000_000.25,
+            id="jdbc-nanos-of-no-second",
+        ),
+        pytest.param("debezium_mongodb", {"sec": 1_700_000_000, "ord": 1}, 1.7e9, id="mongodb"),
+        pytest.param("debezium", {"ts_sec": 1_700_000_000_000}, None, id="millis-as-seconds"),
+        pytest.param("debezium", {"ts_ms": 1_700_000_000}, None, id="seconds-as-millis"),
+        pytest.param("debezium", {"ts_usec": 1_700_000_000_000}, None, id="millis-as-micros"),
+        pytest.param("jdbc", {"timestamp": 0}, None, id="nothing-read-yet"),
+        pytest.param("debezium_mongodb", {"sec": -5, "ord": 1}, None, id="negative"),
+        pytest.param("debezium", {"ts_sec": 1.7e9}, None, id="no-integer"),
+        pytest.param("debezium", {"ts_sec": "1700000000"}, None, id="text"),
+        pytest.param("generic", {"ts_sec": 1_700_000_000}, None, id="unknown-connector"),
+        pytest.param("mirror_source", {"offset": 1_700_000_000}, None, id="no-time-at-all"),
+    ],
+)
+def test_event_time_is_in_seconds_or_unknown(dialect, fields, expected):
+    assert event_time(dialect, offset(**fields)) == expected
+
+
+def test_no_offset_has_no_event_time():
+    assert event_time("debezium", None) is None
+    assert event_time("jdbc", decode_value(b"null")) is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "value", "expected"),
+    [
+        ("mirror_source", b'{"offset":5}', False),
+        ("mirror_source", b'{"offset":5.0}', True),
+        ("mirror_source", b'{"offset":"5"}', True),
+        ("mirror_source", b'{"offset":true}', True),
+        ("mirror_source", b'{"offset":null}', False),
+        ("mirror_source", b"{}", False),
+        ("mirror_source", b"null", False),
+        ("mirror_source", None, False),
+        ("mirror_checkpoint", b'{"offset":"x"}', False),
+        ("file_stream", b'{"position":"5"}', True),
+        ("file_stream", b'{"position":5,"x":"y"}', False),
+        ("jdbc", b'{"incrementing":5,"timestamp":5.5}', True),
+        ("jdbc", b'{"incrementing":5}', False),
+        ("debezium", b'{"lsn":"5"}', False),
+        ("generic", b'{"offset":"5"}', False),
+    ],
+    ids=str,
+)
+def test_an_offset_that_fails_its_task_is_poisoned(dialect, value, expected):
+    assert poisoned(dialect, decode_value(value)) is expected
+
+
 def test_every_dialect_is_found_under_its_own_name():
     assert all(dialect.name == name for name, dialect in DIALECTS.items())
+
+
+def test_a_position_is_among_the_fields_that_say_where_a_connector_is():
+    for dialect in DIALECTS.values():
+        assert dialect.position is None or dialect.position in dialect.fields
+        assert set(dialect.longs) <= set(dialect.fields)
