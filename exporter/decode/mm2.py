@@ -1,17 +1,33 @@
-"""Records of an `mm2-offset-syncs.*.internal` topic (OffsetSync.java, unchanged from 2.4 to 4.3).
+"""Records of MirrorMaker 2's own topics: offset-syncs, checkpoints, heartbeats.
 
-Key: STRING topic (int16 length, UTF-8), INT32 partition. Value: INT64 upstream offset, INT64
-downstream offset. There is NO version header, so nothing but the exact length tells a sync from
-anything else.
+STRING is an int16 length and UTF-8; integers are big-endian (OffsetSync.java, Checkpoint.java,
+Heartbeat.java, unchanged from 2.4 to 4.3).
+
+    topic                           key                                  value
+    mm2-offset-syncs.<A>.internal   STRING topic, INT32 partition        INT64 upstream, INT64
+                                                                         downstream offset
+    <A>.checkpoints.internal        STRING group, topic, INT32           INT16 version, INT64
+                                    partition                            upstream, downstream
+                                                                         offset, STRING metadata
+    heartbeats                      STRING source, target alias          INT16 version, INT64 ms
+
+A sync has NO version header, so nothing but the exact length tells it from anything else. Syncs are
+written by a plain producer. Checkpoints and heartbeats pass through the worker's converters: unless
+those are ByteArrayConverter, JSON stands around the bytes (see _bare).
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
 
-from exporter.model.offsets import OffsetSync, Undecodable
+from exporter.decode.jsontext import parse
+from exporter.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
 _VALUE = struct.Struct(">qq")
+_VERSION = struct.Struct(">h")
+_MILLIS = struct.Struct(">q")
 
 
 def decode_sync_key(raw: bytes | None) -> tuple[str, int] | Undecodable:
@@ -58,3 +74,114 @@ def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync | Undecoda
     return OffsetSync(
         topic=where[0], partition=where[1], upstream_offset=what[0], downstream_offset=what[1]
     )
+
+
+def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Undecodable:
+    """One whole record of a checkpoints topic."""
+    where = _checkpoint_key(key)
+    if isinstance(where, Undecodable):
+        return where
+    body = _version_0(value)
+    if isinstance(body, Undecodable):
+        return body
+    if len(body) < _VALUE.size:
+        return Undecodable("value_length")
+    metadata = _strings(body[_VALUE.size :], 1)
+    if isinstance(metadata, Undecodable):
+        return Undecodable(f"value_{metadata.reason}")
+    upstream, downstream = _VALUE.unpack_from(body)
+    if upstream < 0 or downstream < 0:
+        return Undecodable("value_negative")
+    return Checkpoint(
+        group=where[0],
+        topic=where[1],
+        partition=where[2],
+        upstream_offset=upstream,
+        downstream_offset=downstream,
+        metadata=metadata[0],
+    )
+
+
+def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Undecodable:
+    """One whole record of a heartbeats topic, here or replicated from elsewhere."""
+    bare = _bare(key)
+    if isinstance(bare, Undecodable):
+        return Undecodable(f"key_{bare.reason}")
+    aliases = _strings(bare, 2)
+    if isinstance(aliases, Undecodable):
+        return Undecodable(f"key_{aliases.reason}")
+    body = _version_0(value)
+    if isinstance(body, Undecodable):
+        return body
+    if len(body) != _MILLIS.size:
+        return Undecodable("value_length")
+    (millis,) = _MILLIS.unpack(body)
+    if millis < 0:
+        return Undecodable("value_negative")
+    return Heartbeat(source=aliases[0], target=aliases[1], at=millis / 1000)
+
+
+def _checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecodable:
+    """(group, topic on the target, partition)."""
+    bare = _bare(raw)
+    if isinstance(bare, Undecodable):
+        return Undecodable(f"key_{bare.reason}")
+    names = _strings(bare[:-4], 2)
+    if isinstance(names, Undecodable):
+        return Undecodable(f"key_{names.reason}")
+    partition = int.from_bytes(bare[-4:], "big", signed=True)
+    if partition < 0:
+        return Undecodable("key_partition_negative")
+    return names[0], names[1], partition
+
+
+def _version_0(raw: bytes | None) -> bytes | Undecodable:
+    """What follows the version; of any other version we know nothing, however alike it looks."""
+    bare = _bare(raw)
+    if isinstance(bare, Undecodable):
+        return Undecodable(f"value_{bare.reason}")
+    if len(bare) < _VERSION.size:
+        return Undecodable("value_length")
+    if _VERSION.unpack_from(bare) != (0,):
+        return Undecodable("value_version")
+    return bare[_VERSION.size :]
+
+
+def _bare(raw: bytes | None) -> bytes | Undecodable:
+    """The bytes that MM2 handed to the converter: `"<base64>"` is what JsonConverter makes of them,
+    and with schemas `{"schema":…,"payload":"<base64>"}`.
+
+    No binary record is taken for one of these. A value begins with its version, 0x0000. A key would
+    begin with a name of 0x22xx or 0x7bxx bytes, 8,704 at least, and still hold no byte but those of
+    JSON and base64: but the name after it is a topic or an alias, of which topics are named, so at
+    most 249 bytes long, and the first byte of its length is 0x00. What begins like JSON and is none
+    is therefore nothing, and not tried as binary.
+    """
+    if raw is None:
+        return Undecodable("null")
+    if raw[:1] not in {b'"', b"{"}:
+        return raw
+    text = parse(raw)
+    if isinstance(text, dict) and text.keys() == {"schema", "payload"}:
+        text = text["payload"]
+    if not isinstance(text, str):
+        return Undecodable("not_base64")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):  # ValueError: characters beyond ASCII
+        return Undecodable("not_base64")
+
+
+def _strings(raw: bytes, count: int) -> list[str] | Undecodable:
+    """Exactly so many STRINGs and nothing else."""
+    found = []
+    for _ in range(count):
+        length = int.from_bytes(raw[:2], "big", signed=True)
+        if len(raw) < 2 or not 0 <= length <= len(raw) - 2:
+            return Undecodable("length")
+        try:
+            found.append(raw[2 : 2 + length].decode())
+        except UnicodeDecodeError:
+            return Undecodable("not_utf8")
+        raw = raw[2 + length :]
+    return Undecodable("length") if raw else found

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from exporter.decode.mm2 import decode_sync
+from exporter.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
 from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset
+from exporter.model.offsets import Checkpoint, Heartbeat, OffsetSync, SourceKey, SourceOffset
 
 from .golden import records
 
@@ -106,3 +106,37 @@ def test_every_sync_that_mm2_wrote_decodes_and_the_newest_stand_where_mm2_stood(
         ("big", 0): (5, 5),
         ("heartbeats", 0): (40, 78),
     }
+
+
+def test_checkpoints_that_passed_through_a_workers_json_converter_decode():
+    found = [
+        decode_checkpoint(record.key, record.value)
+        for record in records("east.west.checkpoints.internal")
+    ]
+    assert found == [
+        Checkpoint(
+            group="billing",
+            topic="west.orders",
+            partition=0,
+            upstream_offset=2700,
+            downstream_offset=1,
+            metadata="",
+        ),
+        Checkpoint(
+            group="billing",
+            topic="west.orders-eu",
+            partition=0,
+            upstream_offset=300,
+            downstream_offset=300,
+            metadata="",
+        ),
+    ]
+
+
+@pytest.mark.parametrize("topic", ["east.heartbeats", "east.a.heartbeats"])
+def test_heartbeats_decode_in_both_forms_and_are_about_as_old_as_their_records(topic):
+    for record in records(topic):
+        heartbeat = decode_heartbeat(record.key, record.value)
+        assert isinstance(heartbeat, Heartbeat)
+        assert {heartbeat.source, heartbeat.target} in ({"west", "east"}, {"a", "b"})
+        assert abs(record.at - heartbeat.at) < 1.0

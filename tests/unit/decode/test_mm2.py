@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import base64
+import json
 import struct
 
 import pytest
 
-from exporter.decode.mm2 import decode_sync, decode_sync_key, decode_sync_value
-from exporter.model.offsets import OffsetSync, Undecodable
+from exporter.decode.mm2 import (
+    decode_checkpoint,
+    decode_heartbeat,
+    decode_sync,
+    decode_sync_key,
+    decode_sync_value,
+)
+from exporter.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
 KEY = bytes.fromhex("00066f726465727300000003")
 VALUE = bytes.fromhex("00000000000004d200000000000004b0")
@@ -63,3 +71,119 @@ def test_the_largest_offsets_are_exact():
 def test_an_undecodable_key_speaks_before_an_undecodable_value():
     assert decode_sync(None, None) == Undecodable("key_null")
     assert decode_sync(KEY, None) == Undecodable("value_null")
+
+
+CHECKPOINT_KEY = bytes.fromhex("00036772700008612e6f726465727300000003")
+CHECKPOINT_VALUE = bytes.fromhex("0000000000000000003200000000000000300000")
+CHECKPOINT = Checkpoint(
+    group="grp",
+    topic="a.orders",
+    partition=3,
+    upstream_offset=50,
+    downstream_offset=48,
+    metadata="",
+)
+HEARTBEAT_KEY = bytes.fromhex("000161000162")
+HEARTBEAT_VALUE = bytes.fromhex("00000000018bcfe56800")
+
+
+def as_json(raw: bytes) -> bytes:
+    """What JsonConverter makes of bytes."""
+    return json.dumps(base64.b64encode(raw).decode()).encode()
+
+
+def as_envelope(raw: bytes) -> bytes:
+    """The same with schemas.enable=true."""
+    schema = {"type": "bytes", "optional": False}
+    return json.dumps({"schema": schema, "payload": base64.b64encode(raw).decode()}).encode()
+
+
+@pytest.mark.parametrize("written", [bytes, as_json, as_envelope])
+def test_a_checkpoint_pairs_a_groups_offsets_on_both_sides(written):
+    assert decode_checkpoint(written(CHECKPOINT_KEY), written(CHECKPOINT_VALUE)) == CHECKPOINT
+
+
+@pytest.mark.parametrize("written", [bytes, as_json, as_envelope])
+def test_a_heartbeat_names_its_aliases_and_its_time(written):
+    found = decode_heartbeat(written(HEARTBEAT_KEY), written(HEARTBEAT_VALUE))
+    assert found == Heartbeat(source="a", target="b", at=1_700_000_000.0)
+
+
+def test_a_checkpoint_keeps_its_metadata_and_a_group_that_is_not_ascii():
+    key = bytes.fromhex("000367c3a9") + CHECKPOINT_KEY[5:]
+    found = decode_checkpoint(key, CHECKPOINT_VALUE[:-2] + bytes.fromhex("00046d657461"))
+    assert (found.group, found.metadata) == ("gé", "meta")
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        pytest.param(None, "key_null", id="no-key"),
+        pytest.param(b"", "key_length", id="no-bytes"),
+        pytest.param(CHECKPOINT_KEY[:-1], "key_length", id="a-byte-short"),
+        pytest.param(CHECKPOINT_KEY + b"\x00", "key_length", id="a-byte-long"),
+        pytest.param(HEARTBEAT_KEY, "key_length", id="a-heartbeats-key"),
+        pytest.param(b"\xff\xff" + CHECKPOINT_KEY[2:], "key_length", id="negative-length"),
+        pytest.param(b"\x00\x02\xc3\x28\x00\x00" + bytes(4), "key_not_utf8", id="not-utf8"),
+        pytest.param(
+            CHECKPOINT_KEY[:-4] + b"\xff" * 4, "key_partition_negative", id="negative-partition"
+        ),
+        pytest.param(b'"AAN', "key_not_base64", id="cut-text"),
+        pytest.param(b'"AAN"', "key_not_base64", id="cut-base64"),
+        pytest.param(b'"AA N0"', "key_not_base64", id="a-space-inside"),
+        pytest.param('"é"'.encode(), "key_not_base64", id="not-ascii"),
+        pytest.param(b'{"payload":"AAN0"}', "key_not_base64", id="no-envelope"),
+        pytest.param(b'{"schema":null,"payload":null}', "key_not_base64", id="envelope-of-null"),
+        pytest.param(as_json(as_json(CHECKPOINT_KEY)), "key_length", id="wrapped-twice"),
+    ],
+)
+def test_what_is_no_checkpoint_key_is_undecodable_with_its_own_reason(key, reason):
+    assert decode_checkpoint(key, CHECKPOINT_VALUE) == Undecodable(reason)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(None, "value_null", id="tombstone"),
+        pytest.param(b"", "value_length", id="no-bytes"),
+        pytest.param(b"\x00", "value_length", id="half-a-version"),
+        pytest.param(b"\x00\x01" + CHECKPOINT_VALUE[2:], "value_version", id="next-version"),
+        pytest.param(CHECKPOINT_VALUE[:10], "value_length", id="one-offset"),
+        pytest.param(CHECKPOINT_VALUE[:-2], "value_length", id="no-metadata"),
+        pytest.param(CHECKPOINT_VALUE + b"\x00", "value_length", id="a-byte-long"),
+        pytest.param(CHECKPOINT_VALUE[:-1] + b"\x01\xff", "value_not_utf8", id="not-utf8"),
+        pytest.param(b"\x00\x00" + b"\xff" * 16 + bytes(2), "value_negative", id="negative"),
+        pytest.param(HEARTBEAT_VALUE, "value_length", id="a-heartbeats-value"),
+        pytest.param(b'"AAE="', "value_version", id="next-version-in-base64"),
+    ],
+)
+def test_what_is_no_checkpoint_value_is_undecodable_with_its_own_reason(value, reason):
+    assert decode_checkpoint(CHECKPOINT_KEY, value) == Undecodable(reason)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        pytest.param(None, HEARTBEAT_VALUE, "key_null", id="no-key"),
+        pytest.param(HEARTBEAT_KEY[:-1], HEARTBEAT_VALUE, "key_length", id="cut-key"),
+        pytest.param(CHECKPOINT_KEY, HEARTBEAT_VALUE, "key_length", id="a-checkpoints-key"),
+        pytest.param(b'"!"', HEARTBEAT_VALUE, "key_not_base64", id="text"),
+        pytest.param(HEARTBEAT_KEY, None, "value_null", id="tombstone"),
+        pytest.param(HEARTBEAT_KEY, HEARTBEAT_VALUE[:-1], "value_length", id="cut-value"),
+        pytest.param(HEARTBEAT_KEY, HEARTBEAT_VALUE + b"\x00", "value_length", id="a-byte-long"),
+        pytest.param(HEARTBEAT_KEY, b"\x00\x01" + bytes(8), "value_version", id="next-version"),
+        pytest.param(HEARTBEAT_KEY, b"\x00\x00" + b"\xff" * 8, "value_negative", id="negative"),
+    ],
+)
+def test_what_is_no_heartbeat_is_undecodable_with_its_own_reason(key, value, reason):
+    assert decode_heartbeat(key, value) == Undecodable(reason)
+
+
+def test_a_name_that_begins_like_json_is_never_taken_for_another_record():
+    group = b"x" * 0x2241  # its length is written as the bytes of '"A'
+    key = struct.pack(f">h{len(group)}s", len(group), group) + b"\x00\x01t" + bytes(4)
+    assert decode_checkpoint(key, CHECKPOINT_VALUE) == Undecodable("key_not_base64")
+
+
+def test_a_sync_is_never_written_as_base64():
+    assert decode_sync_key(as_json(KEY)) == Undecodable("key_length")
