@@ -1,27 +1,19 @@
 """Bodies of the Connect REST API -> connectors and offsets.
 
-Pure and total like the rest of decode. Configurations may hold secrets: only the settings named
-here leave this module.
+Pure and total like the rest of decode. Configurations may hold secrets: only the settings that
+connector_config.py names leave this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from exporter.model.connectors import (
-    Connector,
-    ConnectorKind,
-    MirrorSettings,
-    SinkSettings,
-    Task,
-)
+from exporter.decode.connector_config import connector_settings
+from exporter.model.connectors import Connector, Task
 from exporter.model.offsets import Undecodable
 
-_MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
-_MIRROR_SOURCE = _MIRROR_PACKAGE + "MirrorSourceConnector"
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -79,13 +71,13 @@ def _connector(name: str, entry: object) -> Connector | None:
         return None
     if not isinstance(raw_config, dict):
         return None
-    config = {str(key): str(value) for key, value in raw_config.items() if value is not None}
-    class_name = config.get("connector.class", "")
-    kind = _kind(class_name, str(info.get("type", status.get("type", ""))))
+    settings = connector_settings(
+        name, raw_config, kind=str(info.get("type", status.get("type", "")))
+    )
     return Connector(
         name=name,
-        kind=kind,
-        class_name=class_name,
+        kind=settings.kind,
+        class_name=settings.class_name,
         version=str(state.get("version") or ""),
         state=str(state.get("state", "")).lower(),
         tasks=tuple(
@@ -93,70 +85,8 @@ def _connector(name: str, entry: object) -> Connector | None:
             for task in tasks
             if isinstance(task, dict) and isinstance(task.get("id"), int)
         ),
-        mirror=_mirror(config) if _is_mirror_source(class_name) else None,
-        sink=_sink(name, config) if kind is ConnectorKind.SINK else None,
-        dedicated_offsets_topic=config.get("offsets.storage.topic"),
+        mirror=settings.mirror,
+        sink=settings.sink,
+        dedicated_offsets_topic=settings.dedicated_offsets_topic,
+        offsets_addresses=settings.offsets_addresses,
     )
-
-
-def _is_mirror_source(class_name: str) -> bool:
-    """Connect also accepts aliases: the simple name, with or without its suffix."""
-    return class_name in {_MIRROR_SOURCE, "MirrorSourceConnector", "MirrorSource"}
-
-
-def _kind(class_name: str, kind: str) -> ConnectorKind:
-    simple = class_name.removeprefix(_MIRROR_PACKAGE).removesuffix("Connector")
-    if simple in {"MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat"}:
-        return ConnectorKind.MIRROR
-    if kind in {ConnectorKind.SOURCE, ConnectorKind.SINK}:
-        return ConnectorKind(kind)
-    return ConnectorKind.UNKNOWN
-
-
-def _mirror(config: Mapping[str, str]) -> MirrorSettings:
-    """Defaults and names from MirrorSourceConfig and DefaultReplicationPolicy (KIP-716,
-    KIP-690).
-    """
-    source = config.get("source.cluster.alias", "source")
-    target = config.get("target.cluster.alias", "target")
-    on_source = config.get("offset-syncs.topic.location", "source") != "target"
-    emitted = config.get("emit.offset-syncs.enabled", "true").lower() != "false"
-    separator = config.get("replication.policy.separator", ".")
-    if config.get("replication.policy.internal.topic.separator.enabled", "true").lower() == "false":
-        separator = "."
-    alias = target if on_source else source
-    topic = separator.join(("mm2-offset-syncs", alias, "internal"))
-    return MirrorSettings(
-        source=source,
-        target=target,
-        source_addresses=_addresses(config.get("source.cluster.bootstrap.servers", "")),
-        target_addresses=_addresses(config.get("target.cluster.bootstrap.servers", "")),
-        syncs_topic=topic if emitted else None,
-        syncs_on_source=on_source,
-        read_committed=_isolation(config) == "read_committed",
-    )
-
-
-def _isolation(config: Mapping[str, str]) -> str:
-    """The more specific of the prefixes that MirrorConnectorConfig.sourceConsumerConfig merges.
-
-    `source.cluster.` gives it addresses and security only.
-    """
-    for prefix in ("source.consumer.", "consumer."):
-        level = config.get(prefix + "isolation.level")
-        if level is not None:
-            return level
-    return "read_uncommitted"
-
-
-def _sink(name: str, config: Mapping[str, str]) -> SinkSettings:
-    return SinkSettings(
-        group=config.get("consumer.override.group.id", f"connect-{name}"),
-        addresses=_addresses(config.get("consumer.override.bootstrap.servers", "")),
-    )
-
-
-def _addresses(text: str) -> frozenset[str]:
-    """`host:port` of each bootstrap server, without a protocol prefix."""
-    parts = (part.strip().rpartition("://")[2] for part in text.split(","))
-    return frozenset(part for part in parts if part)

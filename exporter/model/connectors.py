@@ -1,4 +1,4 @@
-"""Connectors as the Connect REST API shows them, reduced to what we need.
+"""Connectors as the Connect REST API and Connect's own topics show them, reduced to what we need.
 
 A connector's configuration may hold secrets, so decode keeps named settings and drops the rest;
 there is no field here that could carry one.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from exporter.model.topology import TopicPartition
 
 STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting")
 
@@ -54,8 +56,27 @@ class SinkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectorSettings:
+    """All that is kept of a connector's configuration.
+
+    dedicated_offsets_topic   its own offsets topic, beside or instead of the worker's
+    offsets_addresses         where its producers write if not to the worker's cluster: there lies a
+                              dedicated offsets topic, and with exactly-once support any
+    """
+
+    kind: ConnectorKind
+    class_name: str
+    mirror: MirrorSettings | None = None
+    sink: SinkSettings | None = None
+    dedicated_offsets_topic: str | None = None
+    offsets_addresses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Connector:
-    """One connector as listed by `GET /connectors?expand=status&expand=info`."""
+    """One connector as listed by `GET /connectors?expand=status&expand=info`. See ConnectorSettings
+    for the settings.
+    """
 
     name: str
     kind: ConnectorKind
@@ -67,3 +88,135 @@ class Connector:
     sink: SinkSettings | None = None
     dedicated_offsets_topic: str | None = None
     offsets_addresses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a worker last said of a connector or a task.
+
+    state        in lower case
+    worker       `host:port` of the worker that said it
+    generation   of the worker group: what an older one said is out of date
+    version      of the plugin; "" before Connect 4.1
+    failure      the exception's class, the only part of a trace that cannot quote data
+    """
+
+    state: str
+    worker: str
+    generation: int
+    version: str
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """A record of the status topic. `condition` is None where the status was deleted."""
+
+    connector: str
+    condition: Condition | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """See ConnectorStatus."""
+
+    connector: str
+    task: int
+    condition: Condition | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUse:
+    """A record of the status topic: this connector reads or writes this topic.
+
+    `task` was the first to say so, `since` in Unix seconds; both None where it was reset.
+    """
+
+    topic: str
+    connector: str
+    task: int | None
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigured:
+    """A record of the config topic. `settings` is None where the connector was deleted."""
+
+    connector: str
+    settings: ConnectorSettings | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfigured:
+    """A record of the config topic, in force once a TasksCommitted follows. `assigned` is what a
+    MirrorSourceTask is to replicate, and None for any other task.
+    """
+
+    connector: str
+    task: int
+    assigned: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TasksCommitted:
+    """A record of the config topic: so many tasks, none while stopped; None if deleted."""
+
+    connector: str
+    tasks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """A record of the config topic: what somebody wants the connector to be, in lower case:
+    started, paused, stopped; None if deleted, which means started.
+    """
+
+    connector: str
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TasksFenced:
+    """A record of the config topic: so many tasks were fenced, so exactly-once support was on for
+    this connector; None if deleted.
+    """
+
+    connector: str
+    tasks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """A record of the config topic: a restart was asked for; both None if deleted."""
+
+    connector: str
+    include_tasks: bool | None
+    only_failed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """A record of the config topic: the workers sign their requests with a key. That it exists is
+    all we keep.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """A record of the config topic: the level of a logger on all workers; None if deleted."""
+
+    logger: str
+    level: str | None
+
+
+StatusRecord = ConnectorStatus | TaskStatus | TopicUse
+ConfigRecord = (
+    ConnectorConfigured
+    | TaskConfigured
+    | TasksCommitted
+    | TargetState
+    | TasksFenced
+    | RestartRequested
+    | SessionKey
+    | LoggerLevel
+)

@@ -266,5 +266,8 @@ def test_only_a_sink_has_a_group_and_only_mirror_source_has_a_flow():
     assert listed({}, kind="sink").mirror is None
 
 
-def test_a_dedicated_offsets_topic_is_named():
-    assert listed({"offsets.storage.topic": "own"}).dedicated_offsets_topic == "own"
+def test_a_dedicated_offsets_topic_is_named_and_placed():
+    found = listed({"offsets.storage.topic": "own"})
+    assert (found.dedicated_offsets_topic, found.offsets_addresses) == ("own", frozenset())
+    elsewhere = {"producer.override.bootstrap.servers": "PLAINTEXT://far:9092,far2:9092"}
+    assert listed(elsewhere).offsets_addresses == {"far:9092", "far2:9092"}

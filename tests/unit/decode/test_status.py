@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from exporter.decode.status import decode_status
+from exporter.model.connectors import Condition, ConnectorStatus, TaskStatus, TopicUse
+from exporter.model.offsets import Undecodable
+
+from .golden import records
+
+RUNNING = {
+    "state": "RUNNING",
+    "trace": None,
+    "worker_id": "w:8083",
+    "generation": 7,
+    "version": "4.3.1",
+}
+CONDITION = Condition(state="running", worker="w:8083", generation=7, version="4.3.1")
+USE = {"name": "t", "connector": "c", "task": 1, "discoverTimestamp": 1_700_000_000_250}
+
+
+def decoded(key: str, body: object):
+    return decode_status(key.encode(), None if body is None else json.dumps(body).encode())
+
+
+def test_a_connectors_status_names_it_its_state_and_who_said_so():
+    assert decoded("status-connector-a-b-0", RUNNING) == ConnectorStatus("a-b-0", CONDITION)
+
+
+def test_a_tasks_number_stands_after_the_last_dash():
+    assert decoded("status-task-a-b-0-12", RUNNING) == TaskStatus("a-b-0", 12, CONDITION)
+
+
+def test_a_topic_is_used_by_a_connector_since_a_time():
+    found = decoded("status-topic-a-b:connector-c:connector-d", {"topic": USE})
+    assert found == TopicUse("a-b", "c:connector-d", 1, 1_700_000_000.25)
+
+
+def test_no_value_is_a_status_that_was_deleted():
+    assert decoded("status-connector-c", None) == ConnectorStatus("c", None)
+    assert decoded("status-task-c-0", None) == TaskStatus("c", 0, None)
+    assert decoded("status-topic-t:connector-c", None) == TopicUse("t", "c", None, None)
+
+
+def test_a_worker_before_4_1_gives_no_version():
+    older = {name: value for name, value in RUNNING.items() if name != "version"}
+    for body in (older, {**older, "version": None}):
+        assert decoded("status-connector-c", body).condition.version == ""
+
+
+@pytest.mark.parametrize(
+    ("trace", "failure"),
+    [
+        (None, None),
+        ("", None),
+        ("org.example.Bad: password=hunter2\n\tat x", "org.example.Bad"),
+        ("org.example.Outer$Inner\n\tat x", "org.example.Outer$Inner"),
+        ("org.example.Bad", "org.example.Bad"),
+        ("hunter2", None),
+        ("password: hunter2", None),
+        ("org.example.Bad=hunter2", None),
+        ("a." + "b" * 300, None),
+        (7, None),
+    ],
+)
+def test_of_a_trace_only_the_exceptions_class_is_kept(trace, failure):
+    found = decoded("status-task-c-0", {**RUNNING, "state": "FAILED", "trace": trace})
+    assert found.condition.failure == failure
+    assert "hunter2" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        pytest.param(None, b"{}", "key_null", id="no-key"),
+        pytest.param(b"\xff", b"{}", "key_not_utf8", id="binary-key"),
+        pytest.param(b"connector-c", b"{}", "key_unknown", id="a-config-topics-key"),
+        pytest.param(b"status-task-c-0", b"null", "value_shape", id="json-null"),
+        pytest.param(b"status-task-c", None, "key_task", id="no-number"),
+        pytest.param(b"status-task-c-x", None, "key_task", id="no-digits"),
+        pytest.param("status-task-c-٣".encode(), None, "key_task", id="digits-of-another-script"),
+        pytest.param(b"status-topic-t", None, "key_topic", id="topic-of-nobody"),
+        pytest.param(b"status-connector-c", b"{", "value_not_json", id="cut"),
+        pytest.param(b"status-connector-c", b"[]", "value_shape", id="a-list"),
+        pytest.param(b"status-connector-c", b"{}", "value_shape", id="nothing"),
+        pytest.param(
+            b"status-connector-c",
+            b'{"state":"RUNNING","worker_id":"w","generation":true}',
+            "value_shape",
+            id="generation-is-no-number",
+        ),
+        pytest.param(b"status-topic-t:connector-c", b"{}", "value_shape", id="no-use"),
+        pytest.param(
+            b"status-topic-t:connector-c",
+            b'{"topic":{"task":1,"discoverTimestamp":-1}}',
+            "value_shape",
+            id="time-before-time",
+        ),
+    ],
+)
+def test_what_is_no_status_is_undecodable_with_its_own_reason(key, value, reason):
+    assert decode_status(key, value) == Undecodable(reason)
+
+
+def test_every_status_that_real_workers_wrote_decodes():
+    newest = {}
+    for record in records("east.connect-status"):
+        found = decode_status(record.key, record.value)
+        assert not isinstance(found, Undecodable), (record.key, found)
+        newest[record.key.decode()] = found
+    failed = newest["status-task-poison-mm2-0"].condition
+    assert (failed.state, failed.failure) == ("failed", "org.apache.kafka.common.KafkaException")
+    assert newest["status-connector-t-sink"] == ConnectorStatus("t-sink", None)
+    assert newest["status-topic-west.orders-eu:connector-mm2-source"].topic == "west.orders-eu"
