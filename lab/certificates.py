@@ -1,0 +1,87 @@
+"""
+A certificate authority for one run: PEM files made with the `openssl` command.
+
+Called by build.py for a secured lab, and by tests that need a server with TLS. Elliptic curves, as
+making an RSA key takes longer than everything else.
+"""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.ports import LOOPBACK
+
+_OPENSSL_S_MAX = 30.0
+_DAYS = "2"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate and its key, which is PKCS#8 as Java's PEM stores want it."""
+
+    cert: Path
+    key: Path
+
+
+class Authority:
+    """Signs certificates for 127.0.0.1 and localhost that are good for both ends."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._own = self._files("ca")
+        self._request("ca", "-days", _DAYS)
+
+    @property
+    def ca(self) -> Path:
+        """The authority's own certificate, by which the others are trusted."""
+        return self._own.cert
+
+    def issue(self, name: str, *, password: str | None = None) -> Certificate:
+        """A new certificate with this common name; `password` encrypts its key."""
+        made = self._files(name)
+        self._request(
+            name,
+            *("-CA", str(self._own.cert), "-CAkey", str(self._own.key), "-days", _DAYS),
+            *("-addext", f"subjectAltName=IP:{LOOPBACK},DNS:localhost"),
+            *("-addext", "basicConstraints=critical,CA:FALSE"),
+        )
+        if password is not None:
+            plain = made.key.with_suffix(".plain")
+            made.key.rename(plain)
+            _openssl(
+                *("pkcs8", "-topk8", "-in", str(plain), "-out", str(made.key)),
+                *("-passout", f"pass:{password}"),
+            )
+            plain.unlink()
+        return made
+
+    def _request(self, name: str, *arguments: str) -> None:
+        files = self._files(name)
+        _openssl(
+            *("req", "-new", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-nodes", "-subj", f"/CN={name}"),
+            *("-keyout", str(files.key), "-out", str(files.cert), *arguments),
+        )
+
+    def _files(self, name: str) -> Certificate:
+        return Certificate(
+            cert=self._directory / f"{name}.pem", key=self._directory / f"{name}-key.pem"
+        )
+
+
+def _openssl(*arguments: str) -> None:
+    try:
+        done = subprocess.run(
+            ("openssl", *arguments),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_OPENSSL_S_MAX,
+            check=False,
+            text=True,
+        )
+    except OSError as exc:
+        raise LabError(f"the openssl command is needed for a secured lab: {exc}") from exc
+    if done.returncode != 0:
+        raise LabError(f"openssl {arguments[0]}: {done.stderr[-500:]}")
