@@ -14,6 +14,7 @@
       - Unsettled          no leader, or a new one, just now        -> retry later
       - Denied             401, 403, ACL                            -> retrying will not help
     + Malformed            a 2xx the protocol forbids               -> count, do not believe
+    + TooLarge             an answer beyond our bound               -> retrying will not help
     + TopicNotSettled      discovery found none or several topics   -> the message says what to name
     + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
   x HistoryError           the pipeline's contract was broken
@@ -125,6 +126,12 @@ class Malformed(ClientError):
     """A success answer that is not what the protocol promises."""
 
     reason = "malformed"
+
+
+class TooLarge(ClientError):
+    """An answer larger than we are willing to hold."""
+
+    reason = "too_large"
 
 
 class TopicNotSettled(ClientError):

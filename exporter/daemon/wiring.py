@@ -64,7 +64,13 @@ def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
 def readers(config: Config) -> dict[str, ConnectReader]:
     """How to ask each Connect cluster that has a REST API."""
     return {
-        connect.name: ConnectReader(connect.name, connect.worker_urls[0], connect.poll.timeout_s)
+        connect.name: ConnectReader(
+            connect.name,
+            connect.worker_urls,
+            connect.poll.timeout_s,
+            auth=connect.auth,
+            tls=connect.tls,
+        )
         for connect in config.connect
         if connect.worker_urls
     }

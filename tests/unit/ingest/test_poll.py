@@ -47,7 +47,7 @@ def worker(answers: dict[str, httpx.Response]) -> ConnectReader:
     """A worker that gives these answers by path, and 404 for every other."""
     missing = httpx.Response(404, json={"error_code": 404, "message": "not found"})
     transport = httpx.MockTransport(lambda request: answers.get(request.url.path, missing))
-    return ConnectReader("lab", "http://worker:8083", timeout_s=1.0, transport=transport)
+    return ConnectReader("lab", ("http://worker:8083",), timeout_s=1.0, transport=transport)
 
 
 def test_the_list_of_connectors_comes_before_the_success():

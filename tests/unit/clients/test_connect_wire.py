@@ -1,0 +1,310 @@
+"""The reader against sockets that misbehave, and against TLS that asks for a certificate."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.clients.connect_read import BODY_BYTES_MAX, ConnectReader
+from exporter.config import Auth, Tls
+from exporter.errors import (
+    ClientError,
+    Conflict,
+    CutOff,
+    Denied,
+    Malformed,
+    ServerError,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
+from lab.certificates import Authority, Certificate
+from lab.ports import free_port
+from tests.fakes.worker import Worker, ok, serving
+
+SECRET = "hunter2"
+
+
+def reader(*urls: str, timeout_s: float = 10.0, **access: Any) -> ConnectReader:
+    return ConnectReader("lab", urls, timeout_s, **access)
+
+
+def error_of(connect: ConnectReader) -> ClientError:
+    with pytest.raises(ClientError) as caught:
+        connect.connectors()
+    assert SECRET not in f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
+    return caught.value
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (ok(b"<html>welcome</html>", kind="text/html"), Malformed),
+        (ok(b'{"error_code":500,"message":"hunter2"}', status="500 Server Error"), ServerError),
+        (ok(b'{"error_code":409,"message":"rebalance"}', status="409 Conflict"), Conflict),
+        (ok(b"User cannot access the resource.", status="401 Unauthorized"), Denied),
+        (lambda connection, _: connection.sendall(b"SSH-2.0-hunter\r\n\r\n"), CutOff),
+        (lambda connection, _: None, CutOff),
+        (
+            lambda connection, _: connection.sendall(
+                b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"a":'
+            ),
+            CutOff,
+        ),
+        (
+            lambda connection, _: connection.sendall(
+                b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a":\r\n'
+            ),
+            CutOff,
+        ),
+    ],
+)
+def test_every_answer_that_is_no_answer_has_its_error(answer, expected):
+    with serving(answer) as worker:
+        assert type(error_of(reader(worker.url))) is expected
+
+
+def test_fifty_mebibytes_are_not_held():
+    sent = []
+
+    def large(connection: socket.socket, _head: str) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 52428800\r\n\r\n")
+        for _ in range(50):
+            connection.sendall(b" " * 1024 * 1024)
+            sent.append(1)
+
+    with serving(large) as worker:
+        assert type(error_of(reader(worker.url))) is TooLarge
+    assert BODY_BYTES_MAX // 1024**2 <= len(sent) < 50
+
+
+@pytest.mark.parametrize("head", [b"", b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"a":"'])
+def test_an_answer_that_drips_is_given_up_in_time_wherever_it_drips(head):
+    worker: Worker
+
+    def drip(connection: socket.socket, _head: str) -> None:
+        connection.sendall(head)
+        for byte in chain(b"HTTP/1.1 200 OK\r\nX: ", repeat(120)):
+            connection.sendall(bytes([byte]))
+            if worker.gone.wait(0.05):
+                return
+
+    with serving(drip) as worker:
+        began = time.monotonic()
+        assert type(error_of(reader(worker.url, timeout_s=0.5))) is TimedOut
+        assert time.monotonic() - began < 2.0
+
+
+def test_a_worker_that_hangs_costs_its_time_and_the_next_one_answers():
+    def hang(connection: socket.socket, _head: str) -> None:
+        worker.gone.wait(30)
+
+    with serving(hang) as worker, serving(ok(b"{}")) as other:
+        connect = reader(worker.url, other.url, timeout_s=0.3)
+        assert connect.connectors() == b"{}"
+        began = time.monotonic()
+        connect.connectors()
+        assert time.monotonic() - began < 0.3
+
+
+def test_a_port_that_nobody_serves_is_unreachable_and_says_so():
+    port = free_port()
+    for host in ("127.0.0.1", "localhost"):
+        found = error_of(reader(f"http://{host}:{port}"))
+        assert type(found) is Unreachable
+        assert found.detail.endswith("Connection refused")
+
+
+def test_a_name_that_nobody_knows_is_unreachable_and_says_so():
+    found = error_of(reader("http://nobody.invalid:8083"))
+    assert type(found) is Unreachable
+    assert "its name is not known" in found.detail
+
+
+# --- who we are ----------------------------------------------------------------------------------
+
+
+def header(worker: Worker) -> str | None:
+    lines = worker.heads[-1].splitlines()
+    found = [line for line in lines if line.lower().startswith("authorization:")]
+    return found[0].partition(": ")[2] if found else None
+
+
+def auth(**fields: Any) -> Auth:
+    return Auth.model_validate(fields)
+
+
+def test_without_auth_nothing_is_said():
+    with serving(ok(b"{}")) as worker:
+        reader(worker.url).connectors()
+        assert header(worker) is None
+
+
+def test_basic_is_the_username_and_the_password():
+    with serving(ok(b"{}")) as worker:
+        reader(worker.url, auth=auth(username="me", password="pä:ss")).connectors()
+        assert header(worker) == "Basic " + base64.b64encode("me:pä:ss".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"bearer_token_file": "token"}, "Bearer {}"),
+        ({"username": "me", "password_file": "token"}, "Basic me:{}"),
+    ],
+)
+def test_a_secret_of_a_file_that_is_replaced_is_the_new_one(tmp_path: Path, fields, expected):
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    who = Auth.model_validate(fields, context={"folder": tmp_path})
+    with serving(ok(b"{}")) as worker:
+        connect = reader(worker.url, auth=who)
+        for secret in ("one", "two"):
+            path.write_text(f"{secret}\n")
+            connect.connectors()
+            kind, _, value = str(header(worker)).partition(" ")
+            if kind == "Basic":
+                value = base64.b64decode(value).decode()
+            assert f"{kind} {value}" == expected.format(secret)
+        path.unlink()
+        found = error_of(connect)
+        assert type(found) is Unreachable
+        assert "_file: cannot be read: No such file or directory" in found.detail
+        assert len(worker.heads) == 2
+
+
+@pytest.mark.parametrize("token", [f"{SECRET}\n{SECRET}", f"{SECRET}\x00", f"{SECRET}é"])
+def test_a_token_that_no_header_can_carry_is_not_sent_and_not_shown(token):
+    with serving(ok(b"{}")) as worker:
+        found = error_of(reader(worker.url, auth=auth(bearer_token=token)))
+        assert "auth.bearer_token" in found.detail
+        assert worker.heads == []
+
+
+def test_a_refusal_does_not_show_who_was_refused():
+    with serving(ok(b"", status="401 Unauthorized")) as worker:
+        found = error_of(reader(worker.url, worker.url, auth=auth(username="u", password=SECRET)))
+        assert type(found) is Denied
+        assert len(worker.heads) == 1
+
+
+# --- TLS -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def client(authority: Authority) -> Certificate:
+    return authority.issue("client", password=SECRET)
+
+
+@pytest.fixture
+def secured(authority: Authority) -> Iterator[Worker]:
+    """A worker that wants a client certificate."""
+    mine = authority.issue("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(mine.cert, mine.key)
+    context.load_verify_locations(authority.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    with serving(ok(b"{}"), context) as worker:
+        yield worker
+
+
+def tls(**fields: Any) -> Tls:
+    return Tls.model_validate(fields)
+
+
+def test_a_client_certificate_opens_the_door(secured: Worker, authority, client):
+    who = tls(ca_file=authority.ca, cert_file=client.cert, key_file=client.key, key_password=SECRET)
+    connect = reader(secured.url, tls=who)
+    assert connect.connectors() == connect.connectors() == b"{}"
+
+
+def test_key_and_certificate_may_stand_in_one_file(secured: Worker, authority, tmp_path):
+    mine = authority.issue("both")
+    both = tmp_path / "both.pem"
+    both.write_bytes(mine.key.read_bytes() + mine.cert.read_bytes())
+    assert reader(secured.url, tls=tls(ca_file=authority.ca, cert_file=both)).connectors() == b"{}"
+
+
+def test_without_a_client_certificate_the_worker_refuses(secured: Worker, authority):
+    # Its alert and its end of the connection race each other; either way it is no answer.
+    assert type(error_of(reader(secured.url, tls=tls(ca_file=authority.ca)))) in {Denied, CutOff}
+    assert secured.heads == []
+
+
+@pytest.mark.parametrize("trusting", ["another authority", "the operating system's"])
+def test_a_worker_of_an_unknown_authority_is_unreachable_and_says_why(
+    secured: Worker, client, tmp_path, trusting
+):
+    other = tls(ca_file=Authority(tmp_path).ca) if trusting == "another authority" else None
+    found = error_of(reader(secured.url, tls=other))
+    assert type(found) is Unreachable
+    assert "its certificate is not trusted: " in found.detail
+    assert secured.heads == []
+
+
+def test_a_worker_with_anothers_name_is_unreachable_and_says_why(authority, tmp_path):
+    mine = authority.issue("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(mine.cert, mine.key)
+    with serving(ok(b"{}"), context) as worker:
+        url = worker.url.replace("127.0.0.1", "127.0.0.2")
+        assert type(error_of(reader(url, tls=tls(ca_file=authority.ca)))) is Unreachable
+        url = worker.url.replace("127.0.0.1", "localhost")
+        assert reader(url, tls=tls(ca_file=authority.ca)).connectors() == b"{}"
+
+
+def test_a_worker_that_speaks_no_tls_is_no_worker():
+    with serving(ok(b"{}")) as worker:
+        found = error_of(reader(worker.url.replace("http:", "https:"), timeout_s=1.0))
+        assert type(found) in {Unreachable, CutOff, TimedOut}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"key_password": "wrong"}, "tls.cert_file, key_file or key_password"),
+        ({}, "tls.cert_file, key_file or key_password"),  # and OpenSSL asks nobody for it
+    ],
+)
+def test_a_key_that_does_not_open_is_told_and_never_its_password(
+    secured: Worker, authority, client, wrong, words
+):
+    who = tls(ca_file=authority.ca, cert_file=client.cert, key_file=client.key, **wrong)
+    found = error_of(reader(secured.url, tls=who))
+    assert type(found) is Unreachable
+    assert words in found.detail
+
+
+def test_a_file_that_is_no_certificate_is_told(secured: Worker, tmp_path):
+    path = tmp_path / "ca.pem"
+    path.write_text(SECRET)
+    assert "tls.ca_file" in error_of(reader(secured.url, tls=tls(ca_file=path))).detail
+
+
+def test_a_certificate_that_is_replaced_is_the_new_one(secured: Worker, authority, tmp_path):
+    path = tmp_path / "mine.pem"
+    stranger = Authority(tmp_path / "stranger").issue("stranger")
+    path.write_bytes(stranger.key.read_bytes() + stranger.cert.read_bytes())
+    connect = reader(secured.url, tls=tls(ca_file=authority.ca, cert_file=path))
+    error_of(connect)
+    mine = authority.issue("renewed")
+    renewed = tmp_path / "renewed.pem"
+    renewed.write_bytes(mine.key.read_bytes() + mine.cert.read_bytes())
+    renewed.replace(path)
+    assert connect.connectors() == b"{}"
