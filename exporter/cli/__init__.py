@@ -77,6 +77,29 @@ def status(config_path: Path, as_json: bool, timeout_s: float) -> None:
     sys.exit(verbs.status(config_path, as_json=as_json, timeout_s=timeout_s))
 
 
+@cli.command()
+@click.argument("connector")
+@config_option
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
+@json_option
+@timeout_option
+def explain(
+    connector: str,
+    config_path: Path,
+    connect_cluster: str | None,
+    as_json: bool,
+    timeout_s: float,
+) -> None:
+    """Catch up once and print all that is known of one connector. Exit code 1 if something is
+    wrong with it.
+    """
+    from exporter.cli import explain as verb  # noqa: PLC0415
+
+    sys.exit(
+        verb.explain(config_path, connector, connect_cluster, as_json=as_json, timeout_s=timeout_s)
+    )
+
+
 @cli.group()
 def offsets() -> None:
     """Source and sink offsets."""
@@ -166,6 +189,17 @@ def healthcheck(config_path: Path) -> None:
     from exporter.cli import verbs  # noqa: PLC0415
 
     sys.exit(verbs.healthcheck(config_path))
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes this command in a shell."""
+    from click.shell_completion import get_completion_class  # noqa: PLC0415
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(cli, {}, "offsetwatch", "_OFFSETWATCH_COMPLETE").source())
 
 
 def main() -> None:

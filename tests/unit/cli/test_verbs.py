@@ -87,6 +87,19 @@ def test_connectors_status_of_an_unreachable_worker_exits_7_and_names_the_cluste
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
+    done = offsetwatch("completion", shell)
+    assert done.returncode == 0
+    assert f"{shell}_complete" in done.stdout
+
+
+def test_explain_that_cannot_catch_up_exits_7(good: str) -> None:
+    done = offsetwatch("explain", "files", "--config", good, "--timeout", "1")
+    assert done.returncode == 7
+    assert "connect_rest lab" in done.stderr
+
+
 def test_healthcheck_without_a_daemon_exits_7(good: str) -> None:
     assert offsetwatch("healthcheck", "--config", good).returncode == 7
 

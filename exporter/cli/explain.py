@@ -1,0 +1,131 @@
+"""`explain`: everything known of one connector in one answer (serve.explain makes it)."""
+
+from __future__ import annotations
+
+import difflib
+from datetime import UTC, datetime
+from pathlib import Path
+
+from exporter import config
+from exporter.cli import output
+from exporter.cli.edge_once import caught_up
+from exporter.cli.logs import configure
+from exporter.errors import ConfigError
+from exporter.serve.explain import Document, document
+from exporter.state.snapshot import ConnectorView, Snapshot
+
+OK, FINDINGS = 0, 1
+
+
+def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeout_s: float) -> int:
+    """Catch up once and print. Raises ConfigError if there is no such connector, or several."""
+    loaded = config.load(path)
+    configure("error", "console")
+    with caught_up(loaded, timeout_s) as snapshot:
+        found = document(snapshot, find(snapshot, name, cluster))
+    if as_json:
+        output.json_text(found)
+    else:
+        _print(found)
+        for problem in found["problems"]:
+            output.error(problem)
+    return FINDINGS if found["problems"] else OK
+
+
+def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
+    """The one connector of this name. Raises ConfigError with what to say instead."""
+    listed = [view for view in snapshot.connectors if cluster in {None, view.connect_cluster}]
+    matches = [view for view in listed if view.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        clusters = ", ".join(view.connect_cluster for view in matches)
+        raise ConfigError((f"several Connect clusters have a {name} ({clusters}): say --connect",))
+    where = "any Connect cluster" if cluster is None else f"Connect cluster {cluster}"
+    near = difflib.get_close_matches(name, [view.name for view in listed], n=1)
+    hint = f', did you mean "{near[0]}"?' if near else ""
+    raise ConfigError((f"no connector {name} in {where}{hint}",))
+
+
+def _print(found: Document) -> None:
+    head = [(key, found[key]) for key in ("kind", "class", "version", "state")]
+    head.append(
+        ("tasks", " ".join(f"{task['task']}:{task['state']}" for task in found["tasks"]) or "none")
+    )
+    if found["offsets_topic"] is not None:
+        head.append(("offsets topic", found["offsets_topic"]))
+    flow, group = found["flow"], found["group"]
+    if flow is not None:
+        head += [
+            ("flow", f"{flow['source']}->{flow['target']}"),
+            ("upstream cluster", flow["upstream"] or "unknown"),
+            ("offset syncs", flow["offset_syncs"] or "none"),
+        ]
+    if group is not None:
+        head.append(("group", f"{group['group']} on {group['kafka'] or 'an unknown cluster'}"))
+    output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
+    if found["source_partitions"]:
+        _print_sources(found["source_partitions"])
+    if flow is not None and flow["partitions"]:
+        _print_flow(flow["partitions"])
+    if group is not None and group["partitions"]:
+        output.table(
+            "Sink offsets (the next record)",
+            ("topic", "partition#", "committed#", "log end#", "lag#"),
+            (tuple(at.values()) for at in group["partitions"]),
+        )
+    output.table(
+        "Rests on",
+        ("input", "kind", "up", "last read", "last error"),
+        (
+            (at["input"], at["kind"], at["up"], _time(at["last_success_at"]), at["last_error"])
+            for at in found["inputs"]
+        ),
+    )
+
+
+def _print_sources(rows: list[Document]) -> None:
+    output.table(
+        "Source offsets",
+        ("source partition", "offset", "last commit", "last advance", "kind", "variants#"),
+        (
+            (
+                at["label"],
+                None if at["offset"] is None else bytes(at["offset"]).decode(),
+                _time(at["committed_at"]),
+                _time(at["advanced_at"]),
+                at["dialect"],
+                at["variants"] or None,
+            )
+            for at in rows
+        ),
+    )
+
+
+def _print_flow(rows: list[Document]) -> None:
+    output.table(
+        "Replication (the last record replicated, and when each number was true)",
+        ("topic", "partition#", "committed", "synced", "replicated#", "log end", "lag#"),
+        (
+            (
+                at["topic"],
+                at["partition"],
+                _timed(at["committed"]),
+                _timed(at["synced"]),
+                at["replicated"],
+                _timed(at["log_end"]),
+                at["lag_records"],
+            )
+            for at in rows
+        ),
+    )
+
+
+def _timed(told: Document | None) -> str | None:
+    return None if told is None else f"{told['offset']} @ {_time(told['at'])}"
+
+
+def _time(at: float | None) -> str | None:
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,272 @@
+"""Everything known of one connector as one document, and where each number came from. Called by
+the `explain` verb. Pure: a snapshot in, a document out, all of it from that one snapshot.
+
+    connect_cluster, name, kind, class, version, state, tasks: [{task, state}], at
+    offsets_topic        "kafka/topic" in which the Connect cluster keeps its source offsets
+    source_partitions    [{source_partition: {...}, label, dialect, offset: {...} | null,
+                           committed_at, advanced_at, kafka_partition, log_offset,
+                           commits, advances, rewinds, resets, variants}]
+    flow                 null | {source, target, upstream, offset_syncs, read_committed,
+                           partitions: [{topic, partition,
+                              committed, synced, log_end: {offset, at, from} | null,
+                              replicated, log_start, lag_records, lag_position, ahead_records}]}
+    group                null | {group, kafka,
+                           partitions: [{topic, partition, committed, log_end, lag_records}]}
+    inputs               what all of this rests on: [{input, kind, up, live, last_success_at,
+                           last_error, undecodable}]
+    problems             what is wrong, in words
+
+Times are Unix seconds: of a committed or synced offset the timestamp of its record, elsewhere our
+own clock. Counts are since the tail caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from exporter.model.connectors import ConnectorKind
+from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
+from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from exporter.state.snapshot import (
+    ConnectorView,
+    InputView,
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+)
+
+Document = dict[str, Any]
+
+
+def document(snapshot: Snapshot, view: ConnectorView) -> Document:
+    """See the module."""
+    cluster = view.connect_cluster
+    topic = next(
+        (at.at for at in snapshot.topology.offsets_topics if at.connect_cluster == cluster), None
+    )
+    flow = next((at for at in snapshot.topology.flows if _of(at, view)), None)
+    group = next((at for at in snapshot.topology.sinks if _of(at, view)), None)
+    sources = [at for at in snapshot.source_partitions if _of(at, view)]
+    inputs = _inputs(snapshot, view, topic, flow)
+    found: Document = {
+        "at": snapshot.at,
+        "connect_cluster": cluster,
+        "name": view.name,
+        "kind": view.kind.value,
+        "class": view.class_name,
+        "version": view.version,
+        "state": view.state,
+        "tasks": [{"task": task.number, "state": task.state} for task in view.tasks],
+        "offsets_topic": None
+        if topic is None or view.kind is ConnectorKind.SINK
+        else str(view.dedicated_offsets_topic or topic),
+        "source_partitions": [_source(at) for at in sources],
+        "flow": None if flow is None else _flow(snapshot, view, flow),
+        "group": None if group is None else _group(snapshot, view, group),
+        "inputs": [_input(input_id, seen) for input_id, seen in inputs],
+    }
+    found["problems"] = [
+        *_state_problems(view),
+        *_input_problems(inputs),
+        *_source_problems(view, sources, topic),
+        *_flow_problems(found["flow"]),
+        *_topic_problems(snapshot, topic, flow),
+    ]
+    return found
+
+
+def _of(at: Any, view: ConnectorView) -> bool:
+    return (at.connect_cluster, at.connector) == (view.connect_cluster, view.name)
+
+
+def _inputs(
+    snapshot: Snapshot, view: ConnectorView, topic: KafkaTopic | None, flow: MirrorFlow | None
+) -> list[tuple[InputId, InputView | None]]:
+    """What is read for this connector; None for what nobody has read yet."""
+    wanted = [InputId(view.connect_cluster, CONNECT_REST)]
+    if view.kind is ConnectorKind.SINK:
+        wanted.append(InputId(view.connect_cluster, GROUPS))
+    else:
+        wanted.append(InputId(view.connect_cluster if topic is None else str(topic), TAIL))
+    if flow is not None:
+        if flow.offset_syncs is not None:
+            wanted.append(InputId(str(flow.offset_syncs), TAIL))
+        if flow.upstream is not None:
+            wanted.append(InputId(flow.upstream, LOG_ENDS))
+    seen = {at.id: at for at in snapshot.inputs}
+    return [(input_id, seen.get(input_id)) for input_id in wanted]
+
+
+def _input(input_id: InputId, view: InputView | None) -> Document:
+    tail = None if view is None else view.tail
+    return {
+        "input": input_id.input,
+        "kind": input_id.kind,
+        "up": view is not None and view.up,
+        "live": view is not None and view.live,
+        "last_success_at": None if view is None else view.last_success_at,
+        "last_error": "never read" if view is None else view.last_error,
+        "undecodable": None if tail is None else tail.undecodable,
+    }
+
+
+def _source(view: SourcePartitionView) -> Document:
+    return {
+        "source_partition": msgspec.Raw(view.identity.encode()),
+        "label": view.label,
+        "dialect": view.dialect,
+        "offset": None if view.offset is None else msgspec.Raw(view.offset.text.encode()),
+        "committed_at": view.committed_at,
+        "advanced_at": view.advanced_at,
+        "kafka_partition": view.kafka_partition,
+        "log_offset": view.log_offset,
+        "commits": view.commits,
+        "advances": view.advances,
+        "rewinds": view.rewinds,
+        "resets": view.resets,
+        "variants": view.variants,
+    }
+
+
+def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document:
+    synced_at = {
+        (at.topic, at.partition): at.at
+        for at in snapshot.syncs
+        if (at.connect_cluster, at.source, at.target)
+        == (flow.connect_cluster, flow.source, flow.target)
+    }
+    ends = next(
+        (at for at in snapshot.inputs if at.id == InputId(str(flow.upstream), LOG_ENDS)), None
+    )
+    ended_at = None if ends is None else ends.last_success_at
+    return {
+        "source": flow.source,
+        "target": flow.target,
+        "upstream": flow.upstream,
+        "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
+        "read_committed": flow.read_committed,
+        "partitions": [
+            _mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at)
+            for at in snapshot.mirror_partitions
+            if _of(at, view)
+        ],
+    }
+
+
+def _mirror(
+    view: MirrorPartitionView, flow: MirrorFlow, synced_at: float | None, ended_at: float | None
+) -> Document:
+    end = "last stable offset" if flow.read_committed else "high watermark"
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "committed": _told(view.committed, view.committed_at, "offsets topic"),
+        "synced": _told(view.synced, synced_at, str(flow.offset_syncs)),
+        "log_end": _told(view.log_end, ended_at, f"{end} of {flow.upstream}"),
+        "replicated": view.replicated,
+        "log_start": view.log_start,
+        "lag_records": view.lag,
+        "lag_position": view.lag_position,
+        "ahead_records": view.ahead,
+    }
+
+
+def _told(offset: int | None, at: float | None, source: str) -> Document | None:
+    return None if offset is None else {"offset": offset, "at": at, "from": source}
+
+
+def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Document:
+    return {
+        "group": group.group,
+        "kafka": group.kafka,
+        "partitions": [
+            {
+                "topic": at.topic,
+                "partition": at.partition,
+                "committed": at.committed,
+                "log_end": at.log_end,
+                "lag_records": at.lag,
+            }
+            for at in snapshot.sink_partitions
+            if _of(at, view)
+        ],
+    }
+
+
+# --- what is wrong -------------------------------------------------------------------------------
+
+
+def _state_problems(view: ConnectorView) -> Iterator[str]:
+    if view.state == "failed":
+        yield "the connector has failed"
+    for task in view.tasks:
+        if task.state == "failed":
+            yield f"task {task.number} has failed"
+    if view.state == "running" and not view.tasks and view.kind is not ConnectorKind.MIRROR:
+        yield "it runs without a single task"
+
+
+def _input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[str]:
+    for input_id, view in inputs:
+        name = f"input {input_id.kind} {input_id.input}"
+        if view is None:
+            yield f"{name} was never read"
+        elif view.last_error is not None and not view.up:
+            yield f"{name} is down: {view.last_error}"
+        elif view.tail is not None and view.tail.undecodable:
+            yield f"{name}: {view.tail.undecodable} records could not be decoded"
+
+
+def _source_problems(
+    view: ConnectorView, sources: list[SourcePartitionView], topic: KafkaTopic | None
+) -> Iterator[str]:
+    dedicated = view.dedicated_offsets_topic
+    if dedicated is not None and (topic is None or dedicated != topic.topic):
+        yield (
+            f"it keeps its offsets in a topic of its own, {dedicated}, which is not followed: "
+            f"what stands in {topic} is not what it would load"
+        )
+    for at in sources:
+        if at.variants:
+            yield (
+                f"{at.label}: {at.variants} other raw key(s) say they are this source partition. "
+                "Connect finds an offset by the exact bytes of its key, so what was written under "
+                "them (by hand or by another program) has no effect and is not shown"
+            )
+
+
+def _flow_problems(flow: Document | None) -> Iterator[str]:
+    if flow is None:
+        return
+    if flow["upstream"] is None:
+        yield (
+            "no Kafka cluster of the configuration answers to the addresses it reads from: its lag "
+            "is not known"
+        )
+    for at in flow["partitions"]:
+        name = f"{at['topic']}-{at['partition']}"
+        if at["ahead_records"]:
+            yield (
+                f"{name} is {at['ahead_records']} records beyond the log end: the upstream topic "
+                "was re-created or cut, or the offset was altered by hand"
+            )
+        elif at["lag_records"] is None and flow["upstream"] is not None:
+            yield f"{name} has no lag: its upstream log end is not known"
+        start = at["log_start"]
+        if start is not None and start > at["replicated"] + 1:
+            yield (
+                f"{name}: the upstream log starts at {start}, after the position: "
+                f"offsets {at['replicated'] + 1} to {start - 1} can no longer be replicated"
+            )
+
+
+def _topic_problems(
+    snapshot: Snapshot, topic: KafkaTopic | None, flow: MirrorFlow | None
+) -> Iterator[str]:
+    wanted = {topic, None if flow is None else flow.offset_syncs}
+    for found in snapshot.topic_problems:
+        if found.at in wanted:
+            yield f"topic {found.at}: {found.problem}: {found.detail}"

@@ -1,0 +1,186 @@
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from exporter.cli.explain import find
+from exporter.decode.javamap import connect_key
+from exporter.errors import ConfigError
+from exporter.model.connectors import Task
+from exporter.model.observations import LogBounds, SinkOffset, TopicFactsRead
+from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
+from exporter.serve.explain import document
+from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
+
+
+def explained(world: World, name: str) -> dict:
+    """As a program reads it."""
+    snapshot = world.snapshot()
+    found = document(snapshot, find(snapshot, name, None))
+    return msgspec.json.decode(msgspec.json.encode(found))
+
+
+def mirrored() -> World:
+    """mm2 has committed 99 and synced 120; the log ends at 200."""
+    world = World()
+    world.listed(mirror())
+    world.found()
+    world.tail(whole=True)
+    world.tail(topic=SYNCS, whole=True)
+    world.commit("mm2", orders(), {"offset": 99})
+    world.now += 1
+    world.synced(120)
+    world.ends(200)
+    return world
+
+
+def test_every_number_of_a_mirror_says_where_it_is_from_and_when_it_was_true():
+    world = mirrored()
+    found = explained(world, "mm2")
+    flow = found["flow"]
+    assert (flow["source"], flow["target"], flow["upstream"]) == ("west", "east", "west")
+    assert flow["offset_syncs"] == str(SYNCS)
+    (at,) = flow["partitions"]
+    assert at["committed"] == {"offset": 99, "at": world.now - 1, "from": "offsets topic"}
+    assert at["synced"] == {"offset": 120, "at": world.now, "from": str(SYNCS)}
+    assert at["log_end"] == {"offset": 200, "at": world.now, "from": "high watermark of west"}
+    assert (at["replicated"], at["lag_records"]) == (120, 79)
+    assert found["problems"] == []
+
+
+def test_a_mirror_rests_on_two_topics_its_workers_and_the_upstream_log():
+    found = explained(mirrored(), "mm2")
+    assert [(at["input"], at["kind"], at["live"]) for at in found["inputs"]] == [
+        ("lab", "connect_rest", True),
+        (str(OFFSETS), "tail", True),
+        (str(SYNCS), "tail", True),
+        ("west", "log_ends", True),
+    ]
+    assert found["offsets_topic"] == str(OFFSETS)
+
+
+def test_an_input_that_is_down_is_a_problem():
+    world = mirrored()
+    world.tail_failed("timeout", SYNCS)
+    assert explained(world, "mm2")["problems"] == [f"input tail {SYNCS} is down: no luck"]
+
+
+def test_an_upstream_that_is_not_configured_is_a_problem():
+    world = mirrored()
+    world.listed(mirror(source_addresses=frozenset({"elsewhere:9092"})))
+    (problem,) = explained(world, "mm2")["problems"]
+    assert "no Kafka cluster of the configuration" in problem
+
+
+def test_a_position_beyond_the_end_is_a_problem():
+    world = mirrored()
+    world.ends(50)
+    (problem,) = explained(world, "mm2")["problems"]
+    assert problem.startswith("orders-0 is 71 records beyond the log end")
+
+
+def test_records_that_retention_took_are_named():
+    world = mirrored()
+    world.ends({TopicPartition("orders", 0): LogBounds(150, 200, 200)})
+    (problem,) = explained(world, "mm2")["problems"]
+    assert "offsets 121 to 149 can no longer be replicated" in problem
+
+
+def test_a_partition_without_a_log_end_has_no_lag_and_says_so():
+    world = mirrored()
+    world.ends({TopicPartition("payments", 0): LogBounds(0, 1, 1)})
+    found = explained(world, "mm2")
+    assert found["flow"]["partitions"][0]["lag_records"] is None
+    assert found["problems"] == ["orders-0 has no lag: its upstream log end is not known"]
+
+
+def files(**changes) -> World:
+    world = World()
+    world.listed(source("files", **changes))
+    world.found()
+    world.tail(whole=True)
+    return world
+
+
+def test_a_source_partition_has_its_offset_exact_and_its_history():
+    world = files()
+    world.commit("files", FILE, {"position": 2**60 + 1})
+    found = explained(world, "files")
+    (at,) = found["source_partitions"]
+    assert at["source_partition"] == FILE
+    assert at["offset"] == {"position": 2**60 + 1}
+    assert (at["dialect"], at["commits"], at["committed_at"]) == ("file_stream", 1, world.now)
+    assert (found["flow"], found["group"], found["problems"]) == (None, None, [])
+
+
+def test_another_raw_key_is_explained_and_not_used():
+    world = files()
+    world.commit("files", FILE, {"position": 1})
+    raw_key = connect_key("files", FILE).replace(b":", b": ")
+    world.commit("files", FILE, {"position": 999}, raw_key=raw_key)
+    found = explained(world, "files")
+    assert found["source_partitions"][0]["offset"] == {"position": 1}
+    (problem,) = found["problems"]
+    assert "1 other raw key(s)" in problem
+
+
+def test_records_that_could_not_be_decoded_are_a_problem():
+    world = files()
+    world.tail(undecodable=(("key_shape", 2),))
+    (problem,) = explained(world, "files")["problems"]
+    assert problem == f"input tail {OFFSETS}: 2 records could not be decoded"
+
+
+def test_a_dedicated_offsets_topic_is_not_followed_and_says_so():
+    (problem,) = explained(files(dedicated_offsets_topic="files-offsets"), "files")["problems"]
+    assert "files-offsets" in problem
+
+
+def test_the_offsets_topic_itself_may_be_the_problem():
+    world = files()
+    facts = TopicFacts(OFFSETS, TopicRole.OFFSETS, "delete", 25, 1, 1)
+    world.see(TopicFactsRead(kafka="east", facts=(facts,), at=world.now))
+    (problem,) = explained(world, "files")["problems"]
+    assert problem.startswith(f"topic {OFFSETS}: not_compacted:")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"state": "failed"}, "the connector has failed"),
+        ({"tasks": (Task(0, "running"), Task(1, "failed"))}, "task 1 has failed"),
+        ({"tasks": ()}, "it runs without a single task"),
+    ],
+)
+def test_what_failed_is_a_problem(changes: dict, problem: str):
+    assert explained(files(**changes), "files")["problems"] == [problem]
+
+
+def test_a_sink_has_a_group_and_rests_on_no_topic():
+    world = World()
+    world.listed(sink("out"))
+    world.sinks(SinkOffset("out", "orders", 0, committed=90, log_end=100))
+    found = explained(world, "out")
+    assert (found["group"]["group"], found["group"]["kafka"]) == ("connect-out", "east")
+    assert found["group"]["partitions"] == [
+        {"topic": "orders", "partition": 0, "committed": 90, "log_end": 100, "lag_records": 10}
+    ]
+    assert found["offsets_topic"] is None
+    assert [at["kind"] for at in found["inputs"]] == ["connect_rest", "groups"]
+
+
+def test_a_name_that_nobody_has_is_answered_with_the_nearest():
+    snapshot = files().snapshot()
+    with pytest.raises(ConfigError, match=r'no connector file in .*, did you mean "files"'):
+        find(snapshot, "file", None)
+
+
+def test_a_name_that_two_clusters_have_asks_which():
+    snapshot = files().snapshot()
+    (view,) = snapshot.connectors
+    both = replace(snapshot, connectors=(view, replace(view, connect_cluster="other")))
+    with pytest.raises(ConfigError, match="say --connect"):
+        find(both, "files", None)
+    assert find(both, "files", "other").connect_cluster == "other"
+    with pytest.raises(ConfigError, match="in Connect cluster none"):
+        find(both, "files", "none")
