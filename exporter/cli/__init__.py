@@ -77,13 +77,13 @@ def status(config_path: Path, as_json: bool, timeout_s: float) -> None:
     sys.exit(verbs.status(config_path, as_json=as_json, timeout_s=timeout_s))
 
 
-@cli.command()
+@cli.command("explain")
 @click.argument("connector")
 @config_option
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
 @json_option
 @timeout_option
-def explain(
+def explain_connector(
     connector: str,
     config_path: Path,
     connect_cluster: str | None,
@@ -93,10 +93,12 @@ def explain(
     """Catch up once and print all that is known of one connector. Exit code 1 if something is
     wrong with it.
     """
-    from exporter.cli import explain as verb  # noqa: PLC0415
+    from exporter.cli import explain  # noqa: PLC0415
 
     sys.exit(
-        verb.explain(config_path, connector, connect_cluster, as_json=as_json, timeout_s=timeout_s)
+        explain.explain(
+            config_path, connector, connect_cluster, as_json=as_json, timeout_s=timeout_s
+        )
     )
 
 

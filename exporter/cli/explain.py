@@ -11,6 +11,7 @@ from exporter.cli import output
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.errors import ConfigError
+from exporter.model.connectors import ConnectorKind
 from exporter.serve.explain import Document, document
 from exporter.state.snapshot import ConnectorView, Snapshot
 
@@ -32,9 +33,30 @@ def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeou
     return FINDINGS if found["problems"] else OK
 
 
+def _known(snapshot: Snapshot) -> list[ConnectorView]:
+    """Listed connectors, then those known by their offsets or by a configured flow alone."""
+    found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+    unlisted = [(at.connect_cluster, at.connector) for at in snapshot.source_partitions]
+    unlisted += [(at.connect_cluster, at.connector) for at in snapshot.topology.flows]
+    for cluster, name in unlisted:
+        found.setdefault(
+            (cluster, name),
+            ConnectorView(
+                connect_cluster=cluster,
+                name=name,
+                kind=ConnectorKind.UNKNOWN,
+                class_name="",
+                version="",
+                state="unknown",
+                tasks=(),
+            ),
+        )
+    return list(found.values())
+
+
 def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
     """The one connector of this name. Raises ConfigError with what to say instead."""
-    listed = [view for view in snapshot.connectors if cluster in {None, view.connect_cluster}]
+    listed = [view for view in _known(snapshot) if cluster in {None, view.connect_cluster}]
     matches = [view for view in listed if view.name == name]
     if len(matches) == 1:
         return matches[0]

@@ -2,10 +2,10 @@
 the `explain` verb. Pure: a snapshot in, a document out, all of it from that one snapshot.
 
     connect_cluster, name, kind, class, version, state, tasks: [{task, state}], at
-    offsets_topic        "kafka/topic" in which the Connect cluster keeps its source offsets
+    offsets_topic        "kafka/topic" in which its source offsets are kept
     source_partitions    [{source_partition: {...}, label, dialect, offset: {...} | null,
                            committed_at, advanced_at, kafka_partition, log_offset,
-                           commits, advances, rewinds, resets, variants}]
+                           commits, advances, rewinds, resets, variants, shadow}]
     flow                 null | {source, target, upstream, offset_syncs, read_committed,
                            partitions: [{topic, partition,
                               committed, synced, log_end: {offset, at, from} | null,
@@ -44,9 +44,7 @@ Document = dict[str, Any]
 def document(snapshot: Snapshot, view: ConnectorView) -> Document:
     """See the module."""
     cluster = view.connect_cluster
-    topic = next(
-        (at.at for at in snapshot.topology.offsets_topics if at.connect_cluster == cluster), None
-    )
+    topic = _offsets_topic(snapshot, view)
     flow = next((at for at in snapshot.topology.flows if _of(at, view)), None)
     group = next((at for at in snapshot.topology.sinks if _of(at, view)), None)
     sources = [at for at in snapshot.source_partitions if _of(at, view)]
@@ -60,9 +58,7 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
         "version": view.version,
         "state": view.state,
         "tasks": [{"task": task.number, "state": task.state} for task in view.tasks],
-        "offsets_topic": None
-        if topic is None or view.kind is ConnectorKind.SINK
-        else str(view.dedicated_offsets_topic or topic),
+        "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
         "source_partitions": [_source(at) for at in sources],
         "flow": None if flow is None else _flow(snapshot, view, flow),
         "group": None if group is None else _group(snapshot, view, group),
@@ -78,6 +74,20 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
     return found
 
 
+def _offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
+    """The connector's own, or its cluster's; None if it is not known."""
+    found = {
+        at.connector: at.at
+        for at in snapshot.topology.offsets_topics
+        if at.connect_cluster == view.connect_cluster
+    }
+    shared = found.get(None)
+    own = view.dedicated_offsets_topic
+    if own is None or (shared is not None and own == shared.topic):
+        return shared
+    return found.get(view.name)
+
+
 def _of(at: Any, view: ConnectorView) -> bool:
     return (at.connect_cluster, at.connector) == (view.connect_cluster, view.name)
 
@@ -86,7 +96,15 @@ def _inputs(
     snapshot: Snapshot, view: ConnectorView, topic: KafkaTopic | None, flow: MirrorFlow | None
 ) -> list[tuple[InputId, InputView | None]]:
     """What is read for this connector; None for what nobody has read yet."""
-    wanted = [InputId(view.connect_cluster, CONNECT_REST)]
+    listing = [
+        at for at in snapshot.topology.listings if at.connect_cluster == view.connect_cluster
+    ]
+    if listing:
+        wanted = [InputId(str(at), TAIL) for at in (listing[0].configs, listing[0].status)]
+    elif view.kind is ConnectorKind.UNKNOWN:
+        wanted = []  # it is listed nowhere
+    else:
+        wanted = [InputId(view.connect_cluster, CONNECT_REST)]
     if view.kind is ConnectorKind.SINK:
         wanted.append(InputId(view.connect_cluster, GROUPS))
     else:
@@ -128,6 +146,7 @@ def _source(view: SourcePartitionView) -> Document:
         "rewinds": view.rewinds,
         "resets": view.resets,
         "variants": view.variants,
+        "shadow": None if view.shadow is None else msgspec.Raw(view.shadow.text.encode()),
     }
 
 
@@ -223,13 +242,17 @@ def _input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[
 def _source_problems(
     view: ConnectorView, sources: list[SourcePartitionView], topic: KafkaTopic | None
 ) -> Iterator[str]:
-    dedicated = view.dedicated_offsets_topic
-    if dedicated is not None and (topic is None or dedicated != topic.topic):
+    if view.dedicated_offsets_topic is not None and topic is None:
         yield (
-            f"it keeps its offsets in a topic of its own, {dedicated}, which is not followed: "
-            f"what stands in {topic} is not what it would load"
+            f"it keeps its offsets in a topic of its own, {view.dedicated_offsets_topic}, on a "
+            "Kafka cluster that is not configured: they are not known"
         )
     for at in sources:
+        if at.shadow is not None:
+            yield (
+                f"{at.label}: only the offsets topic of the whole cluster has an offset of it. The "
+                "connector has a topic of its own and reads nothing else: it starts over"
+            )
         if at.variants:
             yield (
                 f"{at.label}: {at.variants} other raw key(s) say they are this source partition. "
@@ -255,11 +278,11 @@ def _flow_problems(flow: Document | None) -> Iterator[str]:
             )
         elif at["lag_records"] is None and flow["upstream"] is not None:
             yield f"{name} has no lag: its upstream log end is not known"
-        start = at["log_start"]
-        if start is not None and start > at["replicated"] + 1:
+        start, last = at["log_start"], at["replicated"]
+        if start is not None and last is not None and start > last + 1:
             yield (
                 f"{name}: the upstream log starts at {start}, after the position: "
-                f"offsets {at['replicated'] + 1} to {start - 1} can no longer be replicated"
+                f"offsets {last + 1} to {start - 1} can no longer be replicated"
             )
 
 

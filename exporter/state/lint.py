@@ -150,6 +150,9 @@ def named_topics(topology: Topology, homes: Mapping[str, str]) -> dict[KafkaTopi
     homes   Connect cluster -> the Kafka cluster that holds its topics
     """
     found = {topic.at: TopicRole.OFFSETS for topic in topology.offsets_topics}
+    for listing in topology.listings:
+        found.setdefault(listing.configs, TopicRole.CONFIG)
+        found.setdefault(listing.status, TopicRole.STATUS)
     for flow in topology.flows:
         # MM2's checkpoint connector writes through its worker, hence to the worker's own cluster.
         home = homes.get(flow.connect_cluster)

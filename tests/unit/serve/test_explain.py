@@ -8,7 +8,7 @@ from exporter.decode.javamap import connect_key
 from exporter.errors import ConfigError
 from exporter.model.connectors import Task
 from exporter.model.observations import LogBounds, SinkOffset, TopicFactsRead
-from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
+from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
 from exporter.serve.explain import document
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
 
@@ -131,9 +131,34 @@ def test_records_that_could_not_be_decoded_are_a_problem():
     assert problem == f"input tail {OFFSETS}: 2 records could not be decoded"
 
 
-def test_a_dedicated_offsets_topic_is_not_followed_and_says_so():
-    (problem,) = explained(files(dedicated_offsets_topic="files-offsets"), "files")["problems"]
-    assert "files-offsets" in problem
+def test_a_connector_with_a_topic_of_its_own_rests_on_that_one():
+    own = KafkaTopic("east", "files-offsets")
+    world = files(dedicated_offsets_topic=own.topic)
+    world.tail(topic=own, whole=True)
+    found = explained(world, "files")
+    assert found["offsets_topic"] == str(own)
+    assert found["inputs"][1]["input"] == str(own)
+    assert found["problems"] == []
+
+
+def test_an_offset_left_in_the_clusters_topic_is_of_no_use_and_says_so():
+    own = KafkaTopic("east", "files-offsets")
+    world = files(dedicated_offsets_topic=own.topic)
+    world.tail(topic=own, whole=True)
+    world.commit("files", FILE, {"position": 7})
+    found = explained(world, "files")
+    assert found["source_partitions"][0]["offset"] is None
+    assert found["source_partitions"][0]["shadow"] == {"position": 7}
+    (problem,) = found["problems"]
+    assert "it starts over" in problem
+
+
+def test_offsets_on_a_cluster_that_is_not_configured_are_not_known():
+    world = files(
+        dedicated_offsets_topic="files-offsets", offsets_addresses=frozenset({"elsewhere:9092"})
+    )
+    problems = explained(world, "files")["problems"]
+    assert any("files-offsets" in problem for problem in problems)
 
 
 def test_the_offsets_topic_itself_may_be_the_problem():

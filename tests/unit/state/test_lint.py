@@ -4,6 +4,7 @@ import pytest
 
 from exporter.model.topology import (
     KafkaTopic,
+    ListingTopics,
     MirrorFlow,
     OffsetsTopic,
     TopicFacts,
@@ -121,6 +122,17 @@ def test_the_topics_to_look_at_follow_from_the_topology() -> None:
         AT: TopicRole.OFFSETS,
         KafkaTopic("west", "mm2-offset-syncs.east.internal"): TopicRole.OFFSET_SYNCS,
         KafkaTopic("east", "west.checkpoints.internal"): TopicRole.CHECKPOINTS,
+    }
+
+
+def test_topics_that_list_connectors_are_looked_at() -> None:
+    configs, status = KafkaTopic("east", "mm2-configs"), KafkaTopic("east", "mm2-status")
+    topology = Topology(
+        offsets_topics=(), flows=(), listings=(ListingTopics("lab", configs, status),)
+    )
+    assert named_topics(topology, {"lab": "east"}) == {
+        configs: TopicRole.CONFIG,
+        status: TopicRole.STATUS,
     }
 
 
