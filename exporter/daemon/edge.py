@@ -26,6 +26,7 @@ from exporter.daemon.discovery import Discovery
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
     Batch,
+    poll_assignment,
     poll_brokers,
     poll_connectors,
     poll_ends,
@@ -38,11 +39,12 @@ from exporter.ingest.transactions import OpenTransactions
 from exporter.loop import Loop
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import GROUPS, TAIL, InputId, InputRetired
-from exporter.model.topology import KafkaTopic, SinkGroup
+from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.state.snapshot import Snapshot
 
 RECONCILE_S = 1.0  # how soon a discovered topic is tailed
 BROKERS_S = 60.0
+ASSIGNED_S = 30.0  # MM2 itself looks for new topics every ten minutes; asking waits for a worker
 FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
@@ -61,6 +63,7 @@ class Edge:
         self._threads: list[threading.Thread] = []
         self._tails: dict[KafkaTopic, tuple[threading.Event, threading.Thread]] = {}
         self._asked_early: set[tuple[str, str]] = set()
+        self._assigned_early: set[tuple[str, str]] = set()
         self._admins = {
             name: KafkaFacts(name, kafka.client_properties())
             for name, kafka in config.kafka.items()
@@ -137,6 +140,7 @@ class Edge:
             return
         self._every(poll.state_s, lambda: self._put(poll_connectors(reader, self._clock)))
         self._every(poll.offsets_s, lambda: self._check_offsets(connect), delayed=True)
+        self._every(ASSIGNED_S, lambda: self._poll_assignments(connect.name), delayed=True)
 
     def _every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
         """Run now and then every `seconds`; with `delayed`, for the first time after `seconds`."""
@@ -166,6 +170,21 @@ class Edge:
         sinks = self._sinks(connect)
         if sinks:
             self._put(poll_groups(connect.name, self._admins, sinks, self._clock))
+
+    def _poll_assignments(self, connect_cluster: str) -> None:
+        for flow in self.snapshot.topology.flows:
+            if flow.connect_cluster == connect_cluster and not self._stop.is_set():
+                self._poll_assignment(flow)
+
+    def _poll_assignment(self, flow: MirrorFlow) -> None:
+        running = any(
+            (view.connect_cluster, view.name) == (flow.connect_cluster, flow.connector)
+            and view.state == "running"
+            for view in self.snapshot.connectors
+        )
+        reader = self._readers.get(flow.connect_cluster)
+        if reader is not None:
+            self._put(poll_assignment(reader, flow.connector, running=running))
 
     def _check_offsets(self, connect: Connect) -> None:
         connectors = [
@@ -206,8 +225,11 @@ class Edge:
                 self._asked_early.discard(key)
                 self._put((InputRetired(InputId(connect.name, GROUPS)),))
         shown = {(view.connect_cluster, view.connector) for view in snapshot.mirror_partitions}
-        for flow in snapshot.topology.flows:
-            key = (flow.connect_cluster, flow.connector)
+        flows = {(flow.connect_cluster, flow.connector): flow for flow in snapshot.topology.flows}
+        for key in flows.keys() - self._assigned_early:
+            self._poll_assignment(flows[key])
+        self._assigned_early = set(flows)
+        for key, flow in flows.items():
             if flow.upstream and key in shown and key not in self._asked_early:
                 self._asked_early.add(key)
                 self._poll_ends(self._admins[flow.upstream])

@@ -73,14 +73,19 @@ def _task(rest: str, body: Body) -> TaskConfigured | Undecodable:
     properties = {} if body is None else body.get("properties")
     if not isinstance(properties, dict):
         return _SHAPE
-    assigned = _assigned(properties)
+    assigned = assigned_partitions(properties)
     if isinstance(assigned, Undecodable):
         return assigned
     return TaskConfigured(connector=task[0], task=task[1], assigned=assigned)
 
 
-def _assigned(properties: dict[str, Any]) -> tuple[TopicPartition, ...] | Undecodable | None:
-    """`topic-partition,…` as MirrorSourceTaskConfig has it; a topic's name may hold `-`."""
+def assigned_partitions(
+    properties: dict[str, Any],
+) -> tuple[TopicPartition, ...] | Undecodable | None:
+    """What a task's configuration gives a MirrorSourceTask; None for any other task.
+
+    `topic-partition,…` as MirrorSourceTaskConfig has it; a topic's name may hold `-`.
+    """
     if not str(properties.get("task.class")).endswith(".MirrorSourceTask"):
         return None
     text = properties.get("task.assigned.partitions")

@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from exporter.decode.configs import assigned_partitions
 from exporter.decode.connector_config import connector_settings
 from exporter.model.connectors import Connector, Task
 from exporter.model.offsets import Undecodable
+from exporter.model.topology import TopicPartition
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -49,6 +51,23 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
         text = None if offset is None else _encode(offset).decode()
         found.append((_encode(entry["partition"]).decode(), text))
     return tuple(found)
+
+
+def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
+    """The answer to `GET /connectors/{c}/tasks`: what the tasks of a MirrorSourceConnector copy."""
+    parsed = _parse(body)
+    if not isinstance(parsed, list):
+        return Undecodable("tasks_shape")
+    found: set[TopicPartition] = set()
+    for task in parsed:
+        config = task.get("config") if isinstance(task, dict) else None
+        if not isinstance(config, dict):
+            return Undecodable("task_shape")
+        assigned = assigned_partitions(config)
+        if isinstance(assigned, Undecodable):
+            return assigned
+        found.update(assigned or ())
+    return frozenset(found)
 
 
 def _parse(body: bytes) -> Any:

@@ -72,20 +72,22 @@ def _mirror(config: Mapping[str, str]) -> MirrorSettings:
         target_addresses=_addresses(config.get("target.cluster.bootstrap.servers", "")),
         syncs_topic=topic if emitted else None,
         syncs_on_source=on_source,
-        read_committed=_isolation(config) == "read_committed",
+        read_committed=_consumer(config, "isolation.level") == "read_committed",
+        from_start=_consumer(config, "auto.offset.reset") in {None, "earliest"},
     )
 
 
-def _isolation(config: Mapping[str, str]) -> str:
-    """The more specific of the prefixes that MirrorConnectorConfig.sourceConsumerConfig merges.
+def _consumer(config: Mapping[str, str], name: str) -> str | None:
+    """A setting of its consumer, from the more specific of the prefixes that
+    MirrorConnectorConfig.sourceConsumerConfig merges.
 
     `source.cluster.` gives it addresses and security only.
     """
     for prefix in ("source.consumer.", "consumer."):
-        level = config.get(prefix + "isolation.level")
-        if level is not None:
-            return level
-    return "read_uncommitted"
+        value = config.get(prefix + name)
+        if value is not None:
+            return value
+    return None
 
 
 def _sink(name: str, config: Mapping[str, str]) -> SinkSettings:

@@ -12,7 +12,7 @@ from itertools import count
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock
-from exporter.decode.connect_rest import decode_connectors, decode_offsets
+from exporter.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
 from exporter.errors import ClientError, Malformed, NotFound
 from exporter.model.observations import (
     CONNECT_REST,
@@ -27,6 +27,7 @@ from exporter.model.observations import (
     InputSucceeded,
     LogBounds,
     Observation,
+    PartitionsAssigned,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
@@ -75,6 +76,21 @@ def poll_rest_offsets(reader: ConnectReader, connectors: Iterable[str]) -> Itera
             yield (failure(InputId(reader.name, CONNECT_REST), exc),)
             return
         yield (RestOffsetsRead(connect_cluster=reader.name, connector=connector, offsets=offsets),)
+
+
+def poll_assignment(reader: ConnectReader, connector: str, *, running: bool) -> Batch:
+    """What a MirrorSourceConnector gave its tasks.
+
+    While it is stopped it has none, and what it had is still what it has to do. That the question
+    fails is no news: it may during a rebalance, and the state poll asks the same workers.
+    """
+    try:
+        assigned = decode_assignment(reader.tasks(connector))
+    except ClientError:
+        return ()
+    if isinstance(assigned, Undecodable) or not (assigned or running):
+        return ()
+    return (PartitionsAssigned(reader.name, connector, assigned),)
 
 
 def poll_brokers(admin: KafkaAdmin) -> Batch:

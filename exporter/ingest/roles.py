@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from confluent_kafka import Message
 
+from exporter.decode.configs import decode_config
 from exporter.decode.mm2 import decode_sync_key, decode_sync_value
 from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.model.observations import Records, SourceRecord, SyncRecord
+from exporter.decode.status import decode_status
+from exporter.model.connectors import ConfigRecord, StatusRecord
+from exporter.model.observations import ListingRecord, Records, SourceRecord, SyncRecord
 from exporter.model.offsets import OffsetSync, SourceKey, Undecodable
 from exporter.model.topology import KafkaTopic, Topology
 
@@ -186,8 +190,52 @@ def _bytes(data: object) -> bytes | None:
     return data if isinstance(data, bytes) else None
 
 
+class ListingRole:
+    """A config or a status topic: the last record of a key wins."""
+
+    def __init__(
+        self,
+        decode: Callable[[bytes | None, bytes | None], ConfigRecord | StatusRecord | Undecodable],
+    ) -> None:
+        self._decode = decode
+        self._last: dict[bytes, Message] = {}
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role."""
+        keyless = []
+        for message in messages:
+            key = _bytes(message.key())
+            if key is None:
+                keyless.append(message)
+            else:
+                self._last[key] = message
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        found = self.live(list(self._last.values()))
+        self._last.clear()
+        return found
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        records: list[ListingRecord] = []
+        undecodable: Counter[str] = Counter()
+        for message in messages:
+            says = self._decode(_bytes(message.key()), _bytes(message.value()))
+            if isinstance(says, Undecodable):
+                undecodable[says.reason] += 1
+            else:
+                records.append(ListingRecord(says))
+        return tuple(records), undecodable
+
+
 def role_in(topology: Topology, topic: KafkaTopic) -> Callable[[], Role]:
     """How to read a topic that the topology names."""
     if topic in {at.at for at in topology.offsets_topics}:
         return SourceRole
+    if topic in {at.configs for at in topology.listings}:
+        return partial(ListingRole, decode_config)
+    if topic in {at.status for at in topology.listings}:
+        return partial(ListingRole, decode_status)
     return SyncRole

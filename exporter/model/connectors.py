@@ -35,7 +35,8 @@ class Task:
 class MirrorSettings:
     """The settings of a MirrorSourceConnector that say where it reads and where its syncs go.
 
-    Addresses are `host:port` as written in the connector's configuration.
+    Addresses are `host:port` as written in the connector's configuration. `from_start`: a partition
+    without an offset is read from its beginning, MirrorSourceConfig's own default.
     """
 
     source: str
@@ -45,6 +46,7 @@ class MirrorSettings:
     syncs_topic: str | None
     syncs_on_source: bool
     read_committed: bool
+    from_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.model.connectors import Connector
+from exporter.model.connectors import ConfigRecord, Connector, StatusRecord
 from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset, Undecodable
 from exporter.model.topology import KafkaTopic, ListingTopics, TopicFacts, TopicPartition
 
@@ -81,7 +81,14 @@ class SyncRecord:
     at: float
 
 
-Records = tuple[SourceRecord, ...] | tuple[SyncRecord, ...]
+@dataclass(frozen=True, slots=True)
+class ListingRecord:
+    """One record of a config or a status topic."""
+
+    says: ConfigRecord | StatusRecord
+
+
+Records = tuple[SourceRecord, ...] | tuple[SyncRecord, ...] | tuple[ListingRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,10 @@ class TailRead:
     def source_records(self) -> tuple[SourceRecord, ...]:
         """Those of an offsets topic."""
         return tuple(record for record in self.records if isinstance(record, SourceRecord))
+
+    def listing_records(self) -> tuple[ListingRecord, ...]:
+        """Those of a config or status topic."""
+        return tuple(record for record in self.records if isinstance(record, ListingRecord))
 
     def sync_records(self) -> tuple[SyncRecord, ...]:
         """Those of an offset-syncs topic."""

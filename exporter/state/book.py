@@ -155,6 +155,10 @@ class Book:
             listings=tuple(site.listing_topics for site in sites if site.listing_topics),
         )
         self._replication.flows = self._topology.flows
+        for flow in self._topology.flows:
+            told = self._sites[flow.connect_cluster].assigned(flow.connector)
+            if told is not None:
+                self._replication.assign(flow.connect_cluster, flow.connector, told)
         self._replication.forget_unlisted()
 
     # --- giving out ------------------------------------------------------------------------------

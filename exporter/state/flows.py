@@ -40,6 +40,7 @@ def mirror_flows(
                 upstream=upstream,
                 offset_syncs=syncs,
                 read_committed=settings.read_committed,
+                from_start=settings.from_start,
             )
         )
     return tuple(flows)

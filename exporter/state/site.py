@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
-from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic
+from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, TopicPartition
 from exporter.state.flows import cluster_at
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
+from exporter.state.listing import Listing
 from exporter.state.snapshot import SourcePartitionView
 from exporter.state.sources import SourceBook
 
@@ -60,6 +61,7 @@ class Site:
         self._books: dict[KafkaTopic, SourceBook] = {}
         self._joined: Joined[SourcePartitionView] = Joined()
         self.listing_topics: ListingTopics | None = None
+        self._listing = Listing()
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -95,6 +97,21 @@ class Site:
         if book is not None:
             book.apply(read.source_records(), whole=read.whole)
             book.freeze(frozenset(at.partition for at in read.frozen))
+        return self._apply_listing(read)
+
+    def _apply_listing(self, read: TailRead) -> bool:
+        topics = self.listing_topics
+        if topics is None or read.topic not in topics.topics():
+            return False
+        if read.whole and read.topic == topics.configs:
+            self._listing.forget_configs()
+        if read.whole and read.topic == topics.status:
+            self._listing.forget_status()
+        records = read.listing_records()
+        self._listing.apply(record.says for record in records)
+        if topics.configs is not None and (records or read.whole):
+            self.enlist(self._listing.connectors())
+            return True
         return False
 
     # --- giving out ------------------------------------------------------------------------------
@@ -135,9 +152,9 @@ class Site:
         """May the states of its connectors be shown?"""
         if self.of.rest:
             return self._inputs.live(InputId(self.name, CONNECT_REST), now)
-        topics = self.listing_topics
-        return topics is not None and all(
-            self._inputs.whole(InputId(str(topic), TAIL), now) for topic in topics.topics()
+        topics = () if self.listing_topics is None else self.listing_topics.topics()
+        return len(topics) == 2 and all(
+            self._inputs.whole(InputId(str(topic), TAIL), now) for topic in topics
         )
 
     def sound(self, topic: KafkaTopic | None, now: float) -> bool:
@@ -187,6 +204,10 @@ class Site:
         """The committed offsets of a MirrorSourceConnector that reads under this alias."""
         book = self._book_of(connector)
         return {} if book is None else book.mirrored(connector, source)
+
+    def assigned(self, connector: str) -> frozenset[TopicPartition] | None:
+        """What the cluster's own topics say that a MirrorSourceConnector copies, if they do."""
+        return self._listing.assigned(connector)
 
     def dropped(self) -> dict[str, int]:
         """What its bounds cut, by reason."""
