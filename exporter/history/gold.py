@@ -37,29 +37,26 @@ def within(bronze: DataFrame, cut: DataFrame) -> DataFrame:
     )
 
 
-def source_partitions(records: DataFrame) -> DataFrame:
+def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
     """The effective record of every source partition, and how many other raw keys claim to be it.
+
+    `topics` has connect_cluster, connector, kafka, topic: where each Connect cluster keeps its
+    offsets (connector null), and each connector that has a topic of its own. Connect reads that one
+    topic: what only the cluster's own holds of such a connector has no offset (state/site.py).
 
     Connect finds an offset by the bytes of its key, so a record under any other bytes moves
     nothing; it counts as a variant until a tombstone takes it away.
     """
-    readable = records.where(
-        (sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull()
-    ).select(
-        *_IDENTITY,
-        *_LOG,
-        *_MIRROR,
-        *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos", "tombstone"),
-        "error",
-    )
-    effective = _newest(readable.where("canonical"), *_IDENTITY)
+    readable = _placed(records, topics)
+    used = readable.where("used")
+    effective = _newest(used.where("canonical"), *_IDENTITY)
     variants = (
-        _newest(readable.where(~sf.col("canonical")), *_IDENTITY, "key")
+        _newest(used.where(~sf.col("canonical")), *_IDENTITY, "key")
         .where(~sf.col("tombstone"))
         .groupBy(*_IDENTITY)
         .agg(sf.count("*").alias("variants"), sf.min("dialect").alias("variant_dialect"))
     )
-    return effective.join(variants, on=list(_IDENTITY), how="full_outer").select(
+    whole = effective.join(variants, on=list(_IDENTITY), how="full_outer").select(
         *_IDENTITY,
         # The dialect is recognised by the partition's shape: all its raw keys have the same.
         sf.coalesce("dialect", "variant_dialect").alias("dialect"),
@@ -72,6 +69,54 @@ def source_partitions(records: DataFrame) -> DataFrame:
         "koffset",
         sf.col("kts").alias("committed_at"),
         *_MIRROR,
+    )
+    return whole.unionByName(_shadows(readable, whole), allowMissingColumns=True)
+
+
+def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
+    """Decoded records of offsets topics; `used` where Connect looks, `shadow` where it did once."""
+    own = topics.where(sf.col("connector").isNotNull()).withColumnsRenamed(
+        {"kafka": "own_kafka", "topic": "own_topic"}
+    )
+    common = topics.where(sf.col("connector").isNull()).select(
+        "connect_cluster",
+        sf.col("kafka").alias("common_kafka"),
+        sf.col("topic").alias("common_topic"),
+    )
+    has_own = sf.col("own_topic").isNotNull()
+    in_own = (sf.col("kafka") == sf.col("own_kafka")) & (sf.col("topic") == sf.col("own_topic"))
+    in_common = (sf.col("kafka") == sf.col("common_kafka")) & (
+        sf.col("topic") == sf.col("common_topic")
+    )
+    return (
+        records.where((sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull())
+        .join(sf.broadcast(own), on=["connect_cluster", "connector"], how="left")
+        .join(sf.broadcast(common), on=["connect_cluster"], how="left")
+        .select(
+            *_IDENTITY,
+            *_LOG,
+            *_MIRROR,
+            *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
+            *("tombstone", "error"),
+            sf.when(has_own, in_own).otherwise(in_common).alias("used"),
+            # A topic on a cluster that is not configured has no name here: nothing is known then.
+            (has_own & ~in_own & in_common & (sf.col("own_topic") != "")).alias("shadow"),
+        )
+    )
+
+
+def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
+    """Source partitions that Connect lists with a null offset, as only the shared topic has one."""
+    return (
+        _newest(readable.where(sf.col("shadow") & sf.col("canonical")), *_IDENTITY)
+        .where(sf.col("source_offset").isNotNull() & (sf.col("source_offset") != "null"))
+        .join(whole.select(*_IDENTITY), on=list(_IDENTITY), how="left_anti")
+        .select(
+            *_IDENTITY,
+            "dialect",
+            sf.lit(False).alias("tombstone"),
+            sf.lit(0).cast("bigint").alias("variants"),
+        )
     )
 
 

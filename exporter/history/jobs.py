@@ -267,7 +267,8 @@ class _Run:
         flows = self._spark.createDataFrame(_flow_rows(self._spec.topology.flows), _FLOWS_DDL)
         records = self._spark.read.format("delta").load(str(BRONZE_RECORDS.at(base)))
         seen = gold.within(records, vector)
-        partitions = gold.source_partitions(seen).persist()
+        topics = self._spark.createDataFrame(_topic_rows(self._spec.topology), _TOPICS_DDL)
+        partitions = gold.source_partitions(seen, topics).persist()
         try:
             _overwrite(gold.progress(partitions), base, GOLD_PROGRESS)
             replicated = gold.flow_progress(partitions, gold.newest_syncs(seen), flows)
@@ -309,6 +310,17 @@ _FLOWS_DDL = (
     "connect_cluster STRING, connector STRING, source STRING, target STRING, "
     "syncs_kafka STRING, syncs_topic STRING"
 )
+
+
+_TOPICS_DDL = "connect_cluster STRING, connector STRING, kafka STRING, topic STRING"
+
+
+def _topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
+    found: list[tuple[str | None, ...]] = [
+        (topic.connect_cluster, topic.connector, topic.at.kafka, topic.at.topic)
+        for topic in topology.offsets_topics
+    ]
+    return found + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
 
 
 def _flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:

@@ -95,12 +95,17 @@ class SinkGroup:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Everything there is to read, and how it belongs together."""
+    """Everything there is to read, and how it belongs together.
+
+    elsewhere    (Connect cluster, connector) of those that keep their offsets on a Kafka cluster
+                 that is not configured: nobody here can say how far they are
+    """
 
     offsets_topics: tuple[OffsetsTopic, ...]
     flows: tuple[MirrorFlow, ...]
     sinks: tuple[SinkGroup, ...] = ()
     listings: tuple[ListingTopics, ...] = ()
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
     def recorded(self) -> tuple[KafkaTopic, ...]:
         """Every topic with progress in it, in a stable order: what the pipeline keeps for ever."""

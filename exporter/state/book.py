@@ -131,11 +131,10 @@ class Book:
         if any(relisted):
             self._rebuild_topology()
         self._replication.apply(read)
-        if read.behind == 0 or progressed or read.frozen:
-            state.succeeded(now)
         if read.frozen:
-            # It reads, and what it reads is not all: the partitions in question are not shown.
-            state.failed("open_transaction", "; ".join(at.detail for at in read.frozen))
+            state.held(now, "open_transaction", "; ".join(at.detail for at in read.frozen))
+        elif read.behind == 0 or progressed:
+            state.succeeded(now)
 
     def _rebuild_topology(self) -> None:
         flows = {(flow.connect_cluster, flow.connector): flow for flow in self._named_flows}
@@ -153,6 +152,7 @@ class Book:
             flows=tuple(flow for _, flow in sorted(flows.items())),
             sinks=tuple(sinks),
             listings=tuple(site.listing_topics for site in sites if site.listing_topics),
+            elsewhere=tuple(at for site in sites for at in site.elsewhere()),
         )
         self._replication.flows = self._topology.flows
         for flow in self._topology.flows:

@@ -94,6 +94,12 @@ class InputState:
         self.last_error = None
         self.last_reason = None
 
+    def held(self, at: float, reason: str, detail: str) -> None:
+        """It reads, and what it reads is not all. One error, however often it is seen."""
+        self.last_success_at = at
+        if (self.last_reason, self.last_error) != (reason, detail):
+            self.failed(reason, detail)
+
     def failed(self, reason: str, detail: str) -> None:
         """An attempt failed."""
         self.up = False

@@ -131,6 +131,11 @@ class Site:
         ]
         return tuple(found)
 
+    def elsewhere(self) -> tuple[tuple[str, str], ...]:
+        """Its connectors whose offsets lie on a Kafka cluster that is not configured."""
+        unknown = sorted(name for name, topic in self._dedicated.items() if topic is None)
+        return tuple((self.name, name) for name in unknown)
+
     def topic_of(self, connector: str) -> KafkaTopic | None:
         """Where Connect looks for this connector's offsets; None if we cannot tell."""
         return self._dedicated.get(connector, self.home)

@@ -27,9 +27,11 @@ RAW = pa.schema(
     ]
 )
 OFFSETS_TOPIC = "connect-offsets"
+OWN_TOPIC = "ledger-offsets"  # of one connector alone
 SYNCS_TOPIC = "mm2-offset-syncs.east.internal"
 ROLES = {
     OFFSETS_TOPIC: Role(CONNECT_OFFSETS, "payments", "id-1"),
+    OWN_TOPIC: Role(CONNECT_OFFSETS, "payments", "id-3"),
     SYNCS_TOPIC: Role(OFFSET_SYNCS, None, "id-2"),
 }
 

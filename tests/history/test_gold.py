@@ -20,6 +20,7 @@ from exporter.state.lag import Seen, replicated_offset
 from exporter.state.sources import SourceBook
 from tests.history.rows import (
     OFFSETS_TOPIC,
+    OWN_TOPIC,
     ROLES,
     SYNCS_TOPIC,
     Raw,
@@ -64,6 +65,14 @@ def bronze(spark: SparkSession, *records: Raw, topic_id: str | None = None) -> D
         roles = {topic: replace(role, topic_id=topic_id) for topic, role in ROLES.items()}
     table = pa.Table.from_pylist(decoded(*records, roles=roles), schema=SCHEMA)
     return spark.createDataFrame(table.append_column("kafka", pa.repeat("east", len(table))))
+
+
+def topics(spark: SparkSession, *more: tuple[str, str, str]) -> DataFrame:
+    """Where the offsets are: everybody's, and (connector, kafka, topic) of those apart."""
+    rows = [("payments", None, "east", OFFSETS_TOPIC), *(("payments", *at) for at in more)]
+    return spark.createDataFrame(
+        rows, "connect_cluster string, connector string, kafka string, topic string"
+    )
 
 
 def part(row: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
@@ -111,7 +120,7 @@ def rows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         for name, log in LOGS.items()
         for record in log
     ]
-    found = gold.progress(gold.source_partitions(bronze(spark, *records))).collect()
+    found = gold.progress(gold.source_partitions(bronze(spark, *records), topics(spark))).collect()
     made = {row["connector"]: row.asDict() for row in found}
     assert len(made) == len(found)
     return made
@@ -233,8 +242,50 @@ def test_as_of_a_cut_the_newest_record_below_it_counts(
 
     log = in_order(Raw(FILE, position(1)), Raw(FILE, None), Raw(FILE, position(3)))
     cut = cut_frame(spark, ("east", OFFSETS_TOPIC, "id-1", 0, end))
-    (row,) = gold.source_partitions(gold.within(bronze(spark, *log), cut)).collect()
+    (row,) = gold.source_partitions(gold.within(bronze(spark, *log), cut), topics(spark)).collect()
     assert (row["pos"], row["tombstone"]) == expected
+
+
+# ---- topics of their own -------------------------------------------------------------------------
+
+
+def test_of_a_connector_with_a_topic_of_its_own_only_that_topic_counts(
+    spark: SparkSession,
+) -> None:
+    from exporter.history import gold
+
+    def commit(connector: str, file: str, number: int | None, topic: str, place: int) -> Raw:
+        value = None if number is None else position(number)
+        return Raw(offset_key(connector, {"filename": file}), value, topic, offset=place, ms=place)
+
+    records = [
+        commit("moved", "/left", 40, OFFSETS_TOPIC, 0),
+        commit("moved", "/both", 9, OFFSETS_TOPIC, 1),
+        commit("moved", "/reset", 5, OFFSETS_TOPIC, 2),
+        commit("moved", "/reset", None, OFFSETS_TOPIC, 3),
+        commit("moved", "/both", 3, OWN_TOPIC, 0),
+        commit("moved", "/new", 1, OWN_TOPIC, 1),
+        commit("stayed", "/mine", 7, OFFSETS_TOPIC, 4),
+        commit("stayed", "/mine", 70, OWN_TOPIC, 2),
+        commit("stayed", "/foreign", 8, OWN_TOPIC, 3),
+        commit("away", "/far", 8, OFFSETS_TOPIC, 5),
+    ]
+    where = topics(spark, ("moved", "east", OWN_TOPIC), ("away", "", ""))
+    found = gold.progress(gold.source_partitions(bronze(spark, *records), where)).collect()
+    assert {(row["connector"], row["source_partition"]): row["pos"] for row in found} == {
+        ("moved", '{"filename":"/left"}'): None,
+        ("moved", '{"filename":"/both"}'): 3,
+        ("moved", '{"filename":"/new"}'): 1,
+        ("stayed", '{"filename":"/mine"}'): 7,
+    }
+    (left,) = [row for row in found if row["source_partition"] == '{"filename":"/left"}']
+    assert part(left.asDict(), "source_offset", "tombstone", "variants", "topic", "koffset") == (
+        None,
+        False,
+        0,
+        None,
+        None,
+    )
 
 
 # ---- flows --------------------------------------------------------------------------------------
@@ -294,7 +345,9 @@ def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         FLOWS_DDL,
     )
     seen = bronze(spark, *records)
-    made = gold.flow_progress(gold.source_partitions(seen), gold.newest_syncs(seen), frame)
+    made = gold.flow_progress(
+        gold.source_partitions(seen, topics(spark)), gold.newest_syncs(seen), frame
+    )
     return {row["connector"]: row.asDict() for row in made.collect()}
 
 
@@ -424,7 +477,7 @@ def test_gold_agrees_with_the_edge_on_any_log(spark: SparkSession) -> None:
     rng = random.Random(20261121)
     connectors = [f"connector-{n}" for n in range(20)]
     records = [record for name in connectors for record in random_log(rng, name)]
-    found = gold.progress(gold.source_partitions(bronze(spark, *records))).collect()
+    found = gold.progress(gold.source_partitions(bronze(spark, *records), topics(spark))).collect()
     assert {
         (row["connector"], row["source_partition"]): part(
             row.asDict(), "source_offset", "variants", "kpartition", "koffset"
