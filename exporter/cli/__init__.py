@@ -15,6 +15,7 @@ import click
 from exporter import __version__
 from exporter.cli import output
 from exporter.errors import ClientError, ConfigError, HistoryError
+from exporter.model.roles import TopicRole
 
 USAGE, UNREACHABLE, BUG = 2, 7, 70
 
@@ -173,6 +174,31 @@ def history_run(
         as_json=as_json,
         timeout_s=timeout_s,
     )
+
+
+@cli.command()
+@click.option(
+    "--topic-role",
+    required=True,
+    type=click.Choice([role.value for role in TopicRole]),
+    help="What the topic is for.",
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(["hex", "base64"]),
+    help="Of keys and values; by default hex where a record's key and value both can be hex.",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+def decode(topic_role: str, encoding: str | None, file: str) -> None:
+    """Say what records mean, or why they mean nothing.
+
+    FILE (or -) holds JSON lines or one JSON array of {"key": ..., "value": ...}, either of them
+    null where the record has none; other fields are passed on. Exit code 1 if a record is
+    undecodable, 2 if a line is no record.
+    """
+    from exporter.cli import decoding  # noqa: PLC0415
+
+    sys.exit(decoding.decode(file, TopicRole(topic_role), encoding))
 
 
 @cli.command()

@@ -25,7 +25,9 @@ from exporter.model.offsets import (
 )
 
 LABEL_BYTES_MAX = 120  # design/metrics.md: a label longer than this is cut and ends in its hash
-NULL_OFFSET = SourceOffset(text="null", numbers=(), is_null=True)
+
+_NULL = SourceOffset(text="null", numbers=(), is_null=True)
+_NO_BYTES = SourceOffset(text="null", numbers=(), is_null=True, no_bytes=True)
 
 Partition = dict[str, Scalar]
 
@@ -63,7 +65,7 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
     if raw is None:
         return None
     if not raw:
-        return NULL_OFFSET
+        return _NO_BYTES
     parsed = parse(raw)
     if isinstance(parsed, Undecodable):
         return Undecodable(f"value_{parsed.reason}")
@@ -86,7 +88,7 @@ def _is_envelope(parsed: object) -> bool:
 
 def _source_offset(parsed: Any) -> SourceOffset | Undecodable:
     if parsed is None:
-        return NULL_OFFSET
+        return _NULL
     if not is_flat_map(parsed):
         return Undecodable("value_shape")
     numbers = tuple(

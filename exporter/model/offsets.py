@@ -85,11 +85,13 @@ class SourceOffset:
     bytes
     numbers     every numeric field in sorted order, exact (Python integers do not overflow)
     is_null     the record is no tombstone but holds no map: Connect lists the partition with null
+    no_bytes    it is null because its value has no bytes at all, where others say `null`
     """
 
     text: str
     numbers: tuple[tuple[str, int | float], ...]
     is_null: bool = False
+    no_bytes: bool = False
 
     def number(self, field: str) -> int | float | None:
         """The numeric field `field`, or None."""
@@ -115,6 +117,14 @@ class LegacyOffset(Undecodable):
     """
 
     offset: SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """One whole record of an offsets topic; `offset` is None for a tombstone."""
+
+    key: SourceKey
+    offset: SourceOffset | LegacyOffset | None
 
 
 class Order(StrEnum):

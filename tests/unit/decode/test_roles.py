@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+
+from exporter.decode import roles
+from exporter.decode.roles import Noun, decode_record, observation
+from exporter.model.offsets import Undecodable
+from exporter.model.roles import TopicRole
+
+from .golden import records
+
+KEY = b'["mm2",{"cluster":"a","partition":3,"topic":"orders"}]'
+GOLDEN = {
+    "east.connect-offsets": TopicRole.CONNECT_OFFSETS,
+    "east.mm2-offsets.a.internal": TopicRole.CONNECT_OFFSETS,
+    "west.mm2-offset-syncs.east.internal": TopicRole.OFFSET_SYNCS,
+    "east.west.checkpoints.internal": TopicRole.CHECKPOINTS,
+    "east.heartbeats": TopicRole.HEARTBEATS,
+    "east.a.heartbeats": TopicRole.HEARTBEATS,
+    "east.connect-status": TopicRole.STATUS,
+}
+
+
+def seen(role: TopicRole, key: bytes | None, value: bytes | None) -> dict:
+    noun = decode_record(role, key, value)
+    assert not isinstance(noun, Undecodable), noun
+    return json.loads(observation(noun))
+
+
+def offset(value: bytes | None, key: bytes = KEY) -> dict:
+    return seen(TopicRole.CONNECT_OFFSETS, key, value)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_record_that_real_clusters_wrote_has_an_observation(name):
+    for record in records(name):
+        assert seen(GOLDEN[name], record.key, record.value)["kind"]
+
+
+def test_an_offset_is_rendered_with_everything_known_of_it():
+    assert offset(b'{"offset":1234}') == {
+        "kind": "source_offset",
+        "connector": "mm2",
+        "source_partition": {"cluster": "a", "partition": 3, "topic": "orders"},
+        "key_form": "canonical",
+        "dialect": "mirror_source",
+        "value": "map",
+        "source_offset": {"offset": 1234},
+        "position": 1234,
+        "event_at": None,
+        "beyond_64_bits": False,
+        "poisoned": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "shown"),
+    [
+        (None, "tombstone", None),
+        (b"", "no_bytes", None),
+        (b"null", "null", None),
+        (b"{}", "map", {}),
+        (b'{"schema":null,"payload":{"offset":7}}', "legacy_envelope", {"offset": 7}),
+    ],
+    ids=str,
+)
+def test_the_ways_to_say_nothing_are_told_apart(value, form, shown):
+    found = offset(value)
+    assert (found["value"], found["source_offset"], found["position"]) == (form, shown, None)
+
+
+def test_what_a_task_cannot_read_is_marked():
+    assert offset(b'{"offset":5.0}')["poisoned"]
+    huge = offset(b'{"offset":18446744073709551615}')
+    assert huge["beyond_64_bits"]
+    assert huge["position"] is None
+    assert huge["source_offset"] == {"offset": 18446744073709551615}
+
+
+def test_an_enveloped_key_says_that_it_is_one():
+    found = offset(b'{"offset":1}', b'{"schema":null,"payload":' + KEY + b"}")
+    assert found["key_form"] == "legacy_envelope"
+
+
+def test_a_shared_partition_is_given_the_dialect_of_its_offset():
+    key = b'["db",{"server":"s"}]'
+    found = offset(b'{"lsn":5,"lsn_commit":4,"ts_usec":1700000000000000}', key)
+    assert (found["dialect"], found["event_at"]) == ("debezium_postgres", 1.7e9)
+    assert offset(None, key)["dialect"] == "debezium"
+
+
+def test_an_undecodable_value_is_the_records_reason():
+    assert decode_record(TopicRole.CONNECT_OFFSETS, KEY, b"[]") == Undecodable("value_shape")
+    assert decode_record(TopicRole.CONNECT_OFFSETS, None, b"{}") == Undecodable("key_null")
+
+
+def test_no_secret_of_the_config_topic_is_rendered():
+    secret = "hunter2"
+    properties = {"connector.class": "X", "database.password": secret}
+    for key, body in (("connector-c", {"properties": properties}), ("session-key", secret)):
+        noun = decode_record(TopicRole.CONFIGS, key.encode(), json.dumps(body).encode())
+        assert secret not in observation(noun)
+
+
+def test_addresses_are_rendered_in_one_order():
+    properties = {"producer.override.bootstrap.servers": ",".join(f"h{n}:1" for n in range(20))}
+    found = seen(TopicRole.CONFIGS, b"connector-c", json.dumps({"properties": properties}).encode())
+    addresses = found["settings"]["offsets_addresses"]
+    assert addresses == sorted(addresses)
+
+
+def test_every_role_and_every_noun_is_known():
+    assert set(roles._BY_ROLE) == set(TopicRole)
+    assert set(roles._KINDS) == set(get_args(Noun))
