@@ -14,15 +14,24 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exporter.decode.dialects import position
+from exporter.decode.dialects import event_time, position
 from exporter.decode.mm2 import decode_sync_key, decode_sync_value
+from exporter.decode.roles import decode_record, observation
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import HistoryError
-from exporter.history.tables import CONNECT_OFFSETS, OFFSET_SYNCS, RECORD
+from exporter.history.tables import (
+    CHECKPOINTS,
+    CONFIGS,
+    CONNECT_OFFSETS,
+    HEARTBEATS,
+    OFFSET_SYNCS,
+    RECORD,
+    STATUS,
+)
 from exporter.model.offsets import SourceKey, Undecodable
+from exporter.model.roles import TopicRole
 from exporter.model.topology import KafkaTopic, Topology
 
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _ARROW = {
     "STRING": pa.string(),
     "BINARY": pa.binary(),
@@ -44,9 +53,13 @@ _KEY = (
     "mirror_cluster",
     "mirror_topic",
     "mirror_partition",
+    "key_form",
 )
-_VALUE = ("source_offset", "tombstone", "pos", "error")
+_VALUE = ("source_offset", "tombstone", "pos", "event_at", "error")
 _SYNC = ("sync_topic", "sync_partition", "sync_upstream", "sync_downstream", "error")
+_OBSERVED = ("observation", "error")
+# Their values hold configurations, and traces that quote them: of those no byte is kept.
+_SECRET = frozenset({STATUS, CONFIGS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +106,6 @@ def decode_batches(
 
 
 def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:
-    decode = {CONNECT_OFFSETS: _source_columns, OFFSET_SYNCS: _sync_columns}[role.kind]
     columns: Columns = {
         "kind": pa.repeat(role.kind, rows.num_rows),
         "connect_cluster": pa.array([role.connect_cluster] * rows.num_rows, pa.string()),
@@ -103,8 +115,8 @@ def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:
         "koffset": rows["offset"],
         "kts": rows["timestamp"],
         "key": rows["key"],
-        "value": rows["value"],
-        **decode(rows),
+        "value": pa.nulls(rows.num_rows) if role.kind in _SECRET else rows["value"],
+        **_COLUMNS[role.kind](rows),
     }
     absent = pa.nulls(rows.num_rows)
     arrays = [columns.get(field.name, absent).cast(field.type) for field in SCHEMA]
@@ -128,23 +140,21 @@ def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
     mirror: tuple[object, ...] = (None, None, None)
     if key.mirror is not None:
         mirror = (key.mirror.cluster, key.mirror.topic, key.mirror.partition)
-    return (key.connector, key.identity, key.canonical, key.dialect, *mirror)
+    return (key.connector, key.identity, key.canonical, key.dialect, *mirror, key.form.value)
 
 
 def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[object, ...]:
     """The value under an unreadable key is nobody's: it stays bytes."""
     if isinstance(key, Undecodable):
-        return (None, raw is None, None, key.reason)
+        return (None, raw is None, None, None, key.reason)
     offset = decode_value(raw)
     if offset is None:
-        return (None, True, None, None)
+        return (None, True, None, None, None)
     if isinstance(offset, Undecodable):
-        return (None, False, None, offset.reason)
-    pos = position(key.dialect, offset)
-    # Connect's own numbers are 64 bits wide; a wider one stays exact in the text alone.
-    if pos is not None and not _INT64_MIN <= pos <= _INT64_MAX:
-        pos = None
-    return (offset.text, False, pos, None)
+        return (None, False, None, None, offset.reason)
+    at = event_time(key.dialect, offset)
+    micros = None if at is None else round(at * 1_000_000)
+    return (offset.text, False, position(key.dialect, offset), micros, None)
 
 
 def _sync_columns(rows: pa.RecordBatch) -> Columns:
@@ -165,6 +175,20 @@ def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[obje
     return (*where, *what, None)
 
 
+def _observed(role: TopicRole) -> Callable[[pa.RecordBatch], Columns]:
+    def columns(rows: pa.RecordBatch) -> Columns:
+        keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
+        seen = [_observation(role, key, raw) for key, raw in zip(keys, values, strict=True)]
+        return _columns(_OBSERVED, seen)
+
+    return columns
+
+
+def _observation(role: TopicRole, key: bytes | None, raw: bytes | None) -> tuple[object, ...]:
+    noun = decode_record(role, key, raw)
+    return (None, noun.reason) if isinstance(noun, Undecodable) else (observation(noun), None)
+
+
 def _decode_distinct(
     raw_keys: pa.Array, decode: Callable[[bytes | None], Key]
 ) -> tuple[list[Key], pa.Array]:
@@ -180,3 +204,10 @@ def _columns(names: tuple[str, ...], rows: list[tuple[object, ...]]) -> Columns:
         name: pa.array(values, SCHEMA.field(name).type)
         for name, values in zip(names, zip(*rows, strict=True), strict=True)
     }
+
+
+_COLUMNS: dict[str, Callable[[pa.RecordBatch], Columns]] = {
+    CONNECT_OFFSETS: _source_columns,
+    OFFSET_SYNCS: _sync_columns,
+    **{kind: _observed(TopicRole(kind)) for kind in (CHECKPOINTS, HEARTBEATS, STATUS, CONFIGS)},
+}

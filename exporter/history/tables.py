@@ -12,8 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-CONNECT_OFFSETS = "connect_offsets"
-OFFSET_SYNCS = "offset_syncs"
+from exporter.model.roles import TopicRole
+
+CONNECT_OFFSETS = TopicRole.CONNECT_OFFSETS.value
+OFFSET_SYNCS = TopicRole.OFFSET_SYNCS.value
+CHECKPOINTS = TopicRole.CHECKPOINTS.value
+HEARTBEATS = TopicRole.HEARTBEATS.value
+STATUS = TopicRole.STATUS.value
+CONFIGS = TopicRole.CONFIGS.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Table:
 
 # What records.py makes of a Kafka record, without knowing which cluster it came from or when.
 RECORD = (
-    Column("kind", "STRING", required=True),  # connect_offsets | offset_syncs
+    Column("kind", "STRING", required=True),  # a TopicRole
     Column("connect_cluster", "STRING"),  # null for syncs: their topic may serve several flows
     Column("topic", "STRING", required=True),
     Column("topic_id", "STRING", required=True),  # a topic created again is another topic
@@ -71,7 +77,7 @@ RECORD = (
     Column("koffset", "BIGINT", required=True),
     Column("kts", "TIMESTAMP", required=True),  # the Kafka record's own timestamp
     Column("key", "BINARY"),
-    Column("value", "BINARY"),
+    Column("value", "BINARY"),  # null for status and configs too: those values hold secrets
     # connect_offsets only
     Column("connector", "STRING"),
     Column("source_partition", "STRING"),  # JSON, keys sorted
@@ -83,11 +89,15 @@ RECORD = (
     Column("mirror_cluster", "STRING"),
     Column("mirror_topic", "STRING"),
     Column("mirror_partition", "INT"),
+    Column("key_form", "STRING"),  # canonical | variant | legacy_envelope
+    Column("event_at", "TIMESTAMP"),  # when the source made the last change, if the offset tells
     # offset_syncs only
     Column("sync_topic", "STRING"),
     Column("sync_partition", "INT"),
     Column("sync_upstream", "BIGINT"),
     Column("sync_downstream", "BIGINT"),
+    # checkpoints, heartbeats, status, configs
+    Column("observation", "STRING"),  # JSON, keys sorted: what decode/roles.py says of the record
     # why the record, or its value, could not be decoded; the bytes above are kept all the same
     Column("error", "STRING"),
 )

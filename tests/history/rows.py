@@ -12,7 +12,14 @@ import pyarrow as pa
 
 from exporter.decode.javamap import connect_key
 from exporter.history.records import Role, decode_batches
-from exporter.history.tables import CONNECT_OFFSETS, OFFSET_SYNCS
+from exporter.history.tables import (
+    CHECKPOINTS,
+    CONFIGS,
+    CONNECT_OFFSETS,
+    HEARTBEATS,
+    OFFSET_SYNCS,
+    STATUS,
+)
 from exporter.model.offsets import Scalar
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -33,6 +40,12 @@ ROLES = {
     OFFSETS_TOPIC: Role(CONNECT_OFFSETS, "payments", "id-1"),
     OWN_TOPIC: Role(CONNECT_OFFSETS, "payments", "id-3"),
     SYNCS_TOPIC: Role(OFFSET_SYNCS, None, "id-2"),
+}
+OBSERVED_ROLES = {
+    "west.checkpoints.internal": Role(CHECKPOINTS, None, "id-3"),
+    "heartbeats": Role(HEARTBEATS, None, "id-4"),
+    "connect-status": Role(STATUS, "payments", "id-5"),
+    "connect-configs": Role(CONFIGS, "payments", "id-6"),
 }
 
 

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.decode.dialects import position
+from exporter.decode.dialects import event_time, position
 from exporter.decode.mm2 import decode_sync_key, decode_sync_value
+from exporter.decode.roles import decode_record, observation
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import HistoryError
 from exporter.history import records as subject
 from exporter.history.records import SCHEMA, Role, decode_batches, roles
-from exporter.history.tables import CONNECT_OFFSETS, OFFSET_SYNCS, RECORD
+from exporter.history.tables import (
+    CHECKPOINTS,
+    CONFIGS,
+    CONNECT_OFFSETS,
+    HEARTBEATS,
+    OFFSET_SYNCS,
+    RECORD,
+    STATUS,
+)
 from exporter.model.offsets import Undecodable
+from exporter.model.roles import TopicRole
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from tests.history.rows import (
+    OBSERVED_ROLES,
     OFFSETS_TOPIC,
     ROLES,
     SYNCS_TOPIC,
@@ -39,7 +52,12 @@ GOLDEN_FILES = {
     "east.connect-offsets.json": Role(CONNECT_OFFSETS, "payments", "id"),
     "east.mm2-offsets.a.internal.json": Role(CONNECT_OFFSETS, "mm2", "id"),
     "west.mm2-offset-syncs.east.internal.json": Role(OFFSET_SYNCS, None, "id"),
+    "east.west.checkpoints.internal.json": Role(CHECKPOINTS, None, "id"),
+    "east.heartbeats.json": Role(HEARTBEATS, None, "id"),
+    "east.a.heartbeats.json": Role(HEARTBEATS, None, "id"),
+    "east.connect-status.json": Role(STATUS, "payments", "id"),
 }
+ALL_ROLES = {**ROLES, **OBSERVED_ROLES}
 
 
 def scalar(record: Raw, role: Role) -> dict[str, object]:
@@ -54,9 +72,16 @@ def scalar(record: Raw, role: Role) -> dict[str, object]:
         "koffset": record.offset,
         "kts": at(record.ms),
         "key": record.key,
-        "value": record.value,
+        "value": None if role.kind in {STATUS, CONFIGS} else record.value,
     }
-    return row | (_scalar_offset(record) if role.kind == CONNECT_OFFSETS else _scalar_sync(record))
+    if role.kind == CONNECT_OFFSETS:
+        return row | _scalar_offset(record)
+    if role.kind == OFFSET_SYNCS:
+        return row | _scalar_sync(record)
+    noun = decode_record(TopicRole(role.kind), record.key, record.value)
+    if isinstance(noun, Undecodable):
+        return row | {"error": noun.reason}
+    return row | {"observation": observation(noun)}
 
 
 def _scalar_offset(record: Raw) -> dict[str, object]:
@@ -69,6 +94,7 @@ def _scalar_offset(record: Raw) -> dict[str, object]:
         "source_partition": key.identity,
         "canonical": key.canonical,
         "dialect": key.dialect,
+        "key_form": key.form.value,
     }
     if key.mirror is not None:
         row["mirror_cluster"] = key.mirror.cluster
@@ -77,10 +103,15 @@ def _scalar_offset(record: Raw) -> dict[str, object]:
     value = decode_value(record.value)
     if isinstance(value, Undecodable):
         return row | {"error": value.reason}
-    pos = position(key.dialect, value)
-    row["pos"] = pos if pos is not None and -(2**63) <= pos < 2**63 else None
+    row["pos"] = position(key.dialect, value)
+    row["event_at"] = _moment(event_time(key.dialect, value))
     row["source_offset"] = None if value is None else value.text
     return row
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    epoch = datetime.fromtimestamp(0, tz=UTC)
+    return None if seconds is None else epoch + timedelta(microseconds=round(seconds * 1e6))
 
 
 def _scalar_sync(record: Raw) -> dict[str, object]:
@@ -103,6 +134,81 @@ def test_bytes_of_real_kafka_decode_as_the_scalar_decoders_decode_them(name: str
     assert all(row["error"] is None for row in rows)
 
 
+@pytest.mark.parametrize("name", GOLDEN_FILES)
+def test_the_columns_of_real_records_say_what_the_command_line_says_of_them(name: str) -> None:
+    records = golden(name)
+    role = GOLDEN_FILES[name]
+    rows = decoded(*records, roles={records[0].topic: role})
+    for row, record in zip(rows, records, strict=True):
+        noun = decode_record(TopicRole(role.kind), record.key, record.value)
+        assert not isinstance(noun, Undecodable)
+        assert _rendered(row) == json.loads(observation(noun))
+
+
+def _rendered(row: dict[str, object]) -> dict[str, object]:
+    """The observation that a row's columns amount to."""
+    if row["kind"] == CONNECT_OFFSETS:
+        return {
+            "kind": "source_offset",
+            "connector": row["connector"],
+            "source_partition": json.loads(row["source_partition"]),
+            "key_form": row["key_form"],
+            "dialect": row["dialect"],
+            "value": "tombstone" if row["tombstone"] else "map",
+            "source_offset": row["source_offset"] and json.loads(row["source_offset"]),
+            "position": row["pos"],
+            "event_at": row["event_at"],
+            "beyond_64_bits": False,
+            "poisoned": False,
+        }
+    if row["kind"] == OFFSET_SYNCS:
+        return {
+            "kind": "offset_sync",
+            "topic": row["sync_topic"],
+            "partition": row["sync_partition"],
+            "upstream_offset": row["sync_upstream"],
+            "downstream_offset": row["sync_downstream"],
+        }
+    return json.loads(row["observation"])
+
+
+def test_no_byte_of_a_configuration_or_a_trace_is_kept() -> None:
+    secret = "hunter2"
+    body = {"properties": {"connector.class": "X", "database.password": secret}}
+    trace = {"state": "FAILED", "worker_id": "w", "generation": 1, "trace": f"a.B: {secret}"}
+    rows = decoded(
+        Raw(b"connector-c", json.dumps(body).encode(), "connect-configs"),
+        Raw(b"connector-c", secret.encode(), "connect-configs"),
+        Raw(b"session-key", json.dumps({"key": secret}).encode(), "connect-configs"),
+        Raw(b"status-task-c-0", json.dumps(trace).encode(), "connect-status"),
+        roles=ALL_ROLES,
+    )
+    assert secret not in repr(rows)
+    assert [row["observation"] is None for row in rows] == [False, True, False, False]
+    assert '"failure":"a.B"' in rows[3]["observation"]
+
+
+def test_the_time_of_an_event_is_a_column_where_the_offset_tells_it() -> None:
+    key = offset_key("db", {"server": "s"})
+    (row,) = decoded(Raw(key, b'{"lsn":5,"ts_usec":1700000000000001}'))
+    assert row["event_at"] == datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=UTC)
+    assert row["dialect"] == "debezium"
+
+
+def test_an_enveloped_record_is_never_a_position() -> None:
+    key = mirror_key("mm2", "west", "orders", 0)
+    enveloped = b'{"schema":null,"payload":{"offset":7}}'
+    rows = decoded(
+        Raw(b'{"schema":null,"payload":' + key + b"}", b'{"offset":7}'), Raw(key, enveloped)
+    )
+    assert [row["canonical"] for row in rows] == [False, True]
+    assert [row["key_form"] for row in rows] == ["legacy_envelope", "canonical"]
+    assert [(row["pos"], row["error"]) for row in rows] == [
+        (7, None),
+        (None, "value_legacy_envelope"),
+    ]
+
+
 int64s = st.integers(-(2**63), 2**63 - 1)
 # Garbage that looks like the real thing nearly always reaches further than random bytes do.
 keys = st.one_of(
@@ -119,6 +225,13 @@ keys = st.one_of(
             b'["\xed\xa0\x80",{}]',
             b'["c",null]',
             b'{"schema":null,"payload":["c",{}]}',
+            b'["db",{"server":"s"}]',
+            b'["db",{"table":"t"}]',
+            b"status-task-c-0",
+            b"connector-c",
+            b"session-key",
+            bytes.fromhex("00036772700008612e6f726465727300000003"),
+            b'"AAR3ZXN0AARlYXN0"',
             mirror_key("mm2", "west", "orders", 3),
             sync_key("orders", 0),
             sync_key("", -1),
@@ -153,6 +266,14 @@ values = st.one_of(
             b'{"offset":true}',
             b'{"offset":1e400}',
             b'{"a":"\\udc00"}',
+            b'{"schema":null,"payload":{"offset":7}}',
+            b'{"offset":007} x',
+            b'{"lsn":5,"ts_usec":1700000000000001}',
+            b'{"timestamp":1700000000123,"timestamp_nanos":123456789}',
+            b'{"state":"FAILED","worker_id":"w","generation":1,"trace":"a.B: c"}',
+            b'{"properties":{"connector.class":"MirrorSource"}}',
+            bytes.fromhex("0000000000000000003200000000000000300000"),
+            b'"AAAAAAGh/PFhgg=="',
         ]
     ),
     # Longer than Python itself would turn into a number, and deeper than any parser would go.
@@ -165,7 +286,7 @@ raws = st.builds(
     Raw,
     key=keys,
     value=values,
-    topic=st.sampled_from([OFFSETS_TOPIC, SYNCS_TOPIC]),
+    topic=st.sampled_from([OFFSETS_TOPIC, SYNCS_TOPIC, *OBSERVED_ROLES]),
     partition=st.integers(0, 24),
     ms=st.integers(0, 9_000_000_000_000),
 )
@@ -179,8 +300,8 @@ def test_any_bytes_decode_without_raising_and_as_the_scalar_decoders_say(
     records = [replace(record, offset=place) for place, record in enumerate(records)]
     whole = raw_batch(*records)
     batches = [whole.slice(0, cut), whole.slice(cut)]  # a slice keeps its parent's buffers
-    rows = [row for batch in decode_batches(batches, ROLES) for row in batch.to_pylist()]
-    expected = [scalar(record, ROLES[record.topic]) for record in records]
+    rows = [row for batch in decode_batches(batches, ALL_ROLES) for row in batch.to_pylist()]
+    expected = [scalar(record, ALL_ROLES[record.topic]) for record in records]
     assert sorted(rows, key=itemgetter("koffset")) == expected
 
 
