@@ -17,6 +17,8 @@ from exporter.history.tables import BRONZE_RECORDS, RECORD
 
 DAYS_BACK_MAX = 400
 DAYS_AHEAD_MAX = 1
+# A table of an older version is given the columns that came since; they are null in its old rows.
+APPEND = {"mergeSchema": "true"}
 _RECORD_DDL = ", ".join(f"{column.name} {column.type}" for column in RECORD)
 
 

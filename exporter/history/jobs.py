@@ -212,6 +212,7 @@ class _Run:
             # One file per core and partition of the table, not one per Kafka partition.
             .coalesce(self._spark.sparkContext.defaultParallelism)
             .writeStream.format("delta")
+            .options(**bronze.APPEND)
             .outputMode("append")
             .queryName(f"bronze-{kafka}")
             .option("checkpointLocation", str(checkpoint(base, kafka)))

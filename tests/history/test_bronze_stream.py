@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ def run(spark: SparkSession, base: Path) -> int:
     query = (
         bronze.bronze_rows(raw, "east", ROLES)
         .writeStream.format("delta")
+        .options(**bronze.APPEND)
         .option("checkpointLocation", str(base / "_ckpt"))
         .trigger(availableNow=True)
         .start(str(BRONZE_RECORDS.at(base)))
@@ -116,6 +118,21 @@ def test_tables_have_the_columns_of_the_contract_and_any_delta_reader_can_read_t
         assert tuple(made.metadata().partition_columns) == table.partitioned_by
         assert made.protocol().min_reader_version == 1
         assert made.protocol().reader_features is None
+
+
+def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    since = {"key_form", "event_at", "observation"}
+    columns = tuple(column for column in BRONZE_RECORDS.columns if column.name not in since)
+    spark.sql(replace(BRONZE_RECORDS, columns=columns).create_statement(tmp_path))
+    (tmp_path / "raw").mkdir()
+    with pq.ParquetWriter(tmp_path / "raw" / "0.parquet", raw_batch().schema) as writer:
+        writer.write_batch(raw_batch(Raw(mirror_key("mm2", "west", "t", 0), b'{"offset":7}')))
+    assert run(spark, tmp_path) == 1
+    (row,) = DeltaTable(str(BRONZE_RECORDS.at(tmp_path))).to_pyarrow_table().to_pylist()
+    assert (row["pos"], row["key_form"], row["event_at"]) == (7, "canonical", None)
+    assert row["kafka"] == "east"
 
 
 def test_bronze_refuses_to_forget(spark: SparkSession, base: Path) -> None:
