@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple, TypeVar
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
@@ -28,6 +28,8 @@ from exporter.errors import (
 )
 from exporter.model.observations import LogBounds
 from exporter.model.topology import TopicPartition
+
+C = TypeVar("C")
 
 REQUEST_TIMEOUT_S: Final = 10.0
 
@@ -111,6 +113,18 @@ class ReadableEnd(NamedTuple):
     high: int
 
 
+def _made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, Any]) -> C:
+    """A client. librdkafka refuses settings it does not know, and waits for an `oauth_cb`, which it
+    calls from a thread of its own, ten seconds for its first token.
+    """
+    try:
+        return client(settings)
+    except ck.KafkaException as exc:
+        error = exc.args[0]
+        kind = Denied if error.code() in _DENIED else Unreachable
+        raise kind(name, error.str()) from exc
+
+
 class KafkaAdmin:
     """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
 
@@ -121,10 +135,18 @@ class KafkaAdmin:
             "client.id": properties.get("client.id", "offsetwatch"),
             "logger": _silent,
         }
-        try:
-            self._client = ck_admin.AdminClient(settings)
-        except ck.KafkaException as exc:
-            raise Unreachable(name, exc.args[0].str()) from exc
+        self._settings = settings
+        self._made: ck_admin.AdminClient | None = None
+        # A hook that has no token now may have one later: each question asks it again.
+        with suppress(Denied):
+            self._made = _made(name, ck_admin.AdminClient, settings)
+
+    @property
+    def _client(self) -> ck_admin.AdminClient:
+        """The client. Raises Denied while there is no token to make it with."""
+        if self._made is None:
+            self._made = _made(self.name, ck_admin.AdminClient, self._settings)
+        return self._made
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         """(topic -> number of partitions, the brokers' `host:port` addresses)."""
@@ -278,10 +300,7 @@ class TailReader:
             "error_cb": self._errors.append,
             "logger": _silent,
         }
-        try:
-            self._consumer = ck.Consumer(settings)
-        except ck.KafkaException as exc:
-            raise Unreachable(name, exc.args[0].str()) from exc
+        self._consumer = _made(name, ck.Consumer, settings)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets."""

@@ -6,6 +6,7 @@ that are deleted) is proved on real Kafka, in tests/real.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import confluent_kafka as ck
@@ -156,3 +157,22 @@ def test_an_event_that_is_neither_record_nor_end_is_raised():
     error = ck.KafkaError(ck.KafkaError.UNKNOWN_TOPIC_OR_PART)
     with pytest.raises(NotFound):
         end_of_partition(ck.Message(topic="t", partition=0, offset=0, error=error))
+
+
+def test_a_hook_is_asked_for_a_token_without_anyone_polling():
+    asked = []
+
+    def hook(config: str) -> tuple[str, float]:
+        asked.append(config)
+        return "head.body.signature", time.time() + 300
+
+    settings = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.config": "scope=read",
+        "oauth_cb": hook,
+    }
+    KafkaAdmin("east", settings)
+    TailReader("east", settings).close()
+    assert asked == ["scope=read", "scope=read"]
