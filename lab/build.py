@@ -13,6 +13,7 @@ from lab.java import java
 from lab.options import LabOptions, Ports
 from lab.ports import LOOPBACK
 from lab.processes import Child
+from lab.secured import Security
 
 BROKERS = ("east", "west")
 WORKERS = ("connect-1", "connect-2")
@@ -28,12 +29,19 @@ class Builder:
     """Makes the processes of one lab; the names are those of Lab's public methods."""
 
     def __init__(
-        self, options: LabOptions, ports: Ports, *, directory: Path, classpath: Path
+        self,
+        options: LabOptions,
+        ports: Ports,
+        *,
+        directory: Path,
+        classpath: Path,
+        security: Security | None = None,
     ) -> None:
         self._options = options
         self._ports = ports
         self._directory = directory
         self._classpath = classpath
+        self._security = security
 
     def children(self) -> dict[str, Child]:
         """Every process of the lab, none started, brokers formatted."""
@@ -52,6 +60,8 @@ class Builder:
         properties = settings.broker(
             port=port, controller_port=controller_port, data=self._directory / f"{name}-data"
         )
+        if self._security is not None:
+            properties = self._security.broker(properties, getattr(self._ports, f"{name}_secured"))
         return self._child(name, "kafka.Kafka", properties, heap_mb=BROKER_HEAP_MB)
 
     def _worker(self, name: str, port: int) -> Child:
@@ -61,8 +71,13 @@ class Builder:
             offset_flush_interval_ms=self._options.offset_flush_interval_ms,
             exactly_once=self._options.exactly_once,
         )
+        flags: tuple[str, ...] = ()
+        if self._security is not None:
+            secured = f"{name.replace('-', '_')}_secured"
+            properties = self._security.worker(properties, getattr(self._ports, secured))
+            flags = (f"-Djava.security.auth.login.config={self._security.login_config}",)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        return self._child(name, main, properties, heap_mb=CONNECT_HEAP_MB)
+        return self._child(name, main, properties, heap_mb=CONNECT_HEAP_MB, flags=flags)
 
     def _mm2(self) -> Child:
         properties = settings.dedicated_mm2(
@@ -75,11 +90,17 @@ class Builder:
         return self._child(DEDICATED_MM2, main, properties, heap_mb=CONNECT_HEAP_MB)
 
     def _child(
-        self, name: str, main: str, properties: settings.Properties, *, heap_mb: int
+        self,
+        name: str,
+        main: str,
+        properties: settings.Properties,
+        *,
+        heap_mb: int,
+        flags: tuple[str, ...] = (),
     ) -> Child:
         file = self._file(name)
         file.write_text(settings.render(properties))
-        command = java(self._classpath, main, str(file), heap_mb=heap_mb)
+        command = java(self._classpath, main, str(file), heap_mb=heap_mb, flags=flags)
         return Child(name, command, directory=self._directory)
 
     def _file(self, name: str) -> Path:
@@ -95,7 +116,9 @@ class Builder:
             # Without the top bit the text begins with a letter; a "-" would be read as an option.
             number = uuid.uuid4().int >> 1
             cluster_id = base64.urlsafe_b64encode(number.to_bytes(16)).decode().rstrip("=")
-            arguments = ("format", "--cluster-id", cluster_id, "--config", str(self._file(name)))
+            arguments = ["format", "--cluster-id", cluster_id, "--config", str(self._file(name))]
+            if self._security is not None:
+                arguments += ["--add-scram", self._security.scram()]
             main = "kafka.tools.StorageTool"
             command = java(self._classpath, main, *arguments, heap_mb=BROKER_HEAP_MB)
             child = Child(f"format-{name}", command, directory=self._directory)

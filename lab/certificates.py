@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import LabError
+from lab.java import tool
 from lab.ports import LOOPBACK
 
-_OPENSSL_S_MAX = 30.0
+_RUN_S_MAX = 30.0
 _DAYS = "2"
 
 
@@ -71,17 +72,40 @@ class Authority:
         )
 
 
+def java_stores(own: Certificate, ca: Path, directory: Path, *, password: str) -> tuple[Path, Path]:
+    """
+    PKCS#12 files (keystore, truststore) for what cannot read PEM, as Connect's web server.
+
+    keytool marks an authority as trusted; openssl can do that only in newer versions.
+    """
+    key, trust = directory / "key.p12", directory / "trust.p12"
+    _openssl(
+        *("pkcs12", "-export", "-in", str(own.cert), "-inkey", str(own.key)),
+        *("-out", str(key), "-passout", f"pass:{password}"),
+    )
+    trust.unlink(missing_ok=True)
+    _run(
+        *(tool("keytool"), "-importcert", "-noprompt", "-alias", "ca", "-file", str(ca)),
+        *("-keystore", str(trust), "-storetype", "PKCS12", "-storepass", password),
+    )
+    return key, trust
+
+
 def _openssl(*arguments: str) -> None:
+    _run("openssl", *arguments)
+
+
+def _run(*command: str) -> None:
     try:
         done = subprocess.run(
-            ("openssl", *arguments),
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_OPENSSL_S_MAX,
+            timeout=_RUN_S_MAX,
             check=False,
             text=True,
         )
     except OSError as exc:
-        raise LabError(f"the openssl command is needed for a secured lab: {exc}") from exc
+        raise LabError(f"{command[0]} is needed for certificates: {exc}") from exc
     if done.returncode != 0:
-        raise LabError(f"openssl {arguments[0]}: {done.stderr[-500:]}")
+        raise LabError(f"{' '.join(command[:2])}: {done.stdout[-500:]}{done.stderr[-500:]}")

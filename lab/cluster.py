@@ -23,6 +23,7 @@ from lab.options import LabOptions
 from lab.ports import LOOPBACK, PortLease
 from lab.processes import Child
 from lab.rest import ConnectApi
+from lab.secured import MECHANISM, USER, Security
 from lab.waiting import until
 
 ClusterName = Literal["east", "west"]
@@ -66,6 +67,7 @@ class Lab:
         self._children: dict[str, Child] = {}
         self._clusters: dict[str, Cluster] = {}
         self._connect: ConnectApi | None = None
+        self._security: Security | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -129,6 +131,28 @@ class Lab:
         ports = self._started().ports
         numbers = (ports.connect_1, ports.connect_2)[: self.options.workers]
         return tuple(f"http://{LOOPBACK}:{port}" for port in numbers)
+
+    @property
+    def secured_connect_urls(self) -> tuple[str, ...]:
+        """The same workers over https; they want a client certificate and the password."""
+        ports = self._started().ports
+        numbers = (ports.connect_1_secured, ports.connect_2_secured)[: self.options.workers]
+        return tuple(f"https://{LOOPBACK}:{port}" for port in numbers)
+
+    def secured_properties(
+        self, cluster: ClusterName, mechanism: str = MECHANISM
+    ) -> dict[str, str]:
+        """Settings for librdkafka on a secured listener, bootstrap.servers among them."""
+        ports = self._started().ports
+        port = ports.east_secured if cluster == "east" else ports.west_secured
+        return self.security.client_properties(port, mechanism)
+
+    @property
+    def security(self) -> Security:
+        """Certificates and the password of a secured lab."""
+        if self._security is None:
+            raise LabError("the lab is not started, or not secured")
+        return self._security
 
     @property
     def directory(self) -> Path:
@@ -285,10 +309,16 @@ class Lab:
             "east": Cluster("east", f"{LOOPBACK}:{ports.east}"),
             "west": Cluster("west", f"{LOOPBACK}:{ports.west}"),
         }
-        self._connect = ConnectApi(self.connect_urls)
+        self._security = Security(self._directory) if self.options.secured else None
+        auth = None if self._security is None else (USER, self._security.password)
+        self._connect = ConnectApi(self.connect_urls, auth)
         self.lines_path.touch()
         self._children = Builder(
-            self.options, ports, directory=self._directory, classpath=classpath
+            self.options,
+            ports,
+            directory=self._directory,
+            classpath=classpath,
+            security=self._security,
         ).children()
 
     def _start_processes(self) -> None:

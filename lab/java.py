@@ -27,8 +27,14 @@ _FLAGS = (
 )
 
 
-def java(jars: Path, main: str, *arguments: str, heap_mb: int) -> tuple[str, ...]:
+def java(
+    jars: Path, main: str, *arguments: str, heap_mb: int, flags: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """The command that runs a main class with every jar of the folder on its classpath."""
+    return (tool("java"), f"-Xmx{heap_mb}m", *_FLAGS, *flags, "-cp", f"{jars}/*", main, *arguments)
+
+
+def tool(name: str) -> str:
+    """A command of the JDK."""
     home = os.environ.get("JAVA_HOME")
-    binary = str(Path(home) / "bin" / "java") if home else "java"
-    return (binary, f"-Xmx{heap_mb}m", *_FLAGS, "-cp", f"{jars}/*", main, *arguments)
+    return str(Path(home) / "bin" / name) if home else name

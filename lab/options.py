@@ -26,6 +26,10 @@ class Ports:
     west_controller: int = 29193
     connect_1: int = 18083
     connect_2: int = 18084
+    east_secured: int = 19094
+    west_secured: int = 29194
+    connect_1_secured: int = 18443
+    connect_2_secured: int = 18444
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,12 @@ class LabOptions:
 
     offset_flush_interval_ms: int = 2000
     """Two seconds where Connect has sixty: nobody should wait a minute to see a commit."""
+
+    secured: bool = False
+    """
+    Adds SASL_SSL listeners to the brokers and https to the workers, whose REST then asks for a
+    password on every listener. Off, as it takes certificates and tells nothing about offsets.
+    """
 
     connectors: bool = True
     """Whether start() also creates the standard connectors and waits until they run."""

@@ -26,9 +26,9 @@ Json = Any
 class ConnectApi:
     """Requests to whichever worker answers, repeated while the cluster is rebalancing."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], auth: tuple[str, str] | None = None) -> None:
         self._urls = tuple(urls)
-        self._http = httpx.Client(timeout=REQUEST_S_MAX, trust_env=False)
+        self._http = httpx.Client(timeout=REQUEST_S_MAX, trust_env=False, auth=auth)
 
     def close(self) -> None:
         """Drop the connections; further calls fail."""
