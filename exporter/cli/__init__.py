@@ -78,6 +78,25 @@ def status(config_path: Path, as_json: bool, timeout_s: float) -> None:
     sys.exit(verbs.status(config_path, as_json=as_json, timeout_s=timeout_s))
 
 
+@cli.command("doctor")
+@config_option
+@json_option
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=20.0,
+    show_default=True,
+    help="Seconds to wait for a catch-up.",
+)
+def examine(config_path: Path, as_json: bool, timeout_s: float) -> None:
+    """Reach everything, read-only, and say what is fine and what is not. Exit code 1 with findings,
+    7 if something does not answer.
+    """
+    from exporter.cli import doctor  # noqa: PLC0415
+
+    sys.exit(doctor.doctor(config_path, as_json=as_json, timeout_s=timeout_s))
+
+
 @cli.command("explain")
 @click.argument("connector")
 @config_option

@@ -16,11 +16,19 @@ CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
 @contextmanager
 def caught_up(config: Config, timeout_s: float) -> Iterator[Snapshot]:
     """A complete snapshot. Raises TimedOut naming what is missing."""
+    with looked(config, timeout_s) as snapshot:
+        if not snapshot.ready:
+            raise TimedOut("catch-up", "; ".join(snapshot.waiting_for))
+        yield snapshot
+
+
+@contextmanager
+def looked(config: Config, timeout_s: float) -> Iterator[Snapshot]:
+    """What could be seen within `timeout_s`; it may be incomplete, and says so."""
     edge = Edge(config.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}))
     edge.start()
     try:
-        if not edge.wait_until_ready(timeout_s):
-            raise TimedOut("catch-up", "; ".join(edge.snapshot.waiting_for))
+        edge.wait_until_ready(timeout_s)
         yield edge.snapshot
     finally:
         edge.stop()

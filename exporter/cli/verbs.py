@@ -226,7 +226,7 @@ def _kip199(
 def _listed(connect: config.Connect) -> tuple[Connector, ...]:
     if not connect.worker_urls:
         raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
-    reader = _reader(connect, connect.poll.timeout_s)
+    reader = reader_of(connect, connect.poll.timeout_s)
     try:
         listed = decode_connectors(reader.connectors())
     finally:
@@ -238,7 +238,7 @@ def _listed(connect: config.Connect) -> tuple[Connector, ...]:
 
 def _rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, str | None], ...]:
     # Connect itself may take 90 s for this call.
-    reader = _reader(connect, timeout_s=100.0)
+    reader = reader_of(connect, timeout_s=100.0)
     try:
         offsets = decode_offsets(reader.offsets(connector))
     finally:
@@ -248,7 +248,8 @@ def _rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, s
     return offsets
 
 
-def _reader(connect: config.Connect, timeout_s: float) -> ConnectReader:
+def reader_of(connect: config.Connect, timeout_s: float) -> ConnectReader:
+    """All workers of a Connect cluster, as the configuration says to ask them."""
     return ConnectReader(
         connect.name, connect.worker_urls, timeout_s, auth=connect.auth, tls=connect.tls
     )

@@ -40,11 +40,16 @@ _TLS_FILES: Final = {"ssl.ca.location", "ssl.certificate.location", "ssl.key.loc
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """One Kafka cluster. `topics` maps names to numbers of partitions."""
+    """One Kafka cluster.
+
+    topics      name -> number of partitions
+    addresses   `host:port` of the brokers, as they call themselves
+    """
 
     cluster_id: str | None
     brokers: int
     topics: dict[str, int]
+    addresses: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class KafkaFacts(KafkaAdmin):
             cluster_id=found.cluster_id,
             brokers=len(found.brokers),
             topics={name: len(topic.partitions) for name, topic in found.topics.items()},
+            addresses=frozenset(f"{at.host}:{at.port}" for at in found.brokers.values()),
         )
 
     def shapes(self, topics: Collection[str]) -> dict[str, TopicShape | ClientError]:

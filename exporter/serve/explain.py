@@ -100,7 +100,7 @@ def _inputs(
         at for at in snapshot.topology.listings if at.connect_cluster == view.connect_cluster
     ]
     if listing:
-        wanted = [InputId(str(at), TAIL) for at in (listing[0].configs, listing[0].status)]
+        wanted = [InputId(str(at), TAIL) for at in listing[0].topics()]
     elif view.kind is ConnectorKind.UNKNOWN:
         wanted = []  # it is listed nowhere
     else:

@@ -151,9 +151,12 @@ def named_topics(topology: Topology, homes: Mapping[str, str]) -> dict[KafkaTopi
     """
     found = {topic.at: TopicRole.OFFSETS for topic in topology.offsets_topics}
     for listing in topology.listings:
-        for at, role in ((listing.configs, TopicRole.CONFIG), (listing.status, TopicRole.STATUS)):
-            if at is not None:
-                found.setdefault(at, role)
+        for topic, role in (
+            (listing.configs, TopicRole.CONFIG),
+            (listing.status, TopicRole.STATUS),
+        ):
+            if topic is not None:
+                found.setdefault(topic, role)
     for flow in topology.flows:
         # MM2's checkpoint connector writes through its worker, hence to the worker's own cluster.
         home = homes.get(flow.connect_cluster)

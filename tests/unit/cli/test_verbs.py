@@ -94,12 +94,6 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
     assert f"{shell}_complete" in done.stdout
 
 
-def test_explain_that_cannot_catch_up_exits_7(good: str) -> None:
-    done = offsetwatch("explain", "files", "--config", good, "--timeout", "1")
-    assert done.returncode == 7
-    assert "connect_rest lab" in done.stderr
-
-
 def test_healthcheck_without_a_daemon_exits_7(good: str) -> None:
     assert offsetwatch("healthcheck", "--config", good).returncode == 7
 

@@ -1,0 +1,135 @@
+"""The verbs of a person on call, against real Kafka, Connect and MirrorMaker 2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Lab
+from lab.ports import free_port
+from lab.product import Product
+from tests.real.seen import becomes, eventually, total
+
+pytestmark = pytest.mark.real
+
+ROLES = {"connect-offsets", "connect-configs", "connect-status", "west.checkpoints.internal"}
+
+
+@pytest.fixture
+def other(lab: Lab, tmp_path: Path) -> Iterator[Product]:
+    """A second configuration for the same lab; a test changes it before anything reads it."""
+    made = Product(lab, directory=tmp_path, port=free_port(), extra="tick_s: 0.2\n")
+    yield made
+    made.stop()
+
+
+def change(product: Product, old: str, new: str) -> None:
+    text = product.config.read_text()
+    assert text.count(old) == 1
+    product.config.write_text(text.replace(old, new))
+
+
+def examined(product: Product, *, status: int, timeout_s: str = "20") -> list[dict[str, Any]]:
+    found = json.loads(product.cli("doctor", "--json", "--timeout", timeout_s, status=status))
+    checks: list[dict[str, Any]] = found["checks"]
+    return checks
+
+
+def line(checks: list[dict[str, Any]], about: str, check: str) -> dict[str, Any]:
+    (found,) = [at for at in checks if at["about"] == about and at["check"] == check]
+    return found
+
+
+def all_committed(lab: Lab, product: Product) -> None:
+    """Every kind of connector has an offset."""
+    lab.append_lines(3)
+    lab.produce("west", "orders", 30)
+    eventually(
+        product,
+        "a commit of each connector",
+        lambda: (
+            total(product, "mm2_replicated_offset", topic="orders") is not None
+            and total(product, "source_offset_position", connector="file-source") is not None
+            and total(product, "sink_lag_records", connector="file-sink") is not None
+        ),
+    )
+
+
+def test_doctor_finds_nothing_wrong_with_a_sound_lab(lab: Lab, product: Product) -> None:
+    all_committed(lab, product)
+    checks = examined(product, status=0)
+    worker = f"worker {lab.connect_urls[0]}"
+    assert [at for at in checks if at["verdict"] != "ok"] == []
+    assert "Kafka 4.1 or newer" in line(checks, "kafka east", "version")["found"]
+    assert line(checks, worker, "reachable")["found"] == "Connect 4.3.1"
+    assert line(checks, worker, "kafka")["found"] == "its Kafka cluster is east"
+    assert "west" in line(checks, "connect lab", "mm2-source")["found"]
+    looked_at = line(checks, "kafka east", "internal topics")["found"]
+    assert all(name in looked_at for name in ROLES)
+    assert "east/connect-offsets, found" in line(checks, "connect lab", "offsets topic")["found"]
+    assert "nothing wrong with" in product.cli("doctor")
+
+
+def test_doctor_finds_a_wrong_mapping(other: Product, lab: Lab) -> None:
+    change(other, "name: lab, kafka: east", "name: lab, kafka: west")
+    found = line(examined(other, status=1, timeout_s="8"), f"worker {lab.connect_urls[0]}", "kafka")
+    assert found["verdict"] == "fail"
+    assert found["found"] == "its Kafka cluster is east, not west"
+    assert "kafka: east" in found["advice"]
+
+
+def test_doctor_names_the_addresses_that_matched_nothing(other: Product, lab: Lab) -> None:
+    change(other, f'  west: {{bootstrap: "{lab.west}"}}\n', "")
+    found = line(examined(other, status=1, timeout_s="8"), "connect lab", "mm2-source")
+    assert found["verdict"] == "fail"
+    assert lab.west in found["found"]
+
+
+def test_doctor_without_a_worker_exits_7_and_reports_the_rest(other: Product, lab: Lab) -> None:
+    lab.kill("connect-1")
+    try:
+        checks = examined(other, status=7, timeout_s="5")
+    finally:
+        lab.start_process("connect-1")
+    lab.wait_running("mm2-source")
+    lab.wait_running("file-sink")
+    away = line(checks, f"worker {lab.connect_urls[0]}", "reachable")
+    assert (away["verdict"], away["unreachable"]) == ("fail", True)
+    for kafka in ("kafka east", "kafka west"):
+        assert line(checks, kafka, "reachable")["verdict"] == "ok"
+    assert line(checks, "disk", "history.path")["verdict"] == "ok"
+
+
+def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product, lab: Lab) -> None:
+    lab.create_topic("east", "wiped-offsets", 2, {"cleanup.policy": "delete"})
+    change(other, "kafka: east, url", "kafka: east, offsets_topic: wiped-offsets, url")
+    checks = examined(other, status=1)
+    (found,) = [at for at in checks if at["check"] == "internal topics" and at["verdict"] == "fail"]
+    assert found["found"].startswith("wiped-offsets: not_compacted")
+    other.start_daemon()
+    labels = {"kafka": "east", "topic": "wiped-offsets"}
+    becomes(other, 1, "internal_topic_problem", problem="not_compacted", **labels)
+    assert total(other, "internal_topic_problem", **labels) == 1
+
+
+def test_explain_says_what_the_daemon_says_and_where_from(lab: Lab, product: Product) -> None:
+    all_committed(lab, product)
+    becomes(product, 0, "mm2_replication_lag_records")
+    found = json.loads(product.cli("explain", "mm2-source", "--json"))
+    assert found["problems"] == []
+    flow = found["flow"]
+    assert (flow["source"], flow["target"], flow["upstream"]) == ("west", "east", "west")
+    assert found["offsets_topic"] == "east/connect-offsets"
+    lags = {f"{at['topic']}-{at['partition']}": at["lag_records"] for at in flow["partitions"]}
+    assert lags["orders-0"] == 0
+    ends = [at["log_end"]["offset"] for at in flow["partitions"]]
+    assert sum(ends) == total(product, "mm2_source_log_end_offset")
+    assert all(at["live"] for at in found["inputs"])
+    assert "Replication" in product.cli("explain", "mm2-source")
+    sink = json.loads(product.cli("explain", "file-sink", "--json"))
+    assert sink["group"]["group"] == "connect-file-sink"
+    product.cli("explain", "mm2-sourse", status=2)
