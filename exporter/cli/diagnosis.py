@@ -7,7 +7,7 @@ watched, or would be watched wrongly); or `unknown` (nobody could tell, which is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from exporter.clients.kafka_facts import ClusterFacts, TopicShape
@@ -107,7 +107,8 @@ def permissions(
                 f"create it, correct its name, or allow Describe and Read on topic {topic}",
             )
         elif isinstance(shape, ClientError):
-            yield broken(about, "topic", shape, f"allow Describe and Read on topic {topic}")
+            refused = broken(about, "topic", shape, f"allow Describe and Read on topic {topic}")
+            yield replace(refused, found=f"{topic}: {refused.found}")
         elif shape.operations is None:
             silent = True
         else:

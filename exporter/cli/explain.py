@@ -134,7 +134,8 @@ def _print_flow(rows: list[Document]) -> None:
                 at["partition"],
                 _timed(at["committed"]),
                 _timed(at["synced"]),
-                at["replicated"],
+                # The one that the shown lag belongs to; a newer one waits for the next log end.
+                at["replicated"] if at["lag_position"] is None else at["lag_position"],
                 _timed(at["log_end"]),
                 at["lag_records"],
             )
