@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import random
 import sys
 from pathlib import Path
 
-from hypothesis import settings
+import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -15,4 +18,28 @@ if str(ROOT) not in sys.path:
 
 # The same examples in every run: a failure is one of the change, not of the day.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=60)
-settings.load_profile("fixed")
+# Other examples in every run, and many: HYPOTHESIS_PROFILE=proofs pytest tests/properties. The seed
+# that it prints repeats it: --hypothesis-seed.
+settings.register_profile(
+    "proofs",
+    deadline=None,
+    database=None,
+    max_examples=10_000,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
+settings.load_profile(PROFILE)
+
+
+@pytest.hookimpl(tryfirst=True)  # before hypothesis reads it
+def pytest_configure(config: pytest.Config) -> None:
+    if PROFILE == "proofs" and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if PROFILE == "proofs":
+        terminalreporter.line(f"repeat with --hypothesis-seed={config.option.hypothesis_seed}")

@@ -1,27 +1,103 @@
-"""Decoders are total: whatever stands in a topic or an answer, they return a value."""
+"""Decoders are total: whatever stands in a topic, a file or an answer, they return a value.
+
+Their seeds are what real clusters wrote, and examples of the formats that were not recorded.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
+from itertools import pairwise
 
+import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporter.decode.connect_rest import decode_connectors, decode_offsets
-from exporter.decode.dialects import DIALECTS, position
+from exporter.decode.configs import decode_config
+from exporter.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
+from exporter.decode.dialects import (
+    DIALECTS,
+    compare,
+    dialect_of_offset,
+    event_time,
+    order_key,
+    poisoned,
+    position,
+)
 from exporter.decode.javamap import connect_key, hash_map_order
-from exporter.decode.mm2 import decode_sync
+from exporter.decode.jsontext import parse
+from exporter.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
+from exporter.decode.roles import decode_record, observation
 from exporter.decode.source_offsets import LABEL_BYTES_MAX, decode_key, decode_value
-from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset, Undecodable
+from exporter.decode.standalone import read_offsets_file, write_offsets_file
+from exporter.decode.status import decode_status
+from exporter.model.offsets import (
+    Checkpoint,
+    Heartbeat,
+    KeyForm,
+    LegacyOffset,
+    OffsetSync,
+    Order,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
+from exporter.model.roles import TopicRole
 from tests.unit.decode.golden import records, rest_body
 
-GOLDEN = [
-    *records("east.connect-offsets"),
-    *records("east.mm2-offsets.a.internal"),
-    *records("west.mm2-offset-syncs.east.internal"),
+GOLDEN = {
+    TopicRole.CONNECT_OFFSETS: ("east.connect-offsets", "east.mm2-offsets.a.internal"),
+    TopicRole.OFFSET_SYNCS: ("west.mm2-offset-syncs.east.internal",),
+    TopicRole.CHECKPOINTS: ("east.west.checkpoints.internal",),
+    TopicRole.HEARTBEATS: ("east.heartbeats", "east.a.heartbeats"),
+    TopicRole.STATUS: ("east.connect-status",),
+}
+SPOKEN = [
+    (b'["c",null]', b"{}"),
+    (b'{"schema":null,"payload":["c",{"a":1}]}', b'{"schema":null,"payload":{"offset":1234}}'),
+    (b'["db",{"server":"s"}]', b'{"ts_sec":1700000000,"file":"bin.000003","pos":154,"row":1}'),
+    (b'["db",{"server":"s"}]', b'{"lsn":5,"lsn_commit":4,"ts_usec":1700000000000000}'),
+    (
+        b'["db",{"server":"s","database":"d"}]',
+        b'{"commit_lsn":"00000027:00000ac0:0002","change_lsn":"NULL","event_serial_no":1}',
+    ),
+    (b'["db",{"server":"s"}]', b'{"scn":"2825417","snapshot":"INITIAL"}'),
+    (b'["db",{"server_id":"s","rs":"r"}]', b'{"sec":1700000000,"ord":3,"resume_token":"x"}'),
+    (
+        b'["t",{"protocol":"1","table":"t"}]',
+        b'{"timestamp":1700000000123,"timestamp_nanos":123456789,"incrementing":7}',
+    ),
+    (bytes.fromhex("00036772700008612e6f726465727300000003"), bytes(20)),
+    (b"connector-c", b'{"properties":{"connector.class":"MirrorSource","a":"b"}}'),
+    (
+        b"task-c-0",
+        b'{"properties":{"task.class":"x.MirrorSourceTask","task.assigned.partitions":"t-0,u-1"}}',
+    ),
+    (b"commit-c", b'{"tasks":1}'),
+    (b"target-state-c", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
+    (b"tasks-fencing-c", b'{"task-count":1}'),
+    (b"restart-connector-c", b'{"include-tasks":true,"only-failed":false}'),
+    (b"session-key", b'{"key":"c2VjcmV0","algorithm":"HmacSHA256","creation-timestamp":1}'),
+    (b"logger-cluster-a.b", b'{"level":"DEBUG"}'),
 ]
-WHOLE = sorted({part for record in GOLDEN for part in (record.key, record.value) if part})
+RECORDS = [
+    *SPOKEN,
+    *(
+        (record.key, record.value)
+        for names in GOLDEN.values()
+        for name in names
+        for record in records(name)
+    ),
+]
+KEYS = sorted({key for key, _ in RECORDS})
+VALUES = sorted({value for _, value in RECORDS if value})
 LISTED = rest_body("GET /connectors?expand=status&expand=info")
+FILES = [
+    write_offsets_file(()),
+    write_offsets_file(((None, b"Z"), (b"A", None))),
+    write_offsets_file(tuple((key, b"{}") for key in KEYS[:20])),
+]
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -47,15 +123,22 @@ def mutated(draw: st.DrawFn, whole: list[bytes]) -> bytes:
     return raw[:begin] + draw(st.binary(max_size=8) | st.just(raw[begin:end] * 2)) + raw[end:]
 
 
-RAW = (
-    st.none()
-    | st.binary(max_size=200)
-    | mutated(WHOLE)
-    | JSON.map(lambda at: json.dumps(at).encode())
-)
+def raw(whole: list[bytes]) -> st.SearchStrategy[bytes | None]:
+    """Anything, and most often nearly one of these."""
+    return (
+        st.none()
+        | st.binary(max_size=200)
+        | mutated(whole)
+        | mutated(whole)
+        | st.sampled_from(whole)
+        | JSON.map(lambda at: json.dumps(at).encode())
+    )
 
 
-@given(RAW)
+RAW_KEYS, RAW_VALUES = raw(KEYS), raw(VALUES)
+
+
+@given(RAW_KEYS)
 @example(b"[" * 5_000)
 @example(b'["c",{"a":' + b"9" * 5_000 + b"}]")
 @example(b'["\\ud83d",{"a":"\\udead"}]')
@@ -65,22 +148,206 @@ def test_a_key_is_decoded_or_undecodable_and_never_an_error(raw):
     if isinstance(key, SourceKey):
         assert len(key.label.encode()) <= LABEL_BYTES_MAX
         assert key.dialect in DIALECTS
-        assert json.loads(key.identity) is not None
+        assert (json.loads(key.identity) is None) == key.without_partition
+        assert (key.form is KeyForm.LEGACY_ENVELOPE) == raw.lstrip().startswith(b"{")
+        if key.canonical:  # then no other bytes with its fields in this order are
+            connector, partition = json.loads(raw)
+            assert raw == connect_key(connector, partition)
 
 
-@given(RAW)
+@given(RAW_VALUES)
 @example(b'{"a":' * 5_000)
 @example(b'{"a":1e400}')
+@example(b'{"' + b'\\"' * 5_000)
 def test_a_value_is_decoded_or_undecodable_and_never_an_error(raw):
     value = decode_value(raw)
     assert value is None or isinstance(value, SourceOffset | Undecodable)
     assert (value is None) == (raw is None)
+    if isinstance(value, LegacyOffset):
+        value = value.offset
     if isinstance(value, SourceOffset):
+        assert json.loads(value.text) is None or not value.is_null
         for dialect in DIALECTS:
-            assert isinstance(position(dialect, value), int | None)
+            _holds_for(dialect, value)
 
 
-@given(RAW, RAW)
+def _holds_for(dialect: str, value: SourceOffset) -> None:
+    """What every dialect promises of any offset."""
+    assert dialect_of_offset(dialect, value).name in DIALECTS
+    at = position(dialect, value)
+    place = order_key(dialect, value)
+    if at is not None:
+        assert -(2**63) <= at < 2**63
+        assert not poisoned(dialect, value) or dialect == "jdbc"
+    if place is not None:
+        assert all(type(number) is int for number in place.place)
+    assert compare(dialect, value, value) is Order.SAME
+    seconds = event_time(dialect, value)
+    assert seconds is None or 315_532_800 <= seconds < 4_102_444_800
+
+
+# Few numbers, so that places meet.
+SMALL = st.integers(0, 3)
+OFFSETS = {
+    "mirror_source": {"offset": SMALL},
+    "file_stream": {"position": SMALL},
+    "jdbc": {"timestamp": SMALL, "timestamp_nanos": SMALL, "incrementing": SMALL},
+    "debezium_mongodb": {"sec": SMALL, "ord": SMALL},
+    "debezium": {
+        "file": st.sampled_from(["bin.9", "bin.10", "log.1"]),
+        "pos": SMALL,
+        "event": SMALL,
+        "lsn": SMALL,
+        "lsn_commit": SMALL,
+        "scn": SMALL.map(str),
+        "commit_lsn": SMALL.map(lambda n: f"0000000{n}:00000001:0001"),
+        "event_serial_no": SMALL,
+        "snapshot": st.just(value=True),
+    },
+    "generic": {"offset": SMALL, "lsn": SMALL},
+}
+
+
+@st.composite
+def three_offsets(draw: st.DrawFn) -> tuple[str, list[SourceOffset]]:
+    dialect = draw(st.sampled_from(sorted(OFFSETS)))
+    fields = st.fixed_dictionaries({}, optional=OFFSETS[dialect])
+    offsets = [decode_value(json.dumps(draw(fields)).encode()) for _ in range(3)]
+    return dialect, offsets
+
+
+@given(three_offsets())
+def test_an_order_goes_one_way_and_has_no_circles(drawn):
+    dialect, (first, second, third) = drawn
+    mirrored = {Order.AHEAD: Order.BEHIND, Order.BEHIND: Order.AHEAD}
+    for before, after in pairwise((first, second, third, first)):
+        found = compare(dialect, before, after)
+        assert compare(dialect, after, before) is mirrored.get(found, found)
+        assert (found is Order.SAME) == (before.text == after.text)
+    if compare(dialect, first, second) is compare(dialect, second, third) is Order.AHEAD:
+        assert compare(dialect, first, third) is Order.AHEAD
+
+
+@given(JSON.filter(lambda at: isinstance(at, list | dict)), st.binary(max_size=20))
+def test_what_follows_the_first_value_changes_nothing(value, more):
+    text = msgspec.json.encode(value)
+    assert parse(text + more) == parse(text)
+
+
+@given(MAPS, st.integers(1, 3))
+def test_needless_zeros_change_nothing(fields, zeros):
+    text = "{%s}" % ",".join(  # noqa: UP031 - braces
+        f"{json.dumps(name)}:{_padded(value, zeros)}" for name, value in fields.items()
+    )
+    assert parse(text.encode()) == fields
+
+
+def _padded(value: object, zeros: int) -> str:
+    text = json.dumps(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return text
+    return text[: value < 0] + "0" * zeros + text[value < 0 :]
+
+
+@given(RAW_KEYS, RAW_VALUES)
+def test_a_checkpoint_is_decoded_or_undecodable_and_never_an_error(key, value):
+    checkpoint = decode_checkpoint(key, value)
+    assert isinstance(checkpoint, Checkpoint | Undecodable)
+    if isinstance(checkpoint, Checkpoint):
+        assert min(checkpoint.partition, checkpoint.upstream_offset) >= 0
+
+
+@given(RAW_KEYS, RAW_VALUES)
+def test_a_heartbeat_is_decoded_or_undecodable_and_never_an_error(key, value):
+    heartbeat = decode_heartbeat(key, value)
+    assert isinstance(heartbeat, Heartbeat | Undecodable)
+    if isinstance(heartbeat, Heartbeat):
+        assert heartbeat.at >= 0
+
+
+def _string(text: str) -> bytes:
+    return struct.pack(">h", len(text.encode())) + text.encode()
+
+
+def _as_json(raw: bytes) -> bytes:
+    return json.dumps(base64.b64encode(raw).decode()).encode()
+
+
+def _as_envelope(raw: bytes) -> bytes:
+    return json.dumps({"schema": None, "payload": base64.b64encode(raw).decode()}).encode()
+
+
+WRITTEN = st.sampled_from([bytes, _as_json, _as_envelope])
+NATURAL = st.integers(0, 2**63 - 1)
+
+
+@given(TEXT, TEXT, st.integers(0, 2**31 - 1), NATURAL, NATURAL, TEXT, WRITTEN)
+def test_a_checkpoint_means_what_was_written(group, topic, number, up, down, metadata, written):
+    key = _string(group) + _string(topic) + struct.pack(">i", number)
+    value = struct.pack(">hqq", 0, up, down) + _string(metadata)
+    assert decode_checkpoint(written(key), written(value)) == Checkpoint(
+        group=group,
+        topic=topic,
+        partition=number,
+        upstream_offset=up,
+        downstream_offset=down,
+        metadata=metadata,
+    )
+
+
+@given(TEXT, TEXT, st.integers(0, 2**43), WRITTEN)
+def test_a_heartbeat_means_what_was_written(source, target, millis, written):
+    key, value = _string(source) + _string(target), struct.pack(">hq", 0, millis)
+    found = decode_heartbeat(written(key), written(value))
+    assert found == Heartbeat(source=source, target=target, at=millis / 1000)
+
+
+@given(RAW_KEYS, RAW_VALUES)
+def test_a_status_is_decoded_or_undecodable_and_never_an_error(key, value):
+    found = decode_status(key, value)
+    assert isinstance(found, Undecodable) or isinstance(observation(found), str)
+
+
+@given(RAW_KEYS, RAW_VALUES)
+def test_a_config_is_decoded_or_undecodable_and_never_an_error(key, value):
+    found = decode_config(key, value)
+    assert isinstance(found, Undecodable) or isinstance(observation(found), str)
+
+
+@given(st.sampled_from(TopicRole), st.sampled_from(RECORDS) | st.tuples(RAW_KEYS, RAW_VALUES))
+def test_a_record_of_any_role_has_an_observation_or_a_reason(role, record):
+    noun = decode_record(role, *record)
+    if isinstance(noun, Undecodable):
+        assert noun.reason.startswith(("key_", "value_"))
+        return
+    shown = json.loads(observation(noun))
+    assert list(shown) == sorted(shown)
+    assert decode_record(role, *record) == noun
+
+
+ENTRIES = st.dictionaries(
+    st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=30), max_size=30
+).map(lambda entries: tuple(entries.items()))
+
+
+@given(st.binary(max_size=200) | mutated(FILES))
+def test_an_offsets_file_is_read_or_undecodable_and_never_an_error(raw):
+    entries = read_offsets_file(raw)
+    assert isinstance(entries, tuple | Undecodable)
+    if isinstance(entries, tuple):
+        assert read_offsets_file(write_offsets_file(entries)) == entries
+
+
+@given(ENTRIES)
+def test_an_offsets_file_says_what_was_written_and_half_of_it_says_nothing(entries):
+    raw = write_offsets_file(entries)
+    assert read_offsets_file(raw) == entries
+    assert write_offsets_file(entries) == raw
+    for size in range(0, len(raw), 1 + len(raw) // 50):
+        assert read_offsets_file(raw[:size]) == Undecodable("truncated")
+
+
+@given(RAW_KEYS, RAW_VALUES)
 def test_a_sync_is_decoded_or_undecodable_and_never_an_error(key, value):
     sync = decode_sync(key, value)
     assert isinstance(sync, OffsetSync | Undecodable)
@@ -94,6 +361,7 @@ def test_a_sync_is_decoded_or_undecodable_and_never_an_error(key, value):
 def test_an_answer_of_connect_is_decoded_or_undecodable_and_never_an_error(body):
     assert isinstance(decode_connectors(body), tuple | Undecodable)
     assert isinstance(decode_offsets(body), tuple | Undecodable)
+    assert isinstance(decode_assignment(body), frozenset | Undecodable)
 
 
 @given(st.lists(st.fixed_dictionaries({"partition": JSON, "offset": JSON}), max_size=3))
