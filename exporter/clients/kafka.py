@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ from exporter.model.topology import TopicPartition
 C = TypeVar("C")
 
 REQUEST_TIMEOUT_S: Final = 10.0
+ERRORS_MAX: Final = 100  # of connections, kept until a question fails; the newest says why
 
 _DENIED = {
     ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -130,9 +132,11 @@ class KafkaAdmin:
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
+        self._errors: deque[ck.KafkaError] = deque(maxlen=ERRORS_MAX)
         settings: dict[str, Any] = {
             **properties,
             "client.id": properties.get("client.id", "offsetwatch"),
+            "error_cb": self._errors.append,
             "logger": _silent,
         }
         self._settings = settings
@@ -153,7 +157,7 @@ class KafkaAdmin:
         try:
             found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         except ck.KafkaException as exc:
-            raise translate(self.name, exc.args[0]) from exc
+            raise self._why(exc.args[0]) from exc
         topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
         brokers = frozenset(f"{broker.host}:{broker.port}" for broker in found.brokers.values())
         return topics, brokers
@@ -268,9 +272,23 @@ class KafkaAdmin:
         try:
             return future.result(timeout=REQUEST_TIMEOUT_S + 5)
         except ck.KafkaException as exc:
-            raise translate(self.name, exc.args[0]) from exc
+            raise self._why(exc.args[0]) from exc
         except TimeoutError as exc:
             raise TimedOut(self.name, "librdkafka gave no answer") from exc
+
+    def _why(self, error: ck.KafkaError) -> ClientError:
+        """The error of a question, or of the connection if that is why there was no answer.
+
+        A wrong password or certificate fails a question as a broker that is away does; what it was
+        librdkafka tells beside it, and only to those who poll. The newest counts.
+        """
+        found = translate(self.name, error)
+        if not isinstance(found, TimedOut | Unreachable):
+            return found
+        self._client.poll(0)
+        told = [at for at in self._errors if at.code() != ck.KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001
+        self._errors.clear()
+        return translate(self.name, told[-1]) if told else found
 
 
 BEGINNING: Final = int(ck.OFFSET_BEGINNING)

@@ -6,6 +6,7 @@ that are deleted) is proved on real Kafka, in tests/real.
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Iterator
 
@@ -30,7 +31,9 @@ from exporter.errors import (
 )
 from exporter.model.observations import LogBounds
 from exporter.model.topology import TopicPartition
+from lab.certificates import Authority
 from tests.fakes.broker import PARTITIONS, MockBroker
+from tests.fakes.worker import serving
 
 MISSING = TopicPartition("missing", 0)
 
@@ -176,3 +179,22 @@ def test_a_hook_is_asked_for_a_token_without_anyone_polling():
     KafkaAdmin("east", settings)
     TailReader("east", settings).close()
     assert asked == ["scope=read", "scope=read"]
+
+
+def test_a_broker_that_is_not_trusted_is_told_from_one_that_is_away(tmp_path, monkeypatch):
+    monkeypatch.setattr("exporter.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
+    mine = Authority(tmp_path / "theirs").issue("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(mine.cert, mine.key)
+    properties = {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(Authority(tmp_path / "ours").ca),
+    }
+    with serving(lambda *_: None, context) as worker:
+        address = worker.url.removeprefix("https://")
+        admin = KafkaAdmin("east", {**properties, "bootstrap.servers": address})
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            admin.topics()
+    admin = KafkaAdmin("east", {**properties, "bootstrap.servers": address})
+    with pytest.raises(Unreachable, match="refused"):
+        admin.topics()
