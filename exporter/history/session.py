@@ -39,6 +39,9 @@ _ALWAYS = {
     "spark.sql.parquet.compression.codec": "zstd",
     # Default INT96, which carries no statistics and which newer readers only tolerate.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Options by these names are hidden in plans, logs and errors. Beside Spark's own words: what
+    # security.py gives its Kafka client.
+    "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # SPARK-58241: with it, an Arrow UDF over a columnar scan can hang for ever.

@@ -39,7 +39,7 @@ def test_the_bootstrap_servers_are_translated_and_only_committed_records_are_rea
     ("name", "value"),
     [
         ("sasl.password", "hunter2"),
-        ("security.protocol", "SASL_SSL"),
+        ("security.protocol", "hunter2"),
         ("ssl.ca.location", "/hunter2"),
         ("made.up", "hunter2"),
     ],
