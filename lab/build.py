@@ -18,6 +18,7 @@ from lab.secured import Security
 BROKERS = ("east", "west")
 WORKERS = ("connect-1", "connect-2")
 DEDICATED_MM2 = "mm2"
+OTHER = "other"
 
 FORMAT_S_MAX = 60.0
 # Enough for everything the lab does; a broker or worker is then some 220 MB resident.
@@ -50,7 +51,10 @@ class Builder:
         made = [east, west]
         ports = (self._ports.connect_1, self._ports.connect_2)
         for name, port in list(zip(WORKERS, ports, strict=True))[: self._options.workers]:
-            made.append(self._worker(name, port))
+            exactly_once = self._options.exactly_once
+            made.append(self._worker(name, port, cluster="connect", exactly_once=exactly_once))
+        if self._options.second_cluster:
+            made.append(self._worker(OTHER, self._ports.other, cluster=OTHER, exactly_once=False))
         if self._options.dedicated_mm2:
             made.append(self._mm2())
         self._format()
@@ -64,12 +68,13 @@ class Builder:
             properties = self._security.broker(properties, getattr(self._ports, f"{name}_secured"))
         return self._child(name, "kafka.Kafka", properties, heap_mb=BROKER_HEAP_MB)
 
-    def _worker(self, name: str, port: int) -> Child:
+    def _worker(self, name: str, port: int, *, cluster: str, exactly_once: bool) -> Child:
         properties = settings.worker(
+            cluster=cluster,
             bootstrap=f"{LOOPBACK}:{self._ports.east}",
             port=port,
             offset_flush_interval_ms=self._options.offset_flush_interval_ms,
-            exactly_once=self._options.exactly_once,
+            exactly_once=exactly_once,
         )
         flags: tuple[str, ...] = ()
         if self._security is not None:

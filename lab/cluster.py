@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from lab import connectors, settings
-from lab.build import BROKERS, DEDICATED_MM2, WORKERS, Builder
+from lab.build import BROKERS, DEDICATED_MM2, OTHER, WORKERS, Builder
 from lab.clients import Cluster
 from lab.errors import LabError
 from lab.jars import cache_directory, jars
@@ -42,8 +42,9 @@ class Lab:
     A running test bed. Use it as a context manager, or call start() and stop().
 
     Inside are brokers `east` and `west`, one or two Connect workers on east (`connect-1`,
-    `connect-2`), and on request a MirrorMaker process `mm2`. Unless told otherwise start() also
-    creates five connectors and returns when all run:
+    `connect-2`), and on request a MirrorMaker process `mm2` and a second Connect cluster of one
+    worker, `other`, which begins empty. Unless told otherwise start() also creates five connectors
+    and returns when all run:
 
     * `file-source`  lines of `lines_path` to topic `lines` on east
     * `file-sink`    topic `lines` to `sink_path`
@@ -131,6 +132,11 @@ class Lab:
         ports = self._started().ports
         numbers = (ports.connect_1, ports.connect_2)[: self.options.workers]
         return tuple(f"http://{LOOPBACK}:{port}" for port in numbers)
+
+    @property
+    def other_url(self) -> str:
+        """REST address of the second Connect cluster; drive it with a ConnectApi of its own."""
+        return f"http://{LOOPBACK}:{self._started().ports.other}"
 
     @property
     def secured_connect_urls(self) -> tuple[str, ...]:
@@ -327,6 +333,8 @@ class Lab:
             self._child(name).start()
         # East first: a worker is the slowest to start and needs nothing else.
         self._await_process("east")
+        if self.options.second_cluster:
+            workers = (*workers, OTHER)
         for name in workers:
             self._child(name).start()
         self._await_process("west")
@@ -365,7 +373,7 @@ class Lab:
 
     def _stop_processes(self) -> None:
         """Those who need the brokers first, each tier at once; then forget what was started."""
-        for tier in ((*WORKERS, DEDICATED_MM2), BROKERS):
+        for tier in ((*WORKERS, OTHER, DEDICATED_MM2), BROKERS):
             ending = [self._children[name] for name in tier if name in self._children]
             for child in ending:
                 child.signal(signal.SIGTERM)
@@ -394,9 +402,12 @@ class Lab:
                 remote = f"{settings.DEDICATED_UPSTREAM}.{settings.DEDICATED_TOPIC}"
                 self._cluster("east").check_topic(remote)
             else:
-                self._api().check_ready(self.connect_urls[WORKERS.index(name)])
+                self._api().check_ready(self._url(name))
 
         until(f"{name} serving", serves, timeout_s=START_S_MAX, evidence=child.tail)
+
+    def _url(self, name: str) -> str:
+        return self.other_url if name == OTHER else self.connect_urls[WORKERS.index(name)]
 
     def _await(self, what: str, probe: Callable[[], T], *, timeout_s: float = SETTLE_S_MAX) -> T:
         workers = [child for name, child in self._children.items() if name in WORKERS]

@@ -30,6 +30,7 @@ class Ports:
     west_secured: int = 29194
     connect_1_secured: int = 18443
     connect_2_secured: int = 18444
+    other: int = 18085
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,12 @@ class LabOptions:
 
     dedicated_mm2: bool = False
     """Adds a MirrorMaker process of its own, flow w2->e2 over `ledger`; off, as it is a JVM too."""
+
+    second_cluster: bool = False
+    """
+    Adds a worker that is a Connect cluster of its own, `other`; off, as it is a JVM too. It is
+    never exactly-once, so that one lab can have both kinds.
+    """
 
     directory: Path | None = None
     """

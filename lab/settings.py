@@ -61,18 +61,18 @@ def broker(*, port: int, controller_port: int, data: Path) -> Properties:
 
 
 def worker(
-    *, bootstrap: str, port: int, offset_flush_interval_ms: int, exactly_once: bool
+    *, cluster: str, bootstrap: str, port: int, offset_flush_interval_ms: int, exactly_once: bool
 ) -> Properties:
-    """A distributed Connect worker; all workers of a lab differ by port only."""
+    """A distributed Connect worker; all workers of a Connect cluster differ by port only."""
     return {
         "bootstrap.servers": bootstrap,
-        "group.id": "connect",
-        "offset.storage.topic": "connect-offsets",
+        "group.id": cluster,
+        "offset.storage.topic": f"{cluster}-offsets",
         "offset.storage.partitions": 25,
         "offset.storage.replication.factor": 1,
-        "config.storage.topic": "connect-configs",
+        "config.storage.topic": f"{cluster}-configs",
         "config.storage.replication.factor": 1,
-        "status.storage.topic": "connect-status",
+        "status.storage.topic": f"{cluster}-status",
         "status.storage.replication.factor": 1,
         "offset.flush.interval.ms": offset_flush_interval_ms,
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
