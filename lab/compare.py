@@ -6,22 +6,24 @@ evidence has its own way to one:
 
 * pipeline: the daemon's snapshot names the log end it had read (its tails' positions); the pipeline
   computes gold at exactly that log end, while traffic goes on;
-* REST and brokers: read, then the daemon, then read again. What was the same before and after
-  must be what the daemon said in between; what moved is not compared.
+* REST, brokers and console consumers: read, then the daemon, then read again. What was the same
+  before and after must be what the daemon said in between; what moved is not compared.
 """
 
-import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
 from exporter.history import read
+from lab import consoles
 from lab.clients import settings
 from lab.cluster import ClusterName, Lab
+from lab.jsontext import text
 from lab.product import Product
+from lab.rest import ConnectApi
 from lab.waiting import NotYet, until
 
 FRESH_S_MAX = 30.0
@@ -46,8 +48,8 @@ class Tally:
     @property
     def line(self) -> str:
         """For people."""
-        text = f"{self.what}: compared {self.compared}, mismatched {len(self.mismatches)}"
-        return text + (f", moved meanwhile {self.moved}" if self.moved else "")
+        line = f"{self.what}: compared {self.compared}, mismatched {len(self.mismatches)}"
+        return line + (f", moved meanwhile {self.moved}" if self.moved else "")
 
 
 def log_end(connectors: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -92,9 +94,9 @@ def _compare_progress(tally: Tally, product: Product, connectors: dict[str, Any]
     }
     for connector in connectors["connectors"]:
         for entry in connector["source_partitions"]:
-            identity = _text(entry["source_partition"])
+            identity = text(entry["source_partition"])
             key = (connector["connect_cluster"], connector["name"], identity)
-            offset = None if entry["offset"] is None else _text(entry["offset"])
+            offset = None if entry["offset"] is None else text(entry["offset"])
             ours = (offset, entry["log_offset"])
             tally.expect(f"{connector['name']} {identity}", ours, gold.pop(key, "nothing"))
     listed = {at["name"] for at in connectors["connectors"]}
@@ -125,42 +127,51 @@ def _compare_flows(tally: Tally, product: Product, flows: dict[str, Any]) -> Non
         tally.expect(f"{key[1]} {key[2]}-{key[3]}", "nothing", theirs)
 
 
-def with_rest(product: Product, lab: Lab) -> Tally:
-    """Offsets of every connector, source and sink."""
-    names = [at["name"] for at in product.get("/api/v1/connectors")["connectors"]]
-    before = {name: _rest_offsets(lab, name) for name in names}
+def with_rest(product: Product, lab: Lab, others: Mapping[str, ConnectApi] | None = None) -> Tally:
+    """
+    Offsets of every connector, source and sink.
+
+    `others` answer for Connect clusters beside the lab's first one, by the names they are watched
+    under.
+    """
+    found = product.get("/api/v1/connectors")["connectors"]
+    names = [(at["connect_cluster"], at["name"]) for at in found]
+    asked: dict[str, Callable[[str], list[dict[str, Any]]]] = {
+        cluster: api.offsets for cluster, api in (others or {}).items()
+    }
+    before = {at: _rest_offsets(asked.get(at[0], lab.offsets), at[1]) for at in names}
     connectors = _after_now(product)
-    after = {name: _rest_offsets(lab, name) for name in names}
+    after = {at: _rest_offsets(asked.get(at[0], lab.offsets), at[1]) for at in names}
     tally = Tally("REST")
     for connector in connectors["connectors"]:
-        name = connector["name"]
+        name = (connector["connect_cluster"], connector["name"])
         ours = _daemon_offsets(connector)
         for identity in sorted(before[name].keys() | after[name].keys() | ours.keys()):
             first, last = before[name].get(identity), after[name].get(identity)
             if first != last:
                 tally.moved += 1
             else:
-                tally.expect(f"{name} {identity}", ours.get(identity), first)
+                tally.expect(f"{name[1]} {identity}", ours.get(identity), first)
     return tally
 
 
-def _rest_offsets(lab: Lab, connector: str) -> dict[str, str]:
+def _rest_offsets(offsets: Callable[[str], list[dict[str, Any]]], connector: str) -> dict[str, str]:
     return {
-        _text(entry["partition"]): _text(entry["offset"])
-        for entry in lab.offsets(connector)
+        text(entry["partition"]): text(entry["offset"])
+        for entry in offsets(connector)
         if entry["offset"] is not None
     }
 
 
 def _daemon_offsets(connector: dict[str, Any]) -> dict[str, str]:
     found = {
-        _text(entry["source_partition"]): _text(entry["offset"])
+        text(entry["source_partition"]): text(entry["offset"])
         for entry in connector["source_partitions"]
         if entry["offset"] is not None
     }
     for entry in connector["sink_partitions"]:
         partition = {"kafka_partition": entry["partition"], "kafka_topic": entry["topic"]}
-        found[_text(partition)] = _text({"kafka_offset": entry["committed"]})
+        found[text(partition)] = text({"kafka_offset": entry["committed"]})
     return found
 
 
@@ -214,12 +225,108 @@ def _expect_end(
     tally.expect(f"{subject} lag", ours["lag_records"], first - following)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where a Connect cluster, or one of its connectors, keeps source offsets."""
+
+    kafka: ClusterName
+    topic: str
+
+
+def with_consoles(
+    product: Product,
+    lab: Lab,
+    clusters: Mapping[str, Kept],
+    dedicated: Mapping[tuple[str, str], Kept] | None = None,
+) -> Tally:
+    """
+    Offsets and syncs as Kafka's and MirrorMaker's own tools print them, log offsets included.
+
+    `clusters` names the offsets topic of each Connect cluster; `dedicated` that of each
+    (Connect cluster, connector) that has one of its own, where nothing else then counts.
+    """
+    own = dedicated or {}
+    places = frozenset((*clusters.values(), *own.values()))
+    synced = _sync_topics(product)
+    before = {at: consoles.newest_offsets(lab, at.kafka, at.topic) for at in places}
+    syncs_before = {at: consoles.newest_syncs(lab, at.kafka, at.topic) for at in synced}
+    connectors = _after_now(product)
+    flows = product.get("/api/v1/flows")
+    after = {at: consoles.newest_offsets(lab, at.kafka, at.topic) for at in places}
+    syncs_after = {at: consoles.newest_syncs(lab, at.kafka, at.topic) for at in synced}
+    tally = Tally("the console consumer")
+    for connector in connectors["connectors"]:
+        key = (connector["connect_cluster"], connector["name"])
+        at = own.get(key) or clusters[key[0]]
+        _expect_places(tally, connector, before[at], after[at])
+    for flow in flows["flows"]:
+        for at in synced:
+            if flow["offset_syncs"] == f"{at.kafka}/{at.topic}":
+                _expect_syncs(tally, flow, syncs_before[at], syncs_after[at])
+    return tally
+
+
+def _sync_topics(product: Product) -> frozenset[Kept]:
+    """The offset-syncs topics of all flows."""
+    named = [flow["offset_syncs"] for flow in product.get("/api/v1/flows")["flows"]]
+    found = [name.split("/", 1) for name in named if name is not None]
+    return frozenset(
+        Kept("west" if kafka == "west" else "east", topic=topic) for kafka, topic in found
+    )
+
+
+def _expect_places(
+    tally: Tally,
+    connector: dict[str, Any],
+    before: Mapping[tuple[str, str], consoles.Place],
+    after: Mapping[tuple[str, str], consoles.Place],
+) -> None:
+    name = connector["name"]
+    ours = {
+        text(entry["source_partition"]): consoles.Place(
+            kafka_partition=entry["kafka_partition"],
+            log_offset=entry["log_offset"],
+            value=None if entry["offset"] is None else text(entry["offset"]),
+        )
+        for entry in connector["source_partitions"]
+        # What stands in no topic that counts for this connector claims nothing.
+        if entry["log_offset"] is not None
+    }
+    theirs = {identity for owner, identity in (*before, *after) if owner == name}
+    for identity in sorted(ours.keys() | theirs):
+        first, last = before.get((name, identity)), after.get((name, identity))
+        if first != last:
+            tally.moved += 1
+        else:
+            tally.expect(f"{name} {identity}", ours.get(identity), first)
+
+
+def _expect_syncs(
+    tally: Tally,
+    flow: dict[str, Any],
+    before: Mapping[tuple[str, int], tuple[int, int]],
+    after: Mapping[tuple[str, int], tuple[int, int]],
+) -> None:
+    ours = {
+        (at["topic"], at["partition"]): (at["upstream_offset"], at["downstream_offset"])
+        for at in flow["syncs"]
+    }
+    for where in sorted(ours.keys() | before.keys() | after.keys()):
+        first, last = before.get(where), after.get(where)
+        if first != last:
+            tally.moved += 1
+        else:
+            tally.expect(f"{flow['connector']} sync of {where}", ours.get(where), first)
+
+
 def log_ends(
     lab: Lab, cluster: ClusterName, wanted: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
     """High watermarks, asked for as a consumer does: another way than the daemon's."""
     bootstrap = lab.west if cluster == "west" else lab.east
-    consumer = Consumer({**settings(bootstrap), "group.id": "offsetwatch-compare"})
+    # A consumer of committed records would be given the last stable offset.
+    more = {"group.id": "offsetwatch-compare", "isolation.level": "read_uncommitted"}
+    consumer = Consumer(settings(bootstrap, **more))
     try:
         return {
             (topic, partition): consumer.get_watermark_offsets(
@@ -247,7 +354,3 @@ def _after_now(product: Product) -> dict[str, Any]:
         return document
 
     return until("fresh inputs", fresh, timeout_s=FRESH_S_MAX, evidence=product.evidence)
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
