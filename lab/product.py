@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ kafka:
   east: {{bootstrap: "{east}"}}
   west: {{bootstrap: "{west}"}}
 connect:
-  - {{name: lab, kafka: east, url: "{url}"{connect_extra}}}
+{connects}
 listen: "{listen}"
 """
 
@@ -40,23 +40,32 @@ class Product:
     The daemon and the pipeline for one lab. `stop()` ends whatever runs.
 
     `directory` holds the configuration, logs and tables. `extra` is YAML added to the
-    configuration, `connect_extra` to its Connect cluster. Not for use from several threads at once.
+    configuration, `connect_extra` to its Connect cluster; `connects`, a YAML mapping each, are
+    watched instead of that one. Not for use from several threads at once.
     """
 
     def __init__(
-        self, lab: Lab, *, directory: Path, port: int, extra: str = "", connect_extra: str = ""
+        self,
+        lab: Lab,
+        *,
+        directory: Path,
+        port: int,
+        extra: str = "",
+        connect_extra: str = "",
+        connects: Sequence[str] = (),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.history = directory / "history"
         self.url = f"http://{LOOPBACK}:{port}"
         self.config = directory / "offsetwatch.yaml"
+        more = f", {connect_extra}" if connect_extra else ""
+        usual = f'{{name: lab, kafka: east, url: "{lab.connect_urls[0]}"{more}}}'
         self.config.write_text(
             CONFIG.format(
                 east=lab.east,
                 west=lab.west,
-                url=lab.connect_urls[0],
-                connect_extra=f", {connect_extra}" if connect_extra else "",
+                connects="\n".join(f"  - {one}" for one in connects or (usual,)),
                 listen=f"{LOOPBACK}:{port}",
             )
             + extra
@@ -88,6 +97,11 @@ class Product:
     def stop_pipeline(self) -> None:
         """SIGTERM, and wait."""
         self._pipeline.terminate()
+
+    @property
+    def daemon_running(self) -> bool:
+        """Whether the daemon's process lives."""
+        return self._daemon.running
 
     @property
     def pipeline_running(self) -> bool:
