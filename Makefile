@@ -2,6 +2,7 @@
 #   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
+#   make proofs [SEED=n]       fifty seeded kills under load, and the properties at length; n repeats a run
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
 
@@ -10,9 +11,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
+ifndef SEED
+SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lab format install clean
+.PHONY: help demo test check proofs bench lab format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -44,6 +48,11 @@ check: $(STAMP)
 
 test: check
 	$(BIN)/pytest -m 'real or spark' $(ARGS)
+
+proofs: $(STAMP)
+	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
+	HYPOTHESIS_PROFILE=proofs $(BIN)/pytest -q tests/properties --hypothesis-seed=$(SEED)
+	@$(BIN)/python -m lab.chaos --kills 50 --seed $(SEED)
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench $(ARGS)
