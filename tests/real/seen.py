@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from lab import Lab, compare
 from lab.product import Product
 from lab.waiting import NotYet, until
 
 WAIT_S_MAX = 60.0
+MIRRORED = [("orders", 0), ("orders", 1), ("orders", 2), ("payments", 0), ("payments", 1)]
 
 
 def samples(product: Product, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
@@ -56,3 +58,17 @@ def becomes(product: Product, expected: float | None, name: str, **labels: str) 
             raise NotYet(f"{name}{labels} is {seen}")
 
     until(f"{name}{labels} = {expected}", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
+
+
+def settled(lab: Lab, product: Product) -> None:
+    """Everything produced so far is replicated, committed, and known to the daemon.
+
+    A lag of 0 alone says nothing: it may be from before the last record was produced.
+    """
+    ends = compare.log_ends(lab, "west", MIRRORED)
+    for topic in sorted({topic for topic, _ in MIRRORED}):
+        mirrored = {"connector": "mm2-source", "topic": topic}
+        produced = sum(end for (name, _), end in ends.items() if name == topic)
+        becomes(product, produced, "mm2_source_log_end_offset", **mirrored)
+        becomes(product, 0, "mm2_replication_lag_records", **mirrored)
+    becomes(product, 0, "sink_lag_records")

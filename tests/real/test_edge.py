@@ -14,24 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from lab import Lab, Load, compare
 from lab.connectors import file_source
 from lab.product import Product
-from tests.real.seen import becomes, eventually, samples, scraped, total
+from tests.real.seen import MIRRORED, becomes, eventually, samples, scraped, settled, total
 from tools.promtool import check_metrics
 
 pytestmark = pytest.mark.real
-
-
-MIRRORED = [("orders", 0), ("orders", 1), ("orders", 2), ("payments", 0), ("payments", 1)]
-
-
-def settled(lab: Lab, product: Product) -> None:
-    """Everything produced so far is replicated, committed, and known to the daemon.
-
-    A lag of 0 alone says nothing: it may be from before the last record was produced.
-    """
-    produced = sum(compare.log_ends(lab, "west", MIRRORED).values())
-    becomes(product, produced, "mm2_source_log_end_offset")
-    becomes(product, 0, "mm2_replication_lag_records")
-    becomes(product, 0, "sink_lag_records")
 
 
 def moved_on(product: Product, text: str) -> bool:
