@@ -1,4 +1,4 @@
-"""One lab and one daemon for all real tests of a run."""
+"""One lab and one daemon for most real tests of a run; one more of each with everything unusual."""
 
 from __future__ import annotations
 
@@ -28,6 +28,37 @@ def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prod
     directory: Path = tmp_path_factory.mktemp("product")
     made = Product(
         lab, directory=directory, port=free_port(), extra=FAST, connect_extra=FAST_CONNECT
+    )
+    made.start_daemon()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def exact() -> Iterator[Lab]:
+    """Exactly-once workers, a second Connect cluster without, and a MirrorMaker of its own."""
+    options = LabOptions(exactly_once=True, second_cluster=True, dedicated_mm2=True)
+    with Lab(options) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def exact_product(exact: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """One daemon that watches both Connect clusters of `exact`.
+
+    Both have connectors of the same names, so that their offsets topics have to be named.
+    """
+    sites = {"lab": ("connect-offsets", exact.connect_urls[0])}
+    sites["other"] = ("other-offsets", exact.other_url)
+    made = Product(
+        exact,
+        directory=tmp_path_factory.mktemp("exact-product"),
+        port=free_port(),
+        extra=FAST,
+        connects=[
+            f'{{name: {name}, kafka: east, url: "{url}", offsets_topic: {topic}, {FAST_CONNECT}}}'
+            for name, (topic, url) in sites.items()
+        ],
     )
     made.start_daemon()
     yield made
