@@ -13,6 +13,8 @@ from lab.errors import LabError
 __all__ = ["POM", "cache_directory", "jars"]
 
 POM = Path(__file__).with_name("pom.xml")
+# Not every release published this extension to Maven Central; the one before it will do.
+BASIC_AUTH_VERSIONS = {"3.9.2": "3.9.1"}
 
 
 def jars(kafka_version: str) -> Path:
@@ -20,7 +22,8 @@ def jars(kafka_version: str) -> Path:
     folder = cache_directory() / f"kafka-{kafka_version}" / pom_hash(POM)
 
     def fill(target: Path) -> None:
-        properties = {"kafka.version": kafka_version}
+        basic_auth = BASIC_AUTH_VERSIONS.get(kafka_version, kafka_version)
+        properties = {"kafka.version": kafka_version, "basic.auth.version": basic_auth}
         copy_dependencies(POM, target, what=f"Kafka {kafka_version}", properties=properties)
         if not (target / f"kafka-clients-{kafka_version}.jar").exists():
             raise LabError(
