@@ -41,7 +41,7 @@ POSITION, FIELD, COMMITTED = "position", "field", "committed"
 SYNC, SYNCED = "sync", "synced"
 REPLICATED, LAG_POSITION = "replicated", "lag_position"
 SINK_POSITION, LOG_END, LAG = "sink_position", "log_end", "lag"
-SNAPSHOT, REST = "snapshot", "rest"
+LOG_START, SNAPSHOT, REST = "log_start", "snapshot", "rest"
 
 
 def ages(*, ends_s: float, groups_s: float, timeout_s: float) -> dict[str, float]:
@@ -55,6 +55,7 @@ def ages(*, ends_s: float, groups_s: float, timeout_s: float) -> dict[str, float
         SINK_POSITION: ends + REQUEST_S_MAX,
         LAG_POSITION: ends + REQUEST_S_MAX + TAIL_STALE_S,
         LAG: 0.0,
+        LOG_START: 0.0,
         REST: REST_S_MAX,
     }
 
@@ -147,7 +148,7 @@ class Truth:
 
     def age(self, claim: Claim) -> float | None:
         """How long ago the claim was last true; None if never before it was made."""
-        if claim.kind in (SNAPSHOT, LAG):
+        if claim.kind in (SNAPSHOT, LAG, LOG_START):
             return _own_age(claim)
         when = {"asked_at": claim.asked_at, "answered_at": claim.answered_at}
         if claim.kind == LOG_END:
@@ -177,7 +178,7 @@ def _own_age(claim: Claim) -> float | None:
     """Of claims that carry what they must agree with: (said, what follows from the rest)."""
     assert isinstance(claim.value, tuple)
     said, expected = claim.value
-    if claim.kind == LAG:
+    if claim.kind in (LAG, LOG_START):
         return 0.0 if said == expected else None
     assert isinstance(said, float)
     return max(0.0, claim.asked_at - said)
@@ -264,6 +265,8 @@ def of_flows(document: Mapping[str, Any], asked_at: float, answered_at: float) -
             if at["log_end"] is not None:
                 where = (flow["upstream"], at["topic"], at["partition"])
                 found.append(Claim(LOG_END, where, at["log_end"], asked_at, answered_at))
+                start = (at["log_start"], 0)  # nothing is ever deleted here
+                found.append(Claim(LOG_START, where, start, asked_at, answered_at))
             if at["lag_records"] is not None:
                 distance = _distance(at["log_start"], at["log_end"], at["lag_position"])
                 lag = ((at["lag_records"], at["ahead_records"]), (distance, 0))
@@ -295,6 +298,7 @@ def of_metrics(exposition: str, asked_at: float, answered_at: float) -> list[Cla
         start, end, position, lag, ahead = (values.get(name) for name in _MIRROR_SERIES)
         if end is not None:
             found.append(Claim(LOG_END, subject, end, asked_at, answered_at))
+            found.append(Claim(LOG_START, subject, (start, 0), asked_at, answered_at))
         if position is not None or lag is not None:
             found.append(Claim(LAG_POSITION, subject, position, asked_at, answered_at))
         if lag is not None:

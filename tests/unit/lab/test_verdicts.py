@@ -11,6 +11,7 @@ from lab.verdicts import (
     LAG,
     LAG_POSITION,
     LOG_END,
+    LOG_START,
     POSITION,
     REPLICATED,
     SINK_POSITION,
@@ -239,15 +240,17 @@ def test_flows_and_metrics_that_were_never_true_are_found_out(truth):
     }
     document = {"at": NOW, "inputs": [], "flows": [flow]}
     right = verdicts.of_flows(document, NOW, NOW)
-    assert len(right) == 8
+    assert len(right) == 9
     assert sentences(truth, *right) == []
     partition.update(committed=19, synced=19, replicated=19, lag_position=22, log_end=51)
+    partition.update(log_start=-1001)
     wrong = sentences(truth, *verdicts.of_flows(document, NOW, NOW))
     assert {sentence.split()[0] for sentence in wrong} == {
         COMMITTED,
         SYNCED,
         REPLICATED,
         LAG_POSITION,
+        LOG_START,
         LAG,
     }
     labels = '{source="west",topic="orders",partition="0"}'
