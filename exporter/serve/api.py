@@ -21,7 +21,7 @@ Both documents have
                          source_partitions: [{source_partition: {...}, label, offset: {...} | null,
                             kafka_partition, log_offset, committed_at, advanced_at,
                             commits, advances, rewinds, resets, variants,
-                            shadow: {...} | null}],
+                            dialect, event_at, poisoned, shadow: {...} | null}],
                          sink_partitions: [{topic, partition, committed, log_end, lag_records}]}]
 
 A connector that has offsets but is not listed (Connect's REST API is not asked, or is down) has
@@ -199,6 +199,9 @@ def _source_partition(view: SourcePartitionView) -> Document:
         "rewinds": view.rewinds,
         "resets": view.resets,
         "variants": view.variants,
+        "dialect": view.dialect,
+        "event_at": view.event_at,
+        "poisoned": view.poisoned,
         "shadow": None if view.shadow is None else msgspec.Raw(view.shadow.text.encode()),
     }
 

@@ -165,6 +165,12 @@ CATALOG: tuple[Spec, ...] = (
         "Tombstones written to the offsets topic for this source partition since the tail caught "
         "up: its offset was removed and the connector starts over.",
     ),
+    EVENT_TIME := _gauge(
+        "source_position_timestamp_seconds",
+        SOURCE_PARTITION,
+        "Unix time of the last change at the source that the newest source offset covers, where "
+        "the connector keeps it there (Debezium, JDBC in timestamp mode).",
+    ),
     LOG_START := _gauge(
         "mm2_source_log_start_offset",
         MIRROR_PARTITION,

@@ -177,6 +177,7 @@ def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.ADVANCES, labels, [view.advances for view in views])
     yield family(catalog.REWINDS, labels, [view.rewinds for view in views])
     yield family(catalog.RESETS, labels, [view.resets for view in views])
+    yield family(catalog.EVENT_TIME, labels, [view.event_at for view in views])
 
 
 def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:

@@ -70,6 +70,8 @@ class SourcePartitionView:
     kafka_partition, log_offset    where the newest record stands in the offsets topic
     committed_at, advanced_at      record timestamps of the newest commit and of the newest change
     variants      how many other raw keys say they are this source partition
+    event_at      when the source made the last change that the offset covers, if the offset says
+    poisoned      a task that loads this offset would fail at its start
     shadow        what the cluster's offsets topic holds of it although the connector has a topic of
                   its own: Connect does not use it
     """
@@ -90,6 +92,8 @@ class SourcePartitionView:
     resets: int
     variants: int
     shadow: SourceOffset | None = None
+    event_at: float | None = None
+    poisoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from exporter.decode.dialects import position
+from exporter.decode.dialects import (
+    compare,
+    dialect_of_offset,
+    event_time,
+    poisoned,
+    position,
+)
 from exporter.decode.source_offsets import namesake_label
 from exporter.model.observations import SourceRecord
-from exporter.model.offsets import MirrorPartition, SourceKey, SourceOffset, Undecodable
+from exporter.model.offsets import MirrorPartition, Order, SourceKey, SourceOffset, Undecodable
 from exporter.state.lag import Seen
 from exporter.state.snapshot import SourcePartitionView
 
@@ -167,9 +173,8 @@ class SourceBook:
             partition.resets += 1
         elif not isinstance(record.offset, Undecodable):
             partition.advances += changed
-        old = position(partition.key.dialect, before)
-        new = position(partition.key.dialect, partition.offset)
-        partition.rewinds += old is not None and new is not None and new < old
+        order = compare(partition.key.dialect, before, partition.offset)
+        partition.rewinds += order is Order.BEHIND
 
     def _drop(self, reason: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -262,8 +267,10 @@ class SourceBook:
             connector=partition.key.connector,
             identity=partition.key.identity,
             label=_label(partition),
-            dialect=partition.key.dialect,
+            dialect=dialect_of_offset(partition.key.dialect, partition.offset).name,
             offset=partition.offset,
+            event_at=event_time(partition.key.dialect, partition.offset),
+            poisoned=poisoned(partition.key.dialect, partition.offset),
             kafka_partition=None if partition.log_offset < 0 else partition.kafka_partition,
             log_offset=None if partition.log_offset < 0 else partition.log_offset,
             committed_at=None if forgotten else partition.committed_at,

@@ -94,6 +94,9 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             "rewinds": 0,
             "resets": 1,
             "variants": 0,
+            "dialect": "file_stream",
+            "event_at": None,
+            "poisoned": False,
             "shadow": None,
         },
         {
@@ -114,6 +117,9 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             "rewinds": 0,
             "resets": 1,
             "variants": 0,
+            "dialect": "file_stream",
+            "event_at": 1_763_711_999.5,
+            "poisoned": False,
             "shadow": None,
         },
     ]

@@ -185,7 +185,11 @@ def full() -> Snapshot:
         source_partitions=(
             mirrored,
             FORGOTTEN,
-            replace(source('{"db":"shop"}', "db=shop", two_fields), advanced_at=None),
+            replace(
+                source('{"db":"shop"}', "db=shop", two_fields),
+                advanced_at=None,
+                event_at=1_763_711_999.5,
+            ),
         ),
         mirror_partitions=(
             MIRROR,
@@ -313,6 +317,7 @@ def _expect_sources(out: _Collected, snapshot: Snapshot) -> None:
         if view.offset is not None:
             out.add("source_offset_last_commit_timestamp_seconds", view.committed_at, **at)
             out.add("source_offset_last_advance_timestamp_seconds", view.advanced_at, **at)
+            out.add("source_position_timestamp_seconds", view.event_at, **at)
         out.add("source_offset_commits_total", view.commits, **at)
         out.add("source_offset_advances_total", view.advances, **at)
         out.add("source_offset_rewinds_total", view.rewinds, **at)
