@@ -162,6 +162,8 @@ def _tls(given: _Given) -> Iterator[tuple[str, str]]:
         yield "ssl.keystore.type", "PEM"
         yield "ssl.keystore.certificate.chain", certificate
         yield "ssl.keystore.key", key
+    # Java before 19 cannot open a key that openssl encrypted by its default, PBES2, and says so
+    # when the stream starts; `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` writes one that it can.
     password = given.take("ssl.key.password")
     if password is not None:
         yield "ssl.key.password", password
