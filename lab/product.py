@@ -31,7 +31,6 @@ kafka:
   west: {{bootstrap: "{west}"}}
 connect:
 {connects}
-listen: "{listen}"
 """
 
 
@@ -41,7 +40,8 @@ class Product:
 
     `directory` holds the configuration, logs and tables. `extra` is YAML added to the
     configuration, `connect_extra` to its Connect cluster; `connects`, a YAML mapping each, are
-    watched instead of that one. Not for use from several threads at once.
+    watched instead of that one. `config` is clusters and Connect in place of all these. Not for use
+    from several threads at once.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Product:
         extra: str = "",
         connect_extra: str = "",
         connects: Sequence[str] = (),
+        config: str | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -61,15 +62,13 @@ class Product:
         self.config = directory / "offsetwatch.yaml"
         more = f", {connect_extra}" if connect_extra else ""
         usual = f'{{name: lab, kafka: east, url: "{lab.connect_urls[0]}"{more}}}'
-        self.config.write_text(
-            CONFIG.format(
+        if config is None:
+            config = CONFIG.format(
                 east=lab.east,
                 west=lab.west,
                 connects="\n".join(f"  - {one}" for one in connects or (usual,)),
-                listen=f"{LOOPBACK}:{port}",
             )
-            + extra
-        )
+        self.config.write_text(f'{config}listen: "{LOOPBACK}:{port}"\n{extra}')
         # From the repository and not from wherever the package is installed: what is tested is
         # what stands here.
         self._command = (sys.executable, "-P", "-m", "exporter")

@@ -1,0 +1,227 @@
+"""Brokers and workers that ask who we are: the same answers, and no secret anywhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.clients.connect_read import ConnectReader
+from exporter.clients.kafka import KafkaAdmin, TailReader
+from exporter.config import Auth, Tls
+from exporter.errors import Denied, Unreachable
+from exporter.model.topology import TopicPartition
+from lab import Lab, LabOptions, compare
+from lab.ports import free_port
+from lab.product import Product
+from lab.secured import USER
+from tests.fakes.tokens import unsigned
+from tests.real.conftest import FAST, FAST_CONNECT
+from tests.real.seen import becomes, eventually, samples, total
+
+pytestmark = pytest.mark.real
+
+# MirrorMaker names the brokers by their plaintext addresses, so its flow cannot be matched to these
+# clusters and is named.
+CONFIG = """\
+kafka:
+  east: {{bootstrap: "{east}", properties: {properties}}}
+  west: {{bootstrap: "{west}", properties: {properties}}}
+connect:
+  - name: lab
+    kafka: east
+    urls: ["https://127.0.0.1:{nobody}", "{url}"]
+    auth: {{username: {user}, password_file: {password}}}
+    tls: {{ca_file: {ca}, cert_file: {cert}, key_file: {key}}}
+    offsets_topic: connect-offsets
+    {poll}
+flows:
+  - source: west
+    target: east
+    upstream: west
+    downstream: east
+    connect: lab
+    connector: mm2-source
+    offset_syncs: {{kafka: west, topic: mm2-offset-syncs.east.internal}}
+"""
+PROPERTIES = (
+    "{{security.protocol: SASL_SSL, sasl.mechanism: {mechanism}, sasl.username: {user}, "
+    "sasl.password_file: {password}, ssl.ca.location: {ca}}}"
+)
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Lab]:
+    with Lab(LabOptions(secured=True)) as running:
+        yield running
+
+
+def product_of(lab: Lab, directory: Path, *, password: Path, mechanism: str) -> Product:
+    security = lab.security
+    properties = PROPERTIES.format(
+        mechanism=mechanism, user=USER, password=password, ca=security.ca
+    )
+    config = CONFIG.format(
+        east=lab.secured_properties("east")["bootstrap.servers"],
+        west=lab.secured_properties("west")["bootstrap.servers"],
+        properties=properties,
+        nobody=free_port(),
+        url=lab.secured_connect_urls[0],
+        user=USER,
+        password=password,
+        ca=security.ca,
+        cert=security.client.cert,
+        key=security.client.key,
+        poll=FAST_CONNECT,
+    )
+    return Product(lab, directory=directory, port=free_port(), extra=FAST, config=config)
+
+
+@pytest.fixture(scope="module")
+def product(secured: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    made = product_of(
+        secured,
+        tmp_path_factory.mktemp("secured"),
+        password=secured.security.password_file,
+        mechanism="SCRAM-SHA-512",
+    )
+    made.start_daemon()
+    yield made
+    made.stop()
+
+
+def said(product: Product) -> str:
+    """Everything that a daemon has said of itself: metrics, documents, and all that it wrote."""
+    paths = ("/api/v1/connectors", "/api/v1/flows", "/")
+    texts = [product.metrics(), *(str(product.get(path)) for path in paths[:2])]
+    texts += [file.read_text(errors="replace") for file in product.directory.glob("*.log")]
+    return "".join(texts)
+
+
+def test_over_scram_and_client_certificates_the_positions_are_those_of_rest_and_brokers(
+    secured: Lab, product: Product
+) -> None:
+    secured.append_lines(20)
+    secured.produce("west", "orders", 60)
+    becomes(product, 60, "mm2_source_log_end_offset", topic="orders")
+    becomes(product, 0, "mm2_replication_lag_records")
+    becomes(product, 0, "sink_lag_records")
+    assert set(samples(product, "input_up").values()) == {1.0}
+    for tally in (compare.with_rest(product, secured), compare.with_brokers(product, secured)):
+        assert tally.mismatches == []
+        assert tally.compared >= 6
+    assert secured.security.password not in said(product)
+
+
+@pytest.mark.spark
+def test_the_pipeline_reads_the_same_brokers_and_says_no_secret(
+    secured: Lab, product: Product
+) -> None:
+    tally = compare.with_pipeline(product)
+    assert tally.mismatches == []
+    assert tally.compared >= 6
+    written = [file for file in product.history.rglob("*") if file.suffix in {".json", ""}]
+    texts = (file.read_text(errors="replace") for file in written if file.is_file())
+    assert not any(secured.security.password in text for text in texts)
+
+
+def test_a_wrong_password_lowers_every_input_and_shows_in_no_answer(
+    secured: Lab, tmp_path: Path
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("wr0ng-but-secret\n")
+    product = product_of(secured, tmp_path, password=password, mechanism="SCRAM-SHA-512")
+    product.start_daemon(ready=False)
+    try:
+        for kind in ("tail", "connect_rest"):
+            eventually(
+                product,
+                f"{kind} denied",
+                lambda kind=kind: total(product, "input_errors_total", kind=kind, reason="denied"),
+            )
+            assert total(product, "input_up", kind=kind) == 0
+        assert "wr0ng" not in said(product)
+    finally:
+        product.stop()
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"])
+@pytest.mark.parametrize("cluster", ["east", "west"])
+def test_every_mechanism_opens_every_broker(secured: Lab, cluster, mechanism) -> None:
+    properties: dict[str, Any] = dict(secured.secured_properties(cluster, mechanism))
+    if mechanism == "OAUTHBEARER":
+        properties = {
+            name: value
+            for name, value in properties.items()
+            if name not in {"sasl.username", "sasl.password"}
+        } | {"oauth_cb": unsigned}
+    topics, _ = KafkaAdmin(cluster, properties).topics()
+    topic = "connect-offsets" if cluster == "east" else "orders"
+    assert topic in topics
+    reader = TailReader(cluster, properties)
+    try:
+        reader.assign({TopicPartition(topic, number): 0 for number in range(topics[topic])})
+        deadline = time.monotonic() + 20
+        while not reader.read(100, 0.2):
+            assert time.monotonic() < deadline
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_a_broker_that_does_not_know_us_denies(secured: Lab, mechanism) -> None:
+    properties = secured.secured_properties("east", mechanism) | {"sasl.password": "wr0ng"}
+    with pytest.raises(Denied) as caught:
+        KafkaAdmin("east", properties).topics()
+    assert "wr0ng" not in str(caught.value)
+
+
+def test_a_broker_of_an_unknown_authority_is_unreachable_and_says_why(secured: Lab) -> None:
+    properties = secured.secured_properties("east")
+    del properties["ssl.ca.location"]
+    with pytest.raises(Unreachable, match="certificate verify failed"):
+        KafkaAdmin("east", properties).topics()
+
+
+def test_a_worker_wants_both_the_certificate_and_the_password(secured: Lab) -> None:
+    security = secured.security
+    mine = {"cert_file": security.client.cert, "key_file": security.client.key}
+    whole = Tls.model_validate({"ca_file": security.ca, **mine})
+    known = Auth.model_validate({"username": USER, "password_file": security.password_file})
+
+    def root(auth: Auth | None, tls: Tls) -> bytes:
+        return ConnectReader("lab", secured.secured_connect_urls, 10.0, auth=auth, tls=tls).root()
+
+    assert b"kafka_cluster_id" in root(known, whole)
+    with pytest.raises(Denied, match="HTTP 401"):
+        root(None, whole)
+    with pytest.raises(Denied, match="HTTP 401"):
+        root(Auth.model_validate({"username": USER, "password": "wr0ng"}), whole)
+    with pytest.raises(Denied, match="certificate"):
+        root(known, Tls.model_validate({"ca_file": security.ca}))
+    with pytest.raises(Unreachable, match="not trusted"):
+        root(known, Tls.model_validate(mine))
+
+
+@pytest.mark.slow
+def test_a_hook_that_has_no_token_at_first_is_asked_again(secured: Lab, capfd) -> None:
+    properties: dict[str, Any] = dict(secured.secured_properties("east", "OAUTHBEARER"))
+    asked = []
+
+    def hook(config: str) -> tuple[str, float]:
+        asked.append(config)
+        if not ready:
+            raise RuntimeError("s3cret")
+        return unsigned(config)
+
+    ready = False
+    admin = KafkaAdmin("east", {**properties, "oauth_cb": hook})  # which does not end the daemon
+    with pytest.raises(Denied) as caught:
+        admin.topics()
+    ready = True
+    assert "connect-offsets" in admin.topics()[0]
+    assert len(asked) >= 3
+    assert "s3cret" not in f"{caught.value!r}{capfd.readouterr()}"
