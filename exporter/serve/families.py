@@ -233,8 +233,9 @@ def _shown_position(view: MirrorPartitionView) -> int | None:
 def mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
     """Lag by topic. Where one partition's is not known there is no sum: it would be too small."""
     lags: dict[Labels, list[int | None]] = {}
-    for view in snapshot.mirror_partitions if snapshot.by_topic else ():
-        if _flow_of(view) in snapshot.by_topic:
+    whole = snapshot.by_topic - snapshot.partial
+    for view in snapshot.mirror_partitions if whole else ():
+        if _flow_of(view) in whole:
             at = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
             lags.setdefault(at, []).append(view.lag)
     known = {at: [lag for lag in found if lag is not None] for at, found in lags.items()}

@@ -36,7 +36,7 @@ from exporter.model.topology import MirrorFlow, SinkGroup, Topology
 from exporter.state.budget import Budget
 from exporter.state.checks import Checks
 from exporter.state.facts import FactsBook
-from exporter.state.flows import mirror_flows, sink_groups
+from exporter.state.flows import mirror_flows, named_over_found, sink_groups
 from exporter.state.inputs import Inputs, TailState
 from exporter.state.joined import Joined
 from exporter.state.lag import sink_lag
@@ -87,6 +87,9 @@ class Book:
                 self._apply_tail(seen, now)
             case InputSucceeded() | InputFailed() | InputRetired():
                 self._inputs.apply(seen)
+                if isinstance(seen, InputRetired):
+                    for site in self._sites.values():
+                        site.retire(seen.input)
             case EndsAsked():
                 self._replication.ends_asked(seen.kafka, seen.number, now)
             case EndsRead():
@@ -137,36 +140,39 @@ class Book:
             state.succeeded(now)
 
     def _rebuild_topology(self) -> None:
-        flows = {(flow.connect_cluster, flow.connector): flow for flow in self._named_flows}
+        found: list[MirrorFlow] = []
         sinks: list[SinkGroup] = []
         for name, site in sorted(self._sites.items()):
             site.settle(self._addresses)
             if site.listed is None:
                 continue
-            for flow in mirror_flows(name, site.of.kafka, site.listed, self._addresses):
-                flows.setdefault((name, flow.connector), flow)
+            found.extend(mirror_flows(name, site.of.kafka, site.listed, self._addresses))
             sinks.extend(sink_groups(name, site.of.kafka, site.listed, self._addresses))
+        wanted = [
+            flow
+            for flow in self._named_flows
+            if self._sites[flow.connect_cluster].of.wants_connector(flow.connector)
+        ]
         sites = [site for _, site in sorted(self._sites.items())]
         self._topology = Topology(
             offsets_topics=tuple(topic for site in sites for topic in site.topics()),
-            flows=tuple(flow for _, flow in sorted(flows.items())),
+            flows=named_over_found(wanted, found),
             sinks=tuple(sinks),
             listings=tuple(site.listing_topics for site in sites if site.listing_topics),
             elsewhere=tuple(at for site in sites for at in site.elsewhere()),
         )
-        self._replication.flows = self._topology.flows
+        self._replication.follow(self._topology.flows)
         for flow in self._topology.flows:
             told = self._sites[flow.connect_cluster].assigned(flow.connector)
             if told is not None:
                 self._replication.assign(flow.connect_cluster, flow.connector, told)
-        self._replication.forget_unlisted()
 
     # --- giving out ------------------------------------------------------------------------------
 
     def snapshot(self, now: float) -> Snapshot:
         """Everything that is known and still true at `now`."""
         self._settle_checks(now)
-        waiting_for = self._readiness.waiting_for(self._topology)
+        waiting_for = self._readiness.waiting_for(self._topology, now)
         sources = self._joined.of(tuple(site.views(now) for _, site in sorted(self._sites.items())))
         by_topic = frozenset(
             (flow.connect_cluster, flow.connector)
@@ -189,6 +195,7 @@ class Book:
             topic_problems=self._facts.problems(now, self._topology),
             by_topic=within.by_topic,
             not_exported=within.not_exported,
+            partial=self._replication.partial(within.by_topic),
         )
 
     def _settle_checks(self, now: float) -> None:

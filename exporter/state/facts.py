@@ -42,11 +42,7 @@ class FactsBook:
         return lint(facts) + shared(topology, self._intruders(now, topology))
 
     def _intruders(self, now: float, topology: Topology) -> Iterator[Intruder]:
-        names = {
-            name: {connector.name for connector in site.listed}
-            for name, site in self._sites.items()
-            if site.listed is not None
-        }
+        names = {name: site.runs for name, site in self._sites.items() if site.listed is not None}
         for topic in topology.offsets_topics:
             site = self._sites[topic.connect_cluster]
             if topic.connect_cluster not in names or not site.sound(topic.at, now):

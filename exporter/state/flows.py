@@ -7,7 +7,8 @@ guessed at: the flow then has no upstream and no lag, and says so. Called by the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from exporter.model.connectors import Connector
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
@@ -44,6 +45,31 @@ def mirror_flows(
             )
         )
     return tuple(flows)
+
+
+def named_over_found(
+    named: Iterable[MirrorFlow], found: Iterable[MirrorFlow]
+) -> tuple[MirrorFlow, ...]:
+    """All flows, in a stable order. Where the configuration names a connector's, those stand in for
+    the one that was found; only how it consumes, which nobody can name, is still taken from there.
+    """
+    by_connector = {(flow.connect_cluster, flow.connector): flow for flow in found}
+    flows = []
+    for flow in named:
+        same = by_connector.get((flow.connect_cluster, flow.connector))
+        if same is not None and same.source == flow.source:
+            kept = replace(flow, read_committed=same.read_committed, from_start=same.from_start)
+            flows.append(kept)
+        else:
+            flows.append(flow)
+    for at in {(flow.connect_cluster, flow.connector) for flow in flows}:
+        by_connector.pop(at, None)
+    return tuple(
+        sorted(
+            [*flows, *by_connector.values()],
+            key=lambda flow: (flow.connect_cluster, flow.connector, flow.source, flow.target),
+        )
+    )
 
 
 def sink_groups(

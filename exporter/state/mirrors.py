@@ -123,6 +123,7 @@ class EndsBook:
     def __init__(self) -> None:
         self._asked: dict[str, dict[int, dict[_Where, int | None]]] = {}
         self._paired: dict[str, _Paired] = {}
+        self._compared: set[str] = set()
         self.version = 0
 
     def asked(self, kafka: str, number: int, known: dict[_Where, int | None]) -> None:
@@ -139,19 +140,25 @@ class EndsBook:
         if known is None or (last is not None and number < last.number):
             return
         self._paired[kafka] = _Paired(number=number, known=known, bounds=bounds)
+        if known:
+            self._compared.add(kafka)
         self.version += 1
 
-    def answered(self, kafka: str, known: set[_Where]) -> bool:
-        """Did the last answer belong to at least one of these positions?"""
-        return kafka in self._paired and not known.isdisjoint(self._paired[kafka].known)
+    def compared(self, kafka: str) -> bool:
+        """Was there ever an answer for a position of this cluster?"""
+        return kafka in self._compared
 
     def view(self, position: Position, *, live: bool) -> MirrorPartitionView:
-        """The picture of one replicated partition; without live ends it has no lag."""
+        """The picture of one replicated partition; without live ends it has no lag.
+
+        An end that was not read for this position is left out too: they would not add up.
+        """
         flow, bounds, lag, replicated = position.flow, None, None, None
         if live and flow.upstream is not None and flow.upstream in self._paired:
             paired = self._paired[flow.upstream]
-            bounds = paired.bounds.get(position.upstream)
-            if bounds is not None and position.where in paired.known:
+            if position.where in paired.known:
+                bounds = paired.bounds.get(position.upstream)
+            if bounds is not None:
                 replicated = _lower(paired.known[position.where], position.replicated)
                 lag = _lag(flow, replicated, bounds)
         committed = position.committed
@@ -166,7 +173,7 @@ class EndsBook:
             committed_at=None if committed is None else committed.at,
             synced=None if position.synced is None else position.synced.offset,
             # A first commit since the asking waits for the next answer, like any advance.
-            replicated=position.replicated if lag is None or replicated is not None else None,
+            replicated=position.replicated if bounds is None or replicated is not None else None,
             log_start=None if bounds is None else bounds.start,
             log_end=None if bounds is None else _end(flow, bounds),
             lag=None if lag is None else lag.records,

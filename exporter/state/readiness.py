@@ -23,7 +23,7 @@ class Readiness:
         self._inputs = inputs
         self._replication = replication
 
-    def waiting_for(self, topology: Topology) -> tuple[str, ...]:
+    def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
         """One line for everything that is missing."""
         missing: list[str] = []
         for _, site in sorted(self._sites.items()):
@@ -35,7 +35,7 @@ class Readiness:
             if state is None or state.tail is None or not state.tail.caught_up:
                 missing.append(self._explain(InputId(str(topic), TAIL), "the end of the topic"))
         for kafka in self._replication.upstreams():
-            missing.extend(self._ends(kafka))
+            missing.extend(self._ends(kafka, now))
         return tuple(missing)
 
     def _site(self, site: Site) -> tuple[str, ...]:
@@ -47,12 +47,12 @@ class Readiness:
             return self._unasked(InputId(site.name, GROUPS))
         return ()
 
-    def _ends(self, kafka: str) -> tuple[str, ...]:
+    def _ends(self, kafka: str, now: float) -> tuple[str, ...]:
         """Log ends are waited for once there are positions to compare them with; a failure will
         do.
         """
         ends = InputId(kafka, LOG_ENDS)
-        if not self._replication.waits_for_ends(kafka):
+        if not self._replication.waits_for_ends(kafka, now):
             return self._unasked(ends)
         state = self._inputs.find(ends)
         if state is not None and state.last_reason is not None:

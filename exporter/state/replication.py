@@ -19,7 +19,7 @@ from exporter.state.snapshot import MirrorPartitionView, SyncView
 
 
 class Replication:
-    """See the module. `flows` is set whenever the topology changes."""
+    """See the module."""
 
     def __init__(self, sites: Mapping[str, Site], inputs: Inputs) -> None:
         self.flows: tuple[MirrorFlow, ...] = ()
@@ -27,9 +27,17 @@ class Replication:
         self._inputs = inputs
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = EndsBook()
+        self._flows_of: Counter[tuple[str, str]] = Counter()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
 
     # --- taking in -------------------------------------------------------------------------------
+
+    def follow(self, flows: tuple[MirrorFlow, ...]) -> None:
+        """These are the flows now. What a connector was assigned is forgotten with it."""
+        self.flows = flows
+        self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
+        listed = self._listed()
+        self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
 
     def apply(self, read: TailRead) -> None:
         """Take in the syncs of a tail, if it has any."""
@@ -40,13 +48,19 @@ class Replication:
     def assign(
         self, connect_cluster: str, connector: str, partitions: frozenset[TopicPartition]
     ) -> None:
-        """This connector copies these upstream partitions and no others."""
-        self._assigned[connect_cluster, connector] = partitions
+        """This connector copies these upstream partitions and no others.
 
-    def forget_unlisted(self) -> None:
-        """What a connector was assigned is forgotten with the connector."""
-        listed = {(flow.connect_cluster, flow.connector) for flow in self.flows}
-        self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
+        An answer that comes after the connector went must not wait for the next of that name.
+        """
+        if (connect_cluster, connector) in self._listed():
+            self._assigned[connect_cluster, connector] = partitions
+
+    def _listed(self) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (flow.connect_cluster, flow.connector)
+            for flow in self.flows
+            if not self._sites[flow.connect_cluster].gone(flow.connector)
+        )
 
     def ends_asked(self, kafka: str, number: int, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
@@ -65,10 +79,20 @@ class Replication:
         """Every configured Kafka cluster that a flow reads from."""
         return tuple(sorted({flow.upstream for flow in self.flows if flow.upstream}))
 
-    def waits_for_ends(self, kafka: str) -> bool:
-        """Are there positions that no answer has been compared with yet?"""
-        known = {at.where for at in self.positions(kafka)}
-        return bool(known) and not self._ends.answered(kafka, known)
+    def waits_for_ends(self, kafka: str, now: float) -> bool:
+        """Are there positions to show, and none was ever compared with an answer?"""
+        return not self._ends.compared(kafka) and any(
+            self.shown(at.flow, now) for at in self.positions(kafka)
+        )
+
+    def partial(self, of: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Those of these connectors that may have positions which are not among the views."""
+        return frozenset(
+            (flow.connect_cluster, flow.connector)
+            for flow in self.flows
+            if (flow.connect_cluster, flow.connector) in of
+            and self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
+        )
 
     def positions(self, upstream: str | None = None) -> tuple[Position, ...]:
         """Positions of all flows, or of those that read from one Kafka cluster."""
@@ -79,9 +103,9 @@ class Replication:
                 continue
             syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
             not_ours = shared.get(flow.offset_syncs, frozenset())
-            found.extend(
-                positions(flow, self._committed(flow), syncs, not_ours, self._wanted(flow))
-            )
+            committed = self._committed(flow)
+            wanted = self._wanted(flow, committed)
+            found.extend(positions(flow, committed, syncs, not_ours, wanted))
         return tuple(sorted(found, key=lambda at: at.upstream))
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
@@ -127,16 +151,32 @@ class Replication:
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)
 
-    def _wanted(self, flow: MirrorFlow) -> frozenset[TopicPartition] | None:
-        """The partitions that the flow copies; None if that is not known."""
+    def _wanted(
+        self, flow: MirrorFlow, committed: Mapping[MirrorPartition, Seen]
+    ) -> frozenset[TopicPartition] | None:
+        """The partitions that the flow copies; None if that is not known.
+
+        Not those of which we cannot tell whether it has an offset: without one they would look as
+        if nothing had ever been replicated.
+        """
         assigned = self._assigned.get((flow.connect_cluster, flow.connector))
         if assigned is None:
             return None
-        wants_topic = self._sites[flow.connect_cluster].of.wants_topic
-        return frozenset(at for at in assigned if wants_topic(at.topic))
+        site = self._sites[flow.connect_cluster]
+        # Two named flows of one connector's name: which of them an assignment is for, it says not.
+        alone = self._flows_of[flow.connect_cluster, flow.connector] == 1
+        return frozenset(
+            at
+            for at in assigned
+            if site.of.wants_topic(at.topic)
+            and (
+                MirrorPartition(flow.source, at.topic, at.partition) in committed
+                or (alone and site.uncommitted(flow.connector, flow.source, at))
+            )
+        )
 
     def _shared_syncs(self) -> dict[KafkaTopic | None, frozenset[TopicPartition]]:
-        """By offset-syncs topic, the partitions that several flows have a position in.
+        """By offset-syncs topic, the partitions that several flows copy, as far as we can tell.
 
         A sync does not say whose it is (two flows under one pair of aliases write to one topic), so
         there the progress of one flow could hide that the other stands still.
@@ -145,10 +185,12 @@ class Replication:
         found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
             claims = Counter(
-                TopicPartition(at.topic, at.partition)
-                for flow in self.flows
-                if flow.offset_syncs == topic
-                for at in self._committed(flow)
+                at for flow in self.flows if flow.offset_syncs == topic for at in self._claims(flow)
             )
             found[topic] = frozenset(where for where, count in claims.items() if count > 1)
         return found
+
+    def _claims(self, flow: MirrorFlow) -> frozenset[TopicPartition]:
+        """What it may write syncs of, shown or not: that begins before its first commit."""
+        assigned = self._assigned.get((flow.connect_cluster, flow.connector), frozenset())
+        return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)

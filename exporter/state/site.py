@@ -9,8 +9,9 @@ only.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
@@ -21,6 +22,7 @@ from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
 from exporter.state.listing import Listing
+from exporter.state.shadows import Shadows
 from exporter.state.snapshot import SourcePartitionView
 from exporter.state.sources import SourceBook
 
@@ -55,11 +57,17 @@ class Site:
         self.of = of
         self.home: KafkaTopic | None = None
         self.listed: tuple[Connector, ...] | None = None
+        self.runs: frozenset[str] = frozenset()  # their names, with those that nobody asked for
         self._inputs = inputs
         self._partitions_max = partitions_max
+        self._listed_names: frozenset[str] = frozenset()
         self._dedicated: dict[str, KafkaTopic | None] = {}
+        self._used: frozenset[KafkaTopic] = frozenset()
+        self._late: set[KafkaTopic] = set()
+        self._cut: Counter[str] = Counter()
         self._books: dict[KafkaTopic, SourceBook] = {}
         self._joined: Joined[SourcePartitionView] = Joined()
+        self._shadows_made = Shadows()
         self.listing_topics: ListingTopics | None = None
         self._listing = Listing()
 
@@ -68,6 +76,8 @@ class Site:
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
         """These are its connectors; what is not among them is gone."""
         self.listed = tuple(at for at in connectors if self.of.wants_connector(at.name))
+        self._listed_names = frozenset(at.name for at in self.listed)
+        self.runs = frozenset(at.name for at in connectors)
 
     def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
         """Find out which connector keeps its offsets where."""
@@ -81,13 +91,27 @@ class Site:
                 self._dedicated[connector.name] = (
                     None if kafka is None else KafkaTopic(kafka, topic)
                 )
-        used = {self.home, *self._dedicated.values()} - {None}
-        self._books = {
-            topic: self._books.get(topic)
-            or SourceBook(self.of.name, self._partitions_max, self.of.wants_topic)
-            for topic in used
-            if topic is not None
-        }
+        used = {self.home, *self._dedicated.values()}
+        self._used = frozenset(topic for topic in used if topic is not None)
+        self._open_books()
+        self._shadows_made.keep(self._dedicated)
+
+    def retire(self, tail: InputId) -> None:
+        """This tail has ended: if its topic is read again, it is from the start.
+
+        Until then its book is kept, whoever uses it: a connector that is unlisted for a moment
+        would otherwise come back to an empty one, beside a tail that reads nothing twice.
+        """
+        for topic in [topic for topic in self._books if InputId(str(topic), TAIL) == tail]:
+            self._cut.update(self._books.pop(topic).dropped)
+        self._open_books()
+
+    def _open_books(self) -> None:
+        for topic in self._used - self._books.keys():
+            self._books[topic] = SourceBook(self.of.name, self._partitions_max, self.of.wants_topic)
+            state = self._inputs.find(InputId(str(topic), TAIL))
+            if state is not None and state.tail is not None and state.tail.caught_up:
+                self._late.add(topic)  # what another site's tail has read, we have not
 
     def apply(self, read: TailRead) -> bool:
         """Take in what a tail read, if it is one of our topics. True if there are other connectors
@@ -96,6 +120,8 @@ class Site:
         book = self._books.get(read.topic)
         if book is not None:
             book.apply(read.source_records(), whole=read.whole)
+            if read.whole:
+                self._late.discard(read.topic)
             book.freeze(frozenset(at.partition for at in read.frozen))
         return self._apply_listing(read)
 
@@ -150,8 +176,12 @@ class Site:
         return self.listed is not None or not self.of.rest
 
     def shown(self, connector: str, now: float) -> bool:
-        """May this connector's offsets be shown: is its topic's tail sound?"""
-        return self.sound(self.topic_of(connector), now)
+        """May this connector's offsets be shown: is it there, and its topic's tail sound?"""
+        return not self.gone(connector) and self.sound(self.topic_of(connector), now)
+
+    def gone(self, connector: str) -> bool:
+        """Is there a list of connectors, and this one not in it?"""
+        return self.listed is not None and connector not in self._listed_names
 
     def listing_live(self, now: float) -> bool:
         """May the states of its connectors be shown?"""
@@ -164,7 +194,7 @@ class Site:
 
     def sound(self, topic: KafkaTopic | None, now: float) -> bool:
         """Is this topic read, up to its end, with a list of connectors to tell orphans by?"""
-        if topic is None or not self.known():
+        if topic is None or topic in self._late or not self.known():
             return False
         return self._inputs.live(InputId(str(topic), TAIL), now)
 
@@ -186,7 +216,7 @@ class Site:
     def names(self) -> frozenset[str]:
         """The connectors to show; without any list, all that have an offset."""
         if self.listed is not None:
-            return frozenset(at.name for at in self.listed)
+            return self._listed_names
         held = {name for book in self._books.values() for name in book.connectors()}
         return frozenset(name for name in held if self.of.wants_connector(name))
 
@@ -210,17 +240,33 @@ class Site:
         book = self._book_of(connector)
         return {} if book is None else book.mirrored(connector, source)
 
+    def claimed(self, connector: str, source: str) -> frozenset[TopicPartition]:
+        """The upstream partitions that it has an offset for, shown or not."""
+        book = self._book_of(connector)
+        found = () if book is None else book.claimed(connector, source)
+        return frozenset(TopicPartition(at.topic, at.partition) for at in found)
+
+    def uncommitted(self, connector: str, source: str, at: TopicPartition) -> bool:
+        """Has it certainly no offset for this upstream partition?"""
+        book = self._book_of(connector)
+        mirror = MirrorPartition(source, at.topic, at.partition)
+        return book is not None and book.uncommitted(connector, mirror)
+
+    def vague(self, connector: str, source: str) -> bool:
+        """May it have positions that we cannot tell?"""
+        book = self._book_of(connector)
+        return book is None or book.vague(connector, source)
+
     def assigned(self, connector: str) -> frozenset[TopicPartition] | None:
         """What the cluster's own topics say that a MirrorSourceConnector copies, if they do."""
         return self._listing.assigned(connector)
 
     def dropped(self) -> dict[str, int]:
         """What its bounds cut, by reason."""
-        found: dict[str, int] = {}
+        found = self._cut.copy()
         for book in self._books.values():
-            for reason, count in book.dropped.items():
-                found[reason] = found.get(reason, 0) + count
-        return found
+            found.update(book.dropped)
+        return dict(found)
 
     # --- for the truth check ---------------------------------------------------------------------
 
@@ -251,29 +297,13 @@ class Site:
         topic = self.topic_of(connector)
         return None if topic is None else self._books.get(topic)
 
-    def _shadows(self, connector: str, now: float) -> list[SourcePartitionView]:
+    def _shadows(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
         """What the cluster's topic still holds of a connector that has moved to its own."""
         own, topic = self._book_of(connector), self.topic_of(connector)
-        if own is None or self.home in {None, topic}:
-            return []
+        if own is None or topic is None or self.home is None or self.home == topic:
+            return ()
         if not self.sound(topic, now) or not self.sound(self.home, now):
-            return []
-        assert self.home is not None
-        used = {view.identity for view in own.views_of(connector)}
-        return [
-            replace(
-                view,
-                offset=None,
-                kafka_partition=None,
-                log_offset=None,
-                committed_at=None,
-                advanced_at=None,
-                commits=0,
-                advances=0,
-                rewinds=0,
-                resets=0,
-                shadow=view.offset,
-            )
-            for view in self._books[self.home].views_of(connector)
-            if view.offset is not None and view.identity not in used
-        ]
+            return ()
+        if not self._inputs.whole(InputId(str(topic), TAIL), now):
+            return ()  # its offset may be there, behind an open transaction
+        return self._shadows_made.of(connector, own, self._books[self.home])

@@ -162,6 +162,8 @@ class Snapshot:
     by_topic    (Connect cluster, connector) of flows whose partitions are exported summed up
     not_exported    (Connect cluster, connector, identity) of source partitions beyond the budget:
                     they are in here, and in the API, and have no series
+    partial         (Connect cluster, connector) of flows that may have positions which are not in
+                    here: what is can be shown, and not be summed up
     """
 
     at: float
@@ -178,6 +180,7 @@ class Snapshot:
     topic_problems: tuple[TopicProblem, ...] = ()
     by_topic: frozenset[tuple[str, str]] = frozenset()
     not_exported: frozenset[tuple[str, str, str]] = frozenset()
+    partial: frozenset[tuple[str, str]] = frozenset()
 
 
 EMPTY = Snapshot(

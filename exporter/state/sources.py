@@ -193,6 +193,28 @@ class SourceBook:
                 found[mirror] = Seen(offset=offset, at=partition.committed_at)
         return found
 
+    def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
+        """The upstream partitions that it has an offset for, shown or not."""
+        mirrors = self._mirrors.get((connector, source), {})
+        return tuple(at for at, partition in mirrors.items() if partition.offset is not None)
+
+    def complete(self) -> bool:
+        """Is what we do not hold not in the topic either?"""
+        return not self._frozen and "source_partitions_max" not in self.dropped
+
+    def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
+        """Has it certainly no offset for this upstream partition?"""
+        partition = self._mirrors.get((connector, mirror.cluster), {}).get(mirror)
+        return self.complete() and (partition is None or partition.offset is None)
+
+    def vague(self, connector: str, source: str) -> bool:
+        """May it have a position in an upstream partition that we cannot tell?"""
+        return not self.complete() or any(
+            partition.offset is not None
+            and position(partition.key.dialect, partition.offset) is None
+            for partition in self._mirrors.get((connector, source), {}).values()
+        )
+
     def watch(self, connector: str) -> None:
         """Remember every offset of this connector from now on, until `unwatch`."""
         self._trails.setdefault(connector, {})

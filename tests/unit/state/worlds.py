@@ -23,11 +23,15 @@ from exporter.model.observations import (
     ConnectorsListed,
     EndsAsked,
     EndsRead,
+    Frozen,
     InputFailed,
     InputId,
+    InputRetired,
     InputSucceeded,
+    ListingRecord,
     LogBounds,
     OffsetsTopicFound,
+    PartitionsAssigned,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
@@ -139,14 +143,22 @@ class World:
     """Connect cluster `lab` on Kafka cluster east, with west beside it; `now` moves by hand."""
 
     def __init__(
-        self, *, sites: tuple[str, ...] = ("lab",), source_partitions_max: int = 1000
+        self,
+        *,
+        sites: tuple[str | ConnectSite, ...] = ("lab",),
+        source_partitions_max: int = 1000,
+        **more,
     ) -> None:
         self.now = NOW
         self.book = Book(
-            sites=tuple(ConnectSite(name=name, kafka="east") for name in sites),
+            sites=tuple(
+                ConnectSite(name=site, kafka="east") if isinstance(site, str) else site
+                for site in sites
+            ),
             kafkas={"east": frozenset({"east:9092"}), "west": frozenset({"west:9092"})},
             stale_after_s=STALE_S,
             source_partitions_max=source_partitions_max,
+            **more,
         )
         self._log_ends: Counter[tuple[KafkaTopic, int]] = Counter()
         self._askings = count(1)
@@ -184,14 +196,16 @@ class World:
 
     def tail(
         self,
-        *records: SourceRecord | SyncRecord,
+        *records: SourceRecord | SyncRecord | ListingRecord,
         topic: KafkaTopic = OFFSETS,
         whole: bool = False,
         caught_up: bool = True,
         behind: int | None = 0,
         undecodable: tuple[tuple[str, int], ...] = (),
         positions: tuple[tuple[int, int], ...] = (),
+        frozen: tuple[int, ...] = (),
     ) -> None:
+        """`frozen` names Kafka partitions that an open transaction holds."""
         self.see(
             TailRead(
                 input=InputId(str(topic), TAIL),
@@ -202,8 +216,12 @@ class World:
                 behind=behind,
                 undecodable=undecodable,
                 whole=whole,
+                frozen=tuple(Frozen(at, 0, f"partition {at} is held") for at in frozen),
             )
         )
+
+    def tail_ended(self, topic: KafkaTopic = OFFSETS) -> None:
+        self.see(InputRetired(InputId(str(topic), TAIL)))
 
     def tail_failed(self, reason: str, topic: KafkaTopic = OFFSETS) -> None:
         self.see(InputFailed(InputId(str(topic), TAIL), reason, "no luck"))
@@ -225,6 +243,15 @@ class World:
 
     def synced(self, upstream: int, *, syncs_topic: KafkaTopic = SYNCS, **changes) -> None:
         self.tail(sync(upstream, **{"at": self.now, **changes}), topic=syncs_topic)
+
+    def assigned(self, *partitions: int, connector: str = "mm2", site: str = "lab") -> None:
+        """These partitions of `orders`."""
+        found = frozenset(TopicPartition("orders", at) for at in partitions)
+        self.see(PartitionsAssigned(site, connector, found))
+
+    def see_assigned(self, *topics: str) -> None:
+        """Partition 0 of each of these topics."""
+        self.see(PartitionsAssigned("lab", "mm2", frozenset(TopicPartition(t, 0) for t in topics)))
 
     # --- log ends, groups ------------------------------------------------------------------------
 
@@ -282,9 +309,9 @@ def files(**changes) -> World:
     return world
 
 
-def mirrors(*connectors: Connector) -> World:
+def mirrors(*connectors: Connector, **changes) -> World:
     """A world in which MM2 is listed, and its offsets and its syncs were read and were empty."""
-    world = World()
+    world = World(**changes)
     world.listed(*(connectors or (mirror(),)))
     world.found()
     world.tail(whole=True)
