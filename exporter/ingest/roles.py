@@ -19,7 +19,7 @@ from exporter.decode.configs import decode_config
 from exporter.decode.mm2 import decode_sync_key, decode_sync_value
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.decode.status import decode_status
-from exporter.model.connectors import ConfigRecord, StatusRecord
+from exporter.model.connectors import ConfigRecord, ConnectorStatus, StatusRecord, TaskStatus
 from exporter.model.observations import ListingRecord, Records, SourceRecord, SyncRecord
 from exporter.model.offsets import OffsetSync, SourceKey, Undecodable
 from exporter.model.topology import KafkaTopic, Topology
@@ -190,15 +190,20 @@ def _bytes(data: object) -> bytes | None:
     return data if isinstance(data, bytes) else None
 
 
+_Listing = ConfigRecord | StatusRecord
+
+
 class ListingRole:
-    """A config or a status topic: the last record of a key wins."""
+    """A config or a status topic: the last readable record of a key wins, unless it was out of date
+    when it was written.
+    """
 
     def __init__(
-        self,
-        decode: Callable[[bytes | None, bytes | None], ConfigRecord | StatusRecord | Undecodable],
+        self, decode: Callable[[bytes | None, bytes | None], _Listing | Undecodable]
     ) -> None:
         self._decode = decode
-        self._last: dict[bytes, Message] = {}
+        self._last: dict[bytes, tuple[Message, _Listing]] = {}
+        self._unreadable: dict[bytes, str] = {}
 
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role."""
@@ -207,15 +212,22 @@ class ListingRole:
             key = _bytes(message.key())
             if key is None:
                 keyless.append(message)
-            else:
-                self._last[key] = message
+                continue
+            says = self._decode(key, _bytes(message.value()))
+            self._unreadable.pop(key, None)
+            if isinstance(says, Undecodable):
+                self._unreadable[key] = says.reason
+            elif key not in self._last or not _outdated(says, self._last[key][1]):
+                self._last[key] = (message, says)
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """See Role."""
-        found = self.live(list(self._last.values()))
+        """See Role. In topic order: what a record of one key means may depend on another's."""
+        kept = sorted(self._last.values(), key=lambda at: (at[0].partition(), at[0].offset()))
+        unreadable = Counter(self._unreadable.values())
         self._last.clear()
-        return found
+        self._unreadable.clear()
+        return tuple(ListingRecord(says) for _, says in kept), unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See Role."""
@@ -228,6 +240,16 @@ class ListingRole:
             else:
                 records.append(ListingRecord(says))
         return tuple(records), undecodable
+
+
+def _outdated(says: _Listing, before: _Listing) -> bool:
+    return (
+        isinstance(says, ConnectorStatus | TaskStatus)
+        and isinstance(before, ConnectorStatus | TaskStatus)
+        and says.condition is not None
+        and before.condition is not None
+        and says.condition.outdated_by(before.condition)
+    )
 
 
 def role_in(topology: Topology, topic: KafkaTopic) -> Callable[[], Role]:

@@ -109,6 +109,12 @@ class Condition:
     version: str
     failure: str | None = None
 
+    def outdated_by(self, before: Condition) -> bool:
+        """A worker that lost a connector in a rebalance may say so after the one that took it
+        over.
+        """
+        return self.state == "unassigned" and self.generation < before.generation
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:

@@ -163,8 +163,9 @@ class Book:
         )
         self._replication.follow(self._topology.flows)
         for flow in self._topology.flows:
-            told = self._sites[flow.connect_cluster].assigned(flow.connector)
-            if told is not None:
+            site = self._sites[flow.connect_cluster]
+            if not site.of.rest:
+                told = site.assigned(flow.connector)
                 self._replication.assign(flow.connect_cluster, flow.connector, told)
 
     # --- giving out ------------------------------------------------------------------------------

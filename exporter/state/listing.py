@@ -34,14 +34,22 @@ class Listing:
     def __init__(self) -> None:
         self._settings: dict[str, ConnectorSettings] = {}
         self._tasks: dict[str, int] = {}
-        self._assigned: dict[str, dict[int, tuple[TopicPartition, ...]]] = {}
+        # A task's record is in force with the commit that follows; alone it may never be.
+        self._uncommitted: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
+        self._in_force: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
+        self._copied: dict[str, frozenset[TopicPartition] | None] = {}
         self._conditions: dict[tuple[str, int | None], Condition] = {}
 
     def forget_configs(self) -> None:
         """The config topic is read anew, whole."""
-        self._settings.clear()
-        self._tasks.clear()
-        self._assigned.clear()
+        for known in (
+            self._settings,
+            self._tasks,
+            self._uncommitted,
+            self._in_force,
+            self._copied,
+        ):
+            known.clear()
 
     def forget_status(self) -> None:
         """The status topic is read anew, whole."""
@@ -52,14 +60,14 @@ class Listing:
         for record in records:
             match record:
                 case ConnectorConfigured(name, None):
-                    self._settings.pop(name, None)
+                    self._delete(name)
                 case ConnectorConfigured(name, settings):
                     assert settings is not None
                     self._settings[name] = settings
                 case TasksCommitted(name, tasks):
-                    self._tasks[name] = tasks or 0
+                    self._commit(name, tasks or 0)
                 case TaskConfigured(name, task, assigned):
-                    self._assigned.setdefault(name, {})[task] = assigned or ()
+                    self._uncommitted.setdefault(name, {})[task] = assigned
                 case ConnectorStatus(name, condition):
                     self._judge(name, None, condition)
                 case TaskStatus(name, task, condition):
@@ -67,16 +75,36 @@ class Listing:
                 case _:
                     pass
 
+    def _delete(self, name: str) -> None:
+        """Connect writes no tombstones for tasks, and forgets them all the same."""
+        for known in (
+            self._settings,
+            self._tasks,
+            self._uncommitted,
+            self._in_force,
+            self._copied,
+        ):
+            known.pop(name, None)
+
+    def _commit(self, name: str, tasks: int) -> None:
+        """So many tasks from now on. None of them: it is stopped, and has to do what it had to."""
+        self._tasks[name] = tasks
+        given = self._in_force.get(name, {}) | self._uncommitted.pop(name, {})
+        self._in_force[name] = {number: given.get(number) for number in range(tasks)}
+        if not tasks:
+            return
+        shares = tuple(self._in_force[name].values())
+        known = [share for share in shares if share is not None]
+        whole = len(known) == len(shares)
+        self._copied[name] = frozenset(at for share in known for at in share) if whole else None
+
     def _judge(self, name: str, task: int | None, condition: Condition | None) -> None:
         if condition is None:
             self._conditions.pop((name, task), None)
             return
         before = self._conditions.get((name, task))
-        # A worker that lost a connector in a rebalance may say so after the one that took it over.
-        late = condition.state == "unassigned" and before is not None
-        if late and before is not None and condition.generation < before.generation:
-            return
-        self._conditions[name, task] = condition
+        if before is None or not condition.outdated_by(before):
+            self._conditions[name, task] = condition
 
     def connectors(self) -> tuple[Connector, ...]:
         """All of them. Statuses of tasks beyond the number that was committed are left over."""
@@ -102,9 +130,7 @@ class Listing:
         )
 
     def assigned(self, name: str) -> frozenset[TopicPartition] | None:
-        """What a MirrorSourceConnector gave its tasks; None while it has none, as when stopped."""
-        tasks = self._tasks.get(name, 0)
-        if not tasks:
-            return None
-        given = self._assigned.get(name, {})
-        return frozenset(at for number in range(tasks) for at in given.get(number, ()))
+        """What a MirrorSourceConnector gave its tasks, or had given them before it was stopped;
+        None where one task's share is not known.
+        """
+        return self._copied.get(name)

@@ -12,7 +12,7 @@ from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, In
 from exporter.model.topology import Topology
 from exporter.state.inputs import Inputs
 from exporter.state.replication import Replication
-from exporter.state.site import Site
+from exporter.state.site import UNREADABLE, Site
 
 
 class Readiness:
@@ -28,9 +28,11 @@ class Readiness:
         missing: list[str] = []
         for _, site in sorted(self._sites.items()):
             missing.extend(self._site(site))
+        recorded = frozenset(topology.recorded())
         for topic in topology.tailed():
             state = self._inputs.find(InputId(str(topic), TAIL))
-            if state is not None and state.last_reason == "not_found":
+            hopeless = {"not_found"} if topic in recorded else UNREADABLE
+            if state is not None and state.last_reason in hopeless:
                 continue  # there is nothing to catch up with
             if state is None or state.tail is None or not state.tail.caught_up:
                 missing.append(self._explain(InputId(str(topic), TAIL), "the end of the topic"))

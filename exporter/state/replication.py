@@ -46,13 +46,14 @@ class Replication:
             self._syncs.setdefault(read.topic, SyncBook()).apply(syncs, whole=read.whole)
 
     def assign(
-        self, connect_cluster: str, connector: str, partitions: frozenset[TopicPartition]
+        self, connect_cluster: str, connector: str, partitions: frozenset[TopicPartition] | None
     ) -> None:
-        """This connector copies these upstream partitions and no others.
+        """This connector copies these upstream partitions and no others; None: nobody knows.
 
         An answer that comes after the connector went must not wait for the next of that name.
         """
-        if (connect_cluster, connector) in self._listed():
+        self._assigned.pop((connect_cluster, connector), None)
+        if partitions is not None and (connect_cluster, connector) in self._listed():
             self._assigned[connect_cluster, connector] = partitions
 
     def _listed(self) -> frozenset[tuple[str, str]]:

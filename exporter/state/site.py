@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
@@ -25,6 +26,10 @@ from exporter.state.listing import Listing
 from exporter.state.shadows import Shadows
 from exporter.state.snapshot import SourcePartitionView
 from exporter.state.sources import SourceBook
+
+# Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
+# tells can be done without.
+UNREADABLE: Final = frozenset({"not_found", "denied"})
 
 
 def everything(_name: str) -> bool:
@@ -70,6 +75,7 @@ class Site:
         self._shadows_made = Shadows()
         self.listing_topics: ListingTopics | None = None
         self._listing = Listing()
+        self._has_list = False
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -135,7 +141,8 @@ class Site:
             self._listing.forget_status()
         records = read.listing_records()
         self._listing.apply(record.says for record in records)
-        if topics.configs is not None and (records or read.whole):
+        self._has_list |= read.whole and read.topic == topics.configs
+        if self._has_list and (records or read.whole):
             self.enlist(self._listing.connectors())
             return True
         return False
@@ -171,9 +178,11 @@ class Site:
 
         A deleted connector's offsets stay in the topic, so where there could be a list and is none
         yet, nothing can be shown. An old list will do: which connectors exist is no measurement
-        that goes stale by the minute.
+        that goes stale by the minute. Where the config topic cannot be had, the keys have to do.
         """
-        return self.listed is not None or not self.of.rest
+        if self.listed is not None:
+            return True
+        return not self.of.rest and not self._list_to_come()
 
     def shown(self, connector: str, now: float) -> bool:
         """May this connector's offsets be shown: is it there, and its topic's tail sound?"""
@@ -292,6 +301,13 @@ class Site:
         return () if book is None else book.held(connector)
 
     # --- details ---------------------------------------------------------------------------------
+
+    def _list_to_come(self) -> bool:
+        configs = None if self.listing_topics is None else self.listing_topics.configs
+        if configs is None:
+            return False
+        state = self._inputs.find(InputId(str(configs), TAIL))
+        return state is None or state.last_reason not in UNREADABLE
 
     def _book_of(self, connector: str) -> SourceBook | None:
         topic = self.topic_of(connector)

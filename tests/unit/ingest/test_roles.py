@@ -5,8 +5,11 @@ from collections import Counter
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from exporter.decode.configs import decode_config
+from exporter.decode.status import decode_status
 from exporter.ingest import roles
 from exporter.ingest.roles import SourceRole, SyncRole
+from exporter.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
 
 KEY = b'["files",{"filename":"/a"}]'
 SYNC_KEY = bytes.fromhex("00066f726465727300000003")
@@ -143,3 +146,56 @@ def test_live_syncs_that_cannot_be_read_are_counted():
     )
     assert [record.sync.upstream_offset for record in records] == [1]
     assert undecodable == {"value_null": 1, "key_too_short": 1}
+
+
+CONNECTOR, TASK, COMMIT = b"connector-c", b"task-c-0", b"commit-c"
+
+
+def listed(decode, *messages) -> tuple[list, Counter]:
+    role = roles.ListingRole(decode)
+    role.fold(list(messages))
+    records, undecodable = role.folded()
+    return [record.says for record in records], undecodable
+
+
+def test_a_folded_config_topic_comes_in_the_order_of_the_topic():
+    """A connector that was deleted takes the tasks with it that were committed before."""
+    configured = b'{"properties":{"connector.class":"X"}}'
+    says, _ = listed(
+        decode_config,
+        message(CONNECTOR, configured, 0),
+        message(TASK, b'{"properties":{}}', 1),
+        message(COMMIT, b'{"tasks":1}', 2),
+        message(CONNECTOR, None, 3),
+    )
+    assert [type(at) for at in says] == [TaskConfigured, TasksCommitted, ConnectorConfigured]
+
+
+def test_a_folded_status_topic_leaves_out_what_was_out_of_date():
+    key = b"status-connector-c"
+    running = b'{"state":"RUNNING","trace":null,"worker_id":"a:1","generation":5}'
+    late = b'{"state":"UNASSIGNED","trace":null,"worker_id":"b:1","generation":4}'
+    now = b'{"state":"UNASSIGNED","trace":null,"worker_id":"b:1","generation":5}'
+    says, _ = listed(decode_status, message(key, running, 0), message(key, late, 1))
+    assert [at.condition.state for at in says] == ["running"]
+    says, _ = listed(decode_status, message(key, running, 0), message(key, now, 1))
+    assert [at.condition.state for at in says] == ["unassigned"]
+    says, _ = listed(decode_status, message(key, None, 0), message(key, late, 1))
+    assert [at.condition.state for at in says] == ["unassigned"]
+
+
+def test_a_folded_listing_keeps_the_last_record_that_can_be_read_and_counts_the_other():
+    says, undecodable = listed(
+        decode_config,
+        message(COMMIT, b'{"tasks":1}', 0),
+        message(COMMIT, b"{", 1),
+        message(b"commit-d", b"{", 2),
+        message(b"commit-d", b'{"tasks":2}', 3),
+    )
+    assert [(at.connector, at.tasks) for at in says] == [("c", 1), ("d", 2)]
+    assert sum(undecodable.values()) == 1
+
+
+def test_a_listing_without_keys_is_given_back():
+    role = roles.ListingRole(decode_config)
+    assert len(role.fold([message(None, b"x", 0), message(COMMIT, b'{"tasks":1}', 1)])) == 1
