@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
+from exporter.clients.groups import GroupReaders
 from exporter.errors import (
     ClientError,
     Denied,
@@ -140,6 +141,8 @@ class KafkaAdmin:
             "logger": _silent,
         }
         self._settings = settings
+        self._groups = GroupReaders(settings)
+        self._leaders_stale = False
         self._made: ck_admin.AdminClient | None = None
         # A hook that has no token now may have one later: each question asks it again.
         with suppress(Denied):
@@ -219,29 +222,28 @@ class KafkaAdmin:
     ) -> dict[TopicPartition, ReadableEnd]:
         """How far readers of committed records, and of all, can get. Raises for a missing topic."""
         stable = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=True)
-        ends = {at: self._result(stable[at]).offset for at in partitions}
+        ends = {at: self._known(stable[at]) for at in partitions}
         # Asked for second, so that it is never the lower of the two.
         high = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=False)
         return {
-            at: ReadableEnd(stable=end, high=max(end, self._result(high[at]).offset))
+            at: ReadableEnd(stable=end, high=max(end, self._known(high[at])))
             for at, end in ends.items()
         }
 
-    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """The committed offsets (NEXT record) of a consumer group; empty if it has none."""
-        request = [ck.ConsumerGroupTopicPartitions(group)]
-        futures = self._client.list_consumer_group_offsets(
-            request, request_timeout=REQUEST_TIMEOUT_S
-        )
-        try:
-            answer = self._result(futures[group])
-        except NotFound:
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """The offsets (NEXT record) that a consumer group has committed in these partitions."""
+        if not partitions:
             return {}
-        return {
-            TopicPartition(at.topic, at.partition): at.offset
-            for at in answer.topic_partitions
-            if at.offset >= 0
-        }
+        try:
+            return self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+
+    def close(self) -> None:
+        """Close the clients that can be closed; librdkafka's admin client ends with the object."""
+        self._groups.close()
 
     def _describe(self, topics: list[str]) -> dict[str, ck_admin.TopicDescription]:
         futures = self._client.describe_topics(
@@ -252,6 +254,11 @@ class KafkaAdmin:
     def _ask(
         self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool
     ) -> dict[TopicPartition, Future[Any]]:
+        if self._leaders_stale:
+            # Left to itself, librdkafka goes on naming a leader epoch that is over until its
+            # metadata is minutes old.
+            self.topics()
+            self._leaders_stale = False
         level = (
             ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
         )
@@ -264,9 +271,22 @@ class KafkaAdmin:
 
     def _offset(self, future: Future[Any]) -> int | None:
         try:
-            return int(self._result(future).offset)
+            return self._known(future)
         except (NotFound, Unsettled):
             return None
+
+    def _known(self, future: Future[Any]) -> int:
+        """An offset that is one: while a broker goes or comes, librdkafka may answer with a
+        negative number and without an error.
+        """
+        try:
+            offset = int(self._result(future).offset)
+        except Unsettled:
+            self._leaders_stale = True
+            raise
+        if offset < 0:
+            raise Unsettled(self.name, "the broker gave no offset")
+        return offset
 
     def _result(self, future: Future[Any]) -> Any:
         try:

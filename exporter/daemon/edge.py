@@ -117,6 +117,8 @@ class Edge:
             thread.join(max(0.0, deadline - time.monotonic()))
         for reader in self._readers.values():
             reader.close()
+        for admin in self._admins.values():
+            admin.close()
 
     def wait_until_ready(
         self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False

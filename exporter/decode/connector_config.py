@@ -94,6 +94,8 @@ def _sink(name: str, config: Mapping[str, str]) -> SinkSettings:
     return SinkSettings(
         group=config.get("consumer.override.group.id", f"connect-{name}"),
         addresses=_addresses(config.get("consumer.override.bootstrap.servers", "")),
+        topics=frozenset(topic.strip() for topic in config.get("topics", "").split(",")) - {""},
+        topics_regex=config.get("topics.regex") or None,
     )
 
 

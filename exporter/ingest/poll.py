@@ -6,7 +6,8 @@ raises nothing the outside world can cause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 
 from exporter.clients.connect_read import ConnectReader
@@ -38,6 +39,8 @@ from exporter.model.topology import SinkGroup, TopicPartition
 from exporter.state.snapshot import Snapshot
 
 Batch = tuple[Observation, ...]
+
+_JAVA_SETS = re.compile(r"&&|\[[^\]]*\[")  # intersections and unions inside brackets
 
 _askings = count(1)  # tells apart the rounds of poll_ends, of which two may be under way at once
 
@@ -153,10 +156,15 @@ def poll_groups(
     """Committed offsets of sink connectors, then the log ends of the same partitions."""
     input_id = InputId(connect_cluster, GROUPS)
     found: list[SinkOffset] = []
+    existing: dict[str, dict[str, int]] = {}
     try:
         for sink in sinks:
-            if sink.kafka is not None:
-                found.extend(_sink_offsets(admins[sink.kafka], sink))
+            if sink.kafka is None:
+                continue
+            admin = admins[sink.kafka]
+            if sink.kafka not in existing:
+                existing[sink.kafka], _ = admin.topics()
+            found.extend(_sink_offsets(admin, sink, existing[sink.kafka]))
     except ClientError as exc:
         return (failure(input_id, exc),)
     return (
@@ -165,8 +173,10 @@ def poll_groups(
     )
 
 
-def _sink_offsets(admin: KafkaAdmin, sink: SinkGroup) -> list[SinkOffset]:
-    committed = admin.group_offsets(sink.group)
+def _sink_offsets(
+    admin: KafkaAdmin, sink: SinkGroup, existing: Mapping[str, int]
+) -> list[SinkOffset]:
+    committed = admin.group_offsets(sink.group, _read_by(sink, existing))
     bounds = admin.bounds(tuple(committed), stable=False)
     return [
         SinkOffset(
@@ -178,3 +188,29 @@ def _sink_offsets(admin: KafkaAdmin, sink: SinkGroup) -> list[SinkOffset]:
         )
         for at, offset in sorted(committed.items())
     ]
+
+
+def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> list[TopicPartition]:
+    """The partitions that a sink reads: what its group committed in others is left over.
+
+    Of a pattern that Python does not know, everything: a group commits nothing that it never read.
+    """
+    wanted: Collection[str] = sink.topics
+    if sink.topics_regex is not None:
+        pattern = _compiled(sink.topics_regex)
+        wanted = [topic for topic in existing if pattern is None or pattern.fullmatch(topic)]
+    return [
+        TopicPartition(topic, number)
+        for topic in sorted(wanted)
+        for number in range(existing.get(topic, 0))
+    ]
+
+
+def _compiled(java: str) -> re.Pattern[str] | None:
+    """A pattern of java.util.regex, unless Python knows it not or as something else."""
+    if _JAVA_SETS.search(java):
+        return None
+    try:
+        return re.compile(java)
+    except re.error:
+        return None

@@ -51,10 +51,16 @@ class MirrorSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The consumer group of a sink connector, and the addresses it was overridden to read from."""
+    """The consumer group of a sink connector, and the addresses it was overridden to read from.
+
+    topics, topics_regex    what it reads: names, or a pattern of java.util.regex that must match
+                            a whole name
+    """
 
     group: str
     addresses: frozenset[str]
+    topics: frozenset[str] = frozenset()
+    topics_regex: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,14 +83,17 @@ class MirrorFlow:
 
 @dataclass(frozen=True, slots=True)
 class SinkGroup:
-    """The consumer group of a sink connector. `kafka` is None if no configured cluster is its
-    own.
+    """The consumer group of a sink connector, and what the connector reads (see SinkSettings).
+
+    `kafka` is None if no configured cluster is its own.
     """
 
     connect_cluster: str
     connector: str
     group: str
     kafka: str | None
+    topics: frozenset[str] = frozenset()
+    topics_regex: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

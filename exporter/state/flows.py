@@ -90,6 +90,8 @@ def sink_groups(
                     connector=connector.name,
                     group=settings.group,
                     kafka=cluster_at(away, addresses) if away else home,
+                    topics=settings.topics,
+                    topics_regex=settings.topics_regex,
                 )
             )
     return tuple(groups)

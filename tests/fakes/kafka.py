@@ -159,9 +159,12 @@ class FakeAdmin:
         logs = {at: self._kafka.logs(at.topic)[at.partition] for at in partitions}
         return {at: ReadableEnd(log.readable_end, log.end) for at, log in logs.items()}
 
-    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         self._kafka.names()
-        return self._kafka.groups.get(group, {})
+        committed = self._kafka.groups.get(group, {})
+        return {at: offset for at, offset in committed.items() if at in set(partitions)}
 
 
 class FakeReader:

@@ -106,7 +106,7 @@ def test_readable_ends_refuse_a_missing_topic(broker):
 
 
 def test_a_group_that_never_committed_has_no_offsets(broker):
-    assert broker.admin().group_offsets("nobody") == {}
+    assert broker.admin().group_offsets("nobody", []) == {}
 
 
 def test_a_reader_gives_every_record_and_then_the_end_of_each_partition(broker):

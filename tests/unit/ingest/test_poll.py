@@ -219,18 +219,38 @@ def test_brokers_are_seen_under_their_clusters_name():
     assert poll_brokers(FakeAdmin(kafka)) == ()
 
 
-def sink(kafka: str | None = "west") -> SinkGroup:
-    return SinkGroup("lab", "s", "connect-s", kafka)
+def sink(kafka: str | None = "west", **reads) -> SinkGroup:
+    return SinkGroup("lab", "s", "connect-s", kafka, **(reads or {"topics": frozenset({"orders"})}))
 
 
 def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
     kafka = upstream()
     kafka.groups["connect-s"] = {ORDERS: 1, TopicPartition("gone", 0): 5}
     read, succeeded = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
-    assert read == SinkOffsetsRead(
-        "lab", (SinkOffset("s", "gone", 0, 5, None), SinkOffset("s", "orders", 0, 1, 3))
-    )
+    assert read == SinkOffsetsRead("lab", (SinkOffset("s", "orders", 0, 1, 3),))
     assert succeeded.input == InputId("lab", GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("reads", "expected"),
+    [
+        pytest.param({"topics": frozenset({"orders"})}, {"orders"}, id="by-name"),
+        pytest.param({"topics_regex": "orders.*"}, {"orders", "orders-eu"}, id="by-pattern"),
+        pytest.param({"topics_regex": "rders"}, set(), id="a-pattern-matches-whole-names"),
+        pytest.param(
+            {"topics_regex": "[a-z&&[^z]]+("}, {"orders", "orders-eu", "old"}, id="unknown-pattern"
+        ),
+    ],
+)
+def test_what_a_group_left_behind_in_topics_that_its_sink_does_not_read_is_no_lag(reads, expected):
+    kafka = upstream()
+    for topic in ("orders-eu", "old"):
+        kafka.create(topic)
+    kafka.groups["connect-s"] = {
+        TopicPartition(topic, 0): 0 for topic in ("orders", "orders-eu", "old")
+    }
+    read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink(**reads)], CLOCK)
+    assert {at.topic for at in read.offsets} == expected
 
 
 def test_a_sink_on_an_unknown_cluster_is_passed_over():

@@ -1,0 +1,60 @@
+"""Committed offsets of consumer groups, asked for as a consumer of the group asks, without joining.
+
+Not over the admin API, which could do it with one client for all: once ListConsumerGroupOffsets has
+timed out, as it does while a coordinator is away, librdkafka may abort the whole process
+(confluentinc/librdkafka issues 3663 and 4605). OffsetFetch wants a client for each group, so they
+are bounded. Called by kafka.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from exporter.model.topology import TopicPartition
+
+# A client is a few threads and connections. Beyond this the least recently asked is closed, and
+# asking its group again costs another connection.
+CLIENTS_MAX: Final = 64
+
+
+class GroupReaders:
+    """Clients of many groups on one Kafka cluster. Raises KafkaException."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = {**settings, "enable.auto.commit": False}
+        self._readers: OrderedDict[str, ck.Consumer] = OrderedDict()
+        # Polls of several Connect clusters may share a Kafka cluster, and none may close what
+        # another one is using.
+        self._one_at_a_time = threading.Lock()
+
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        """The committed offsets (NEXT record) among these partitions."""
+        wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
+        with self._one_at_a_time:
+            found = self._reader(group).committed(wanted, timeout=timeout_s)
+        return {
+            TopicPartition(at.topic, at.partition): at.offset
+            for at in found
+            if at.error is None and at.offset >= 0
+        }
+
+    def close(self) -> None:
+        """Close every client."""
+        with self._one_at_a_time:
+            while self._readers:
+                self._readers.popitem()[1].close()
+
+    def _reader(self, group: str) -> ck.Consumer:
+        if group not in self._readers:
+            if len(self._readers) >= CLIENTS_MAX:
+                self._readers.popitem(last=False)[1].close()
+            self._readers[group] = ck.Consumer({**self._settings, "group.id": group})
+        self._readers.move_to_end(group)
+        return self._readers[group]

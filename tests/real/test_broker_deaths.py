@@ -1,0 +1,123 @@
+"""Our Kafka client while a broker dies and comes back: nothing invented, nothing lost for long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.clients.kafka import KafkaAdmin
+from exporter.errors import ClientError
+from exporter.model.observations import LogBounds
+from exporter.model.topology import TopicPartition
+from lab import Lab, LabOptions
+from lab.cluster import WEST_GROUP
+from lab.waiting import NotYet, until
+
+pytestmark = pytest.mark.real
+
+WANTED = [TopicPartition("orders", number) for number in range(3)]
+BACK_S_MAX = 10.0
+
+# A process of its own, because what is to be excluded is that it is aborted.
+ASKS_FOR_A_GROUP = """
+import sys, time
+from exporter.clients.kafka import KafkaAdmin
+from exporter.errors import ClientError
+from exporter.model.topology import TopicPartition
+admin = KafkaAdmin("west", {"bootstrap.servers": sys.argv[1]})
+wanted = [TopicPartition("orders", number) for number in range(3)]
+while True:
+    try:
+        print(len(admin.group_offsets(sys.argv[2], wanted)), flush=True)
+    except ClientError as exc:
+        print(exc.reason, flush=True)
+    time.sleep(0.2)
+"""
+ANSWER_S_MAX = 60.0
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(LabOptions(connectors=False)) as running:
+        running.produce("west", "orders", 30)
+        yield running
+
+
+def test_log_bounds_asked_for_while_a_broker_dies_are_true_or_absent(lab: Lab) -> None:
+    admin = KafkaAdmin("west", {"bootstrap.servers": lab.west})
+    seen: set[LogBounds] = set()
+    ended = threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            try:
+                seen.update(admin.bounds(WANTED, stable=False).values())
+            except ClientError:
+                continue
+
+    def check_answered() -> None:
+        if not seen:
+            raise NotYet("no answer")
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        until("a first answer", check_answered, timeout_s=BACK_S_MAX)
+        lab.kill("west")
+        lab.start_process("west")
+    finally:
+        ended.set()
+        thread.join()
+    assert seen == {LogBounds(start=0, end=10, stable_end=10)}
+
+
+def test_log_bounds_are_back_soon_after_their_broker(lab: Lab) -> None:
+    admin = KafkaAdmin("west", {"bootstrap.servers": lab.west})
+    assert len(admin.bounds(WANTED, stable=False)) == len(WANTED)
+    lab.kill("west")
+    lab.start_process("west")
+
+    def check() -> None:
+        try:
+            found = admin.bounds(WANTED, stable=False)
+        except ClientError as exc:
+            raise NotYet(str(exc)) from exc
+        if len(found) < len(WANTED):
+            raise NotYet(f"{len(found)} of {len(WANTED)}")
+
+    until("all log bounds", check, timeout_s=BACK_S_MAX)
+
+
+def test_a_group_whose_coordinator_was_gone_does_not_end_the_process(
+    lab: Lab, tmp_path: Path
+) -> None:
+    log = tmp_path / "answers"
+    command = [sys.executable, "-c", ASKS_FOR_A_GROUP, lab.west, WEST_GROUP]
+    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as asking:
+
+        def await_answer(wanted: set[str]) -> None:
+            begun = len(log.read_text().splitlines())
+
+            def check() -> None:
+                assert asking.poll() is None, log.read_text()[-500:]
+                lines = log.read_text().splitlines()[begun:]
+                if not wanted & set(lines):
+                    raise NotYet(str(lines[-3:]))
+
+            until(f"an answer of {wanted}", check, timeout_s=ANSWER_S_MAX)
+
+        try:
+            await_answer({"3"})
+            for failed_first in (False, True, False):
+                lab.kill("west")
+                if failed_first:
+                    await_answer({"timeout", "unreachable"})
+                lab.start_process("west")
+                await_answer({"3"})
+        finally:
+            asking.kill()
