@@ -179,14 +179,9 @@ class Edge:
                 self._poll_assignment(flow)
 
     def _poll_assignment(self, flow: MirrorFlow) -> None:
-        running = any(
-            (view.connect_cluster, view.name) == (flow.connect_cluster, flow.connector)
-            and view.state == "running"
-            for view in self.snapshot.connectors
-        )
         reader = self._readers.get(flow.connect_cluster)
         if reader is not None:
-            self._put(poll_assignment(reader, flow.connector, running=running))
+            self._put(poll_assignment(reader, flow.connector))
 
     def _check_offsets(self, connect: Connect) -> None:
         connectors = [

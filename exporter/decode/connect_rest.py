@@ -64,9 +64,11 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
         if not isinstance(config, dict):
             return Undecodable("task_shape")
         assigned = assigned_partitions(config)
+        if assigned is None:
+            return Undecodable("task_not_mirror_source")  # the others' shares would not be all
         if isinstance(assigned, Undecodable):
             return assigned
-        found.update(assigned or ())
+        found.update(assigned)
     return frozenset(found)
 
 

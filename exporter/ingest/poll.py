@@ -81,19 +81,27 @@ def poll_rest_offsets(reader: ConnectReader, connectors: Iterable[str]) -> Itera
         yield (RestOffsetsRead(connect_cluster=reader.name, connector=connector, offsets=offsets),)
 
 
-def poll_assignment(reader: ConnectReader, connector: str, *, running: bool) -> Batch:
+def poll_assignment(reader: ConnectReader, connector: str) -> Batch:
     """What a MirrorSourceConnector gave its tasks.
 
-    While it is stopped it has none, and what it had is still what it has to do. That the question
-    fails is no news: it may during a rebalance, and the state poll asks the same workers.
+    While it is stopped it has none, and what it had is still what it has to do; whether it is has
+    to be asked after. That a question fails is no news: it may during a rebalance, and the state
+    poll asks the same workers.
     """
     try:
         assigned = decode_assignment(reader.tasks(connector))
+        if isinstance(assigned, Undecodable) or not (assigned or _runs(reader, connector)):
+            return ()
     except ClientError:
         return ()
-    if isinstance(assigned, Undecodable) or not (assigned or running):
-        return ()
     return (PartitionsAssigned(reader.name, connector, assigned),)
+
+
+def _runs(reader: ConnectReader, connector: str) -> bool:
+    listed = decode_connectors(reader.connectors())
+    return not isinstance(listed, Undecodable) and any(
+        (at.name, at.state) == (connector, "running") for at in listed
+    )
 
 
 def poll_brokers(admin: KafkaAdmin) -> Batch:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import structlog
 from confluent_kafka import Message
 
-from exporter.clients.kafka import BEGINNING, KafkaAdmin, TailReader, end_of_partition
+from exporter.clients.kafka import BEGINNING, KafkaAdmin, ReadableEnd, TailReader, end_of_partition
 from exporter.clock import Clock
 from exporter.errors import ClientError, NotFound, TopicChanged
 from exporter.ingest.roles import Role
@@ -71,6 +72,7 @@ class Tail:
         self._retry_s = RETRY_FIRST_S
         self._failing: str | None = None
         self._frozen: tuple[Frozen, ...] = ()
+        self._thawing: dict[int, int] = {}
 
     def run(self) -> None:
         """Follow until told to stop; begin again, ever more slowly, while the topic cannot be
@@ -98,6 +100,7 @@ class Tail:
         role = self._role_of()
         self._positions = {}
         self._frozen = ()
+        self._thawing = {}
         if not self._bootstrap(reader, role, targets):
             return
         records, undecodable = role.folded()
@@ -124,9 +127,8 @@ class Tail:
 
         Where an open transaction is in the way, as far as it lets us.
         """
-        missing = {at.partition: end for at, end in targets.items()}
         told_at: float | None = None
-        while missing:
+        while not self._reached(targets):
             # That it reads, and is not there yet, has to be seen: a large topic takes minutes.
             if told_at is None or not 0 <= self._clock.now() - told_at < CHECK_EVERY_S:
                 self._emit((), Counter(), behind=self._distance(targets), caught_up=False)
@@ -136,13 +138,17 @@ class Tail:
             self._note_ends(role.fold(messages))
             for partition, position in reader.positions(tuple(targets)).items():
                 self._advance(partition, position)
-            reachable = missing | {at.partition: at.offset for at in self._frozen}
-            for partition in tuple(missing):
-                if self._positions.get(partition, -1) >= reachable[partition]:
-                    del missing[partition]
             if self._stopped(0):
                 return False
         return True
+
+    def _reached(self, targets: Mapping[TopicPartition, int]) -> bool:
+        # What a transaction held that has ended meanwhile is to be read after all.
+        held = {at.partition: at.offset for at in self._frozen}
+        return all(
+            self._positions.get(at.partition, -1) >= min(end, held.get(at.partition, end))
+            for at, end in targets.items()
+        )
 
     def _look_for_transactions(self, partitions: Iterable[TopicPartition]) -> None:
         try:
@@ -197,12 +203,34 @@ class Tail:
             raise TopicChanged(str(self.topic), f"(topic id, partitions) were {shape}, are {found}")
         if any(end.high < self._positions.get(at.partition, 0) for at, end in ends.items()):
             raise TopicChanged(str(self.topic), "it ends before what was read of it")
-        self._frozen = self._transactions.held(ends)
+        self._frozen = self._held(ends)
         hidden = {at.partition for at in self._frozen}
         behind = self._distance(
             {at: end.high if at.partition in hidden else end.stable for at, end in ends.items()}
         )
         self._emit((), Counter(), behind=behind)
+
+    def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
+        """The partitions that hide something from us.
+
+        One whose transaction has ended is among them until what it hid is read: what is known of it
+        is as old as the transaction.
+        """
+        held = {at.partition: at for at in self._transactions.held(ends)}
+        stable = {at.partition: end.stable for at, end in ends.items()}
+        thawing = {
+            at.partition: (at, self._thawing.get(at.partition, stable[at.partition]))
+            for at in self._frozen
+            if at.partition not in held
+        }
+        self._thawing = {
+            partition: end
+            for partition, (_, end) in thawing.items()
+            if self._positions.get(partition, 0) < end
+        }
+        for partition in self._thawing:
+            held[partition] = replace(thawing[partition][0], hidden=0)
+        return tuple(at for _, at in sorted(held.items()))
 
     def _distance(self, ends: Mapping[TopicPartition, int]) -> int:
         """Records between where we stand and these ends."""

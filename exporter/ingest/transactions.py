@@ -21,7 +21,8 @@ from exporter.model.offsets import SourceKey
 from exporter.model.topology import TopicPartition
 
 OPEN_MAX_S: Final = 10.0  # ten times what committing one takes on a loaded cluster
-PEEK_S_MAX: Final = 3.0
+PEEK_S: Final = 0.1
+PEEKS_MAX: Final = 30  # per look at the topic: its tail waits meanwhile, and may not go stale
 
 
 class OpenTransactions:
@@ -32,6 +33,7 @@ class OpenTransactions:
         self._clock = clock
         self._since: dict[TopicPartition, tuple[int, float]] = {}
         self._named: dict[tuple[TopicPartition, int], str] = {}
+        self._peeks_left = 0
 
     def held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
         """The partitions that have been held for too long, given what the topic's ends are now."""
@@ -45,9 +47,17 @@ class OpenTransactions:
         found = {
             (at, offset) for at, (offset, since) in self._since.items() if now - since >= OPEN_MAX_S
         }
-        self._named = {where: self._named.get(where) or self._name(*where) for where in found}
+        self._peeks_left = PEEKS_MAX
+        self._named = {
+            where: self._named.get(where) or self._name(*where) for where in sorted(found)
+        }
         return tuple(
-            Frozen(partition=at.partition, offset=offset, detail=detail)
+            Frozen(
+                partition=at.partition,
+                offset=offset,
+                detail=detail,
+                hidden=ends[at].high - offset,
+            )
             for (at, offset), detail in sorted(self._named.items())
         )
 
@@ -63,9 +73,9 @@ class OpenTransactions:
             return ""
         try:
             reader.assign({at: offset})
-            deadline = self._clock.now() + PEEK_S_MAX
-            while self._clock.now() < deadline:
-                for message in reader.read(1, 0.1):
+            while self._peeks_left > 0:
+                self._peeks_left -= 1
+                for message in reader.read(1, PEEK_S):
                     if end_of_partition(message) is not None:
                         return ""
                     since = datetime.fromtimestamp(message.timestamp()[1] / 1000, tz=UTC)

@@ -97,11 +97,13 @@ class Frozen:
 
     offset     the last stable offset: where a reader of committed records has to wait
     detail     who and since when, in words for a person
+    hidden     records from there to the end of the log
     """
 
     partition: int
     offset: int
     detail: str
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

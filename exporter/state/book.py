@@ -37,7 +37,7 @@ from exporter.state.budget import Budget
 from exporter.state.checks import Checks
 from exporter.state.facts import FactsBook
 from exporter.state.flows import mirror_flows, named_over_found, sink_groups
-from exporter.state.inputs import Inputs, TailState
+from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import sink_lag
 from exporter.state.readiness import Readiness
@@ -126,18 +126,11 @@ class Book:
         self._rebuild_topology()
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
-        state = self._inputs.of(read.input)
-        if state.tail is None:
-            state.tail = TailState(read.topic)
-        progressed = state.tail.apply(read)
+        self._inputs.of(read.input).read(read, now)
         relisted = [site.apply(read) for site in self._sites.values()]
         if any(relisted):
             self._rebuild_topology()
         self._replication.apply(read)
-        if read.frozen:
-            state.held(now, "open_transaction", "; ".join(at.detail for at in read.frozen))
-        elif read.behind == 0 or progressed:
-            state.succeeded(now)
 
     def _rebuild_topology(self) -> None:
         found: list[MirrorFlow] = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.model.observations import RestOffsetsAsked, RestOffsetsRead
+from exporter.model.topology import KafkaTopic
 from exporter.state.site import Site
 
 ANSWER_MAX_S: Final = 120.0  # Connect itself gives up on the question after 90 s
@@ -26,6 +27,7 @@ class Check:
     identity: str
     text: str | None
     until: float
+    topic: KafkaTopic | None
 
 
 class Checks:
@@ -54,6 +56,7 @@ class Checks:
                 identity=identity,
                 text=text,
                 until=until,
+                topic=self._sources[seen.connect_cluster].topic_of(seen.connector),
             )
             if not self._agrees(check):
                 self._open.append(check)
@@ -80,6 +83,7 @@ class Checks:
         self._sources[connect_cluster].watch(connector)
 
     def _agrees(self, check: Check) -> bool:
-        return self._sources[check.connect_cluster].agrees(
-            check.connector, check.identity, check.text
-        )
+        site = self._sources[check.connect_cluster]
+        if site.topic_of(check.connector) != check.topic:
+            return True  # REST may have told of the topic that it used before
+        return site.agrees(check.connector, check.identity, check.text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from exporter.model.observations import (
     Frozen,
@@ -20,6 +21,8 @@ from exporter.model.observations import (
 )
 from exporter.model.topology import KafkaTopic
 from exporter.state.snapshot import InputView, TailView
+
+OPEN_TRANSACTION: Final = "open_transaction"
 
 
 @dataclass(slots=True)
@@ -34,6 +37,7 @@ class TailState:
     undecodable: int = 0
     positions: dict[int, int] = field(default_factory=dict)
     frozen: tuple[Frozen, ...] = ()
+    held: dict[int, int] = field(default_factory=dict)
 
     def apply(self, read: TailRead) -> bool:
         """Count the live records of a batch and move on. True if anything was read."""
@@ -55,6 +59,12 @@ class TailState:
                 self.values += 1
         grown = any(at > before.get(partition, -1) for partition, at in self.positions.items())
         return bool(read.records) or grown
+
+    def newly_held(self) -> bool:
+        """Is there a transaction that was not there the last time this was asked?"""
+        before, now = self.held, {at.partition: at.offset for at in self.frozen}
+        self.held = before | now
+        return any(before.get(partition) != offset for partition, offset in now.items())
 
     def view(self, *, live: bool) -> TailView:
         """An immutable copy. How far a tail that is not live lies behind, nobody knows."""
@@ -94,18 +104,31 @@ class InputState:
         self.last_error = None
         self.last_reason = None
 
-    def held(self, at: float, reason: str, detail: str) -> None:
-        """It reads, and what it reads is not all. One error, however often it is seen."""
-        self.last_success_at = at
-        if (self.last_reason, self.last_error) != (reason, detail):
-            self.failed(reason, detail)
+    def read(self, seen: TailRead, at: float) -> None:
+        """A tail has read, or found out where its topic ends. It works if it moves, or has nothing
+        left to read; what a transaction holds back is not its fault, and an error all the same, one
+        for each however often it is seen.
+        """
+        if self.tail is None:
+            self.tail = TailState(seen.topic)
+        moved = self.tail.apply(seen)
+        held = sum(frozen.hidden for frozen in seen.frozen)
+        works = moved or (seen.behind is not None and seen.behind <= held)
+        if not seen.frozen:
+            if works:
+                self.succeeded(at)
+            return
+        if works:
+            self.last_success_at = at
+        detail = "; ".join(frozen.detail for frozen in seen.frozen)
+        self.failed(OPEN_TRANSACTION, detail, counted=self.tail.newly_held())
 
-    def failed(self, reason: str, detail: str) -> None:
+    def failed(self, reason: str, detail: str, *, counted: bool = True) -> None:
         """An attempt failed."""
         self.up = False
         self.last_error = detail
         self.last_reason = reason
-        self.errors[reason] += 1
+        self.errors[reason] += counted
 
 
 class Inputs:

@@ -11,6 +11,7 @@ import pytest
 from exporter.clients.connect_read import ConnectReader
 from exporter.errors import Unreachable
 from exporter.ingest.poll import (
+    poll_assignment,
     poll_brokers,
     poll_connectors,
     poll_ends,
@@ -29,6 +30,7 @@ from exporter.model.observations import (
     InputId,
     InputSucceeded,
     LogBounds,
+    PartitionsAssigned,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
@@ -113,6 +115,65 @@ def test_half_an_answer_is_malformed_and_compared_with_nothing():
 
 
 ORDERS = TopicPartition("orders", 0)
+
+
+def tasks(*assigned: str) -> httpx.Response:
+    """The configurations of tasks, each with what it was assigned."""
+    body = [
+        {
+            "id": {"connector": "mm2", "task": number},
+            "config": {
+                "task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask",
+                "task.assigned.partitions": at,
+            },
+        }
+        for number, at in enumerate(assigned)
+    ]
+    return httpx.Response(200, json=body)
+
+
+def listed(state: str) -> httpx.Response:
+    status = {"connector": {"state": state}, "tasks": [], "type": "source"}
+    return httpx.Response(200, json={"mm2": {"status": status, "info": {"config": {}}}})
+
+
+def test_what_the_tasks_were_given_is_what_a_connector_copies():
+    answers = {"/connectors/mm2/tasks": tasks("orders-0,orders-1", "eu-orders-0")}
+    assert poll_assignment(worker(answers), "mm2") == (
+        PartitionsAssigned(
+            "lab",
+            "mm2",
+            frozenset({ORDERS, TopicPartition("orders", 1), TopicPartition("eu-orders", 0)}),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "believed"), [("RUNNING", True), ("STOPPED", False), ("UNASSIGNED", False)]
+)
+def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards(state, believed):
+    """One that was stopped since it was listed has none either, and has to copy what it had to."""
+    answers = {"/connectors/mm2/tasks": tasks(), "/connectors": listed(state)}
+    seen = poll_assignment(worker(answers), "mm2")
+    assert seen == ((PartitionsAssigned("lab", "mm2", frozenset()),) if believed else ())
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param({}, id="unknown"),
+        pytest.param({"/connectors/mm2/tasks": httpx.Response(409)}, id="rebalance"),
+        pytest.param({"/connectors/mm2/tasks": httpx.Response(200, content=b"{}")}, id="shape"),
+        pytest.param({"/connectors/mm2/tasks": tasks("orders")}, id="no-partition"),
+        pytest.param(
+            {"/connectors/mm2/tasks": httpx.Response(200, json=[{"config": {}}])},
+            id="another-class",
+        ),
+        pytest.param({"/connectors/mm2/tasks": tasks()}, id="no-state"),
+    ],
+)
+def test_an_assignment_that_cannot_be_had_is_no_news(answers):
+    assert poll_assignment(worker(answers), "mm2") == ()
 
 
 def snapshot(*, read_committed: bool = False, upstream: str = "west") -> Snapshot:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.ingest.transactions import OPEN_MAX_S
+from exporter.clients.kafka import ReadableEnd
+from exporter.errors import Unreachable
+from exporter.ingest.transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
 from exporter.model.observations import TailRead
-from tests.fakes.kafka import FakeKafka
+from exporter.model.topology import TopicPartition
+from tests.fakes.kafka import FakeKafka, FakeReader
 from tests.unit.ingest.following import TOPIC, Following, checked, live, whole
 
 FILES = b'["files",{"filename":"/a"}]'
@@ -127,3 +130,145 @@ def test_a_bootstrap_reads_what_a_transaction_held_that_ends_meanwhile(kafka):
         '{"position":1}',
         '{"position":2}',
     ]
+
+
+def test_a_partition_stays_named_until_what_its_transaction_hid_is_read(kafka):
+    """What is known of it until then is as old as the transaction."""
+    readers = []
+
+    class Slow(FakeReader):
+        """Gives nothing of partition 1 while `waits`."""
+
+        waits = False
+
+        def _of_partition(self, at, records_max):
+            return (
+                [] if self.waits and at.partition == 1 else super()._of_partition(at, records_max)
+            )
+
+    def opened():
+        readers.append(Slow(kafka))
+        return readers[-1]
+
+    def story():
+        yield whole
+        open_transaction(kafka)
+        yield frozen
+        readers[0].waits = True
+        kafka.log(TOPIC.topic, 1).stable_end = None
+        yield checked
+        yield checked
+        assert frozen(following.seen[-1])
+        assert following.seen[-1].frozen[0].hidden == 0
+        assert following.seen[-1].behind == 1
+        readers[0].waits = False
+        yield live
+        yield lambda seen: checked(seen) and thawed(seen)
+
+    following = Following(kafka, open_reader=opened)
+    following.run(story())
+
+
+def test_what_a_transaction_hides_is_told_apart_from_what_is_not_read(kafka):
+    def story():
+        yield whole
+        open_transaction(kafka)
+        kafka.produce(TOPIC.topic, OTHER, b'{"position":3}', partition=1)
+        yield frozen
+
+    read = Following(kafka).run(story())[-1]
+    assert [at.hidden for at in read.frozen] == [2]
+    assert read.behind == 2
+
+
+def test_a_bootstrap_waits_once_for_several_held_partitions(kafka):
+    for partition in (0, 1):
+        kafka.log(TOPIC.topic, partition).stable_end = kafka.log(TOPIC.topic, partition).end
+        kafka.produce(TOPIC.topic, FILES, b'{"position":9}', partition=partition)
+
+    def story():
+        yield whole
+
+    began = kafka.clock.now()
+    (read,) = Following(kafka).run(story())
+    assert [at.partition for at in read.frozen] == [0, 1]
+    assert OPEN_MAX_S <= kafka.clock.now() - began < 2 * OPEN_MAX_S
+
+
+def test_a_bootstrap_ends_although_the_clock_is_set_back_meanwhile(kafka):
+    open_transaction(kafka)
+    following = Following(kafka)
+    stopped = following._stopped
+    back = [3600.0]
+
+    def setting_back(seconds: float) -> bool:
+        if back and kafka.clock.now() - began > OPEN_MAX_S / 2:
+            kafka.clock.advance(-back.pop())
+        return stopped(seconds)
+
+    began = kafka.clock.now()
+    following._stopped = setting_back
+
+    def story():
+        yield whole
+
+    (read,) = following.run(story())
+    assert frozen(read)
+
+
+def test_a_bootstrap_that_is_held_below_the_end_it_saw_needs_no_later_record(kafka):
+    """The transaction began behind the end that was seen first, in a log that has grown."""
+    open_transaction(kafka)
+
+    def story():
+        yield whole
+        kafka.log(TOPIC.topic, 1).stable_end = None
+        yield live
+
+    records = [at.offset.text for at in Following(kafka).run(story())[-1].records]
+    assert records == ['{"position":2}']
+
+
+def test_looking_whose_transactions_they_are_takes_a_bounded_time_for_all_of_them():
+    kafka = FakeKafka()
+    kafka.create(TOPIC.topic, 50)
+    ends = {TopicPartition(TOPIC.topic, at): ReadableEnd(0, 5) for at in range(50)}
+    looked = OpenTransactions(lambda: _Silent(kafka), kafka.clock)
+    assert looked.held(ends) == ()
+    kafka.clock.advance(OPEN_MAX_S)
+    began = kafka.clock.now()
+    held = looked.held(ends)
+    assert len(held) == 50
+    assert kafka.clock.now() - began <= PEEKS_MAX * PEEK_S + 0.01
+    assert looked.held(ends) == held
+
+
+class _Silent(FakeReader):
+    def read(self, records_max, timeout_s):
+        self._kafka.clock.advance(timeout_s)
+        return []
+
+
+def test_a_transaction_is_held_from_its_tenth_second_on_and_not_before(kafka):
+    at = TopicPartition(TOPIC.topic, 1)
+    looked = OpenTransactions(lambda: FakeReader(kafka, committed=False), kafka.clock)
+    ends = {at: ReadableEnd(1, 2)}
+    assert looked.held(ends) == ()
+    kafka.clock.advance(OPEN_MAX_S - 0.5)
+    assert looked.held(ends) == ()
+    kafka.clock.advance(0.5)
+    assert [(held.partition, held.offset, held.hidden) for held in looked.held(ends)] == [(1, 1, 1)]
+    assert looked.held({at: ReadableEnd(2, 2)}) == ()
+    assert looked.held(ends) == ()  # another one, from now
+
+
+def test_a_reader_that_cannot_be_opened_leaves_a_transaction_without_a_name(kafka):
+    def refuse():
+        raise Unreachable("east", "no broker")
+
+    looked = OpenTransactions(refuse, kafka.clock)
+    ends = {TopicPartition(TOPIC.topic, 1): ReadableEnd(1, 2)}
+    looked.held(ends)
+    kafka.clock.advance(OPEN_MAX_S)
+    (held,) = looked.held(ends)
+    assert held.detail.endswith("from offset 1 on")

@@ -246,3 +246,20 @@ def test_a_topic_that_does_not_exist_yet_is_not_waited_for():
     world.tail_failed("not_found", OWN)
     assert world.snapshot().waiting_for == ()
     assert InputId(str(OWN), TAIL) in {view.id for view in world.snapshot().inputs}
+
+
+def test_what_rest_said_of_a_topic_that_was_left_since_is_compared_with_nothing():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    world.tail(whole=True)
+    world.tail(topic=OWN, whole=True)
+    world.commit("files", FILE, {"position": 40})
+    world.rest_offsets("files", {world.file().identity: '{"position":41}'})
+    world.listed(own())
+    for _ in range(20):
+        world.now += 10
+        world.tail()
+        world.tail(topic=OWN)
+        world.snapshot()
+    assert world.offsets_differ() == 0

@@ -203,7 +203,7 @@ class World:
         behind: int | None = 0,
         undecodable: tuple[tuple[str, int], ...] = (),
         positions: tuple[tuple[int, int], ...] = (),
-        frozen: tuple[int, ...] = (),
+        frozen: tuple[int | Frozen, ...] = (),
     ) -> None:
         """`frozen` names Kafka partitions that an open transaction holds."""
         self.see(
@@ -216,7 +216,10 @@ class World:
                 behind=behind,
                 undecodable=undecodable,
                 whole=whole,
-                frozen=tuple(Frozen(at, 0, f"partition {at} is held") for at in frozen),
+                frozen=tuple(
+                    at if isinstance(at, Frozen) else Frozen(at, 0, f"partition {at} is held")
+                    for at in frozen
+                ),
             )
         )
 
