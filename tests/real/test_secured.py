@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from exporter.clients.connect_read import ConnectReader
@@ -18,6 +20,7 @@ from lab import Lab, LabOptions, compare
 from lab.ports import free_port
 from lab.product import Product
 from lab.secured import USER
+from lab.waiting import NotYet, until
 from tests.fakes.tokens import unsigned
 from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import becomes, eventually, samples, total
@@ -101,6 +104,14 @@ def said(product: Product) -> str:
     return "".join(texts)
 
 
+def serves(product: Product) -> None:
+    """NotYet until the daemon answers at all; it is not going to be ready."""
+    try:
+        product.metrics()
+    except httpx.TransportError as exc:
+        raise NotYet(str(exc)) from exc
+
+
 def test_over_scram_and_client_certificates_the_positions_are_those_of_rest_and_brokers(
     secured: Lab, product: Product
 ) -> None:
@@ -136,6 +147,7 @@ def test_a_wrong_password_lowers_every_input_and_shows_in_no_answer(
     product = product_of(secured, tmp_path, password=password, mechanism="SCRAM-SHA-512")
     product.start_daemon(ready=False)
     try:
+        until("metrics", partial(serves, product), timeout_s=30.0, evidence=product.evidence)
         for kind in ("tail", "connect_rest"):
             eventually(
                 product,
