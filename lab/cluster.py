@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from lab import connectors, settings
 from lab.build import BROKERS, DEDICATED_MM2, OTHER, WORKERS, Builder
 from lab.clients import Cluster
+from lab.connector_verbs import SETTLE_S_MAX, ConnectorVerbs
 from lab.errors import LabError
 from lab.jars import cache_directory, jars
 from lab.options import LabOptions
@@ -30,14 +31,13 @@ ClusterName = Literal["east", "west"]
 T = TypeVar("T")
 
 START_S_MAX = 90.0
-SETTLE_S_MAX = 60.0
 
 WEST_TOPICS: Mapping[str, int] = {"orders": 3, "payments": 2}
 # A group on west that has read nothing: without one the checkpoint connector has no task.
 WEST_GROUP = "billing"
 
 
-class Lab:
+class Lab(ConnectorVerbs):
     """
     A running test bed. Use it as a context manager, or call start() and stop().
 
@@ -207,67 +207,6 @@ class Lab:
         """
         self._child(name).start()
         self._await_process(name)
-
-    # ---- connectors ---------------------------------------------------------------------------
-
-    def create(self, name: str, config: Mapping[str, str]) -> None:
-        """Create a connector or replace its configuration; does not wait for it to run."""
-        self._api().create(name, config)
-
-    def delete(self, name: str) -> None:
-        """Delete a connector and wait until it is no longer listed; its offsets remain."""
-        self._api().delete(name)
-        self._await(f"deletion of {name}", lambda: self._api().check_gone(name))
-
-    def stop_connector(self, name: str) -> None:
-        """Stop a connector and wait until it is STOPPED and has no task."""
-        self._api().transition(name, "stop")
-        self._await(f"stop of {name}", lambda: self._api().check_stopped(name))
-
-    def pause_connector(self, name: str) -> None:
-        """Pause a connector and wait until it and its tasks, if any, are PAUSED."""
-        self._api().transition(name, "pause")
-        self._await(
-            f"pause of {name}", lambda: self._api().check_state(name, "PAUSED", tasks_min=0)
-        )
-
-    def resume(self, name: str) -> None:
-        """Resume a paused or stopped connector; does not wait, as it may be meant to fail."""
-        self._api().transition(name, "resume")
-
-    def restart(self, name: str) -> None:
-        """Restart a connector and all its tasks; does not wait."""
-        self._api().restart(name)
-
-    def wait_running(self, name: str, timeout_s: float = SETTLE_S_MAX) -> None:
-        """
-        Wait until the connector and all of its tasks, one at least, are RUNNING.
-
-        What counts is the status Connect has on record: just after a crash that is the state from
-        before it, until the cluster has noticed.
-        """
-        self._await(
-            f"{name} running",
-            lambda: self._api().check_state(name, "RUNNING", tasks_min=1),
-            timeout_s=timeout_s,
-        )
-
-    def status(self, name: str) -> dict[str, Any]:
-        """Connect's status document for a connector."""
-        found: dict[str, Any] = self._await(f"status of {name}", lambda: self._api().status(name))
-        return found
-
-    def offsets(self, name: str) -> list[dict[str, Any]]:
-        """The connector's offsets as REST gives them: a list of {"partition": …, "offset": …}."""
-        return self._api().offsets(name)
-
-    def alter_offsets(self, name: str, offsets: list[dict[str, Any]]) -> None:
-        """Overwrite offsets of a stopped connector; same shape as offsets() gives."""
-        self._api().alter_offsets(name, offsets)
-
-    def reset_offsets(self, name: str) -> None:
-        """Make a stopped connector forget all its offsets."""
-        self._api().reset_offsets(name)
 
     # ---- data ---------------------------------------------------------------------------------
 
