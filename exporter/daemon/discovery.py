@@ -92,8 +92,7 @@ class Discovery:
             _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
             self._put((failure(looking, exc),))
             return
-        self._put((InputRetired(looking),))
-        self._settle(connect.name, topic)
+        self._settle(connect.name, topic, InputRetired(looking))
 
     def _found(self, connect: Connect, sources: list[ConnectorView]) -> KafkaTopic:
         topic = find_offsets_topic(
@@ -120,8 +119,9 @@ class Discovery:
                 )
         return topic
 
-    def _settle(self, connect_cluster: str, topic: KafkaTopic) -> None:
-        if self._put((OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic),)):
+    def _settle(self, connect_cluster: str, topic: KafkaTopic, *before: InputRetired) -> None:
+        found = OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic)
+        if self._put((*before, found)):
             self._settled[connect_cluster] = topic
             _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
 
@@ -130,8 +130,11 @@ class Discovery:
         topic = self._settled[connect.name]
         if connect.offsets_topic is not None:
             return
+        # While it is live this may be a leader election: three missed attempts decide.
         gone = any(
-            view.id == InputId(str(topic), TAIL) and view.last_reason == "not_found"
+            view.id == InputId(str(topic), TAIL)
+            and view.last_reason == "not_found"
+            and not view.live
             for view in snapshot.inputs
         )
         if gone and self._put((OffsetsTopicLost(connect_cluster=connect.name),)):

@@ -23,6 +23,7 @@ from exporter.clock import Clock, SystemClock
 from exporter.config import Config, Connect
 from exporter.daemon import wiring
 from exporter.daemon.discovery import Discovery
+from exporter.daemon.tails import Tails
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
     Batch,
@@ -33,12 +34,12 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.roles import role_in
+from exporter.ingest.roles import Role
 from exporter.ingest.tail import Tail
 from exporter.ingest.transactions import OpenTransactions
 from exporter.loop import Loop
 from exporter.model.connectors import ConnectorKind
-from exporter.model.observations import GROUPS, TAIL, InputId, InputRetired
+from exporter.model.observations import GROUPS, InputId, InputRetired
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.state.snapshot import Snapshot
 
@@ -61,7 +62,7 @@ class Edge:
         self._stop = threading.Event()
         self._failed = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._tails: dict[KafkaTopic, tuple[threading.Event, threading.Thread]] = {}
+        self._tails = Tails(self._start_tail, self._put)
         self._asked_early: set[tuple[str, str]] = set()
         self._assigned_early: set[tuple[str, str]] = set()
         self._admins = {
@@ -108,10 +109,10 @@ class Edge:
     def stop(self) -> None:
         """Stop everything that was started; waits for it, within a bound."""
         self._stop.set()
-        for stopped, _ in self._tails.values():
-            stopped.set()
+        self._tails.stop()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
+        self._tails.stop()  # and what was started in the meantime
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -171,7 +172,9 @@ class Edge:
     def _poll_groups(self, connect: Connect) -> None:
         sinks = self._sinks(connect)
         if sinks:
-            self._put(poll_groups(connect.name, self._admins, sinks, self._clock))
+            answer = poll_groups(connect.name, self._admins, sinks, self._clock)
+            if self._sinks(connect):  # or it would revive what was retired meanwhile
+                self._put(answer)
 
     def _poll_assignments(self, connect_cluster: str) -> None:
         for flow in self.snapshot.topology.flows:
@@ -199,15 +202,8 @@ class Edge:
     def _reconcile(self) -> None:
         """Find what is missing, tail what was found, leave what is no longer named."""
         self._discovery.step(self.snapshot)
-        wanted = set(self.snapshot.topology.tailed())
-        for topic in sorted(wanted - self._tails.keys()):
-            self._start_tail(topic)
+        self._tails.follow(self.snapshot.topology)
         self._ask_early()
-        for topic in sorted(self._tails.keys() - wanted):
-            stopped, thread = self._tails.pop(topic)
-            stopped.set()
-            thread.join(STOP_TIMEOUT_S)  # its last batch must not revive what is retired next
-            self._put((InputRetired(InputId(str(topic), TAIL)),))
 
     def _ask_early(self) -> None:
         """A sink or a flow seen for the first time is asked for now, not at the next round."""
@@ -218,9 +214,9 @@ class Edge:
             if wanted and not asked:
                 self._asked_early.add(key)
                 self._poll_groups(connect)
-            elif asked and not wanted:  # the last sink is gone: there is nothing left to go stale
+            # The last sink is gone: there is nothing left to go stale.
+            elif asked and not wanted and self._put((InputRetired(InputId(connect.name, GROUPS)),)):
                 self._asked_early.discard(key)
-                self._put((InputRetired(InputId(connect.name, GROUPS)),))
         shown = {(view.connect_cluster, view.connector) for view in snapshot.mirror_partitions}
         flows = {(flow.connect_cluster, flow.connector): flow for flow in snapshot.topology.flows}
         for key in flows.keys() - self._assigned_early:
@@ -235,8 +231,9 @@ class Edge:
         found = self.snapshot.topology.sinks
         return [sink for sink in found if sink.connect_cluster == connect.name]
 
-    def _start_tail(self, topic: KafkaTopic) -> None:
-        stopped = threading.Event()
+    def _start_tail(
+        self, topic: KafkaTopic, role_of: Callable[[], Role], stopped: threading.Event
+    ) -> threading.Thread:
         tail = Tail(
             topic,
             admin=self._admins[topic.kafka],
@@ -244,12 +241,12 @@ class Edge:
             transactions=OpenTransactions(
                 lambda: self._open_reader(topic.kafka, committed=False), self._clock
             ),
-            role_of=role_in(self.snapshot.topology, topic),
+            role_of=role_of,
             put=lambda batch: self._put_or_wait(batch, stopped),
             stopped=stopped.wait,
             clock=self._clock,
         )
-        self._tails[topic] = (stopped, self._spawn(f"tail-{topic}", tail.run))
+        return self._spawn(f"tail-{topic}", tail.run)
 
     def _open_reader(self, kafka: str, *, committed: bool = True) -> TailReader:
         properties = self._config.kafka[kafka].client_properties()
@@ -274,8 +271,8 @@ class Edge:
     def _spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._supervise, args=(name, target), name=name)
         thread.daemon = True
-        self._threads.append(thread)
         thread.start()
+        self._threads = [*(at for at in self._threads if at.is_alive()), thread]
         return thread
 
     def _supervise(self, name: str, target: Callable[[], None]) -> None:

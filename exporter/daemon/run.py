@@ -31,6 +31,8 @@ LOOK_S = 0.5
 
 Mistakes = tuple[str, ...]
 
+STOPPING: Mistakes = ("offsetwatch is stopping",)
+
 _log = structlog.get_logger()
 
 
@@ -55,19 +57,31 @@ class Daemon:
         )
 
     def run(self) -> int:
-        """Serve until SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads."""
+        """Serve until SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads. For the
+        main thread, as signals are.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGHUP, lambda *_: self._asked.put(None))
+        return self.serve()
+
+    def serve(self) -> int:
+        """Serve until `stop`; an exit code."""
         self._server.start()
         self._edge.start()
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._edge.failed:
             self._answer_next()
         _log.info("stopping")
+        self.stop()
         self._edge.stop()
         self._server.stop()
         return BUG if self._edge.failed else 0
+
+    def stop(self) -> None:
+        """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
+        self._stop.set()
+        self._refuse_all()
 
     def alive(self) -> bool:
         """Whichever inputs are in use: do they turn?"""
@@ -77,6 +91,8 @@ class Daemon:
         """Ask for the file to be read again; the answer is what is wrong with it. Any thread."""
         asked: Future[Mistakes] = Future()
         self._asked.put(asked)
+        if self._stop.is_set():  # then nobody takes it out any more
+            self._refuse_all()
         return asked
 
     def _on_stop(self, number: int, _frame: FrameType | None) -> None:
@@ -89,12 +105,21 @@ class Daemon:
             asked = self._asked.get(timeout=LOOK_S)
         except queue.Empty:
             return
+        if self._stop.is_set():
+            _answer(asked, STOPPING)
+            return
         mistakes = self._reload()
         self._reloaded = Reload(
             successful=not mistakes, at=self._reloaded.at if mistakes else self._clock.now()
         )
-        if asked is not None:
-            asked.set_result(mistakes)
+        _answer(asked, mistakes)
+
+    def _refuse_all(self) -> None:
+        while True:
+            try:
+                _answer(self._asked.get_nowait(), STOPPING)
+            except queue.Empty:
+                return
 
     def _reload(self) -> Mistakes:
         try:
@@ -120,9 +145,18 @@ class Daemon:
         edge = Edge(loaded)
         edge.start()
         edge.wait_until_ready(TAKE_OVER_S_MAX, give_up=self._stop.is_set)
+        if edge.failed:
+            edge.stop()
+            raise ConfigError(("a thread of the new inputs died, see the log",))
         self._edge, before = edge, self._edge
         self._config = loaded
         before.stop()
+
+
+def _answer(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:
+    """Nobody waits after a signal, nor any more for an answer that was given up."""
+    if asked is not None and asked.set_running_or_notify_cancel():
+        asked.set_result(mistakes)
 
 
 def run(loaded: Config, path: Path) -> int:

@@ -1,0 +1,270 @@
+"""Where each Connect cluster keeps its offsets: found, lost, found again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.config import parse
+from exporter.daemon.discovery import RETRY_S, Discovery
+from exporter.errors import Unreachable
+from exporter.model.connectors import ConnectorKind
+from exporter.model.observations import (
+    TAIL,
+    InputFailed,
+    InputId,
+    InputRetired,
+    ListingTopicsFound,
+    OffsetsTopicFound,
+    OffsetsTopicLost,
+)
+from exporter.model.topology import KafkaTopic, ListingTopics
+from exporter.state.snapshot import EMPTY, ConnectorView, InputView, Snapshot
+from tests.fakes.clock import VirtualClock
+from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
+
+LOOKING = InputId("lab", TAIL)
+REST = {"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}
+
+
+def key(connector: str) -> bytes:
+    return b'["%s",{"filename":"/a"}]' % connector.encode()
+
+
+class World:
+    """A Kafka cluster `east`, a loop that takes batches or does not, and connectors as listed."""
+
+    def __init__(self, *connects: dict) -> None:
+        self.clock = VirtualClock()
+        self.kafka = FakeKafka("east", self.clock)
+        self.takes = True
+        self.put: list = []
+        self.snapshot: Snapshot = EMPTY
+        config = parse(
+            {"kafka": {"east": {"bootstrap": "127.0.0.1:1"}}, "connect": list(connects or (REST,))},
+            {},
+        )
+        self.discovery = Discovery(
+            config,
+            {"east": FakeAdmin(self.kafka)},
+            lambda _: FakeReader(self.kafka),
+            self._put,
+            self.clock,
+        )
+
+    def _put(self, batch) -> bool:
+        if self.takes:
+            self.put.extend(batch)
+        return self.takes
+
+    def lists(self, *names: str, site: str = "lab", dedicated: str | None = None) -> None:
+        views = tuple(
+            ConnectorView(site, name, ConnectorKind.SOURCE, "X", "1", "running", (), dedicated)
+            for name in names
+        )
+        others = tuple(at for at in self.snapshot.connectors if at.connect_cluster != site)
+        self.snapshot = replace(self.snapshot, connectors=others + views)
+
+    def tails(self, topic: str, *, reason: str | None, live: bool) -> None:
+        """What is known of the input of this topic."""
+        view = InputView(
+            id=InputId(f"east/{topic}", TAIL),
+            up=reason is None,
+            live=live,
+            last_success_at=None,
+            errors=(),
+            last_error=None,
+            tail=None,
+            last_reason=reason,
+        )
+        self.snapshot = replace(self.snapshot, inputs=(view,))
+
+    def topic(self, name: str, *connectors: str) -> None:
+        self.kafka.create(name)
+        for connector in connectors:
+            self.kafka.produce(name, key(connector), b'{"position":1}')
+
+    def step(self, *, after_s: float = RETRY_S + 1) -> list:
+        """What discovery tells the loop, at its next look."""
+        self.clock.advance(after_s)
+        self.put.clear()
+        self.discovery.step(self.snapshot)
+        return list(self.put)
+
+
+def found(topic: str, site: str = "lab") -> OffsetsTopicFound:
+    return OffsetsTopicFound(connect_cluster=site, topic=KafkaTopic("east", topic))
+
+
+def test_the_one_topic_with_offsets_of_its_connectors_is_found_once():
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    world.topic("other", "stranger")
+    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+    assert world.step() == []
+
+
+def test_nothing_is_looked_for_without_a_connector_that_needs_it():
+    world = World()
+    assert world.step() == []
+    world.lists("files", dedicated="own")
+    assert world.step() == []
+
+
+def test_why_nothing_is_found_is_said_and_it_is_looked_for_again():
+    world = World()
+    world.lists("files")
+    (failed,) = world.step()
+    assert isinstance(failed, InputFailed)
+    assert (failed.input, failed.reason) == (LOOKING, "topic_not_settled")
+    assert world.step(after_s=1) == []  # not every second
+    world.topic("offsets", "files")
+    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+
+
+def test_what_the_loop_did_not_take_is_told_again():
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    world.takes = False
+    assert world.step() == []
+    world.takes = True
+    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+
+
+def test_a_topic_that_is_deleted_is_lost_and_found_again_under_another_name():
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    world.step()
+    world.kafka.delete("offsets")
+    world.topic("offsets-2", "files")
+    world.tails("offsets", reason="not_found", live=False)
+    assert world.step() == [OffsetsTopicLost("lab")]
+    assert world.step() == [InputRetired(LOOKING), found("offsets-2")]
+
+
+def test_a_topic_that_was_not_found_once_is_not_lost_while_it_was_read_a_moment_ago():
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    world.step()
+    world.tails("offsets", reason="not_found", live=True)
+    assert world.step() == []
+
+
+@pytest.mark.parametrize("reason", [None, "unreachable", "denied"])
+def test_a_topic_that_fails_otherwise_is_not_lost(reason):
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    world.step()
+    world.tails("offsets", reason=reason, live=False)
+    assert world.step() == []
+
+
+def test_a_loss_that_the_loop_did_not_take_is_told_again():
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    world.step()
+    world.tails("offsets", reason="not_found", live=False)
+    world.takes = False
+    assert world.step() == []
+    world.takes = True
+    assert world.step() == [OffsetsTopicLost("lab")]
+
+
+def test_a_topic_that_is_named_is_told_at_once_and_never_lost():
+    world = World({**REST, "offsets_topic": "offsets"})
+    world.takes = False
+    assert world.step() == []
+    world.takes = True
+    assert world.step(after_s=0) == [found("offsets")]
+    world.tails("offsets", reason="not_found", live=False)
+    assert world.step() == []
+
+
+def test_a_topic_of_another_cluster_is_not_taken_for_its_own():
+    world = World(REST, {**REST, "name": "prod"})
+    world.lists("files")
+    world.topic("offsets", "files")
+    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+    world.lists("files", site="prod")
+    (failed,) = world.step()
+    assert (failed.input, failed.reason) == (InputId("prod", TAIL), "topic_not_settled")
+    assert "lab's" in failed.detail
+
+
+def test_two_clusters_find_each_its_own():
+    world = World(REST, {**REST, "name": "prod"})
+    world.lists("files")
+    world.lists("more", site="prod")
+    world.topic("offsets", "files")
+    world.topic("prod-offsets", "more")
+    seen = world.step()
+    assert found("offsets") in seen
+    assert found("prod-offsets", "prod") in seen
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_search():
+    world = World()
+    world.lists("files")
+    world.step()
+    world.topic("offsets", "files")
+    assert world.step(after_s=-3600.0) == [InputRetired(LOOKING), found("offsets")]
+
+
+# --- without a REST API ---------------------------------------------------------------------------
+
+DEDICATED = {"name": "mm2", "kafka": "east", "offsets_topic": "mm2-offsets.west.internal"}
+BY_CONVENTION = ListingTopics(
+    "mm2",
+    KafkaTopic("east", "mm2-configs.west.internal"),
+    KafkaTopic("east", "mm2-status.west.internal"),
+)
+
+
+def test_the_topics_beside_the_offsets_topic_are_found_when_both_are_there():
+    world = World(DEDICATED)
+    assert world.step() == [found("mm2-offsets.west.internal", "mm2")]
+    world.topic("mm2-configs.west.internal")
+    assert world.step() == []
+    world.topic("mm2-status.west.internal")
+    assert world.step(after_s=1) == []  # not every second
+    assert world.step() == [ListingTopicsFound(BY_CONVENTION)]
+    assert world.step() == []
+
+
+def test_topics_that_the_loop_did_not_take_are_told_again():
+    world = World(DEDICATED)
+    world.topic("mm2-configs.west.internal")
+    world.topic("mm2-status.west.internal")
+    world.takes = False
+    world.step()
+    world.takes = True
+    assert ListingTopicsFound(BY_CONVENTION) in world.step()
+
+
+def test_topics_that_are_named_need_no_convention_and_no_answer():
+    world = World({**DEDICATED, "config_topic": "c"})
+    world.kafka.down = Unreachable("east", "no broker")
+    assert ListingTopicsFound(ListingTopics("mm2", KafkaTopic("east", "c"), None)) in world.step()
+
+
+def test_a_cluster_that_does_not_answer_is_asked_again():
+    world = World(DEDICATED)
+    world.topic("mm2-configs.west.internal")
+    world.topic("mm2-status.west.internal")
+    world.kafka.down = Unreachable("east", "no broker")
+    assert world.step() == [found("mm2-offsets.west.internal", "mm2")]
+    world.kafka.down = None
+    assert world.step() == [ListingTopicsFound(BY_CONVENTION)]
+
+
+def test_a_name_that_follows_no_convention_leaves_the_keys():
+    world = World({**DEDICATED, "offsets_topic": "progress"})
+    assert world.step() == [found("progress", "mm2")]
+    assert world.step() == []

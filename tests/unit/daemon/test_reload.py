@@ -1,0 +1,266 @@
+"""A new configuration without a restart: real inputs, and nothing there to reach."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from exporter import config
+from exporter.clients import kafka, kafka_facts
+from exporter.daemon.run import STOPPING, Daemon
+from lab.ports import free_port
+from lab.waiting import NotYet, until
+
+DEADLINE_S = 30.0
+MODULE = sys.modules[Daemon.__module__]  # its package gives out a function of the same name
+
+TEXT = """
+kafka:
+  east: {{bootstrap: "127.0.0.1:1"}}
+connect:
+  - {{name: {name}, kafka: east, url: "http://127.0.0.1:1"}}
+listen: "127.0.0.1:{port}"
+tick_s: 0.05
+"""
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (kafka, kafka_facts):
+        monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(MODULE, "TAKE_OVER_S_MAX", 0.5)
+    monkeypatch.setattr(MODULE, "LOOK_S", 0.05)
+
+
+class Running:
+    """A daemon whose file can be written anew."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "offsetwatch.yaml"
+        self.port = free_port()
+        self.write("lab")
+        self.daemon = Daemon(config.load(self.path), self.path)
+        self.codes: list[int] = []
+
+    def write(self, name: str, more: str = "", *, port: int | None = None) -> None:
+        """A file that names one Connect cluster."""
+        self.path.write_text(TEXT.format(name=name, port=port or self.port) + more)
+
+    def names(self) -> set[str]:
+        """The Connect clusters in the snapshot that is served."""
+        inputs = self.daemon._edge.snapshot.inputs
+        return {view.id.input for view in inputs if view.id.kind == "connect_rest"}
+
+    def awaits(self, name: str) -> None:
+        def probe() -> None:
+            if self.names() != {name}:
+                raise NotYet(str(self.names()))
+
+        until(f"{name} is watched", probe, timeout_s=DEADLINE_S)
+
+    def reload(self) -> tuple[str, ...]:
+        return self.daemon.reload().result(DEADLINE_S)
+
+    def gauge(self) -> str:
+        text = httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=DEADLINE_S).text
+        name = "offsetwatch_config_last_reload_successful "
+        (line,) = [line for line in text.splitlines() if line.startswith(name)]
+        return line.removeprefix(name)
+
+
+@contextmanager
+def serving(running: Running) -> Iterator[Running]:
+    thread = threading.Thread(target=lambda: running.codes.append(running.daemon.serve()))
+    thread.start()
+    try:
+        running.awaits("lab")
+        yield running
+    finally:
+        running.daemon.stop()
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+    assert running.codes == [0]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with serving(Running(tmp_path)) as made:
+        yield made
+
+
+def threads() -> int:
+    gc.collect()
+    return threading.active_count()
+
+
+def test_a_good_file_swaps_the_inputs(running):
+    running.write("prod")
+    edge = running.daemon._edge
+    assert running.reload() == ()
+    assert running.daemon._edge is not edge
+    assert running.names() <= {"prod"}
+    running.awaits("prod")
+    assert running.gauge() == "1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["kafka: {", "kafka: {}", "[]", "", "listen: 7"],
+    ids=["not-yaml", "empty-section", "list", "empty", "shape"],
+)
+def test_a_bad_file_keeps_the_inputs_and_lowers_the_gauge_until_a_good_one_comes(running, text):
+    edge = running.daemon._edge
+    running.path.write_text(text)
+    assert running.reload() != ()
+    assert running.daemon._edge is edge
+    assert running.gauge() == "0"
+    assert running.names() == {"lab"}
+    running.write("lab")
+    assert running.reload() == ()
+    assert running.gauge() == "1"
+    assert running.daemon._edge is edge
+
+
+def test_a_file_that_is_gone_keeps_the_inputs(running):
+    running.path.unlink()
+    (mistake,) = running.reload()
+    assert "cannot be read" in mistake
+    assert running.names() == {"lab"}
+
+
+def test_a_property_that_the_client_refuses_keeps_the_inputs(running):
+    edge, before = running.daemon._edge, threads()
+    text = running.path.read_text().replace(
+        '"127.0.0.1:1"}', '"127.0.0.1:1", properties: {socket.timeout.ms: never}}', 1
+    )
+    running.path.write_text(text)
+    assert running.reload() != ()
+    assert running.daemon._edge is edge
+    assert threads() <= before
+
+
+def test_an_unchanged_file_does_nothing(running):
+    edge = running.daemon._edge
+    assert running.reload() == ()
+    assert running.daemon._edge is edge
+
+
+def test_when_it_last_went_well_is_remembered(running):
+    at = running.daemon._reloaded.at
+    running.path.write_text("")
+    running.reload()
+    assert running.daemon._reloaded.at == at
+    running.write("lab")
+    running.reload()
+    assert running.daemon._reloaded.at >= at
+    assert running.daemon._reloaded.successful
+
+
+@pytest.mark.parametrize("change", ["listen", "log"])
+def test_what_needs_a_restart_is_refused(running, change):
+    edge = running.daemon._edge
+    if change == "listen":
+        running.write("prod", port=free_port())
+    else:
+        running.write("prod", "log: {level: debug}\n")
+    (mistake,) = running.reload()
+    assert mistake.endswith(f"{change}: a change needs a restart")
+    assert running.daemon._edge is edge
+
+
+def test_a_post_is_answered_with_what_is_wrong_or_that_it_was_done(running):
+    url = f"http://127.0.0.1:{running.port}/-/reload"
+    running.write("prod")
+    assert httpx.post(url, timeout=DEADLINE_S).text == "reloaded\n"
+    running.path.write_text("kafka: {}")
+    answer = httpx.post(url, timeout=DEADLINE_S)
+    assert answer.status_code == 400
+    assert "kafka" in answer.text
+
+
+def test_the_old_inputs_are_stopped_and_no_thread_is_left(running):
+    running.awaits("lab")
+    counts = []
+    for name in ("a", "b", "c", "d"):
+        running.write(name)
+        assert running.reload() == ()
+        running.awaits(name)
+        counts.append(threads())
+    assert counts[-1] <= counts[0] + 2  # pools fill lazily
+
+
+def test_a_reload_that_nobody_waits_for_any_more_ends_nothing(running):
+    running.daemon.reload().cancel()
+    assert running.reload() == ()
+
+
+def test_who_asks_while_it_stops_is_told(tmp_path):
+    running = Running(tmp_path)
+    with serving(running):
+        pass
+    assert running.daemon.reload().result(DEADLINE_S) == STOPPING
+
+
+def test_who_asked_before_it_stopped_is_told(tmp_path):
+    running = Running(tmp_path)
+    asked: Future = running.daemon.reload()  # nobody takes it out yet
+    running.daemon.stop()
+    assert asked.result(0) == STOPPING
+
+
+def test_a_stop_during_a_take_over_stops_both(tmp_path, monkeypatch):
+    monkeypatch.setattr(MODULE, "TAKE_OVER_S_MAX", 10 * DEADLINE_S)
+    before = threads()
+    running = Running(tmp_path)
+    with serving(running):
+        edge = running.daemon._edge
+        running.write("prod")
+        asked = running.daemon.reload()
+
+        def taking_over() -> None:
+            if not any(at.name == "loop" and at not in first for at in threading.enumerate()):
+                raise NotYet
+
+        first = {at for at in threading.enumerate() if at in edge._threads}
+        until("the new inputs have started", taking_over, timeout_s=DEADLINE_S)
+        running.daemon.stop()
+        assert asked.result(DEADLINE_S) is not None
+    assert not any(at.name == "loop" for at in threading.enumerate())
+    assert threads() <= before + 1
+
+
+def test_signals_reload_and_stop(tmp_path):
+    """In the main thread, where signals go."""
+    running = Running(tmp_path)
+    handlers = {at: signal.getsignal(at) for at in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)}
+    seen: list[str] = []
+
+    def drive() -> None:
+        try:
+            running.awaits("lab")
+            running.write("prod")
+            os.kill(os.getpid(), signal.SIGHUP)
+            running.awaits("prod")
+            seen.append("prod")
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    driver = threading.Thread(target=drive)
+    driver.start()
+    try:
+        assert running.daemon.run() == 0
+    finally:
+        driver.join(DEADLINE_S)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert seen == ["prod"]
