@@ -26,7 +26,7 @@ from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
 from exporter.serve.negotiate import choose, gzip_accepted
 from exporter.serve.renders import Renders, TooManyRenders
-from exporter.state.snapshot import Snapshot
+from exporter.state.snapshot import EMPTY, Snapshot
 
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
 STOP_S_MAX = 5.0  # for requests in flight when we are told to stop
@@ -184,6 +184,8 @@ class ReadServer:
         self, request: web.Request, document: Callable[[Snapshot], bytes]
     ) -> web.Response:
         snapshot = self._snapshot()
+        if snapshot is EMPTY:  # a document of no moment would look like one in which nothing exists
+            return web.Response(status=503, text="nothing has been read yet\n")
         return await self._rendered(
             request,
             snapshot=snapshot,

@@ -215,7 +215,7 @@ def test_ready_tells_line_by_line_what_is_waited_for(client, world):
 
 
 def test_metrics_and_api_answer_before_anything_is_ready(client, world):
-    world.now = EMPTY
+    world.now = replace(EMPTY, at=1.0)
     assert all(client.get(path).status_code == 200 for path in ROUTES if path != "/-/ready")
 
 
@@ -519,3 +519,11 @@ def test_a_refused_configuration_is_answered_with_its_mistakes():
         answer = client.post("/-/reload")
         assert answer.status_code == 400
         assert answer.text == "a.yaml: kafka: field required\na.yaml: listen: no port\n"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/connectors", "/api/v1/flows"])
+def test_before_the_first_tick_there_is_no_document(path):
+    world = World()
+    world.now = EMPTY
+    with serving(world) as client:
+        assert client.get(path).status_code == 503
