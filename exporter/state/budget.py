@@ -8,17 +8,25 @@ partitions that come last are not exported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
+from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.topology import MirrorFlow
 from exporter.state.snapshot import SourcePartitionView
 
 PER_SOURCE_PARTITION: Final = 6  # times of commit and advance, four counters; positions come on top
 PER_MIRROR_PARTITION: Final = 8  # five of the partition, three of its newest sync
 
+LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
+
 _Connector = tuple[str, str]
+_connector_of: Callable[[SourcePartitionView], _Connector] = attrgetter(
+    "connect_cluster", "connector"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ class Budget:
 
     def __init__(self, series_max: int) -> None:
         self._series_max = series_max
-        self._left_out: frozenset[tuple[str, str, str]] = frozenset()
+        self._left_out: set[tuple[str, str, str]] = set()
         self._cut = 0
         self._last: (
             tuple[
@@ -76,44 +84,60 @@ class Budget:
         by_topic: frozenset[_Connector],
     ) -> Within:
         mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
-        sizes = Counter((view.connect_cluster, view.connector) for view in views)
-        # Most connectors are far below any budget: do not count their fields.
-        suspects = {at for at, size in sizes.items() if size * 16 > self._series_max}
-        over = {at for at in suspects if self._series(at, views, mirrors) > self._series_max}
+        used = _series(views, mirrors, by_topic)
+        over = {at for at, series in used.items() if series > self._series_max}
         summed = by_topic | (over & mirrors)
-        cut = frozenset(self._beyond(views, over - mirrors))
-        hidden = cut | {
+        gone = frozenset(
             (view.connect_cluster, view.connector, view.identity)
             for view in views
-            if (view.connect_cluster, view.connector) in over & mirrors
-        }
-        self._cut += len(hidden - self._left_out)
-        self._left_out = hidden
+            if _mirrors(view) and (view.connect_cluster, view.connector) in summed - by_topic
+        )
+        cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
+        self._count(gone | cut)
         return Within(by_topic=summed, not_exported=cut)
 
-    @staticmethod
-    def _series(
-        at: _Connector, views: Iterable[SourcePartitionView], mirrors: frozenset[_Connector]
-    ) -> int:
-        extra = PER_MIRROR_PARTITION if at in mirrors else 0
-        return sum(
-            _series_of(view) + extra
-            for view in views
-            if (view.connect_cluster, view.connector) == at
-        )
+    def _count(self, left_out: frozenset[tuple[str, str, str]]) -> None:
+        """Each once, however often it comes and goes: with its tail, or at the edge."""
+        self._cut += len(left_out - self._left_out)
+        if len(self._left_out) > LEFT_OUT_MAX:
+            self._left_out.clear()
+        self._left_out |= left_out
 
     def _beyond(
-        self, views: Iterable[SourcePartitionView], over: set[_Connector]
+        self,
+        views: Iterable[SourcePartitionView],
+        over: set[_Connector],
+        summed: frozenset[_Connector],
     ) -> Iterable[tuple[str, str, str]]:
         used: Counter[_Connector] = Counter()
         for view in views:
             at = (view.connect_cluster, view.connector)
-            if at in over:
+            if at in over and not (at in summed and _mirrors(view)):
                 used[at] += _series_of(view)
                 if used[at] > self._series_max:
                     yield (*at, view.identity)
 
 
+def _series(
+    views: Iterable[SourcePartitionView],
+    mirrors: frozenset[_Connector],
+    by_topic: frozenset[_Connector],
+) -> Counter[_Connector]:
+    """The series of each connector. Its views come in runs, which saves looking it up for each."""
+    found: Counter[_Connector] = Counter()
+    for at, run in groupby(views, key=_connector_of):
+        if at in by_topic:
+            found[at] += sum(_series_of(view) for view in run if not _mirrors(view))
+            continue
+        extra = PER_MIRROR_PARTITION if at in mirrors else 0
+        found[at] += sum(_series_of(view) + extra for view in run)
+    return found
+
+
 def _series_of(view: SourcePartitionView) -> int:
     fields = 0 if view.offset is None else len(view.offset.numbers)
     return PER_SOURCE_PARTITION + fields
+
+
+def _mirrors(view: SourcePartitionView) -> bool:
+    return view.dialect == MIRROR_SOURCE.name

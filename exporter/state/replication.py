@@ -12,10 +12,14 @@ from exporter.model.observations import LOG_ENDS, TAIL, EndsRead, InputId, TailR
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.inputs import Inputs
+from exporter.state.joined import Joined
 from exporter.state.lag import Seen
 from exporter.state.mirrors import EndsBook, Position, SyncBook, positions, sync_views
 from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
+
+# The positions, the version of the log ends and whether those are live; the views of all that.
+_Views = tuple[tuple[Position, ...], tuple[int, bool], tuple[MirrorPartitionView, ...]]
 
 
 class Replication:
@@ -28,6 +32,9 @@ class Replication:
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = EndsBook()
         self._flows_of: Counter[tuple[str, str]] = Counter()
+        self._positions_made: dict[MirrorFlow, tuple[tuple[object, ...], tuple[Position, ...]]] = {}
+        self._views_made: dict[MirrorFlow, _Views] = {}
+        self._joined: Joined[MirrorPartitionView] = Joined()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
 
     # --- taking in -------------------------------------------------------------------------------
@@ -38,6 +45,9 @@ class Replication:
         self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
         listed = self._listed()
         self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
+        for made in (self._positions_made, self._views_made):
+            for flow in made.keys() - set(flows):
+                del made[flow]
 
     def apply(self, read: TailRead) -> None:
         """Take in the syncs of a tail, if it has any."""
@@ -97,28 +107,30 @@ class Replication:
 
     def positions(self, upstream: str | None = None) -> tuple[Position, ...]:
         """Positions of all flows, or of those that read from one Kafka cluster."""
-        found: list[Position] = []
         shared = self._shared_syncs()
-        for flow in self.flows:
-            if upstream is not None and flow.upstream != upstream:
-                continue
-            syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
-            not_ours = shared.get(flow.offset_syncs, frozenset())
-            committed = self._committed(flow)
-            wanted = self._wanted(flow, committed)
-            found.extend(positions(flow, committed, syncs, not_ours, wanted))
-        return tuple(sorted(found, key=lambda at: at.upstream))
+        return tuple(
+            at
+            for flow in self.flows
+            if upstream is None or flow.upstream == upstream
+            for at in self._positions(flow, shared.get(flow.offset_syncs, frozenset()))
+        )
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
-        """Pictures of all replicated partitions that can be vouched for now."""
-        ends_live = {
-            kafka: self._inputs.live(InputId(kafka, LOG_ENDS), now) for kafka in self.upstreams()
-        }
-        return tuple(
-            self._ends.view(at, live=ends_live.get(at.flow.upstream or "", False))
-            for at in self.positions()
-            if self.shown(at.flow, now)
-        )
+        """Pictures of all replicated partitions that can be vouched for now; the same tuple while
+        nothing changes.
+        """
+        shared = self._shared_syncs()
+        parts = [
+            self._views(
+                flow,
+                self._positions(flow, shared.get(flow.offset_syncs, frozenset())),
+                live=flow.upstream is not None
+                and self._inputs.live(InputId(flow.upstream, LOG_ENDS), now),
+            )
+            for flow in self.flows
+            if self.shown(flow, now)
+        ]
+        return self._joined.of(tuple(parts))
 
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
         """Pictures of the newest syncs. Flows that share a topic share its syncs."""
@@ -148,6 +160,36 @@ class Replication:
         return self._inputs.whole(tail, now)
 
     # --- details ---------------------------------------------------------------------------------
+
+    def _positions(
+        self, flow: MirrorFlow, not_ours: frozenset[TopicPartition]
+    ) -> tuple[Position, ...]:
+        """Made anew when something they are made of has changed: there may be 100,000 of them."""
+        syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+        state = (
+            *self._sites[flow.connect_cluster].state_of(flow.connector),
+            syncs if syncs is None else (id(syncs), syncs.version),
+            self._assigned.get((flow.connect_cluster, flow.connector)),
+            not_ours,
+            self._flows_of[flow.connect_cluster, flow.connector],
+        )
+        made = self._positions_made.get(flow)
+        if made is None or made[0] != state:
+            committed = self._committed(flow)
+            found = positions(flow, committed, syncs, not_ours, self._wanted(flow, committed))
+            made = (state, tuple(sorted(found, key=lambda at: at.upstream)))
+            self._positions_made[flow] = made
+        return made[1]
+
+    def _views(
+        self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
+    ) -> tuple[MirrorPartitionView, ...]:
+        made = self._views_made.get(flow)
+        version = (self._ends.version, live)
+        if made is None or made[0] is not found or made[1] != version:
+            made = (found, version, tuple(self._ends.view(at, live=live) for at in found))
+            self._views_made[flow] = made
+        return made[2]
 
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)

@@ -239,10 +239,13 @@ class Site:
         parts = [
             self._books[topic].views(frozenset(names)) for topic, names in sorted(by_topic.items())
         ]
-        shadows = tuple(
-            view for name in sorted(self._dedicated) for view in self._shadows(name, now)
-        )
-        return self._joined.of((*parts, shadows) if shadows else tuple(parts))
+        shadows = [self._shadows(name, now) for name in sorted(self._dedicated)]
+        return self._joined.of((*parts, *(views for views in shadows if views)))
+
+    def state_of(self, connector: str) -> tuple[SourceBook | None, int]:
+        """Changes whenever anything changes that is known of this connector's offsets."""
+        book = self._book_of(connector)
+        return (book, 0 if book is None else book.version)
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
         """The committed offsets of a MirrorSourceConnector that reads under this alias."""

@@ -76,6 +76,7 @@ class SourceBook:
         self._labels: dict[tuple[str, str], _Partition] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._committed_at: dict[str, float] = {}
+        self._in_order: list[_Partition] | None = None
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
         self.version = 0
@@ -116,6 +117,7 @@ class SourceBook:
 
     def _add(self, where: tuple[str, str], key: SourceKey) -> _Partition:
         partition = self._partitions[where] = _Partition(key)
+        self._in_order = None
         self._of.setdefault(key.connector, []).append(partition)
         first = self._labels.setdefault((key.connector, key.label), partition)
         if first is not partition:
@@ -269,16 +271,18 @@ class SourceBook:
         changes.
         """
         if self._shown is None or self._shown[:2] != (self.version, listed):
+            if self._in_order is None:
+                self._in_order = [at for _, at in sorted(self._partitions.items(), key=_by_name)]
             views = tuple(
                 partition.view or self._view(partition)
-                for (connector, _), partition in sorted(self._partitions.items(), key=_by_name)
-                if connector in listed and self._is_shown(partition)
+                for partition in self._in_order
+                if partition.key.connector in listed and self._is_shown(partition)
             )
             self._shown = (self.version, listed, views)
         return self._shown[2]
 
     def _is_shown(self, partition: _Partition) -> bool:
-        if partition.log_offset >= 0 and partition.kafka_partition in self._frozen:
+        if self._frozen and partition.kafka_partition in self._frozen:
             return False
         return partition.key.mirror is None or self._wants_topic(partition.key.mirror.topic)
 

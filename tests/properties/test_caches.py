@@ -1,0 +1,117 @@
+"""What is remembered between snapshots never differs from what would be made anew."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.model.observations import LogBounds, OffsetsTopicLost
+from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.state.joined import Joined
+from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, orders, source
+
+OWN = KafkaTopic("east", "own")
+PARTS = st.lists(st.integers(0, 3), max_size=4)
+
+
+@given(st.lists(PARTS, max_size=30), st.data())
+def test_a_join_is_its_parts_one_after_the_other(steps, data):
+    pool = [tuple(range(at, at + at)) for at in range(4)]
+    joined: Joined[int] = Joined()
+    for step in steps:
+        changed = data.draw(st.integers(0, 3))
+        pool[changed] = (*pool[changed][1:], changed)
+        parts = tuple(pool[at] for at in step)
+        whole = joined.of(parts)
+        assert whole == tuple(at for part in parts for at in part)
+        assert joined.of(parts) is whole
+
+
+def forget(world: World) -> None:
+    """Everything that is remembered only because making it takes time."""
+    book = world.book
+    book._joined = Joined()
+    book._budget._last = None
+    replication = book._replication
+    replication._joined = Joined()
+    replication._positions_made.clear()
+    replication._views_made.clear()
+    for site in book._sites.values():
+        site._joined = Joined()
+        site._shadows_made._made.clear()
+        for source_book in site._books.values():
+            source_book._shown = source_book._in_order = None
+            for partition in source_book._partitions.values():
+                partition.view = None
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("list"), st.integers(0, 7)),
+        st.tuples(st.just("home"), st.integers(0, 7)),
+        st.tuples(st.just("own"), st.integers(0, 7)),
+        st.tuples(st.just("reset"), st.integers(0, 7)),
+        st.tuples(st.just("freeze"), st.integers(0, 3)),
+        st.tuples(st.just("whole"), st.integers(0, 1)),
+        st.tuples(st.just("ends"), st.integers(0, 3)),
+        st.tuples(st.just("assign"), st.integers(0, 3)),
+        st.tuples(st.just("sync"), st.integers(0, 3)),
+        st.tuples(st.just("wait"), st.integers(0, 15)),
+        st.tuples(st.just("lose"), st.integers(0, 1)),
+        st.tuples(st.just("leave"), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+def listed(world: World, number: int) -> None:
+    own = {"dedicated_offsets_topic": OWN.topic} if number & 1 else {}
+    flows = (mirror(), mirror("b")) if number & 2 else ()
+    world.listed(source("files", **own), *flows)
+
+
+def commit(world: World, number: int, offset: dict | None, *, topic: KafkaTopic = OFFSETS) -> None:
+    name, key = ("mm2", orders(number % 2)) if number & 4 else ("files", {"file": number % 2})
+    world.commit(name, key, offset, topic=topic, kafka_partition=number % 2)
+
+
+def ends(world: World, partitions: int) -> None:
+    world.ends({TopicPartition("orders", at): LogBounds(0, 9, 9) for at in range(partitions)})
+
+
+def wait(world: World, seconds: int) -> None:
+    world.now += seconds
+
+
+PLAY = {
+    "list": listed,
+    "home": lambda world, number: commit(world, number, {"offset": number}),
+    "own": lambda world, number: commit(world, number, {"position": number}, topic=OWN),
+    "reset": lambda world, number: commit(world, number, None),
+    "freeze": lambda world, number: world.tail(
+        frozen=tuple(at for at in (0, 1) if number & (1 << at))
+    ),
+    "whole": lambda world, number: world.tail(topic=OWN if number else SYNCS, whole=True),
+    "ends": ends,
+    "assign": lambda world, number: world.assigned(*range(number)),
+    "sync": lambda world, number: world.synced(number, partition=number % 2),
+    "wait": wait,
+    "lose": lambda world, number: world.see(OffsetsTopicLost("lab")) if number else world.found(),
+    "leave": lambda world, _: world.tail_ended(OWN),
+}
+
+
+@given(STEPS)
+def test_a_snapshot_is_what_it_would_be_if_nothing_were_remembered(steps):
+    world = World(series_per_connector_max=20)
+    world.listed(source("files"), mirror())
+    world.found()
+    world.tail(whole=True)
+    world.tail(topic=SYNCS, whole=True)
+    for verb, number in steps:
+        PLAY[verb](world, number)
+        remembered = world.snapshot()
+        assert world.snapshot().source_partitions is remembered.source_partitions
+        assert world.snapshot().mirror_partitions is remembered.mirror_partitions
+        forget(world)
+        assert world.snapshot() == remembered

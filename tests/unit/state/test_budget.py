@@ -1,0 +1,167 @@
+"""How many series one connector may have, and what gives way beyond that."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.observations import TAIL, LogBounds
+from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.serve.families import Build, Reload, collect
+from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION
+from exporter.state.site import ConnectSite
+
+from .worlds import STALE_S, SYNCS, World, mirror, orders, record, source
+
+ONE_FILE = PER_SOURCE_PARTITION + 1  # an offset of one number
+ONE_MIRRORED = ONE_FILE + PER_MIRROR_PARTITION
+OWN = KafkaTopic("east", "own")
+
+
+def world_of(*connectors, series_max: int, by_topic: bool = False) -> World:
+    world = World(
+        sites=(ConnectSite(name="lab", kafka="east", by_topic=by_topic),),
+        series_per_connector_max=series_max,
+    )
+    world.listed(*connectors)
+    world.found()
+    world.tail(whole=True)
+    world.tail(topic=SYNCS, whole=True)
+    return world
+
+
+def file(number: int) -> dict:
+    return {"filename": f"/{number}"}
+
+
+def rows(world: World, name: str) -> set[tuple[str, ...]]:
+    build, last = Build("1", "1", "3"), Reload(successful=True, at=0.0)
+    for family in collect(world.snapshot(), build, last):
+        if family.spec.name == f"offsetwatch_{name}":
+            return set(family.labels)
+    raise AssertionError(name)
+
+
+def exported(world: World) -> set[str]:
+    return {labels[2] for labels in rows(world, "source_offset_commits_total")}
+
+
+def cut(world: World) -> int:
+    return dict(world.snapshot().dropped).get("series_per_connector_max", 0)
+
+
+def three_files(series_max: int) -> World:
+    world = world_of(source("files"), series_max=series_max)
+    for number in range(3):
+        world.commit("files", file(number), {"position": 1})
+    return world
+
+
+@pytest.mark.parametrize(
+    ("series_max", "left"), [(3 * ONE_FILE, 3), (3 * ONE_FILE - 1, 2), (2 * ONE_FILE, 2), (1, 0)]
+)
+def test_the_partitions_that_come_last_are_not_exported(series_max, left):
+    world = three_files(series_max)
+    assert exported(world) == {f"filename=/{number}" for number in range(left)}
+    assert len(world.snapshot().source_partitions) == 3
+    assert cut(world) == 3 - left
+
+
+def test_every_number_of_an_offset_is_a_series():
+    world = world_of(source("files"), series_max=2 * PER_SOURCE_PARTITION + 41)
+    world.commit("files", file(0), {f"n{at}": 1 for at in range(40)})
+    world.commit("files", file(1), {"position": 1})
+    assert exported(world) == {"filename=/0", "filename=/1"}
+    world.commit("files", file(1), {"position": 1, "line": 1})
+    assert exported(world) == {"filename=/0"}
+
+
+def test_each_connector_has_a_budget_of_its_own():
+    world = world_of(source("a"), source("b"), series_max=ONE_FILE)
+    for name in ("a", "b"):
+        world.commit(name, file(0), {"position": 1})
+    assert len(rows(world, "source_offset_commits_total")) == 2
+    assert cut(world) == 0
+
+
+def test_what_stands_in_two_topics_is_one_budget():
+    """Its own topic's partitions, and the shadows of the cluster's."""
+    world = world_of(source("files", dedicated_offsets_topic="own"), series_max=ONE_FILE)
+    world.tail(topic=OWN, whole=True)
+    world.commit("files", file(0), {"position": 1}, topic=OWN)
+    world.commit("files", file(1), {"position": 1})
+    assert exported(world) == {"filename=/0"}
+
+
+def test_a_partition_at_the_edge_is_counted_once_however_often_it_crosses_it():
+    world = three_files(3 * ONE_FILE)
+    for position in range(5):
+        world.commit("files", file(0), {"position": position, "line": position})
+        assert exported(world) == {"filename=/0", "filename=/1"}
+        world.commit("files", file(0), {"position": position})
+        assert exported(world) == {"filename=/0", "filename=/1", "filename=/2"}
+    assert cut(world) == 1
+
+
+def test_what_was_cut_is_not_counted_again_after_an_outage():
+    world = three_files(ONE_FILE)
+    assert cut(world) == 2
+    for _ in range(3):
+        world.now += STALE_S[TAIL] + 1
+        assert exported(world) == set()
+        world.tail()
+        assert exported(world) == {"filename=/0"}
+    assert cut(world) == 2
+
+
+def two_mirrored(series_max: int, *, by_topic: bool = False) -> World:
+    world = world_of(mirror(), series_max=series_max, by_topic=by_topic)
+    for partition in (0, 1):
+        world.commit("mm2", orders(partition), {"offset": 9})
+    world.ends({TopicPartition("orders", at): LogBounds(0, 100, 100) for at in (0, 1)})
+    return world
+
+
+def test_a_flow_beyond_its_budget_is_summed_up_by_topic():
+    world = two_mirrored(2 * ONE_MIRRORED)
+    assert len(rows(world, "mm2_replication_lag_records")) == 2
+    assert len(rows(world, "source_offset_commits_total")) == 2
+    assert cut(world) == 0
+    world = two_mirrored(2 * ONE_MIRRORED - 1)
+    assert rows(world, "mm2_replication_lag_records") == set()
+    assert rows(world, "source_offset_commits_total") == set()
+    assert len(rows(world, "mm2_topic_replication_lag_records")) == 1
+    assert cut(world) == 2
+
+
+def test_a_flow_that_is_summed_up_by_wish_lost_nothing():
+    world = two_mirrored(1, by_topic=True)
+    assert len(rows(world, "mm2_topic_replication_lag_records")) == 1
+    assert cut(world) == 0
+
+
+@pytest.mark.parametrize("by_topic", [True, False])
+def test_what_else_a_flows_connector_holds_is_bounded_too(by_topic):
+    """Left over from another connector of its name, and in no sum."""
+    world = two_mirrored(ONE_FILE, by_topic=by_topic)
+    for number in range(3):
+        world.commit("mm2", file(number), {"position": 1})
+    assert exported(world) == {"filename=/0"}
+    assert cut(world) == (2 if by_topic else 4)
+
+
+def test_a_flow_that_falls_back_does_so_whatever_the_others_do():
+    world = world_of(mirror(), source("files"), series_max=ONE_FILE)
+    world.commit("mm2", orders(), {"offset": 9})
+    world.commit("files", file(0), {"position": 1})
+    assert exported(world) == {"filename=/0"}
+    assert world.snapshot().by_topic == {("lab", "mm2")}
+
+
+def test_the_budget_is_reckoned_again_when_a_flow_comes_or_goes():
+    world = world_of(source("mm2"), series_max=ONE_FILE)
+    world.tail(record("mm2", orders(), {"offset": 9}, log_offset=1))
+    assert world.snapshot().by_topic == frozenset()
+    world.listed(mirror("mm2"))
+    assert world.snapshot().by_topic == {("lab", "mm2")}
+    world.listed(source("mm2"))
+    assert world.snapshot().by_topic == frozenset()
