@@ -173,13 +173,14 @@ class Book:
             for flow in self._topology.flows
             if self._sites[flow.connect_cluster].of.by_topic
         )
-        within = self._budget.within(sources, self._topology.flows, by_topic)
+        mirrored = self._replication.views(now)
+        within = self._budget.within(sources, mirrored, self._topology.flows, by_topic)
         return Snapshot(
             at=now,
             inputs=self._inputs.views(now),
             connectors=self._connector_views(now),
             source_partitions=sources,
-            mirror_partitions=self._replication.views(now),
+            mirror_partitions=mirrored,
             syncs=self._replication.sync_views(now),
             sink_partitions=self._sink_views(now),
             dropped=self._dropped(),

@@ -16,7 +16,7 @@ from typing import Final
 
 from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.topology import MirrorFlow
-from exporter.state.snapshot import SourcePartitionView
+from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView
 
 PER_SOURCE_PARTITION: Final = 6  # times of commit and advance, four counters; positions come on top
 PER_MIRROR_PARTITION: Final = 8  # five of the partition, three of its newest sync
@@ -27,6 +27,7 @@ _Connector = tuple[str, str]
 _connector_of: Callable[[SourcePartitionView], _Connector] = attrgetter(
     "connect_cluster", "connector"
 )
+_flow_of: Callable[[MirrorPartitionView], _Connector] = attrgetter("connect_cluster", "connector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Budget:
         self._last: (
             tuple[
                 tuple[SourcePartitionView, ...],
+                tuple[MirrorPartitionView, ...],
                 tuple[MirrorFlow, ...],
                 frozenset[_Connector],
                 Within,
@@ -61,6 +63,7 @@ class Budget:
     def within(
         self,
         views: tuple[SourcePartitionView, ...],
+        mirrored: tuple[MirrorPartitionView, ...],
         flows: tuple[MirrorFlow, ...],
         by_topic: frozenset[_Connector],
     ) -> Within:
@@ -70,21 +73,26 @@ class Budget:
         if (
             self._last is not None
             and self._last[0] is views
-            and self._last[1:3] == (flows, by_topic)
+            and self._last[1] is mirrored
+            and self._last[2:4] == (flows, by_topic)
         ):
-            return self._last[3]
-        found = self._within(views, flows, by_topic)
-        self._last = (views, flows, by_topic, found)
+            return self._last[4]
+        found = self._within(views, mirrored, flows, by_topic)
+        self._last = (views, mirrored, flows, by_topic, found)
         return found
 
     def _within(
         self,
         views: tuple[SourcePartitionView, ...],
+        mirrored: tuple[MirrorPartitionView, ...],
         flows: tuple[MirrorFlow, ...],
         by_topic: frozenset[_Connector],
     ) -> Within:
         mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
         used = _series(views, mirrors, by_topic)
+        for at, run in groupby(mirrored, key=_flow_of):
+            if at not in by_topic:  # what it copies and never committed is no source partition
+                used[at] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
         over = {at for at, series in used.items() if series > self._series_max}
         summed = by_topic | (over & mirrors)
         gone = frozenset(

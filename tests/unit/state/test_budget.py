@@ -165,3 +165,31 @@ def test_the_budget_is_reckoned_again_when_a_flow_comes_or_goes():
     assert world.snapshot().by_topic == {("lab", "mm2")}
     world.listed(source("mm2"))
     assert world.snapshot().by_topic == frozenset()
+
+
+def test_what_is_summed_up_leaves_the_budget_to_the_rest():
+    world = world_of(mirror(), series_max=ONE_FILE, by_topic=True)
+    world.commit("mm2", orders(), {"offset": 9})
+    for number in range(2):
+        world.commit("mm2", file(number), {"position": 1})
+    assert exported(world) == {"filename=/0"}
+
+
+def test_a_forgotten_partition_has_no_position_to_pay_for():
+    world = world_of(source("files"), series_max=ONE_FILE + PER_SOURCE_PARTITION)
+    for number in range(2):
+        world.commit("files", file(number), {"position": 1})
+    assert exported(world) == {"filename=/0"}
+    world.commit("files", file(1), None)
+    assert exported(world) == {"filename=/0", "filename=/1"}
+
+
+def test_what_a_flow_copies_and_never_committed_counts_too():
+    world = world_of(mirror(), series_max=ONE_MIRRORED + PER_MIRROR_PARTITION)
+    world.commit("mm2", orders(0), {"offset": 9})
+    world.assigned(0, 1)
+    assert world.snapshot().by_topic == frozenset()
+    world.assigned(0, 1, 2)
+    assert world.snapshot().by_topic == {("lab", "mm2")}
+    world.assigned(0)
+    assert world.snapshot().by_topic == frozenset()
