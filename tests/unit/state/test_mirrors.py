@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.model.observations import TAIL, ConnectorsListed, LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.state.mirrors import ASKS_OPEN_MAX
 
 from .worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record
 
@@ -110,6 +113,18 @@ def test_askings_that_are_never_answered_do_not_pile_up():
     assert world.mirrored().lag is None
     world.ends(600, number=last)
     assert world.mirrored().lag == 589
+
+
+@pytest.mark.parametrize(
+    ("askings", "believed"), [(ASKS_OPEN_MAX, True), (ASKS_OPEN_MAX + 1, False)]
+)
+def test_so_many_askings_may_be_under_way_and_no_more(askings, believed):
+    world = replicating(10)
+    first = world.ask_ends()
+    for _ in range(askings - 1):
+        world.ask_ends()
+    world.ends(600, number=first)
+    assert world.mirrored().lag == (589 if believed else None)
 
 
 def test_a_position_that_was_not_shown_when_the_ends_were_asked_for_has_no_lag_yet():
