@@ -245,3 +245,21 @@ def test_what_a_bound_cut_stays_counted_when_its_topic_is_left():
     world.commit("mm2", orders(1), {"offset": 10})
     world.tail_ended()
     assert dict(world.snapshot().dropped) == {"source_partitions_max": 1}
+
+
+def test_an_assignment_outlives_the_next_listing():
+    world = mirrors()
+    world.commit("mm2", orders(0), {"offset": 5})
+    world.assigned(1)
+    world.listed(mirror(), source("files"))
+    assert world.mirrored(partition=0) is None
+    assert world.mirrored(partition=1) is not None
+
+
+def test_an_assigned_partition_with_an_empty_log_has_nothing_before_it():
+    world = mirrors()
+    world.assigned(0)
+    world.ends(bounds(30, start=30))
+    assert trio(world) == (None, 30, 0)
+    world.ends(bounds(20, start=30))  # cut back between the two questions
+    assert trio(world) == (None, 20, 0)
