@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -193,6 +194,38 @@ def history_run(
         as_json=as_json,
         timeout_s=timeout_s,
     )
+
+
+@history.command("as-of")
+@config_option
+@click.option(
+    "--time",
+    "moment",
+    required=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--connector", help="Only this connector.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
+@click.option("--topic", help="Read this offsets topic, whichever the connector uses now.")
+@click.option(
+    "--diff", is_flag=True, help="What has changed since: against Connect, or the tables."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["kip199", "patch", "table"]),
+    default="kip199",
+    show_default=True,
+    help="KIP-199 JSON, the body of PATCH /connectors/{connector}/offsets, or a table.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say which files were opened.")
+def history_as_of(**asked: Any) -> None:
+    """Print source offsets as they were at a moment, from the tables, without a JVM. Exit code 1 if
+    the tables cannot tell.
+    """
+    from exporter.cli import asof  # noqa: PLC0415
+
+    sys.exit(asof.print_as_of(asof.Asked(**asked)))
 
 
 @cli.command()

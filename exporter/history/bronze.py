@@ -13,10 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from exporter.history.records import Role, decode_batches
-from exporter.history.tables import BRONZE_RECORDS, RECORD
+from exporter.history.tables import BRONZE_RECORDS, DAYS_AHEAD_MAX, DAYS_BACK_MAX, RECORD
 
-DAYS_BACK_MAX = 400
-DAYS_AHEAD_MAX = 1
 # A table of an older version is given the columns that came since; they are null in its old rows.
 APPEND = {"mergeSchema": "true"}
 _RECORD_DDL = ", ".join(f"{column.name} {column.type}" for column in RECORD)

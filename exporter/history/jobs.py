@@ -35,6 +35,7 @@ from exporter.history.tables import (
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
+    GOLD_TOPICS,
     TABLES,
     Table,
 )
@@ -268,12 +269,13 @@ class _Run:
         flows = self._spark.createDataFrame(_flow_rows(self._spec.topology.flows), _FLOWS_DDL)
         records = self._spark.read.format("delta").load(str(BRONZE_RECORDS.at(base)))
         seen = gold.within(records, vector)
-        topics = self._spark.createDataFrame(_topic_rows(self._spec.topology), _TOPICS_DDL)
+        topics = self._spark.createDataFrame(_topic_rows(self._spec.topology), GOLD_TOPICS.ddl())
         partitions = gold.source_partitions(seen, topics).persist()
         try:
             _overwrite(gold.progress(partitions), base, GOLD_PROGRESS)
             replicated = gold.flow_progress(partitions, gold.newest_syncs(seen), flows)
             _overwrite(replicated, base, GOLD_FLOW_PROGRESS)
+            _overwrite(topics, base, GOLD_TOPICS)
             # Last: the cursor must not claim what the other tables do not hold yet.
             _overwrite(vector, base, GOLD_CURSOR)
         finally:
@@ -311,9 +313,6 @@ _FLOWS_DDL = (
     "connect_cluster STRING, connector STRING, source STRING, target STRING, "
     "syncs_kafka STRING, syncs_topic STRING"
 )
-
-
-_TOPICS_DDL = "connect_cluster STRING, connector STRING, kafka STRING, topic STRING"
 
 
 def _topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:

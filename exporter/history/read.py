@@ -23,10 +23,11 @@ from exporter.history.tables import (
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
+    GOLD_TOPICS,
     TABLES,
     Table,
 )
-from exporter.model.topology import KafkaTopic
+from exporter.model.topology import KafkaTopic, OffsetsTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,20 @@ def cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
     return found
 
 
+def topics(base: Path) -> tuple[OffsetsTopic, ...] | None:
+    """Where the newest run found offsets to be kept; both names are empty where it could not read
+    them. None if no run of this version has been here.
+    """
+    if not exists(base, (GOLD_TOPICS,)):
+        return None
+    return tuple(
+        OffsetsTopic(
+            row["connect_cluster"], KafkaTopic(row["kafka"], row["topic"]), row["connector"]
+        )
+        for row in _rows(base, GOLD_TOPICS)
+    )
+
+
 def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
     """Counts per topic, in order; a topic that was created again appears once per id."""
     query = """
@@ -117,10 +132,10 @@ def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
                min(kts) AS first_at, max(kts) AS last_at
         FROM records GROUP BY kafka, topic, topic_id, kind ORDER BY kafka, topic, topic_id
     """
-    table = QueryBuilder().register("records", _open(base, BRONZE_RECORDS)).execute(query)
+    table = QueryBuilder().register("records", opened(base, BRONZE_RECORDS)).execute(query)
     return tuple(
         BronzeTopic(at=KafkaTopic(kafka=row.pop("kafka"), topic=row.pop("topic")), **row)
-        for row in _plain(pa.table(table))
+        for row in plain(pa.table(table))
     )
 
 
@@ -130,11 +145,12 @@ def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
 
 
 def _rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
-    opened = _open(base, table)
-    return _plain(opened.to_pyarrow_table(columns=list(table.names)))
+    rows = opened(base, table)
+    return plain(rows.to_pyarrow_table(columns=list(table.names)))
 
 
-def _open(base: Path, table: Table) -> DeltaTable:
+def opened(base: Path, table: Table) -> DeltaTable:
+    """The newest version of a table. Raises HistoryError where there is none."""
     try:
         return DeltaTable(str(table.at(base)))
     except DeltaError as exc:
@@ -142,7 +158,8 @@ def _open(base: Path, table: Table) -> DeltaTable:
         raise HistoryError(message) from exc
 
 
-def _plain(table: pa.Table) -> Iterator[dict[str, Any]]:
+def plain(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Its rows, with times in Unix seconds."""
     for row in table.to_pylist():
         yield {
             name: value.timestamp() if isinstance(value, datetime) else value

@@ -21,6 +21,10 @@ HEARTBEATS = TopicRole.HEARTBEATS.value
 STATUS = TopicRole.STATUS.value
 CONFIGS = TopicRole.CONFIGS.value
 
+# How far `day` may lie from the day a record was read.
+DAYS_BACK_MAX = 400
+DAYS_AHEAD_MAX = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -174,4 +178,16 @@ GOLD_CURSOR = Table(
     ),
 )
 
-TABLES = (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR)
+# Where the topology of the newest run says that offsets are kept, so that readers need no network.
+GOLD_TOPICS = Table(
+    path="gold/topics",
+    columns=(
+        Column("connect_cluster", "STRING", required=True),
+        Column("connector", "STRING"),  # null: the topic of the whole Connect cluster
+        # Both empty for a connector whose offsets lie on a Kafka cluster that is not configured.
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+    ),
+)
+
+TABLES = (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR, GOLD_TOPICS)

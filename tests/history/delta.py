@@ -22,8 +22,15 @@ ARROW = {
 
 
 def write(base: Path, table: Table, *rows: dict[str, Any]) -> None:
+    """Make a table, or add to it, in one transaction."""
     schema = pa.schema([(column.name, ARROW[column.type]) for column in table.columns])
     full = [dict.fromkeys(table.names) | row for row in rows]
     path = table.at(base)
-    path.mkdir(parents=True)
-    write_deltalake(str(path), pa.Table.from_pylist(full, schema=schema))
+    path.mkdir(parents=True, exist_ok=True)
+    write_deltalake(
+        str(path),
+        pa.Table.from_pylist(full, schema=schema),
+        mode="append",
+        partition_by=list(table.partitioned_by) or None,
+        configuration=dict(table.properties),
+    )

@@ -15,8 +15,10 @@ from exporter.history.tables import (
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
+    GOLD_TOPICS,
+    TABLES,
 )
-from exporter.model.topology import KafkaTopic
+from exporter.model.topology import KafkaTopic, OffsetsTopic
 from tests.history.delta import write
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 785000, tzinfo=UTC)
@@ -86,8 +88,17 @@ def test_bronze_is_counted_by_topic_and_topic_id(tmp_path: Path) -> None:
     )
 
 
+def test_the_topics_are_those_of_the_newest_run_if_there_was_one(tmp_path: Path) -> None:
+    assert read.topics(tmp_path) is None
+    row = {"connect_cluster": "payments", "kafka": "east", "topic": "connect-offsets"}
+    write(tmp_path, GOLD_TOPICS, row)
+    assert read.topics(tmp_path) == (
+        OffsetsTopic("payments", KafkaTopic("east", "connect-offsets")),
+    )
+
+
 def test_a_history_exists_when_every_table_of_it_does(tmp_path: Path) -> None:
-    for table in (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR):
+    for table in TABLES:
         assert not read.exists(tmp_path)
         write(tmp_path, table)
     assert read.exists(tmp_path)

@@ -1,0 +1,351 @@
+"""Offsets as they were: which record counted at a moment, and what is refused rather than guessed.
+
+The tables are written without Spark. Seconds of the records below are seconds after MORNING.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.history.asof import AsOf, Question, Unanswerable, as_of
+from exporter.history.records import Role
+from exporter.history.tables import BRONZE_RECORDS, CONNECT_OFFSETS, GOLD_TOPICS
+from tests.history.delta import write
+from tests.history.rows import OFFSETS_TOPIC, OWN_TOPIC, Raw, at, decoded, offset_key
+
+MORNING = 1_795_243_200  # 2026-11-21T06:40:00Z
+DAY = 86_400
+IN = {"filename": "/in"}
+OUT = {"filename": "/out"}
+IN_TEXT, OUT_TEXT = '{"filename":"/in"}', '{"filename":"/out"}'
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A record of an offsets topic; `offset` is JSON text, None for a tombstone."""
+
+    second: float
+    offset: str | None
+    partition: dict[str, str] = None  # type: ignore[assignment]  # IN
+    connector: str = "file"
+    topic: str = OFFSETS_TOPIC
+    key: bytes | None = None
+
+
+def lake(
+    base: Path,
+    *commits: Commit,
+    read_at: float = 0,
+    topic_id: str = "id",
+    cluster: str = "payments",
+    first: int = 0,
+    skip: tuple[int, ...] = (),
+) -> Path:
+    """Records of one partition as bronze holds them, all read `read_at`; by default, at once: what
+    the pipeline first saw of the log is then all there ever was. Offsets in `skip` have no record.
+    """
+    offsets = (number for number in range(first, 10_000) if number not in skip)
+    raw = [
+        Raw(
+            key=commit.key or offset_key(commit.connector, commit.partition or IN),
+            value=None if commit.offset is None else commit.offset.encode(),
+            topic=commit.topic,
+            offset=offset,
+            ms=round((MORNING + commit.second) * 1000),
+        )
+        for commit, offset in zip(commits, offsets, strict=False)
+    ]
+    roles = {
+        topic: Role(CONNECT_OFFSETS, cluster, topic_id) for topic in (OFFSETS_TOPIC, OWN_TOPIC)
+    }
+    read = at(round((MORNING + read_at) * 1000))
+    rows: list[dict[str, Any]] = [
+        {**row, "kafka": "east", "ingest_ts": read, "day": row["kts"].date()}  # type: ignore[attr-defined]
+        for row in decoded(*raw, roles=roles)
+    ]
+    write(base, BRONZE_RECORDS, *rows)
+    return base
+
+
+def topology(base: Path, **own: str) -> None:
+    """What the newest run found: the cluster's topic, and the topics of connectors by name."""
+    rows = [(None, OFFSETS_TOPIC), *own.items()]
+    write(
+        base,
+        GOLD_TOPICS,
+        *(
+            {
+                "connect_cluster": "payments",
+                "connector": name,
+                "kafka": "east" if topic else "",
+                "topic": topic,
+            }
+            for name, topic in rows
+        ),
+    )
+
+
+def ask(base: Path, second: float, **changes: Any) -> AsOf:
+    return as_of(base, Question(at=MORNING + second, **changes))
+
+
+def then(base: Path, second: float, **changes: Any) -> dict[str, str | None]:
+    """The answer for the connector `file`."""
+    answer = ask(base, second, connector="file", **changes)
+    assert answer.unknown == ()
+    (only,) = answer.connectors
+    return {entry.source_partition: entry.source_offset for entry in only.then}
+
+
+def refusal(base: Path, second: float, **changes: Any) -> str:
+    answer = ask(base, second, connector="file", **changes)
+    assert answer.connectors == ()
+    ((_, reason),) = answer.unknown
+    return reason
+
+
+# ---- which record counts ------------------------------------------------------------------------
+
+
+def test_the_offset_is_the_newest_of_each_source_partition_at_that_moment(tmp_path: Path) -> None:
+    lake(
+        tmp_path,
+        Commit(0, '{"position":1}'),
+        Commit(10, '{"position":2}'),
+        Commit(10, '{"position":7}', partition=OUT),
+        Commit(20, '{"position":3}'),
+    )
+    assert then(tmp_path, 0) == {IN_TEXT: '{"position":1}'}
+    assert then(tmp_path, 9.999) == {IN_TEXT: '{"position":1}'}
+    assert then(tmp_path, 10) == {IN_TEXT: '{"position":2}', OUT_TEXT: '{"position":7}'}
+    assert then(tmp_path, 500) == {IN_TEXT: '{"position":3}', OUT_TEXT: '{"position":7}'}
+
+
+def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":340282366920938463463374607431768211457}'))
+    assert then(tmp_path, 1) == {IN_TEXT: '{"position":340282366920938463463374607431768211457}'}
+
+
+def test_order_is_that_of_the_log_and_a_timestamp_only_says_which_records_were_there(
+    tmp_path: Path,
+) -> None:
+    lake(
+        tmp_path,
+        Commit(0, '{"position":1}'),
+        Commit(50, '{"position":2}'),
+        Commit(10, '{"position":3}'),  # the clock was set back
+    )
+    assert then(tmp_path, 5) == {IN_TEXT: '{"position":1}'}
+    assert then(tmp_path, 10) == {IN_TEXT: '{"position":3}'}
+    assert then(tmp_path, 50) == {IN_TEXT: '{"position":3}'}
+
+
+def test_a_key_in_other_bytes_moves_nothing(tmp_path: Path) -> None:
+    spaced = offset_key("file", IN).replace(b",", b", ")
+    lake(tmp_path, Commit(0, '{"position":1}'), Commit(1, '{"position":9}', key=spaced))
+    assert then(tmp_path, 5) == {IN_TEXT: '{"position":1}'}
+
+
+@pytest.mark.parametrize("nothing", [None, "null"], ids=["tombstone", "json_null"])
+def test_a_forgotten_source_partition_had_no_offset(tmp_path: Path, nothing: str | None) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'), Commit(5, nothing), Commit(9, '{"position":2}'))
+    assert then(tmp_path, 4) == {IN_TEXT: '{"position":1}'}
+    assert then(tmp_path, 5) == {IN_TEXT: None}
+    assert then(tmp_path, 9) == {IN_TEXT: '{"position":2}'}
+
+
+def test_an_undecodable_value_is_told_from_a_tombstone(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'), Commit(5, "{"))
+    (only,) = ask(tmp_path, 6).connectors
+    assert [(entry.source_offset, entry.error) for entry in only.then] == [(None, "value_not_json")]
+
+
+def test_the_newest_state_can_be_had_beside_it(tmp_path: Path) -> None:
+    lake(
+        tmp_path,
+        Commit(0, '{"position":1}'),
+        Commit(10, '{"position":2}'),
+        Commit(11, '{"position":5}', partition=OUT),
+    )
+    (only,) = ask(tmp_path, 1, with_now=True).connectors
+    assert [entry.source_offset for entry in only.then] == ['{"position":1}']
+    assert [entry.source_offset for entry in only.now] == ['{"position":2}', '{"position":5}']
+
+
+def test_names_may_hold_quotes(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}', connector="o'brien"))
+    assert [it.connector for it in ask(tmp_path, 1, connector="o'brien").connectors] == ["o'brien"]
+    assert ask(tmp_path, 1, connector="x' OR '1'='1").connectors == ()
+
+
+# ---- topics -------------------------------------------------------------------------------------
+
+
+def test_a_topic_of_its_own_is_read_alone(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'), Commit(2, '{"position":1}', partition=OUT))
+    lake(tmp_path, Commit(1, '{"position":7}', topic=OWN_TOPIC))
+    topology(tmp_path, file=OWN_TOPIC)
+    assert then(tmp_path, 5) == {IN_TEXT: '{"position":7}'}
+
+
+def test_where_its_topic_of_today_has_nothing_of_it_the_other_one_is_named(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'))
+    lake(tmp_path, Commit(10, '{"position":7}', topic=OWN_TOPIC))
+    topology(tmp_path, file=OWN_TOPIC)
+    assert "east/connect-offsets does: if it kept them there" in refusal(tmp_path, 5)
+    assert then(tmp_path, 5, topic="east/connect-offsets") == {IN_TEXT: '{"position":1}'}
+    assert then(tmp_path, 10) == {IN_TEXT: '{"position":7}'}
+
+
+def test_two_topics_and_no_word_on_which_is_used_are_no_answer(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'))
+    lake(tmp_path, Commit(0, '{"position":7}', topic=OWN_TOPIC))
+    assert "name one with --topic" in refusal(tmp_path, 5)
+    assert then(tmp_path, 5, topic=OWN_TOPIC) == {IN_TEXT: '{"position":7}'}
+
+
+def test_offsets_on_a_cluster_that_is_not_configured_are_not_looked_for_elsewhere(
+    tmp_path: Path,
+) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'))
+    topology(tmp_path, file="")
+    assert "cluster that is not configured" in refusal(tmp_path, 5)
+
+
+def test_a_topic_that_was_created_again_is_the_one_that_existed_then(tmp_path: Path) -> None:
+    lake(
+        tmp_path,
+        Commit(0, '{"position":8}'),
+        Commit(5, '{"position":9}', partition=OUT),
+        read_at=10,
+        topic_id="old",
+    )
+    lake(tmp_path, Commit(20, '{"position":1}'), read_at=30, topic_id="new")
+    assert then(tmp_path, 5) == {IN_TEXT: '{"position":8}', OUT_TEXT: '{"position":9}'}
+    assert then(tmp_path, 20) == {IN_TEXT: '{"position":1}'}
+    assert "after 2026-11-21T06:40:10.000Z was never read" in refusal(tmp_path, 15)
+    (only,) = ask(tmp_path, 5, with_now=True).connectors
+    assert [entry.source_offset for entry in only.now] == ['{"position":1}']
+
+
+def test_a_clock_that_ran_ahead_does_not_keep_a_deleted_topic_alive(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(9 * DAY, '{"position":8}'), read_at=10, topic_id="old")
+    lake(tmp_path, Commit(20, '{"position":1}'), read_at=30, topic_id="new")
+    assert then(tmp_path, 25) == {IN_TEXT: '{"position":1}'}
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def test_a_moment_before_the_oldest_record_is_refused(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'))
+    with pytest.raises(Unanswerable, match="oldest record read of payments is of 2026-11-21T06:40"):
+        ask(tmp_path, -0.001)
+
+
+def test_a_connector_without_a_record_then_is_refused(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}', connector="other"), Commit(9, '{"position":1}'))
+    assert "no record of it" in refusal(tmp_path, 5)
+    assert "committed nothing yet" in refusal(tmp_path, 5, with_now=True)
+
+
+def test_before_the_first_reading_a_compacted_log_is_no_witness(tmp_path: Path) -> None:
+    commits = (
+        Commit(0, '{"position":1}', partition=OUT),
+        Commit(20, '{"position":9}'),
+        Commit(30, '{"position":10}'),
+    )
+    lake(tmp_path, *commits, read_at=40, skip=(1, 2, 3))
+    assert "compacted before it was first read" in refusal(tmp_path, 10)
+    assert "known from 2026-11-21T06:40:40.000Z on" in refusal(tmp_path, 39.9)
+    assert then(tmp_path, 40) == {IN_TEXT: '{"position":10}', OUT_TEXT: '{"position":1}'}
+
+
+def test_before_the_first_reading_a_log_that_begins_late_is_no_witness(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'), Commit(1, '{"position":2}'), read_at=40, first=5)
+    assert "compacted before it was first read" in refusal(tmp_path, 10)
+
+
+def test_a_hole_behind_a_key_that_is_there_twice_is_none_of_compaction(tmp_path: Path) -> None:
+    commits = (
+        Commit(0, '{"position":1}'),
+        Commit(5, '{"position":2}'),
+        Commit(9, '{"position":3}'),
+    )
+    lake(tmp_path, *commits, read_at=40, skip=(2,))  # a transaction's marker
+    assert then(tmp_path, 7) == {IN_TEXT: '{"position":2}'}
+
+
+def test_several_connect_clusters_are_not_mixed(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'))
+    lake(tmp_path, Commit(0, '{"position":2}'), cluster="ledger", topic_id="other")
+    lake(tmp_path, Commit(0, '{"position":3}', connector="alone"), cluster="ledger", first=5)
+    with pytest.raises(Unanswerable, match="--connect: ledger, payments"):
+        ask(tmp_path, 1, connector="file")
+    assert then(tmp_path, 1, connect_cluster="ledger") == {IN_TEXT: '{"position":2}'}
+    assert ask(tmp_path, 1, connector="alone").connect_cluster == "ledger"
+    with pytest.raises(Unanswerable, match="only of ledger, payments"):
+        ask(tmp_path, 1, connect_cluster="x")
+
+
+# ---- only the files it needs --------------------------------------------------------------------
+
+
+def test_files_of_later_days_are_not_opened(tmp_path: Path) -> None:
+    for day in range(4):
+        lake(tmp_path, Commit(day * DAY, f'{{"position":{day}}}'), first=day, read_at=day * DAY)
+    answer = ask(tmp_path, DAY + 5)
+    assert (len(answer.files), answer.files_skipped) == (2, 2)
+    assert len(ask(tmp_path, DAY + 5, with_now=True).files) == 4
+
+
+def test_a_record_whose_day_was_moved_is_found_all_the_same(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'))
+    row = decoded(
+        Raw(offset_key("file", IN), b'{"position":2}', offset=1, ms=(MORNING + 5) * 1000),
+        roles={OFFSETS_TOPIC: Role(CONNECT_OFFSETS, "payments", "id")},
+    )[0]
+    late = at((MORNING + 500 * DAY) * 1000)  # read so late that its own day was out of bounds
+    day = (late - timedelta(days=400)).date()
+    write(tmp_path, BRONZE_RECORDS, {**row, "kafka": "east", "ingest_ts": late, "day": day})
+    assert then(tmp_path, 10) == {IN_TEXT: '{"position":2}'}
+
+
+# ---- against a plain replay ---------------------------------------------------------------------
+
+COMMITS = st.lists(
+    st.builds(
+        Commit,
+        second=st.integers(0, 40),
+        offset=st.one_of(st.none(), st.integers(0, 2**70).map(lambda n: f'{{"position":{n}}}')),
+        partition=st.sampled_from([IN, OUT]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(commits=COMMITS, second=st.integers(0, 45))
+def test_the_answer_is_a_replay_of_the_records_stamped_until_then(
+    commits: list[Commit], second: int
+) -> None:
+    replayed: dict[str, str | None] = {}
+    for commit in commits:
+        if commit.second <= second:
+            replayed[IN_TEXT if commit.partition == IN else OUT_TEXT] = commit.offset
+    with tempfile.TemporaryDirectory() as folder:
+        base = lake(Path(folder), *commits)
+        if replayed:
+            assert then(base, second) == replayed
+        elif second < min(commit.second for commit in commits):
+            with pytest.raises(Unanswerable):
+                ask(base, second)
