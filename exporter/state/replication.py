@@ -105,13 +105,13 @@ class Replication:
             and self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
         )
 
-    def positions(self, upstream: str | None = None) -> tuple[Position, ...]:
-        """Positions of all flows, or of those that read from one Kafka cluster."""
+    def positions(self, upstream: str) -> tuple[Position, ...]:
+        """Positions of all flows that read from one Kafka cluster."""
         shared = self._shared_syncs()
         return tuple(
             at
             for flow in self.flows
-            if upstream is None or flow.upstream == upstream
+            if flow.upstream == upstream
             for at in self._positions(flow, shared.get(flow.offset_syncs, frozenset()))
         )
 

@@ -105,3 +105,17 @@ def test_readiness_once_reached_is_not_lost_by_an_outage():
     world.now += 3600
     world.tail_failed("unreachable")
     assert waiting_for(world) == ""
+
+
+def test_each_upstream_is_waited_for_and_an_answer_of_one_is_none_of_the_other():
+    here = mirror("b", source_addresses=frozenset({"east:9092"}), syncs_topic=None)
+    world = mirrors(mirror("a", syncs_topic=None), here)
+    for name in ("a", "b"):
+        world.commit(name, orders(), {"offset": 1})
+    assert "log_ends west" in waiting_for(world)
+    world.ends(10, kafka="east")
+    assert "log_ends west: waiting for the log ends" in waiting_for(world)
+    assert "log_ends east" not in waiting_for(world)
+    world.ends(10)
+    assert waiting_for(world) == ""
+    assert world.mirrored("a").lag == world.mirrored("b").lag == 8
