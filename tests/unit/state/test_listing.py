@@ -339,3 +339,17 @@ def test_settings_that_change_are_followed():
     tell(world, ConnectorConfigured("mm2", changed))
     (flow,) = world.snapshot().topology.flows
     assert flow.upstream is None
+
+
+def test_a_status_topic_alone_is_no_list_of_connectors():
+    world = restless()
+    world.see(ListingTopicsFound(ListingTopics("lab", CONFIGS, STATUS)))
+    world.commit("files", FILE, {"position": 1})
+    world.tail(topic=STATUS, whole=True)
+    world.tail_failed("denied", CONFIGS)
+    assert with_offsets(world) == {"files"}
+
+
+def test_without_rest_and_without_an_offsets_topic_nothing_is_ready():
+    world = World(sites=(ConnectSite(name="lab", kafka="east", rest=False),))
+    assert "tail lab: waiting for its offsets topic" in "; ".join(world.snapshot().waiting_for)
