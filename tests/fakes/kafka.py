@@ -156,6 +156,8 @@ class FakeAdmin:
     def readable_ends(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ReadableEnd]:
+        if any(at.partition >= len(self._kafka.logs(at.topic)) for at in partitions):
+            raise NotFound(self.name, "Local: Unknown partition")
         logs = {at: self._kafka.logs(at.topic)[at.partition] for at in partitions}
         return {at: ReadableEnd(log.readable_end, log.end) for at, log in logs.items()}
 
@@ -193,6 +195,8 @@ class FakeReader:
     def _of_partition(self, at: TopicPartition, records_max: int) -> list[Message]:
         if at.topic not in self._kafka.names():
             return [_event(at, KafkaError.UNKNOWN_TOPIC_OR_PART, 0)]
+        if at.partition >= len(self._kafka.logs(at.topic)):
+            return []  # for half a minute librdkafka waits whether it comes back
         log = self._kafka.log(at.topic, at.partition)
         if self._next[at] < 0:
             self._next[at] = log.start

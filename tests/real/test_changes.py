@@ -54,7 +54,8 @@ def reload(product: Product) -> httpx.Response:
 
 def test_a_topic_made_anew_is_read_anew(lab: Lab, alone: Product) -> None:
     assert positions(alone) == {"filename=/a": 5, "filename=/b": 7}
-    AdminClient({"bootstrap.servers": lab.east}).delete_topics([OFFSETS])[OFFSETS].result(10)
+    admin = AdminClient({"bootstrap.servers": lab.east})  # has to outlive its answer
+    admin.delete_topics([OFFSETS])[OFFSETS].result(10)
     eventually(alone, "nothing shown of a topic that is gone", lambda: positions(alone) == {})
     becomes(alone, 0, "input_up", input=f"east/{OFFSETS}", kind="tail")
     lab.create_topic("east", OFFSETS, partitions=1, config={"cleanup.policy": "compact"})

@@ -123,7 +123,9 @@ def test_over_scram_and_client_certificates_the_positions_are_those_of_rest_and_
     assert set(samples(product, "input_up").values()) == {1.0}
     for tally in (compare.with_rest(product, secured), compare.with_brokers(product, secured)):
         assert tally.mismatches == []
-        assert tally.compared >= 6
+        # Heartbeats never come to rest: what moved meanwhile is looked at and not compared.
+        assert tally.compared + tally.moved >= 6
+        assert tally.compared >= 4
     assert secured.security.password not in said(product)
 
 

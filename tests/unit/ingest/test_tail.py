@@ -324,6 +324,21 @@ def test_a_topic_created_again_unnoticed_is_read_anew(kafka):
     assert positions_of(following.reads()[-1]) == {"filename=/a": 1}
 
 
+def test_a_topic_created_again_with_fewer_partitions_is_read_anew(kafka):
+    kafka.produce(TOPIC.topic, KEY, value(5), partition=1)
+    following = Following(kafka)
+
+    def story():
+        yield whole
+        kafka.create(TOPIC.topic, 1)
+        kafka.produce(TOPIC.topic, KEY, value(2))
+        yield whole
+
+    following.run(story())
+    assert set(following.failures()) == {"topic_changed"}
+    assert positions_of(following.reads()[-1]) == {"filename=/a": 2}
+
+
 def test_a_topic_created_again_that_has_grown_past_our_place_is_read_anew(kafka):
     """Nothing in the offsets gives it away; only the topic's id does."""
     for number in range(3):
