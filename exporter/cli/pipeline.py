@@ -100,6 +100,7 @@ def _print(report: object, *, as_json: bool) -> None:
                     str(topic): {str(partition): offset for partition, offset in ends.items()}
                     for topic, ends in report.cut.items()
                 },
+                "notices": report.notices,
             }
         )
         return
@@ -109,3 +110,5 @@ def _print(report: object, *, as_json: bool) -> None:
         ("table", "rows#"),
         (("progress", report.progress_rows), ("flow_progress", report.flow_rows)),
     )
+    for notice in report.notices:
+        output.error(notice)

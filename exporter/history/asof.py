@@ -31,9 +31,10 @@ from deltalake import DeltaTable
 
 from exporter.errors import HistoryError
 from exporter.history import logs, read
+from exporter.history.generations import Gap
 from exporter.history.logs import Log, Row
 from exporter.history.tables import BRONZE_RECORDS
-from exporter.model.topology import KafkaTopic, OffsetsTopic
+from exporter.model.topology import KafkaTopic
 
 _NULL = "null"  # the text of a value that holds JSON null: Connect hands out nothing
 
@@ -126,7 +127,7 @@ def as_of(base: Path, asked: Question) -> AsOf:
     scope = logs.scope(found, cluster, asked.connector, None if asked.with_now else asked.at)
     opened, skipped = logs.files(table, scope)
     then, now = (_by_connector(rows) for rows in logs.newest(table, scope, asked.at))
-    site = _Site(table, found, read.topics(base), asked)
+    site = _Site(base, table, found, asked)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
     for name in sorted({*then, *now}):
@@ -155,15 +156,17 @@ class _Site:
 
     def __init__(
         self,
+        base: Path,
         table: DeltaTable,
         found: tuple[Log, ...],
-        topics: tuple[OffsetsTopic, ...] | None,
         asked: Question,
     ) -> None:
+        self._base = base
         self._table = table
         self._logs = found
         self._asked = asked
         cluster = found[0].connect_cluster
+        topics = read.topics(base)
         self._topics = (
             None
             if topics is None
@@ -180,6 +183,7 @@ class _Site:
         if log is None or not mine:
             raise Unanswerable(self._nothing(name, home, then))
         self._refuse_hidden(log)
+        self._refuse_lost(log, mine)
         self._refuse_unread(log, newest[0])
         return ConnectorOffsets(
             connector=name,
@@ -257,6 +261,25 @@ class _Site:
                 f"{log.at} was compacted before it was first read, so offsets as of {iso(at)} may "
                 f"be missing; they are known from {iso(log.first_read_at)} on"
             )
+
+    def _refuse_lost(self, log: Log, rows: list[Row]) -> None:
+        """A record in front of a gap may have been overtaken by one inside it."""
+        for gap in self._gaps(log):
+            fronted = any(
+                row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
+                for row in rows
+            )
+            if fronted and logs.last_before(self._table, log, gap) <= self._asked.at:
+                raise Unanswerable(
+                    f"records of {log.kafka} are missing for ever: {gap}; what its source "
+                    f"partitions had in there as of {iso(self._asked.at)} is not known"
+                )
+
+    def _gaps(self, log: Log) -> list[Gap]:
+        """Those inside the log. That nobody read the end of a deleted topic is another matter."""
+        found = read.gaps(self._base, log.kafka)
+        here = (gap for gap in found if (gap.topic, gap.topic_id) == (log.topic, log.topic_id))
+        return sorted(gap for gap in here if gap.to_offset is not None)
 
     def _refuse_unread(self, log: Log, newest: Log) -> None:
         at = self._asked.at

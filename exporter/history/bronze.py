@@ -6,6 +6,7 @@ the code may change under it. Good and undecodable rows go to one table in one t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -25,9 +26,10 @@ def kafka_records(
     options: Mapping[str, str],
     topics: Iterable[str],
     *,
+    starting: Mapping[str, Mapping[str, int]],
     offsets_per_trigger_max: int,
 ) -> DataFrame:
-    """The stream of raw records, from the beginning of every topic.
+    """The stream of raw records, from these offsets on if it has no checkpoint yet.
 
     failOnDataLoss stays on: a topic that was created again, or whose log start passed us, must stop
     the stream. Without it Spark goes on in silence, having lost what nobody can bring back.
@@ -36,7 +38,7 @@ def kafka_records(
         spark.readStream.format("kafka")
         .options(**options)
         .option("subscribe", ",".join(sorted(topics)))
-        .option("startingOffsets", "earliest")
+        .option("startingOffsets", json.dumps(starting))
         .option("failOnDataLoss", "true")
         .option("maxOffsetsPerTrigger", str(offsets_per_trigger_max))
         .load()

@@ -6,7 +6,6 @@ gold.py, how results are read (without any of this) in read.py.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,22 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
-from exporter.history import bronze, gold, read
+from exporter.history import gold, read
 from exporter.history.records import Role, roles
-from exporter.history.refusals import (
-    Cut,
-    checkpoint,
-    refuse_half_a_history,
-    refuse_other_topics,
-    refuse_unread,
-)
+from exporter.history.refusals import Cut, refuse_unread
 from exporter.history.runlock import only_run
 from exporter.history.security import kafka_options
 from exporter.history.session import spark_session, translated
+from exporter.history.stream import BronzeStream, Feed, planned
 from exporter.history.tables import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
@@ -77,6 +70,8 @@ class RunReport:
     undecodable     how many of those could not be decoded
     progress_rows, flow_rows    rows in gold now
     cut             the cut gold was computed at, by topic and partition
+    notices         what somebody should hear of: records that are missing for ever, streams that
+                    began anew, topics that are no longer read
     """
 
     rows_read: dict[KafkaTopic, int]
@@ -84,6 +79,7 @@ class RunReport:
     progress_rows: int
     flow_rows: int
     cut: dict[KafkaTopic, dict[int, int]]
+    notices: tuple[str, ...] = ()
 
 
 def run_available_now(
@@ -96,9 +92,7 @@ def run_available_now(
     """
     with _prepared(spec, short=True, clock=clock) as run:
         with run.streams(every=None):
-            for kafka, query in run.queries.items():
-                with translated(f"reading kafka {kafka} failed"):
-                    query.awaitTermination()
+            run.finish()
         reached = run.reached()
         if not reached:
             raise HistoryError("the streams ended without saying how far they have read")
@@ -136,25 +130,33 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
     by_topic = roles(spec.topology, spec.topic_ids)
     if not by_topic:
         raise HistoryError("the topology names no topic to read")
-    options = {kafka: _options(spec, kafka) for kafka in sorted({at.kafka for at in by_topic})}
-    with only_run(spec.base, clock or SystemClock()):
+    feeds = [_feed(spec, kafka, by_topic) for kafka in sorted({at.kafka for at in by_topic})]
+    now = clock or SystemClock()
+    with only_run(spec.base, now):
         begun = read.exists(spec.base, (BRONZE_RECORDS,))
         before = read.bronze_summary(spec.base) if begun else ()
-        refuse_other_topics(before, by_topic, frozenset(options))
-        for kafka in options:
-            held = any(topic.at.kafka == kafka for topic in before)
-            refuse_half_a_history(spec.base, kafka, begun=begun, held=held)
+        plans = [planned(spec.base, feed) for feed in feeds]
         with spark_session(master=spec.master, heap=spec.heap, short=short) as spark:
             with translated("creating the tables failed"):
                 for table in TABLES:
                     _create(spark, spec.base, table)
-            yield _Run(spec, spark, by_topic, options, before)
+            streams = [
+                BronzeStream(spark, spec.base, feed, going_on, now)
+                for feed, going_on in zip(feeds, plans, strict=True)
+            ]
+            yield _Run(spec, spark, by_topic, streams, before)
 
 
-def _options(spec: PipelineSpec, kafka: str) -> dict[str, str]:
+def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Role]) -> Feed:
     if kafka not in spec.kafka:
         raise HistoryError(f"kafka {kafka} is in the topology, but its properties are not given")
-    return kafka_options(kafka, spec.kafka[kafka])
+    return Feed(
+        kafka=kafka,
+        properties=spec.kafka[kafka],
+        options=kafka_options(kafka, spec.kafka[kafka]),
+        by_topic={at.topic: role for at, role in by_topic.items() if at.kafka == kafka},
+        offsets_per_trigger_max=spec.max_offsets_per_trigger,
+    )
 
 
 def _create(spark: SparkSession, base: Path, table: Table) -> None:
@@ -171,16 +173,15 @@ class _Run:
         spec: PipelineSpec,
         spark: SparkSession,
         by_topic: Mapping[KafkaTopic, Role],
-        options: Mapping[str, Mapping[str, str]],
+        streams: list[BronzeStream],
         before: tuple[read.BronzeTopic, ...],
     ) -> None:
         self._spec = spec
         self._spark = spark
         self._by_topic = by_topic
-        self._options = options
+        self._streams = streams
         self._before = before
         self._gold_of: Cut | None = None
-        self.queries: dict[str, StreamingQuery] = {}
 
     @contextmanager
     def streams(self, *, every: str | None) -> Iterator[None]:
@@ -189,66 +190,31 @@ class _Run:
         With `every` they go on for ever at that interval, without it until what is there is read.
         """
         with ExitStack() as started:
-            for kafka in self._options:
-                with translated(f"reading kafka {kafka} failed"):
-                    self.queries[kafka] = self._start(kafka, every)
-                started.callback(self._stop, kafka)
+            for stream in self._streams:
+                stream.start(every)
+                started.callback(stream.stop)
             yield
 
-    def _stop(self, kafka: str) -> None:
-        with translated(f"stopping the stream of kafka {kafka} failed"):
-            self.queries[kafka].stop()
-
-    def _start(self, kafka: str, every: str | None) -> StreamingQuery:
-        base = self._spec.base
-        by_topic = {at.topic: role for at, role in self._by_topic.items() if at.kafka == kafka}
-        raw = bronze.kafka_records(
-            self._spark,
-            self._options[kafka],
-            by_topic,
-            offsets_per_trigger_max=self._spec.max_offsets_per_trigger,
-        )
-        writer = (
-            bronze.bronze_rows(raw, kafka, by_topic)
-            # One file per core and partition of the table, not one per Kafka partition.
-            .coalesce(self._spark.sparkContext.defaultParallelism)
-            .writeStream.format("delta")
-            .options(**bronze.APPEND)
-            .outputMode("append")
-            .queryName(f"bronze-{kafka}")
-            .option("checkpointLocation", str(checkpoint(base, kafka)))
-        )
-        paced = (
-            writer.trigger(availableNow=True)
-            if every is None
-            else writer.trigger(processingTime=every)
-        )
-        return paced.start(str(BRONZE_RECORDS.at(base)))
+    def finish(self) -> None:
+        """Wait until every stream has read what was there."""
+        for stream in self._streams:
+            stream.finish()
 
     def check(self) -> None:
         """Raise the failure of a stream that has ended by itself."""
-        for kafka, query in self.queries.items():
-            if not query.isActive:
-                with translated(f"reading kafka {kafka} failed"):
-                    query.awaitTermination()
-                raise HistoryError(f"the stream of kafka {kafka} ended without being asked to")
+        for stream in self._streams:
+            stream.check()
 
     def reached(self) -> Cut:
         """The next offset of every partition, as far as the streams have committed; {} if one of
         them has not come round to anything yet.
-
-        Taken from the streams and not from the rows, because transaction markers and compaction
-        leave offsets without a row.
         """
         reached: dict[KafkaTopic, dict[int, int]] = {}
-        for kafka, query in self.queries.items():
-            with translated(f"asking the stream of kafka {kafka} failed"):
-                progress = query.lastProgress
-            ends = None if progress is None else json.loads(progress.sources[0].endOffset)
-            if ends is None:
+        for stream in self._streams:
+            ends = stream.reached()
+            if not ends:
                 return {}
-            for topic, offsets in ends.items():
-                reached[KafkaTopic(kafka, topic)] = {int(p): end for p, end in offsets.items()}
+            reached |= ends
         return reached
 
     def follow(self) -> None:
@@ -306,6 +272,7 @@ class _Run:
             progress_rows=len(read.progress(base)),
             flow_rows=len(read.flow_progress(base)),
             cut=read.cursor(base),
+            notices=tuple(notice for stream in self._streams for notice in stream.notices),
         )
 
 

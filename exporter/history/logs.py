@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
+from exporter.history.generations import Gap
 from exporter.history.read import plain
 from exporter.history.tables import CONNECT_OFFSETS, DAYS_BACK_MAX
 from exporter.model.topology import KafkaTopic
@@ -167,10 +168,7 @@ def hidden_from(table: DeltaTable, log: Log) -> float | None:
     where it has been, no key is left twice; so it has not been beyond the first record that repeats
     a key which was read together with it. Below that, a hole is a hole.
     """
-    here = (
-        f"kind = '{CONNECT_OFFSETS}' AND kafka = {quoted(log.kafka)} AND "
-        f"topic = {quoted(log.topic)} AND topic_id = {quoted(log.topic_id)}"
-    )
+    here = _inside(log)
     query = f"""
         WITH log AS (
             SELECT kpartition, koffset, canonical,
@@ -189,6 +187,23 @@ def hidden_from(table: DeltaTable, log: Log) -> float | None:
         """  # noqa: S608 - quoted
     (row,) = _query(table, query).to_pylist()
     return None if row["at"] is None else float(row["at"].timestamp())
+
+
+def last_before(table: DeltaTable, log: Log, gap: Gap) -> float:
+    """The timestamp of the newest record in front of a gap; 0 if there is none."""
+    query = f"""
+        SELECT coalesce(max(kts), to_timestamp(0)) AS at FROM records
+        WHERE {_inside(log)} AND kpartition = {gap.kpartition} AND koffset < {gap.from_offset}
+        """  # noqa: S608 - quoted, and numbers
+    (row,) = _query(table, query).to_pylist()
+    return float(row["at"].timestamp())
+
+
+def _inside(log: Log) -> str:
+    return (
+        f"kind = '{CONNECT_OFFSETS}' AND kafka = {quoted(log.kafka)} AND "
+        f"topic = {quoted(log.topic)} AND topic_id = {quoted(log.topic_id)}"
+    )
 
 
 def exact(at: float) -> datetime:

@@ -18,12 +18,14 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from exporter.errors import HistoryError
+from exporter.history.generations import Gap, GapReason, LogPlace
 from exporter.history.tables import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
     GOLD_TOPICS,
+    OPS_GAPS,
     TABLES,
     Table,
 )
@@ -136,6 +138,40 @@ def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
     return tuple(
         BronzeTopic(at=KafkaTopic(kafka=row.pop("kafka"), topic=row.pop("topic")), **row)
         for row in plain(pa.table(table))
+    )
+
+
+def next_offsets(base: Path, kafka: str) -> dict[LogPlace, int]:
+    """Behind the newest record of every log of this Kafka cluster; {} before the first run."""
+    if not exists(base, (BRONZE_RECORDS,)):
+        return {}
+    query = """
+        SELECT kafka, topic, topic_id, kpartition, max(koffset) + 1 AS next_offset
+        FROM records GROUP BY kafka, topic, topic_id, kpartition
+    """
+    table = QueryBuilder().register("records", opened(base, BRONZE_RECORDS)).execute(query)
+    return {
+        (row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
+        for row in plain(pa.table(table))
+        if row["kafka"] == kafka
+    }
+
+
+def gaps(base: Path, kafka: str) -> frozenset[Gap]:
+    """What is missing from bronze for ever, of this Kafka cluster."""
+    if not exists(base, (OPS_GAPS,)):
+        return frozenset()
+    return frozenset(
+        Gap(
+            topic=row["topic"],
+            topic_id=row["topic_id"],
+            kpartition=row["kpartition"],
+            from_offset=row["from_offset"],
+            to_offset=row["to_offset"],
+            reason=GapReason(row["reason"]),
+        )
+        for row in _rows(base, OPS_GAPS)
+        if row["kafka"] == kafka
     )
 
 

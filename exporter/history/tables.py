@@ -190,4 +190,19 @@ GOLD_TOPICS = Table(
     ),
 )
 
-TABLES = (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR, GOLD_TOPICS)
+# Records that are missing from bronze for ever, and why (generations.GapReason).
+OPS_GAPS = Table(
+    path="ops/gaps",
+    columns=(
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("topic_id", "STRING", required=True),
+        Column("kpartition", "INT", required=True),
+        Column("from_offset", "BIGINT", required=True),
+        Column("to_offset", "BIGINT"),  # the first that is not missing; null where nobody knows
+        Column("reason", "STRING", required=True),
+        Column("at", "TIMESTAMP", required=True),  # when it was noticed
+    ),
+)
+
+TABLES = (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR, GOLD_TOPICS, OPS_GAPS)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from exporter.history.asof import AsOf, Question, Unanswerable, as_of
 from exporter.history.records import Role
-from exporter.history.tables import BRONZE_RECORDS, CONNECT_OFFSETS, GOLD_TOPICS
+from exporter.history.tables import BRONZE_RECORDS, CONNECT_OFFSETS, GOLD_TOPICS, OPS_GAPS
 from tests.history.delta import write
 from tests.history.rows import OFFSETS_TOPIC, OWN_TOPIC, Raw, at, decoded, offset_key
 
@@ -282,6 +282,21 @@ def test_a_hole_behind_a_key_that_is_there_twice_is_none_of_compaction(tmp_path:
     )
     lake(tmp_path, *commits, read_at=40, skip=(2,))  # a transaction's marker
     assert then(tmp_path, 7) == {IN_TEXT: '{"position":2}'}
+
+
+def test_what_lies_in_front_of_a_gap_is_known_until_then_and_after_its_next_commit(
+    tmp_path: Path,
+) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'), Commit(5, '{"position":2}', partition=OUT))
+    lake(tmp_path, Commit(30, '{"position":9}'), first=7)
+    lake(tmp_path, Commit(40, '{"position":9}', partition=OUT), first=8)
+    gap = {"kafka": "east", "topic": OFFSETS_TOPIC, "topic_id": "id", "kpartition": 0}
+    gap |= {"from_offset": 2, "to_offset": 7, "reason": "log_start_moved", "at": at(0)}
+    write(tmp_path, OPS_GAPS, gap)
+    assert then(tmp_path, 4) == {IN_TEXT: '{"position":1}'}
+    assert "partition 0 from offset 2 to 7: log start moved" in refusal(tmp_path, 10)
+    assert "missing for ever" in refusal(tmp_path, 35)
+    assert then(tmp_path, 40) == {IN_TEXT: '{"position":9}', OUT_TEXT: '{"position":9}'}
 
 
 def test_several_connect_clusters_are_not_mixed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer, TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 from deltalake import DeltaTable
 
 from exporter.errors import HistoryError
-from exporter.history import read
+from exporter.history import checkpoints, read
+from exporter.history.generations import Gap, GapReason
 from exporter.history.tables import BRONZE_RECORDS
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from tests.history.rows import mirror_key, offset_key, sync_key, sync_value
@@ -63,6 +71,16 @@ class Bed:
         topics = [NewTopic(self.offsets.topic, 3, 1), NewTopic(self.syncs.topic, 1, 1)]
         for future in self.admin.create_topics(topics).values():
             future.result()
+
+    def create_again(self) -> None:
+        topics = [self.offsets.topic, self.syncs.topic]
+        for future in self.admin.delete_topics(topics).values():
+            future.result()
+        eventually("the topics gone", lambda: self._there() & set(topics), set())
+        self.create()
+
+    def _there(self) -> set[str]:
+        return set(self.admin.list_topics().topics)
 
     def topic_ids(self) -> dict[KafkaTopic, str]:
         names = TopicCollection([self.offsets.topic, self.syncs.topic])
@@ -219,21 +237,116 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
     assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
 
 
-def test_a_topic_created_again_stops_the_pipeline_whether_or_not_its_id_is_known(bed: Bed) -> None:
+def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
+    jobs.run_available_now(bed.spec())
+    bed.commit((FILE, b'{"position":100}', 0))
+    shutil.rmtree(checkpoints.folder(bed.base, "east", 0))
+    report = jobs.run_available_now(bed.spec())
+    assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
+    assert report.notices == (
+        "kafka east: generation 1 begins: the checkpoint is gone or cannot be read",
+    )
+    shutil.rmtree(bed.base / "_ckpt")  # and with it all that says which generations there were
+    assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+    identities = bed.identities()
+    assert len(identities) == len(set(identities)) == 13
+
+
+def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(bed: Bed) -> None:
     from exporter.history import jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
-    spec = bed.spec()
-    jobs.run_available_now(spec)
-    for future in bed.admin.delete_topics([bed.offsets.topic, bed.syncs.topic]).values():
-        future.result()
-    eventually(
-        "the topics gone", lambda: bed.offsets.topic in bed.admin.list_topics().topics, False
-    )
-    bed.create()
+    jobs.run_available_now(bed.spec())
+    old = bed.topic_ids()[bed.offsets]
+    stale = bed.spec()
+    bed.create_again()
     bed.commit((FILE, b'{"position":100}', 0))
-    with pytest.raises(HistoryError, match="was created again"):
-        jobs.run_available_now(bed.spec())
-    with pytest.raises(HistoryError, match=r"reading kafka east failed: .*KafkaIllegalState"):
-        jobs.run_available_now(spec)
-    assert len(bed.identities()) == 5
+    with pytest.raises(HistoryError, match="was created again just now"):
+        jobs.run_available_now(stale)  # its topic ids were asked for before
+    report = jobs.run_available_now(bed.spec())
+    assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
+    gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
+    assert read.gaps(bed.base, "east") == {gap}
+    assert f"kafka east: missing for ever: {gap}" in report.notices
+    assert bed.pos() == {"file": 100}
+    assert jobs.run_available_now(bed.spec()).notices == ()
+    assert len(set(bed.identities())) == len(bed.identities()) == 6
+
+
+def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    jobs.run_available_now(bed.spec())
+    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5, 9)))
+    to = TopicPartition(bed.offsets.topic, 0, 7)
+    for future in bed.admin.delete_records([to]).values():
+        future.result()
+    bed.sync(12, 120)
+    report = jobs.run_available_now(bed.spec())
+    assert report.rows_read == {bed.offsets: 2, bed.syncs: 1}
+    topic_id = bed.topic_ids()[bed.offsets]
+    assert read.gaps(bed.base, "east") == {
+        Gap(bed.offsets.topic, topic_id, 0, 5, 7, GapReason.LOG_START_MOVED)
+    }
+    assert sorted(offset for _, partition, offset in bed.identities() if partition == 0) == [
+        *(0, 0, 1, 2, 3, 4, 7, 8),  # of two topics
+    ]
+
+
+def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    bed.commit((FILE, b'{"position":1}', 0))
+    bed.sync(12, 120)
+    jobs.run_available_now(bed.spec())
+    alone = bed.spec(topology=Topology((OffsetsTopic("payments", bed.offsets),), ()))
+    bed.commit((FILE, b'{"position":2}', 0))
+    bed.sync(13, 130)
+    report = jobs.run_available_now(alone)
+    assert report.rows_read == {bed.offsets: 1}
+    assert report.notices == (
+        f"kafka east: generation 1 begins: {bed.syncs.topic} is no longer to be read",
+    )
+    report = jobs.run_available_now(bed.spec())
+    assert report.rows_read == {bed.offsets: 0, bed.syncs: 1}
+    assert len(set(bed.identities())) == len(bed.identities()) == 4
+
+
+def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        bed.offsets.topic,
+        incremental_configs=[
+            ConfigEntry(
+                "message.timestamp.after.max.ms",
+                str(2**63 - 1),
+                incremental_operation=AlterConfigOpType.SET,
+            )
+        ],
+    )
+    for future in bed.admin.incremental_alter_configs([resource]).values():
+        future.result()
+    producer = Producer({"bootstrap.servers": bed.bootstrap})
+    for number in range(6):
+        crazy = 9_300_000_000_000_000 if number in {2, 4} else 1_795_262_400_000 + number
+        value = b'{"position":%d}' % number
+        producer.produce(bed.offsets.topic, key=FILE, value=value, partition=1, timestamp=crazy)
+    assert producer.flush(30) == 0
+    report = jobs.run_available_now(bed.spec())
+    assert report.rows_read == {bed.offsets: 4, bed.syncs: 0}
+    assert report.cut[bed.offsets] == {0: 0, 1: 6, 2: 0}
+    topic_id = bed.topic_ids()[bed.offsets]
+    assert read.gaps(bed.base, "east") == {
+        Gap(bed.offsets.topic, topic_id, 1, at, at + 1, GapReason.TIMESTAMP_OUT_OF_RANGE)
+        for at in (2, 4)
+    }
+    assert len(report.notices) == 4
+    assert bed.pos() == {"file": 5}
+    assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+    assert sorted(bed.identities()) == [(topic_id, 1, at) for at in (0, 1, 3, 5)]

@@ -1,0 +1,290 @@
+"""The stream of one Kafka cluster into bronze: begun, followed, and brought past what stops it.
+
+Called by jobs.py. Before anything is read, what Kafka has is held against what bronze has and what
+the checkpoint says (generations.py), so that no topic is taken for another, and no record is read
+twice or left out in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from exporter.clients.kafka import KafkaAdmin
+from exporter.clock import Clock
+from exporter.errors import HistoryError
+from exporter.history import bronze, checkpoints, read
+from exporter.history.generations import Gap, GapReason, Place, Plan, Source, plan
+from exporter.history.records import Role
+from exporter.history.session import translated
+from exporter.history.tables import BRONZE_RECORDS, OPS_GAPS
+from exporter.model.observations import LogBounds
+from exporter.model.topology import KafkaTopic, TopicPartition
+
+POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
+LEADER_TRIES = 20
+LEADER_PAUSE_S = 0.5
+
+_log = structlog.get_logger()
+_POISON = re.compile(
+    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value \S+ that overflows"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One Kafka cluster as the stream sees it.
+
+    properties    librdkafka's, to ask what there is; `options` are the same for Spark
+    by_topic      what every topic to be read holds
+    """
+
+    kafka: str
+    properties: Mapping[str, str] = field(repr=False)  # may hold passwords
+    options: Mapping[str, str] = field(repr=False)
+    by_topic: Mapping[str, Role]
+    offsets_per_trigger_max: int
+
+
+def planned(base: Path, feed: Feed) -> Plan:
+    """How this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
+    try:
+        return plan(
+            _source(feed),
+            checkpoints.held(base, feed.kafka),
+            read.next_offsets(base, feed.kafka),
+        )
+    except HistoryError as exc:
+        raise HistoryError(f"kafka {feed.kafka}: {exc}") from exc
+
+
+def _source(feed: Feed) -> Source:
+    """What there is to read now. A topic that is not the one it was a moment ago is refused: its
+    records would be stored under the wrong id.
+    """
+    admin = KafkaAdmin(feed.kafka, dict(feed.properties))
+    places: list[TopicPartition] = []
+    for topic, role in sorted(feed.by_topic.items()):
+        topic_id, partitions = admin.shape(topic)
+        if topic_id != role.topic_id:
+            raise HistoryError(
+                f"{topic} was created again just now (id {role.topic_id or 'unknown'}, now "
+                f"{topic_id or 'unknown'}): run again"
+            )
+        places += [TopicPartition(topic, number) for number in range(partitions)]
+    bounds = _bounds(admin, places)
+    return Source(
+        topics={topic: role.topic_id for topic, role in feed.by_topic.items()},
+        starts={(at.topic, at.partition): bounds[at].start for at in places},
+        ends={(at.topic, at.partition): bounds[at].end for at in places},
+    )
+
+
+def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    """Of every partition: one without a leader, as all are for a moment after a topic is created,
+    is waited for.
+    """
+    for _ in range(LEADER_TRIES):
+        bounds = admin.bounds(places, stable=False)
+        missing = [at for at in places if at not in bounds]
+        if not missing:
+            return bounds
+        time.sleep(LEADER_PAUSE_S)
+    raise HistoryError(f"{missing[0].topic} partition {missing[0].partition} has no leader")
+
+
+class BronzeStream:
+    """See the module. `notices` is what a person should hear of."""
+
+    def __init__(
+        self, spark: SparkSession, base: Path, feed: Feed, going_on: Plan, clock: Clock
+    ) -> None:
+        self.notices: list[str] = []
+        self._spark = spark
+        self._base = base
+        self._feed = feed
+        self._plan = going_on
+        self._clock = clock
+        self._every: str | None = None
+        self._poisons = 0
+        self._query: StreamingQuery | None = None
+
+    def start(self, every: str | None) -> None:
+        """Read at this interval, or, without one, until what is there now is read."""
+        if self._plan.why is not None and self._query is None:
+            self._begin(self._plan)
+        self._every = every
+        with translated(f"reading kafka {self._feed.kafka} failed"):
+            self._query = self._started()
+
+    def stop(self) -> None:
+        """End it, if it still runs."""
+        with translated(f"stopping the stream of kafka {self._feed.kafka} failed"):
+            if self._query is not None:
+                self._query.stop()
+
+    def finish(self) -> None:
+        """Wait until all is read. Raises HistoryError."""
+        while True:
+            try:
+                self._failure()
+            except HistoryError as exc:
+                self._pass(exc)
+            else:
+                return
+
+    def check(self) -> None:
+        """Raise the failure of a stream that has ended by itself."""
+        assert self._query is not None
+        if self._query.isActive:
+            return
+        try:
+            self._failure()
+        except HistoryError as exc:
+            self._pass(exc)
+        else:
+            name = self._feed.kafka
+            raise HistoryError(f"the stream of kafka {name} ended without being asked to")
+
+    def reached(self) -> dict[KafkaTopic, dict[int, int]]:
+        """The next offset of every partition, as far as the stream has committed; {} if it has not
+        come round to anything yet.
+
+        Taken from the stream and not from the rows, because transaction markers and compaction
+        leave offsets without a row.
+        """
+        assert self._query is not None
+        with translated(f"asking the stream of kafka {self._feed.kafka} failed"):
+            progress = self._query.lastProgress
+        ends = None if progress is None else json.loads(progress.sources[0].endOffset)
+        return {
+            KafkaTopic(self._feed.kafka, topic): {int(p): end for p, end in offsets.items()}
+            for topic, offsets in (ends or {}).items()
+        }
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _failure(self) -> None:
+        assert self._query is not None
+        with translated(f"reading kafka {self._feed.kafka} failed"):
+            self._query.awaitTermination()
+
+    def _started(self) -> StreamingQuery:
+        raw = bronze.kafka_records(
+            self._spark,
+            self._feed.options,
+            self._feed.by_topic,
+            starting=checkpoints.vector(self._plan.starts),
+            offsets_per_trigger_max=self._feed.offsets_per_trigger_max,
+        )
+        at = checkpoints.folder(self._base, self._feed.kafka, self._plan.number)
+        writer = (
+            bronze.bronze_rows(raw, self._feed.kafka, self._feed.by_topic)
+            # One file per core and partition of the table, not one per Kafka partition.
+            .coalesce(self._spark.sparkContext.defaultParallelism)
+            .writeStream.format("delta")
+            .options(**bronze.APPEND)
+            .outputMode("append")
+            .queryName(f"bronze-{self._feed.kafka}")
+            .option("checkpointLocation", str(at))
+        )
+        paced = (
+            writer.trigger(availableNow=True)
+            if self._every is None
+            else writer.trigger(processingTime=self._every)
+        )
+        return paced.start(str(BRONZE_RECORDS.at(self._base)))
+
+    def _begin(self, going_on: Plan) -> None:
+        """Gaps first: a generation that has begun must not have left one unsaid."""
+        known = read.gaps(self._base, self._feed.kafka)
+        fresh = [gap for gap in going_on.gaps if gap not in known]
+        if fresh:
+            with translated("writing ops/gaps failed"):
+                self._write(fresh)
+        checkpoints.begin(self._base, self._feed.kafka, going_on)
+        kafka, number = self._feed.kafka, going_on.number
+        for gap in fresh:
+            _log.warning("history_gap", kafka=kafka, gap=str(gap))
+            self.notices.append(f"kafka {kafka}: missing for ever: {gap}")
+        if number > 0:
+            _log.warning("history_generation", kafka=kafka, number=number, why=going_on.why)
+            self.notices.append(f"kafka {kafka}: generation {number} begins: {going_on.why}")
+
+    def _write(self, gaps: list[Gap]) -> None:
+        now = datetime.fromtimestamp(self._clock.now(), tz=UTC)
+        rows = [
+            (
+                self._feed.kafka,
+                gap.topic,
+                gap.topic_id,
+                gap.kpartition,
+                gap.from_offset,
+                gap.to_offset,
+                gap.reason.value,
+                now,
+            )
+            for gap in gaps
+        ]
+        frame = self._spark.createDataFrame(rows, OPS_GAPS.ddl()).coalesce(1)
+        frame.write.format("delta").mode("append").save(str(OPS_GAPS.at(self._base)))
+
+    def _pass(self, failure: HistoryError) -> None:
+        """Get past a record whose timestamp Spark cannot hold, or raise the failure.
+
+        No option skips it. What lies before it is read as a batch, the record becomes a gap, and
+        the next generation begins behind it.
+        """
+        found = _POISON.search(str(failure.__cause__))
+        self._poisons += 1
+        if found is None or self._poisons > POISONS_MAX:
+            raise failure
+        topic, partition, offset = found[1], int(found[2]), int(found[3])
+        log = (topic, self._plan.topics[topic], partition)
+        begins = self._next_offsets()[topic, partition]
+        with translated(f"reading kafka {self._feed.kafka} failed"):
+            self._read_between(topic, partition, begins, offset)
+        self._plan = replace(
+            self._plan,
+            number=self._plan.number + 1,
+            starts={**self._next_offsets(), (topic, partition): offset + 1},
+            gaps=(Gap(*log, offset, offset + 1, GapReason.TIMESTAMP_OUT_OF_RANGE),),
+            why=f"{topic} partition {partition} offset {offset} has a timestamp beyond Spark's",
+        )
+        self._begin(self._plan)
+        self.start(self._every)
+
+    def _next_offsets(self) -> dict[Place, int]:
+        """Behind what bronze holds, or where this generation began if that is further on."""
+        stored = read.next_offsets(self._base, self._feed.kafka)
+        return {
+            (topic, partition): max(
+                start, stored.get((topic, self._plan.topics[topic], partition), start)
+            )
+            for (topic, partition), start in self._plan.starts.items()
+        }
+
+    def _read_between(self, topic: str, partition: int, begins: int, ends: int) -> None:
+        if begins >= ends:
+            return
+        raw = (
+            self._spark.read.format("kafka")
+            .options(**self._feed.options)
+            .option("assign", json.dumps({topic: [partition]}))
+            .option("startingOffsets", json.dumps({topic: {str(partition): begins}}))
+            .option("endingOffsets", json.dumps({topic: {str(partition): ends}}))
+            .option("failOnDataLoss", "true")
+            .load()
+        )
+        rows = bronze.bronze_rows(raw, self._feed.kafka, self._feed.by_topic)
+        write = rows.coalesce(1).write.format("delta").options(**bronze.APPEND).mode("append")
+        write.save(str(BRONZE_RECORDS.at(self._base)))

@@ -1,0 +1,300 @@
+"""How a stream goes on when Kafka, bronze and the checkpoint have come apart: nothing lost, nothing
+doubled, and what nobody can read any more is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.errors import HistoryError
+from exporter.history import checkpoints
+from exporter.history.generations import Gap, GapReason, Held, Plan, Source, plan
+
+T = "connect-offsets"
+SOURCE = Source(topics={T: "id"}, starts={(T, 0): 0, (T, 1): 5}, ends={(T, 0): 100, (T, 1): 100})
+STORED = {(T, "id", 0): 40, (T, "id", 1): 60}
+HELD = Held(
+    number=3,
+    topics={T: "id"},
+    starts={(T, 0): 10, (T, 1): 10},
+    committed={(T, 0): 41, (T, 1): 60},
+    planned={(T, 0): 41, (T, 1): 60},
+)
+
+
+def test_a_checkpoint_that_fits_goes_on() -> None:
+    assert plan(SOURCE, HELD, STORED) == Plan(number=3, topics=HELD.topics, starts=HELD.starts)
+
+
+def test_the_first_generation_begins_where_the_logs_do() -> None:
+    made = plan(SOURCE, None, {})
+    assert (made.number, made.starts, made.gaps) == (0, SOURCE.starts, ())
+
+
+def test_a_lost_checkpoint_costs_nothing() -> None:
+    made = plan(SOURCE, replace(HELD, committed=None, planned={}), STORED)
+    assert (made.number, made.starts, made.gaps) == (4, {(T, 0): 40, (T, 1): 60}, ())
+    assert made.why == "the checkpoint is gone or cannot be read"
+
+
+def test_a_checkpoint_older_than_the_rows_is_not_gone_on_with() -> None:
+    stale = replace(HELD, committed={(T, 0): 39, (T, 1): 60}, planned={(T, 0): 39, (T, 1): 60})
+    assert plan(SOURCE, stale, STORED).starts == {(T, 0): 40, (T, 1): 60}
+    # In the middle of a batch the rows may be there before the checkpoint says so.
+    assert plan(SOURCE, replace(stale, planned=HELD.planned), STORED).why is None
+
+
+def test_a_checkpoint_whose_rows_are_gone_begins_anew() -> None:
+    made = plan(SOURCE, HELD, {})
+    assert (made.number, made.starts) == (4, SOURCE.starts)
+
+
+def test_where_the_log_begins_behind_what_was_read_there_is_a_gap() -> None:
+    source = replace(SOURCE, starts={(T, 0): 70, (T, 1): 60})
+    made = plan(source, HELD, STORED)
+    assert made.starts == {(T, 0): 70, (T, 1): 60}
+    assert made.gaps == (Gap(T, "id", 0, 40, 70, GapReason.LOG_START_MOVED),)
+    # A partition nothing was stored of was begun all the same.
+    made = plan(source, replace(HELD, committed={}, planned={}), {})
+    assert [(gap.kpartition, gap.from_offset, gap.to_offset) for gap in made.gaps] == [
+        (0, 10, 70),
+        (1, 10, 60),
+    ]
+
+
+def test_a_topic_created_again_is_read_from_its_beginning() -> None:
+    source = Source(topics={T: "new"}, starts={(T, 0): 0}, ends={(T, 0): 3})
+    made = plan(source, HELD, STORED)
+    assert (made.topics, made.starts) == ({T: "new"}, {(T, 0): 0})
+    assert made.gaps == (
+        Gap(T, "id", 0, 40, None, GapReason.TOPIC_CREATED_AGAIN),
+        Gap(T, "id", 1, 60, None, GapReason.TOPIC_CREATED_AGAIN),
+    )
+    assert str(made.gaps[0]) == (
+        f"{T} (id id) partition 0 from offset 40 to its end: topic created again"
+    )
+
+
+def test_topics_may_come_go_and_come_back() -> None:
+    both = Source(
+        topics={T: "id", "own": "id-2"},
+        starts={**SOURCE.starts, ("own", 0): 7},
+        ends={**SOURCE.ends, ("own", 0): 9},
+    )
+    made = plan(both, HELD, STORED)
+    assert made.why == "own is to be read too"
+    assert made.starts == {(T, 0): 40, (T, 1): 60, ("own", 0): 7}
+    held = replace(HELD, topics=both.topics)
+    made = plan(SOURCE, held, {**STORED, ("own", "id-2", 0): 8})
+    assert (made.why, made.gaps) == ("own is no longer to be read", ())
+    made = plan(both, HELD, {**STORED, ("own", "id-2", 0): 8})
+    assert made.starts["own", 0] == 8
+
+
+def test_a_log_that_lost_its_end_is_refused() -> None:
+    source = replace(SOURCE, ends={(T, 0): 39, (T, 1): 100})
+    with pytest.raises(HistoryError, match="partition 0 ends at offset 39, but it was read up to"):
+        plan(source, HELD, STORED)
+
+
+# ---- on disk ------------------------------------------------------------------------------------
+
+
+def spark_wrote(base: Path, *, offsets: dict[int, object], commits: tuple[int, ...]) -> None:
+    folder = checkpoints.folder(base, "east/1", 0)
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for number, vector in offsets.items():
+        text = vector if isinstance(vector, str) else json.dumps(vector)
+        (folder / "offsets" / str(number)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{text}')
+        (folder / "offsets" / f".{number}.crc").write_bytes(b"\x00")
+    for number in commits:
+        (folder / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def test_what_was_begun_is_found_with_how_far_spark_got(tmp_path: Path) -> None:
+    assert checkpoints.held(tmp_path, "east/1") is None
+    checkpoints.begin(tmp_path, "east/1", plan(SOURCE, None, {}))
+    begun = Held(number=0, topics={T: "id"}, starts=SOURCE.starts, committed=None, planned={})
+    assert checkpoints.held(tmp_path, "east/1") == begun
+    spark_wrote(tmp_path, offsets={0: {T: {"0": 4, "1": 6}}}, commits=())
+    planned = {(T, 0): 4, (T, 1): 6}
+    assert checkpoints.held(tmp_path, "east/1") == replace(begun, committed={}, planned=planned)
+    spark_wrote(tmp_path, offsets={9: {T: {"0": 7}}, 10: {T: {"0": 8}}}, commits=(0, 9))
+    found = checkpoints.held(tmp_path, "east/1")
+    assert found == replace(begun, committed={(T, 0): 7}, planned={(T, 0): 8})
+
+
+def test_a_checkpoint_that_cannot_be_read_counts_as_gone(tmp_path: Path) -> None:
+    checkpoints.begin(tmp_path, "east/1", plan(SOURCE, None, {}))
+    for text in ("", "{", "[1]", '{"connect-offsets": 3}'):
+        spark_wrote(tmp_path, offsets={0: text}, commits=(0,))
+        found = checkpoints.held(tmp_path, "east/1")
+        assert found is not None
+        assert found.committed is None
+
+
+def test_a_checkpoint_of_a_version_that_kept_no_record_of_it_is_replaced(tmp_path: Path) -> None:
+    spark_wrote(tmp_path, offsets={0: {T: {"0": 40, "1": 60}}}, commits=(0,))
+    made = plan(SOURCE, checkpoints.held(tmp_path, "east/1"), STORED)
+    assert (made.number, made.starts, made.gaps) == (1, {(T, 0): 40, (T, 1): 60}, ())
+
+
+# ---- a world in which everything goes wrong -----------------------------------------------------
+
+
+class Crash(Exception):
+    pass
+
+
+@dataclass
+class World:
+    """Kafka with one topic, bronze as Delta keeps it, and generations as Spark does."""
+
+    chance: random.Random
+    topic_id: int = 0
+    starts: list[int] = field(default_factory=lambda: [0, 0])
+    ends: list[int] = field(default_factory=lambda: [0, 0])
+    bronze: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    transactions: set[tuple[int, int]] = field(default_factory=set)
+    gaps: set[Gap] = field(default_factory=set)
+    generations: dict[int, tuple[int, Held, list[dict[int, int]], int]] = field(
+        default_factory=dict
+    )
+    promised: dict[tuple[str, int], int] = field(default_factory=dict)
+    queries: itertools.count[int] = field(default_factory=itertools.count)
+
+    def stored(self) -> dict[tuple[str, str, int], int]:
+        found: dict[tuple[str, str, int], int] = {}
+        for topic_id, partition, offset in self.bronze:
+            log = (T, topic_id, partition)
+            found[log] = max(found.get(log, 0), offset + 1)
+        return found
+
+    def produce(self) -> None:
+        for partition in range(2):
+            self.ends[partition] += self.chance.randrange(4)
+
+    def delete_records(self) -> None:
+        partition = self.chance.randrange(2)
+        self.starts[partition] = self.chance.randint(self.starts[partition], self.ends[partition])
+
+    def create_again(self) -> None:
+        self.topic_id += 1
+        self.starts, self.ends = [0, 0], [0, 0]
+
+    def lose_checkpoint(self) -> None:
+        if self.generations:
+            number = max(self.generations)
+            _, held, _, _ = self.generations[number]
+            self.generations[number] = (next(self.queries), held, [], 0)
+
+    def lose_generation(self) -> None:
+        if self.generations:
+            del self.generations[max(self.generations)]
+        self._forget_promises()
+
+    def lose_generations(self) -> None:
+        self.generations.clear()
+        self._forget_promises()
+
+    def _forget_promises(self) -> None:
+        """Where a partition without a record in bronze was begun stood in what is gone."""
+        logs = {(topic_id, partition) for _, topic_id, partition in self.stored()}
+        self.promised = {log: start for log, start in self.promised.items() if log in logs}
+
+    def held(self) -> Held | None:
+        if not self.generations:
+            return None
+        _, held, batches, done = self.generations[max(self.generations)]
+        if not batches:
+            return held
+        return replace(
+            held,
+            committed={(T, p): o for p, o in batches[done - 1].items()} if done else {},
+            planned={(T, p): o for p, o in batches[-1].items()},
+        )
+
+    def run(self, crash_at: int | None = None) -> None:
+        steps = itertools.count()
+
+        def step() -> None:
+            if next(steps) == crash_at:
+                raise Crash
+
+        name = str(self.topic_id)
+        source = Source(
+            topics={T: name},
+            starts={(T, p): self.starts[p] for p in range(2)},
+            ends={(T, p): self.ends[p] for p in range(2)},
+        )
+        made = plan(source, self.held(), self.stored())
+        step()
+        if made.why is not None:
+            self.gaps |= set(made.gaps)
+            step()
+            begun = Held(made.number, made.topics, made.starts, committed=None, planned={})
+            self.generations[made.number] = (next(self.queries), begun, [], 0)
+            for partition in range(2):
+                self.promised.setdefault((name, partition), self.starts[partition])
+        step()
+        query, begun, batches, done = self.generations[made.number]
+        while True:
+            if len(batches) == done:
+                batches.append(dict(enumerate(self.ends)))
+                step()
+            at = batches[done - 1] if done else {p: made.starts[T, p] for p in range(2)}
+            if (query, done) not in self.transactions:
+                for partition, end in batches[done].items():
+                    assert at[partition] >= self.starts[partition], "failOnDataLoss"
+                    for offset in range(at[partition], end):
+                        self.bronze[name, partition, offset] += 1
+                self.transactions.add((query, done))
+            step()
+            done += 1
+            self.generations[made.number] = (query, begun, batches, done)
+            step()
+            if batches[-1] == dict(enumerate(self.ends)):
+                return
+
+    def missing(self, topic_id: str, partition: int, offset: int) -> bool:
+        return (topic_id, partition, offset) not in self.bronze and not any(
+            (gap.topic_id, gap.kpartition) == (topic_id, partition)
+            and gap.from_offset <= offset
+            and (gap.to_offset is None or offset < gap.to_offset)
+            for gap in self.gaps
+        )
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_whatever_happens_nothing_is_lost_in_silence_and_nothing_is_stored_twice(seed: int) -> None:
+    world = World(random.Random(seed))
+    events = [
+        *(world.produce, world.produce, world.produce, world.delete_records, world.create_again),
+        *(world.lose_checkpoint, world.lose_generation, world.lose_generations, world.run),
+    ]
+    for _ in range(30):
+        if world.chance.random() < 0.4:
+            with contextlib.suppress(Crash):
+                world.run(crash_at=world.chance.randrange(8))
+        else:
+            world.chance.choice(events)()
+    world.run()
+    assert set(world.bronze.values()) <= {1}
+    name = str(world.topic_id)
+    for partition in range(2):
+        for offset in range(world.starts[partition], world.ends[partition]):
+            assert (name, partition, offset) in world.bronze
+        for offset in range(world.promised[name, partition], world.ends[partition]):
+            assert not world.missing(name, partition, offset)
