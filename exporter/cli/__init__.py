@@ -228,6 +228,18 @@ def history_as_of(**asked: Any) -> None:
     sys.exit(asof.print_as_of(asof.Asked(**asked)))
 
 
+@history.command("maintain")
+@config_option
+@json_option
+def history_maintain(config_path: Path, as_json: bool) -> None:
+    """Make few files of many, delete what no version of the tables needs any more, and count
+    bronze. Exit code 1 if a record is stored twice.
+    """
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    sys.exit(pipeline.maintain(config_path, as_json=as_json))
+
+
 @cli.command()
 @click.option(
     "--topic-role",

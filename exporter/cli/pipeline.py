@@ -1,4 +1,4 @@
-"""`history run`: discover what there is to read, as the daemon does, and hand it to Spark."""
+"""`history run` and `history maintain`: discover what there is to read, and hand it to Spark."""
 
 from __future__ import annotations
 
@@ -45,6 +45,38 @@ def run(
     else:
         report = jobs.run_available_now(spec, cut)
     _print(report, as_json=as_json)
+
+
+def maintain(path: Path, *, as_json: bool) -> int:
+    """Look after the tables, and print what was done; the exit code."""
+    loaded = config.load(path)
+    configure(loaded.log.level, loaded.log.format)
+    try:
+        from exporter.history import maintain as upkeep  # noqa: PLC0415 - needs the extra
+    except ImportError as exc:
+        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    base = Path(loaded.history.path).resolve()
+    done = upkeep.maintain(base, master=loaded.history.master, heap=loaded.history.heap)
+    if as_json:
+        output.json_text(
+            {
+                "tables": {
+                    table.path: {"files_before": table.files_before, "files": table.files_after}
+                    for table in done.tables
+                },
+                "bronze_rows": done.rows,
+                "bronze_doubled": done.doubled,
+            }
+        )
+    else:
+        output.table(
+            "Tables",
+            ("table", "files before#", "files#"),
+            ((table.path, table.files_before, table.files_after) for table in done.tables),
+        )
+    if done.doubled:
+        output.error(f"{done.doubled} records are in bronze more than once, of {done.rows} rows")
+    return 1 if done.doubled else 0
 
 
 def topic_ids(loaded: config.Config, topology: Topology) -> dict[KafkaTopic, str]:

@@ -1,0 +1,83 @@
+"""Upkeep of the tables: many small files become few, what no version needs any more goes, and
+bronze is counted.
+
+Called by the CLI, once a day or so; a run of the pipeline and this exclude each other. Files of the
+current day are left alone, as they are still being written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from exporter.clock import Clock, SystemClock
+from exporter.errors import HistoryError
+from exporter.history import read
+from exporter.history.runlock import only_run
+from exporter.history.session import spark_session, translated
+from exporter.history.tables import BRONZE_RECORDS, TABLES
+
+RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replaced a moment ago
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpkeep:
+    """One table: how many files its newest version has, before and after."""
+
+    path: str
+    files_before: int
+    files_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done. `doubled` counts identities that bronze holds more than once: none, ever."""
+
+    tables: tuple[TableUpkeep, ...]
+    rows: int
+    doubled: int
+
+
+def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Upkeep:
+    """See the module. Raises HistoryError."""
+    now = clock or SystemClock()
+    if not read.exists(base, (BRONZE_RECORDS,)):
+        raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
+    present = [table for table in TABLES if read.exists(base, (table,))]
+    today = datetime.fromtimestamp(now.now(), tz=UTC).date().isoformat()
+    with only_run(base, now):
+        before = {table.path: _files(table.at(base)) for table in present}
+        with spark_session(master=master, heap=heap, short=True) as spark:
+            for table in present:
+                place = f"delta.`{str(table.at(base)).replace('`', '``')}`"
+                closed = f" WHERE day < DATE '{today}'" if "day" in table.partitioned_by else ""
+                with translated(f"maintaining {table.path} failed"):
+                    spark.sql(f"OPTIMIZE {place}{closed}")
+                    spark.sql(f"VACUUM {place} RETAIN {RETAIN_HOURS} HOURS")
+        tables = tuple(
+            TableUpkeep(table.path, before[table.path], _files(table.at(base))) for table in present
+        )
+        rows, doubled = counted(base)
+    return Upkeep(tables=tables, rows=rows, doubled=doubled)
+
+
+def counted(base: Path) -> tuple[int, int]:
+    """Rows of bronze, and identities that it holds more than once. Needs no JVM."""
+    query = """
+        SELECT coalesce(sum(times), 0) AS stored,
+               coalesce(sum(CASE WHEN times > 1 THEN 1 ELSE 0 END), 0) AS doubled
+        FROM (SELECT count(*) AS times FROM records
+              GROUP BY kafka, topic, topic_id, kpartition, koffset)
+    """
+    table = read.opened(base, BRONZE_RECORDS)
+    found = pa.table(QueryBuilder().register("records", table).execute(query))
+    (row,) = found.to_pylist()
+    return int(row["stored"]), int(row["doubled"])
+
+
+def _files(at: Path) -> int:
+    return len(DeltaTable(str(at)).file_uris())

@@ -1,0 +1,59 @@
+"""Upkeep: fewer files, the same rows, and a doubled record is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from exporter.errors import HistoryError
+from exporter.history.tables import BRONZE_RECORDS
+from tests.history.test_asof import DAY, MORNING, Commit, lake, then
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+class AfterFourDays:
+    def now(self) -> float:
+        return MORNING + 3 * DAY
+
+
+def test_closed_days_get_one_file_each_and_every_row_stays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from exporter.history.maintain import maintain
+
+    for number in range(8):
+        day = number // 2
+        lake(tmp_path, Commit(day * DAY + number, f'{{"position":{number}}}'), first=number)
+    before = then(tmp_path, 2 * DAY)
+    done = maintain(tmp_path, master="local[1]", heap="1g", clock=AfterFourDays())
+    assert spark is not None  # the session that it used
+    (bronze,) = done.tables
+    assert (bronze.path, bronze.files_before, bronze.files_after) == ("bronze/records", 8, 5)
+    assert (done.rows, done.doubled) == (8, 0)
+    assert then(tmp_path, 2 * DAY) == before
+    assert DeltaTable(str(BRONZE_RECORDS.at(tmp_path))).protocol().min_reader_version == 1
+    again = maintain(tmp_path, master="local[1]", heap="1g", clock=AfterFourDays())
+    assert again.tables[0].files_before == again.tables[0].files_after == 5
+
+
+def test_a_record_that_is_stored_twice_is_found(tmp_path: Path) -> None:
+    from exporter.history.maintain import counted
+
+    for _ in range(2):
+        lake(tmp_path, Commit(0, '{"position":1}'), Commit(1, '{"position":2}'))
+    lake(tmp_path, Commit(0, '{"position":1}'), topic_id="another log")
+    assert counted(tmp_path) == (5, 2)
+
+
+def test_where_nothing_was_read_there_is_nothing_to_maintain(tmp_path: Path) -> None:
+    from exporter.history.maintain import maintain
+
+    with pytest.raises(HistoryError, match="nothing to maintain"):
+        maintain(tmp_path, master="local[1]", heap="1g")
