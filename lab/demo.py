@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from exporter.errors import HistoryError
-from exporter.history import read
+from exporter.history import asof, read
 from exporter.history.jars import spark_jars
 from lab import compare
 from lab.cluster import Lab
@@ -84,6 +84,7 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
     began = time.monotonic()
     with staged(kafka_version=kafka_version, free_ports=free_ports) as (lab, load, product):
         _await_flow(product)
+        moment = time.time()
         Console(width=150).print(_tables(product))
         click.echo("running the pipeline up to the daemon's log end, while traffic goes on ...")
         sys.stdout.flush()
@@ -92,6 +93,7 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
         _await_settled(product)
         Console(width=150).print(_tables(product))
         tallies += [compare.with_rest(product, lab), compare.with_brokers(product, lab)]
+        answered = _as_of(product, moment)
     for tally in tallies:
         click.echo(tally.line)
         for mismatch in tally.mismatches[: compare.SHOWN_MAX]:
@@ -100,9 +102,29 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
     mismatched = sum(len(tally.mismatches) for tally in tallies)
     click.echo(f"compared {compared}, mismatched {mismatched}, in {time.monotonic() - began:.0f} s")
     nothing = [tally.what for tally in tallies if tally.compared == 0]
+    nothing += [] if answered else ["the offsets of a moment ago"]
     if nothing:
         click.echo(f"nothing was compared with {', '.join(nothing)}")
     return 1 if mismatched or nothing else 0
+
+
+def _as_of(product: Product, moment: float) -> bool:
+    """What to bring the connectors back to, had anything gone wrong a moment ago: from the tables,
+    without a JVM.
+    """
+    began = time.monotonic()
+    answer = asof.as_of(product.history, asof.Question(at=moment, with_now=True))
+    table = _table("connector", "source partition", "then", "newest in the tables")
+    for connector in answer.connectors:
+        now = {entry.source_partition: entry.source_offset for entry in connector.now}
+        for entry in connector.then:
+            name = entry.source_partition
+            table.add_row(connector.connector, name, entry.source_offset or "-", now[name] or "-")
+    click.echo(f"offsets as of {asof.iso(moment)}, in {time.monotonic() - began:.1f} s:")
+    Console(width=150).print(table)
+    for name, reason in answer.unknown:
+        click.echo(f"  {name}: {reason}")
+    return bool(answer.connectors)
 
 
 def watch(*, kafka_version: str, free_ports: bool) -> int:
