@@ -74,12 +74,12 @@ def agrees(tally: Tally, *, at_least: int) -> None:
     assert tally.compared >= at_least, tally.line
 
 
-def produced(lab: Lab, product: Product) -> None:
+def produced(lab: Lab, product: Product, *, sink_lag_max: int = 0) -> None:
     """Traffic through everything a lab begins with, all of it seen."""
     lab.append_lines(25)
     lab.produce("west", "orders", 120)
     lab.produce("west", "payments", 30)
-    settled(lab, product)
+    settled(lab, product, sink_lag_max=sink_lag_max)
     size = lab.lines_path.stat().st_size
     becomes(product, size, "source_offset_position", connector=FILE_SOURCE, connect_cluster="lab")
 
@@ -128,7 +128,7 @@ def test_syncs_on_the_target_under_another_separator_are_found_and_right(
 def test_exactly_once_gives_the_values_of_rest_brokers_and_consoles(
     exact: Lab, exact_product: Product, other: ConnectApi
 ) -> None:
-    produced(exact, exact_product)
+    produced(exact, exact_product, sink_lag_max=1)
     agrees(compare.with_rest(exact_product, exact, {"other": other}), at_least=7)
     agrees(compare.with_brokers(exact_product, exact), at_least=2 * len(MIRRORED))
     kept = {**OFFSETS, "other": Kept("east", "other-offsets")}
