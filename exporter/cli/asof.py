@@ -16,16 +16,14 @@ import msgspec
 
 from exporter import config
 from exporter.cli import output
-from exporter.cli.verbs import reader_of
+from exporter.cli.verbs import offset_entry, rest_offsets
 from exporter.clock import SystemClock
-from exporter.decode.connect_rest import decode_offsets
 from exporter.decode.dialects import compare
 from exporter.decode.source_offsets import decode_value
-from exporter.errors import ClientError, ConfigError, HistoryError, Malformed
+from exporter.errors import ClientError, ConfigError, HistoryError
 from exporter.model.offsets import SourceOffset, Undecodable
 
 OK, MISSING = 0, 1
-OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])\s+ago")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -105,7 +103,7 @@ def _moment(text: str) -> float:
 def kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
     """What a task would have been handed. What was forgotten is not in it."""
     return [
-        _pair(entry.source_partition, entry.source_offset)
+        offset_entry(entry.source_partition, entry.source_offset)
         for entry in of.then
         if entry.source_offset is not None
     ]
@@ -120,7 +118,7 @@ def patch(
     had none then, is in it with null; else it would stay ahead of the others.
     """
     pairs = [
-        _pair(name, offset)
+        offset_entry(name, offset)
         for name, offset in sorted({**_taken_back(of, now), **_offsets(of.then)}.items())
         if name != _NO_PARTITION
     ]
@@ -142,13 +140,6 @@ def _offsets(entries: tuple[asof.Entry, ...]) -> dict[str, str | None]:
         entry.source_partition: entry.source_offset
         for entry in entries
         if entry.source_offset is not None
-    }
-
-
-def _pair(partition: str, offset: str | None) -> dict[str, msgspec.Raw]:
-    return {
-        "partition": msgspec.Raw(partition.encode()),
-        "offset": msgspec.Raw((offset or "null").encode()),
     }
 
 
@@ -195,21 +186,10 @@ def _now(
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
             try:
-                return _asked_now(connect, of.connector)
+                return dict(rest_offsets(connect, of.connector))
             except ClientError as exc:
                 output.error(f"{exc}: compared with the newest in the tables instead")
     return in_tables
-
-
-def _asked_now(connect: config.Connect, connector: str) -> dict[str, str | None]:
-    reader = reader_of(connect, OFFSETS_TIMEOUT_S)
-    try:
-        offsets = decode_offsets(reader.offsets(connector))
-    finally:
-        reader.close()
-    if isinstance(offsets, Undecodable):
-        raise Malformed(connect.name, f"GET offsets of {connector}: {offsets.reason}")
-    return dict(offsets)
 
 
 def _print_table(answer: asof.AsOf) -> None:

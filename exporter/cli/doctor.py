@@ -23,17 +23,17 @@ from exporter.cli import diagnosis, output
 from exporter.cli.diagnosis import Line, broken
 from exporter.cli.edge_once import looked
 from exporter.cli.logs import configure
-from exporter.cli.verbs import reader_of
 from exporter.clients.auth import CannotIdentify, TlsContext
 from exporter.clients.connect_probe import worker_time
-from exporter.clients.connect_read import ConnectReader
+from exporter.clients.connect_read import ConnectReader, reader_of
 from exporter.clients.kafka import TailReader
 from exporter.clients.kafka_facts import ClusterFacts, KafkaFacts, release
 from exporter.clock import SystemClock
 from exporter.config import Config, Connect
-from exporter.decode.connect_rest import decode_connectors, decode_offsets
+from exporter.decode.connect_rest import decode_offsets
 from exporter.decode.connect_root import ConnectRoot, decode_root
 from exporter.errors import ClientError, Malformed
+from exporter.ingest import rest
 from exporter.ingest.facts import TopicMemory, read_topic_facts
 from exporter.model.connectors import Connector
 from exporter.model.offsets import Undecodable
@@ -196,9 +196,7 @@ class Doctor:
             yield from self._worker(connect, url)
         reader = reader_of(connect, connect.poll.timeout_s)
         try:
-            listed = decode_connectors(reader.connectors())
-            if isinstance(listed, Undecodable):
-                raise Malformed(connect.name, f"GET /connectors: {listed.reason}")
+            listed = rest.listed(reader)
             self._listed[connect.name] = listed
             yield diagnosis.listed(about, listed)
             for connector in listed[:1]:

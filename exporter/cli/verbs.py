@@ -12,14 +12,14 @@ from exporter import config
 from exporter.cli import output
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
-from exporter.clients.connect_read import ConnectReader
-from exporter.decode.connect_rest import decode_connectors, decode_offsets
-from exporter.errors import ConfigError, Malformed
+from exporter.clients.connect_read import reader_of
+from exporter.errors import ConfigError
+from exporter.ingest import rest
 from exporter.model.connectors import Connector, ConnectorKind
-from exporter.model.offsets import Undecodable
 from exporter.serve import api, catalog
 from exporter.state.snapshot import ConnectorView, Snapshot
 
+OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 OK, FINDINGS, UNREACHABLE = 0, 1, 7
 
 
@@ -199,7 +199,7 @@ def offsets_list(
             kind = "sink" if connector.kind is ConnectorKind.SINK else "source"
             rows.extend(
                 (connect.name, connector.name, kind, partition, offset)
-                for partition, offset in _rest_offsets(connect, connector.name)
+                for partition, offset in rest_offsets(connect, connector.name)
             )
     if as_json:
         output.json_text(_kip199(rows))
@@ -215,12 +215,17 @@ def _kip199(
     """
     found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
     for cluster, connector, _, partition, offset in rows:
-        entry = {
-            "partition": msgspec.Raw(partition.encode()),
-            "offset": msgspec.Raw((offset or "null").encode()),
-        }
-        found.setdefault(cluster, {}).setdefault(connector, []).append(entry)
+        entries = found.setdefault(cluster, {}).setdefault(connector, [])
+        entries.append(offset_entry(partition, offset))
     return found
+
+
+def offset_entry(partition: str, offset: str | None) -> dict[str, msgspec.Raw]:
+    """One entry of KIP-199 and of a PATCH (KIP-875), the JSON as it is: integers stay exact."""
+    return {
+        "partition": msgspec.Raw(partition.encode()),
+        "offset": msgspec.Raw((offset or "null").encode()),
+    }
 
 
 def _listed(connect: config.Connect) -> tuple[Connector, ...]:
@@ -228,31 +233,18 @@ def _listed(connect: config.Connect) -> tuple[Connector, ...]:
         raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
     reader = reader_of(connect, connect.poll.timeout_s)
     try:
-        listed = decode_connectors(reader.connectors())
+        return rest.listed(reader)
     finally:
         reader.close()
-    if isinstance(listed, Undecodable):
-        raise Malformed(connect.name, f"GET /connectors: {listed.reason}")
-    return listed
 
 
-def _rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, str | None], ...]:
-    # Connect itself may take 90 s for this call.
-    reader = reader_of(connect, timeout_s=100.0)
+def rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, str | None], ...]:
+    """What Connect would hand to a task now: (source partition, offset or None), both as JSON."""
+    reader = reader_of(connect, OFFSETS_TIMEOUT_S)
     try:
-        offsets = decode_offsets(reader.offsets(connector))
+        return rest.offsets(reader, connector)
     finally:
         reader.close()
-    if isinstance(offsets, Undecodable):
-        raise Malformed(connect.name, f"GET offsets of {connector}: {offsets.reason}")
-    return offsets
-
-
-def reader_of(connect: config.Connect, timeout_s: float) -> ConnectReader:
-    """All workers of a Connect cluster, as the configuration says to ask them."""
-    return ConnectReader(
-        connect.name, connect.worker_urls, timeout_s, auth=connect.auth, tls=connect.tls
-    )
 
 
 def metrics(*, as_json: bool) -> None:

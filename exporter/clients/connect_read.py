@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from exporter.clients.auth import CannotIdentify, TlsContext, authorization
-from exporter.config import Auth, Tls
+from exporter.config import Auth, Connect, Tls
 from exporter.errors import (
     Ambiguous,
     ClientError,
@@ -262,3 +262,10 @@ def _about_a_connector(body: bytes) -> bool:
     except msgspec.DecodeError:
         return False
     return error.message != "HTTP 404 Not Found"
+
+
+def reader_of(connect: Connect, timeout_s: float) -> ConnectReader:
+    """All workers of a Connect cluster, as the configuration says to ask them."""
+    return ConnectReader(
+        connect.name, connect.worker_urls, timeout_s, auth=connect.auth, tls=connect.tls
+    )

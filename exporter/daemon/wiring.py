@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.clients.connect_read import ConnectReader
+from exporter.clients.connect_read import ConnectReader, reader_of
 from exporter.config import Config
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL
 from exporter.model.topology import KafkaTopic, MirrorFlow
@@ -64,13 +64,7 @@ def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
 def readers(config: Config) -> dict[str, ConnectReader]:
     """How to ask each Connect cluster that has a REST API."""
     return {
-        connect.name: ConnectReader(
-            connect.name,
-            connect.worker_urls,
-            connect.poll.timeout_s,
-            auth=connect.auth,
-            tls=connect.tls,
-        )
+        connect.name: reader_of(connect, connect.poll.timeout_s)
         for connect in config.connect
         if connect.worker_urls
     }

@@ -13,8 +13,9 @@ from itertools import count
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock
-from exporter.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
-from exporter.errors import ClientError, Malformed, NotFound
+from exporter.decode.connect_rest import decode_assignment, decode_connectors
+from exporter.errors import ClientError, NotFound
+from exporter.ingest import rest
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -54,9 +55,7 @@ def poll_connectors(reader: ConnectReader, clock: Clock) -> Batch:
     """Connectors, tasks, and the settings that say who reads what."""
     input_id = InputId(reader.name, CONNECT_REST)
     try:
-        listed = decode_connectors(reader.connectors())
-        if isinstance(listed, Undecodable):
-            raise Malformed(reader.name, f"GET /connectors: {listed.reason}")
+        listed = rest.listed(reader)
     except ClientError as exc:
         return (failure(input_id, exc),)
     return (
@@ -70,9 +69,7 @@ def poll_rest_offsets(reader: ConnectReader, connectors: Iterable[str]) -> Itera
     for connector in connectors:
         yield (RestOffsetsAsked(connect_cluster=reader.name, connector=connector),)
         try:
-            offsets = decode_offsets(reader.offsets(connector))
-            if isinstance(offsets, Undecodable):
-                raise Malformed(reader.name, f"GET offsets of {connector}: {offsets.reason}")
+            offsets = rest.offsets(reader, connector)
         except NotFound:
             continue  # deleted since it was listed
         except ClientError as exc:
