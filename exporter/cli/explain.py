@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from datetime import UTC, datetime
 from pathlib import Path
 
 from exporter import config
@@ -100,7 +99,13 @@ def _print(found: Document) -> None:
         "Rests on",
         ("input", "kind", "up", "last read", "last error"),
         (
-            (at["input"], at["kind"], at["up"], _time(at["last_success_at"]), at["last_error"])
+            (
+                at["input"],
+                at["kind"],
+                at["up"],
+                output.moment(at["last_success_at"]),
+                at["last_error"],
+            )
             for at in found["inputs"]
         ),
     )
@@ -114,8 +119,8 @@ def _print_sources(rows: list[Document]) -> None:
             (
                 at["label"],
                 None if at["offset"] is None else bytes(at["offset"]).decode(),
-                _time(at["committed_at"]),
-                _time(at["advanced_at"]),
+                output.moment(at["committed_at"]),
+                output.moment(at["advanced_at"]),
                 at["dialect"],
                 at["variants"] or None,
             )
@@ -145,10 +150,4 @@ def _print_flow(rows: list[Document]) -> None:
 
 
 def _timed(told: Document | None) -> str | None:
-    return None if told is None else f"{told['offset']} @ {_time(told['at'])}"
-
-
-def _time(at: float | None) -> str | None:
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return None if told is None else f"{told['offset']} @ {output.moment(told['at'])}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -37,3 +38,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         drawn.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)
+
+
+def moment(at: float | None) -> str | None:
+    """Unix seconds as people on call write them to each other."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")

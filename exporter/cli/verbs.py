@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -86,7 +85,7 @@ def _print_status(snapshot: Snapshot) -> None:
                 view.connector,
                 view.label,
                 None if view.offset is None else view.offset.text,
-                _time(view.committed_at),
+                output.moment(view.committed_at),
             )
             for view in snapshot.source_partitions
         ),
@@ -128,12 +127,6 @@ def _print_status(snapshot: Snapshot) -> None:
 
 def _tasks(view: ConnectorView | Connector) -> str:
     return " ".join(f"{task.number}:{task.state}" for task in view.tasks) or "none"
-
-
-def _time(at: float | None) -> str | None:
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:

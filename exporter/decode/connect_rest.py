@@ -12,11 +12,10 @@ import msgspec
 
 from exporter.decode.configs import assigned_partitions
 from exporter.decode.connector_config import connector_settings
+from exporter.decode.jsontext import encode_sorted
 from exporter.model.connectors import Connector, Task
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
-
-_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
@@ -48,8 +47,8 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
         if not isinstance(entry, dict) or "partition" not in entry or "offset" not in entry:
             return Undecodable("offsets_entry_shape")
         offset = entry["offset"]
-        text = None if offset is None else _encode(offset).decode()
-        found.append((_encode(entry["partition"]).decode(), text))
+        text = None if offset is None else encode_sorted(offset).decode()
+        found.append((encode_sorted(entry["partition"]).decode(), text))
     return tuple(found)
 
 

@@ -16,12 +16,12 @@ from typing import Protocol
 from confluent_kafka import Message
 
 from exporter.decode.configs import decode_config
-from exporter.decode.mm2 import decode_sync_key, decode_sync_value
+from exporter.decode.mm2 import decode_sync, decode_sync_value
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.decode.status import decode_status
 from exporter.model.connectors import ConfigRecord, ConnectorStatus, StatusRecord, TaskStatus
 from exporter.model.observations import ListingRecord, Records, SourceRecord, SyncRecord
-from exporter.model.offsets import OffsetSync, SourceKey, Undecodable
+from exporter.model.offsets import SourceKey, Undecodable
 from exporter.model.topology import KafkaTopic, Topology
 
 KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions; then start again
@@ -162,19 +162,10 @@ class SyncRole:
         records: list[SyncRecord] = []
         undecodable: Counter[str] = Counter()
         for message in messages:
-            where = decode_sync_key(_bytes(message.key()))
-            what = decode_sync_value(_bytes(message.value()))
-            if isinstance(where, Undecodable):
-                undecodable[where.reason] += 1
-            elif isinstance(what, Undecodable):
-                undecodable[what.reason] += 1
+            sync = decode_sync(_bytes(message.key()), _bytes(message.value()))
+            if isinstance(sync, Undecodable):
+                undecodable[sync.reason] += 1
             else:
-                sync = OffsetSync(
-                    topic=where[0],
-                    partition=where[1],
-                    upstream_offset=what[0],
-                    downstream_offset=what[1],
-                )
                 offset = message.offset() or 0
                 records.append(SyncRecord(sync=sync, log_offset=offset, at=_at(message)))
         return tuple(records), undecodable

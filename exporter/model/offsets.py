@@ -11,6 +11,7 @@ from enum import StrEnum
 
 Scalar = str | int | float | bool | None
 
+FLOAT_EXACT_MAX = 2**53  # beyond this a Prometheus sample, a float64, cannot hold every integer
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # what Connect keeps of an integer: a Java long
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.connectors import STATES
+from exporter.model.offsets import FLOAT_EXACT_MAX
 from exporter.serve import catalog
 from exporter.serve.catalog import Spec
 from exporter.state.snapshot import (
@@ -21,9 +23,6 @@ from exporter.state.snapshot import (
     SourcePartitionView,
     SyncView,
 )
-
-MIRROR_SOURCE = "mirror_source"  # the dialect of MirrorSourceConnector's source partitions
-FLOAT_EXACT_MAX = 2**53  # a sample is a float64: beyond this it cannot hold every integer
 
 Labels = tuple[str, ...]
 
@@ -189,7 +188,7 @@ def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
         for view in snapshot.source_partitions
         if (view.connect_cluster, view.connector, view.identity) not in snapshot.not_exported
         and (
-            view.dialect != MIRROR_SOURCE
+            view.dialect != MIRROR_SOURCE.name
             or (view.connect_cluster, view.connector) not in snapshot.by_topic
         )
     ]

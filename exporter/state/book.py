@@ -7,6 +7,7 @@ an old value.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from exporter.model.observations import (
@@ -204,10 +205,9 @@ class Book:
             )
 
     def _dropped(self) -> tuple[tuple[str, int], ...]:
-        dropped: dict[str, int] = {}
-        for found in [*(site.dropped() for site in self._sites.values()), self._budget.dropped()]:
-            for reason, count in found.items():
-                dropped[reason] = dropped.get(reason, 0) + count
+        dropped = Counter(self._budget.dropped())
+        for site in self._sites.values():
+            dropped.update(site.dropped())
         return tuple(sorted(dropped.items()))
 
     def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:

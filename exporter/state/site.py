@@ -25,16 +25,11 @@ from exporter.state.lag import Seen
 from exporter.state.listing import Listing
 from exporter.state.shadows import Shadows
 from exporter.state.snapshot import SourcePartitionView
-from exporter.state.sources import SourceBook
+from exporter.state.sources import SourceBook, everything
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
 # tells can be done without.
 UNREADABLE: Final = frozenset({"not_found", "denied"})
-
-
-def everything(_name: str) -> bool:
-    """The pattern that leaves nothing out."""
-    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,21 @@ from exporter.decode.dialects import (
 )
 from exporter.decode.source_offsets import namesake_label
 from exporter.model.observations import SourceRecord
-from exporter.model.offsets import MirrorPartition, Order, SourceKey, SourceOffset, Undecodable
+from exporter.model.offsets import (
+    FLOAT_EXACT_MAX,
+    MirrorPartition,
+    Order,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
 from exporter.state.lag import Seen
 from exporter.state.snapshot import SourcePartitionView
 
-UNLISTED = (
-    "null"  # a connector without source partitions: Connect keeps its offset and never lists it
-)
-FLOAT_EXACT_MAX = 2**53  # beyond this a Prometheus sample, a float64, cannot hold every integer
+
+def everything(_name: str) -> bool:
+    """The pattern that leaves nothing out."""
+    return True
 
 
 @dataclass(slots=True)
@@ -64,7 +71,7 @@ class SourceBook:
         self,
         connect_cluster: str,
         partitions_max: int,
-        wants_topic: Callable[[str], bool] = lambda _: True,
+        wants_topic: Callable[[str], bool] = everything,
     ) -> None:
         self._connect_cluster = connect_cluster
         self._partitions_max = partitions_max
