@@ -81,10 +81,6 @@ class Product:
         if ready:
             self.wait_ready()
 
-    def stop_daemon(self) -> None:
-        """SIGTERM, and wait."""
-        self._daemon.terminate()
-
     def kill_daemon(self) -> None:
         """SIGKILL."""
         self._daemon.kill()
@@ -92,10 +88,6 @@ class Product:
     def start_pipeline(self) -> None:
         """Start `history run --continuous`; says nothing about whether it has read anything."""
         self._pipeline.start()
-
-    def stop_pipeline(self) -> None:
-        """SIGTERM, and wait."""
-        self._pipeline.terminate()
 
     @property
     def daemon_running(self) -> bool:
