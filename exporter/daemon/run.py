@@ -24,9 +24,8 @@ from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
 
 BUG = 70  # sysexits.h EX_SOFTWARE
-TAKE_OVER_S_MAX = (
-    60.0  # then the new configuration counts, caught up or not: it is what was asked for
-)
+# Then the new configuration counts, caught up or not: it is what was asked for.
+TAKE_OVER_S_MAX = 60.0
 LOOK_S = 0.5
 
 Mistakes = tuple[str, ...]
