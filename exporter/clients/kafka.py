@@ -363,8 +363,8 @@ class TailReader:
         return messages
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:
-        """Partition -> offset after the last record that `read` returned; without those never
-        read.
+        """Partition -> offset after the last record that `read` returned, and after the markers of
+        transactions that follow it; without those never read.
         """
         wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
         with _translated(self.name):

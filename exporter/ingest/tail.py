@@ -136,8 +136,7 @@ class Tail:
                 told_at = self._clock.now()
             messages = self._read(reader)
             self._note_ends(role.fold(messages))
-            for partition, position in reader.positions(tuple(targets)).items():
-                self._advance(partition, position)
+            self._note_positions(reader, tuple(targets))
             if self._stopped(0):
                 return False
         return True
@@ -181,6 +180,7 @@ class Tail:
             if len(fresh) != len(messages):
                 self._note_ends(messages)
             if not 0 <= self._clock.now() - checked_at < CHECK_EVERY_S:  # it may be set back
+                self._note_positions(reader, partitions)
                 self._check(partitions, shape)
                 checked_at = self._clock.now()
 
@@ -244,6 +244,12 @@ class Tail:
             position = end_of_partition(event)
             if position is not None:
                 self._advance(event.partition() or 0, position)
+
+    def _note_positions(self, reader: TailReader, partitions: tuple[TopicPartition, ...]) -> None:
+        # These pass a transaction's marker with the record before it; the event that tells the end
+        # comes with a later fetch, and a commit every second would keep us one behind for ever.
+        for partition, position in reader.positions(partitions).items():
+            self._advance(partition, position)
 
     def _advance(self, partition: int, position: int) -> None:
         if position > self._positions.get(partition, -1):

@@ -4,7 +4,8 @@ It does what librdkafka's in-process broker cannot: topics that are deleted, re-
 given partitions, transaction markers, open transactions, compaction. What the answers look like in
 these cases was observed on Kafka 4.3.1: a reader that stands beyond the end of a log gets an
 _AUTO_OFFSET_RESET event in place of a record; end-of-partition events come once for each arrival
-at the end and name the offset after any markers.
+at the end, with a later fetch than the last record, and name the offset after any markers; a
+position passes markers with the record before them, but not what was compacted away at the end.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Log:
     start: int = 0
     end: int = 0
     stable_end: int | None = None  # None: no transaction is open
+    markers: set[int] = field(default_factory=set)
 
     @property
     def readable_end(self) -> int:
@@ -93,7 +95,9 @@ class FakeKafka:
 
     def mark(self, topic: str, partition: int = 0) -> None:
         """A transaction marker: an offset that no reader is ever given."""
-        self.log(topic, partition).end += 1
+        log = self.log(topic, partition)
+        log.markers.add(log.end)
+        log.end += 1
 
     def compact(self, topic: str, partition: int = 0, *, tombstones: bool = False) -> None:
         """Keep the last record of each key; with `tombstones`, drop those that are old enough."""
@@ -209,8 +213,11 @@ class FakeReader:
             if self._next[at] <= offset < end
         ][: max(0, records_max)]
         if messages:
-            self._read[at] = self._next[at] = (messages[-1].offset() or 0) + 1
-        if not any(self._next[at] <= offset < end for offset in log.records):
+            self._next[at] = (messages[-1].offset() or 0) + 1
+            while self._next[at] in log.markers and self._next[at] < end:
+                self._next[at] += 1
+            self._read[at] = self._next[at]
+        elif not any(self._next[at] <= offset < end for offset in log.records):
             self._next[at] = max(self._next[at], end)
             if self._told_end.get(at) != end:
                 self._told_end[at] = end

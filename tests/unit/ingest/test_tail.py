@@ -105,6 +105,21 @@ def test_markers_after_live_records_are_passed_and_not_counted_as_work_left(kafk
     assert following.reads()[-1].behind == 0
 
 
+def test_a_tail_that_is_checked_right_after_each_record_is_not_behind_its_marker(kafka):
+    def story():
+        yield whole
+        for number in range(3):
+            kafka.produce(TOPIC.topic, KEY, value(number))
+            kafka.mark(TOPIC.topic)
+            yield live
+            kafka.clock.advance(CHECK_EVERY_S)
+            yield checked
+
+    following = Following(kafka)
+    following.run(story())
+    assert [read.behind for read in following.reads() if checked(read)] == [0, 0, 0]
+
+
 def test_an_open_transaction_holds_the_bootstrap_up_and_then_ends_it_where_reading_ends(kafka):
     kafka.produce(TOPIC.topic, KEY, value(1))
     kafka.produce(TOPIC.topic, KEY, value(2))
