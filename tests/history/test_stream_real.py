@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -110,6 +110,21 @@ class Bed:
         producer.produce(self.offsets.topic, key=FILE, value=value, partition=0)
         producer.flush(30)
         producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+
+    def stamped(self, position: int, ms: int) -> KafkaError | None:
+        """One commit with this timestamp; why the broker did not take it."""
+        refused: list[KafkaError | None] = []
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer.produce(
+            self.offsets.topic,
+            key=FILE,
+            value=b'{"position":%d}' % position,
+            partition=1,
+            timestamp=ms,
+            on_delivery=lambda error, _: refused.append(error),
+        )
+        assert producer.flush(30) == 0
+        return refused[0]
 
     def identities(self) -> list[tuple[Any, ...]]:
         names = ["topic_id", "kpartition", "koffset"]
@@ -332,12 +347,10 @@ def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
     )
     for future in bed.admin.incremental_alter_configs([resource]).values():
         future.result()
-    producer = Producer({"bootstrap.servers": bed.bootstrap})
     for number in range(6):
         crazy = 9_300_000_000_000_000 if number in {2, 4} else 1_795_262_400_000 + number
-        value = b'{"position":%d}' % number
-        producer.produce(bed.offsets.topic, key=FILE, value=value, partition=1, timestamp=crazy)
-    assert producer.flush(30) == 0
+        # The broker goes by the new setting a moment after it has accepted it.
+        eventually(f"record {number}", lambda n=number, ms=crazy: bed.stamped(n, ms), None)
     report = jobs.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 4, bed.syncs: 0}
     assert report.cut[bed.offsets] == {0: 0, 1: 6, 2: 0}
