@@ -6,7 +6,8 @@ Called by the CLI. As of T means: what a task that started at T would have been 
 * Inside one log the Kafka offset is the order; a record's timestamp only says whether it is of T or
   before. Where timestamps run against the offsets (a producer's clock was set back), the answer is
   the record with the highest offset among those stamped T or before, even if one with a later stamp
-  lies in front of it.
+  lies in front of it. A stamp more than a day ahead of the time the record was read counts as the
+  end of the next day.
 * A connector's topic is the one that the newest run of the pipeline found it to use (gold/topics);
   a topic of its own is read alone, as Connect does. Which topic it used at T nobody recorded: where
   its topic of today has nothing of it at T and another one has, that is refused with the other
@@ -27,13 +28,10 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 
-from deltalake import DeltaTable
-
 from exporter.errors import HistoryError
 from exporter.history import logs, read
 from exporter.history.generations import Gap
 from exporter.history.logs import Log, Row
-from exporter.history.tables import BRONZE_RECORDS
 from exporter.model.topology import KafkaTopic
 
 _NULL = "null"  # the text of a value that holds JSON null: Connect hands out nothing
@@ -50,7 +48,7 @@ class Question:
     at          Unix seconds
     connector   None for every one that has a record
     topic       `kafka/topic`: read this one, whatever the connectors use now
-    with_now    the newest state as well, for which the files of later days are opened
+    with_now    the newest state as well
     """
 
     at: float
@@ -97,7 +95,8 @@ class AsOf:
     unknown         connectors that cannot be answered for, each with the reason
     read_at         when the newest record of these topics came into the tables
     newest_at       the newest record's own timestamp
-    files, files_skipped    those of bronze that were opened for the offsets, and how many were not
+    files, files_skipped    those of silver that were opened for the offsets, and how many of the
+                            same tables were not
     """
 
     at: float
@@ -114,9 +113,8 @@ def as_of(base: Path, asked: Question) -> AsOf:
     """Answer. Raises Unanswerable where nothing at all can be said, HistoryError where there are no
     tables.
     """
-    table = read.opened(base, BRONZE_RECORDS)
-    everything = logs.logs(table)
-    cluster = _cluster(table, everything, asked)
+    everything = logs.logs(base)
+    cluster = _cluster(base, everything, asked)
     found = tuple(log for log in everything if log.connect_cluster == cluster)
     begun = min(log.first_at for log in found)
     if asked.at < begun:
@@ -124,10 +122,12 @@ def as_of(base: Path, asked: Question) -> AsOf:
             f"nothing is known as of {iso(asked.at)}: the oldest record read of {cluster} is of "
             f"{iso(begun)}"
         )
-    scope = logs.scope(found, cluster, asked.connector, None if asked.with_now else asked.at)
-    opened, skipped = logs.files(table, scope)
-    then, now = (_by_connector(rows) for rows in logs.newest(table, scope, asked.at))
-    site = _Site(base, table, found, asked)
+    scope = logs.scope(base, found, cluster, asked.connector, asked.at)
+    at_that_time = logs.newest(base, scope)
+    then, now = _by_connector(at_that_time.rows), {}
+    if asked.with_now:
+        now = _by_connector(logs.newest_of_all(base, scope).rows)
+    site = _Site(base, found, asked)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
     for name in sorted({*then, *now}):
@@ -146,8 +146,8 @@ def as_of(base: Path, asked: Question) -> AsOf:
         unknown=tuple(unknown),
         read_at=max(log.last_read_at for log in found),
         newest_at=max(log.last_at for log in found),
-        files=opened,
-        files_skipped=skipped,
+        files=at_that_time.files,
+        files_skipped=at_that_time.files_skipped,
     )
 
 
@@ -157,12 +157,10 @@ class _Site:
     def __init__(
         self,
         base: Path,
-        table: DeltaTable,
         found: tuple[Log, ...],
         asked: Question,
     ) -> None:
         self._base = base
-        self._table = table
         self._logs = found
         self._asked = asked
         cluster = found[0].connect_cluster
@@ -254,7 +252,7 @@ class _Site:
         if at >= log.first_read_at:
             return
         if log not in self._hidden_from:
-            self._hidden_from[log] = logs.hidden_from(self._table, log)
+            self._hidden_from[log] = logs.hidden_from(self._base, log)
         hidden = self._hidden_from[log]
         if hidden is not None and hidden <= at:
             raise Unanswerable(
@@ -269,7 +267,7 @@ class _Site:
                 row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
                 for row in rows
             )
-            if fronted and logs.last_before(self._table, log, gap) <= self._asked.at:
+            if fronted and logs.last_before(self._base, log, gap) <= self._asked.at:
                 raise Unanswerable(
                     f"records of {log.kafka} are missing for ever: {gap}; what its source "
                     f"partitions had in there as of {iso(self._asked.at)} is not known"
@@ -290,7 +288,7 @@ class _Site:
             )
 
 
-def _cluster(table: DeltaTable, found: tuple[Log, ...], asked: Question) -> str:
+def _cluster(base: Path, found: tuple[Log, ...], asked: Question) -> str:
     known = sorted({log.connect_cluster for log in found})
     if not known:
         raise Unanswerable("no record of an offsets topic has been read yet")
@@ -302,7 +300,7 @@ def _cluster(table: DeltaTable, found: tuple[Log, ...], asked: Question) -> str:
             )
         return asked.connect_cluster
     if len(known) > 1 and asked.connector is not None:
-        known = [name for name in logs.clusters_of(table, asked.connector) if name in known]
+        known = [name for name in logs.clusters_of(base, asked.connector) if name in known]
         if not known:
             raise Unanswerable(f"no record of a connector {asked.connector} was ever read")
     if len(known) > 1:

@@ -1,7 +1,7 @@
-"""The verbs of the pipeline: Kafka -> bronze -> gold, once or for ever. All its I/O stands here.
+"""The verbs of the pipeline: Kafka -> bronze -> silver -> gold, once or for ever.
 
-Called by the CLI. What a table holds stands in tables.py, what is computed in bronze.py and
-gold.py, how results are read (without any of this) in read.py.
+Called by the CLI. What a table holds stands in tables.py, what is computed in bronze.py, silver.py
+and gold.py, how results are read (without any of this) in read.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,7 @@ from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
 from exporter.history import gold, read
 from exporter.history.records import Role, roles
+from exporter.history.refine import refine
 from exporter.history.refusals import Cut, refuse_unread
 from exporter.history.runlock import only_run
 from exporter.history.security import kafka_options
@@ -29,11 +31,14 @@ from exporter.history.tables import (
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
     GOLD_TOPICS,
+    SILVER_NEWEST,
     TABLES,
     Table,
 )
 from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
 
+# Silver and gold cost ten CPU-seconds however little is new: they follow by the minute.
+REFINE_BATCHES, REFINE_S = 30, 300.0
 WATCH_S = 1.0  # how late a continuous run may notice that a stream failed or that it must stop
 
 
@@ -85,7 +90,7 @@ class RunReport:
 def run_available_now(
     spec: PipelineSpec, up_to: Cut | None = None, *, clock: Clock | None = None
 ) -> RunReport:
-    """Read all that the topics hold now into bronze, then compute gold.
+    """Read all that the topics hold now into bronze, then compute silver and gold.
 
     Gold is computed as of `up_to`, or of everything read. In `up_to` a partition that is not named
     counts as empty. Raises HistoryError if it lies beyond what could be read.
@@ -98,27 +103,28 @@ def run_available_now(
             raise HistoryError("the streams ended without saying how far they have read")
         if up_to is not None:
             refuse_unread(up_to, reached)
-        run.compute_gold(reached if up_to is None else up_to)
+        run.refine(reached, up_to)
         return run.report()
 
 
 def run_continuous(
     spec: PipelineSpec, stop: threading.Event, *, clock: Clock | None = None
 ) -> RunReport:
-    """Follow the topics until `stop` is set; gold is computed again each cadence if bronze changed.
+    """Follow the topics until `stop` is set; every few batches silver and gold are brought up to
+    date, if bronze changed.
 
     Stops in an orderly way: streams first (a batch cut short is repeated by the next run, and
     counts once), then gold once more if need be. Raises HistoryError naming the cause if a stream
     fails.
     """
+    refine_s = max(spec.cadence_s, min(REFINE_BATCHES * spec.cadence_s, REFINE_S))
     with _prepared(spec, short=False, clock=clock) as run:
         with run.streams(every=f"{round(spec.cadence_s * 1000)} milliseconds"):
-            waited_s = 0.0
+            waited_s = refine_s
             while not stop.wait(WATCH_S):
                 run.check()
                 waited_s += WATCH_S
-                if waited_s >= spec.cadence_s:
-                    run.follow()
+                if waited_s >= refine_s and run.follow():
                     waited_s = 0.0
         run.follow()
         return run.report()
@@ -144,7 +150,7 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
                 BronzeStream(spark, spec.base, feed, going_on, now)
                 for feed, going_on in zip(feeds, plans, strict=True)
             ]
-            yield _Run(spec, spark, by_topic, streams, before)
+            yield _Run(spec, spark, by_topic, streams, before, now)
 
 
 def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Role]) -> Feed:
@@ -175,13 +181,16 @@ class _Run:
         by_topic: Mapping[KafkaTopic, Role],
         streams: list[BronzeStream],
         before: tuple[read.BronzeTopic, ...],
+        clock: Clock,
     ) -> None:
         self._spec = spec
         self._spark = spark
         self._by_topic = by_topic
         self._streams = streams
         self._before = before
-        self._gold_of: Cut | None = None
+        self._clock = clock
+        self._refined: Cut | None = None
+        self._places: list[tuple[str | None, ...]] | None = None
 
     @contextmanager
     def streams(self, *, every: str | None) -> Iterator[None]:
@@ -217,31 +226,60 @@ class _Run:
             reached |= ends
         return reached
 
-    def follow(self) -> None:
-        """Compute gold as of all that was read, if that is more than it holds."""
+    def follow(self) -> bool:
+        """Bring silver and gold up to date, if more was read than they hold; was it?"""
         reached = self.reached()
-        if reached and reached != self._gold_of:
-            self.compute_gold(reached)
+        if not reached or reached == self._refined:
+            return False
+        self.refine(reached)
+        return True
 
-    def compute_gold(self, cut: Cut) -> None:
-        """Compute gold as of a cut."""
+    def refine(self, reached: Cut, up_to: Cut | None = None) -> None:
+        """Bring silver up to date with bronze, and compute gold as of `up_to`, or of all of it."""
+        base = self._spec.base
+        today = datetime.fromtimestamp(self._clock.now(), tz=UTC).date()
+        refine(self._spark, base, today)
         with translated("computing gold failed"):
-            self._write_gold(cut)
-        self._gold_of = cut
+            if up_to is not None:
+                self._write_gold(self._load(BRONZE_RECORDS), up_to)
+            else:
+                self._write_gold(self._load(SILVER_NEWEST), self._cut(reached))
+        self._refined = reached
 
-    def _write_gold(self, cut: Cut) -> None:
+    def _cut(self, reached: Cut) -> Cut:
+        """Below which everything was considered. A batch may be in bronze, and so in silver, a
+        moment before its stream says so.
+        """
+        stored = read.log_places(self._spec.base)
+        return {
+            at: {
+                partition: max(
+                    offset,
+                    stored.get((at.kafka, at.topic, self._by_topic[at].topic_id, partition), 0),
+                )
+                for partition, offset in offsets.items()
+            }
+            for at, offsets in reached.items()
+        }
+
+    def _load(self, table: Table) -> DataFrame:
+        return self._spark.read.format("delta").load(str(table.at(self._spec.base)))
+
+    def _write_gold(self, records: DataFrame, cut: Cut) -> None:
         base = self._spec.base
         vector = self._spark.createDataFrame(self._cursor_rows(cut), GOLD_CURSOR.ddl())
         flows = self._spark.createDataFrame(_flow_rows(self._spec.topology.flows), _FLOWS_DDL)
-        records = self._spark.read.format("delta").load(str(BRONZE_RECORDS.at(base)))
         seen = gold.within(records, vector)
-        topics = self._spark.createDataFrame(_topic_rows(self._spec.topology), GOLD_TOPICS.ddl())
+        places = _topic_rows(self._spec.topology)
+        topics = self._spark.createDataFrame(places, GOLD_TOPICS.ddl())
         partitions = gold.source_partitions(seen, topics).persist()
         try:
             _overwrite(gold.progress(partitions), base, GOLD_PROGRESS)
             replicated = gold.flow_progress(partitions, gold.newest_syncs(seen), flows)
             _overwrite(replicated, base, GOLD_FLOW_PROGRESS)
-            _overwrite(topics, base, GOLD_TOPICS)
+            if self._places != places:
+                _overwrite(topics, base, GOLD_TOPICS)
+                self._places = places
             # Last: the cursor must not claim what the other tables do not hold yet.
             _overwrite(vector, base, GOLD_CURSOR)
         finally:

@@ -1,4 +1,4 @@
-"""Bronze asked for what single logs hold: which there are, the newest records, where holes are.
+"""The tables asked for what single logs hold: which there are, the newest commits, where holes are.
 
 The SQL behind asof.py, through delta-rs: without a JVM, and opening only the files whose statistics
 do not rule them out. A log is one topic under one topic id; in each of its partitions the offset is
@@ -7,16 +7,27 @@ a total order. Times are Unix seconds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
+from exporter.history import read
 from exporter.history.generations import Gap
 from exporter.history.read import plain
-from exporter.history.tables import CONNECT_OFFSETS, DAYS_BACK_MAX
+from exporter.history.tables import (
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    DAYS_BACK_MAX,
+    SILVER_COMMITS,
+    SILVER_LOGS,
+    SILVER_NEWEST,
+    SILVER_SNAPSHOTS,
+    Table,
+)
 from exporter.model.topology import KafkaTopic
 
 _SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "kpartition")
@@ -37,10 +48,12 @@ _KINDS = {
 }
 
 Row = dict[str, Any]
+Terms = list[tuple[str, str, Any]]
+"""Comparisons that must all hold, in columns of a table."""
 
 
 class Log(NamedTuple):
-    """What bronze holds of one offsets topic under one topic id.
+    """What was read of one offsets topic under one topic id.
 
     first_at, last_at              of the records' own timestamps
     first_read_at, last_read_at    when they came into the table
@@ -62,46 +75,60 @@ class Log(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Which records to look at: of a Connect cluster, of one connector, stamped `until` or before.
+    """Which commits to look at: of a Connect cluster, of one connector or all, until a moment.
 
-    days_known    every record stamped `until` or before lies in a folder of that day or an older
-    one
+    picture    the last day before the moment that there is a snapshot of: what was committed until
+               its end is not looked at again
+    until      the day of the moment; None where it lies so far back that a commit of before may be
+               kept under a later day (the clamping of tables.py), and all days are looked at
     """
 
     connect_cluster: str
     connector: str | None
-    until: float | None
-    days_known: bool = False
+    at: float
+    picture: date | None
+    until: date | None
 
-    def terms(self) -> list[tuple[str, str, Any]]:
-        """As comparisons that must all hold, in columns of bronze/records."""
-        terms: list[tuple[str, str, Any]] = [
-            ("kind", "=", CONNECT_OFFSETS),
-            ("connect_cluster", "=", self.connect_cluster),
-        ]
+    def whose(self) -> Terms:
+        """Of whom."""
+        whose: Terms = [("connect_cluster", "=", self.connect_cluster)]
         if self.connector is not None:
-            terms.append(("connector", "=", self.connector))
+            whose.append(("connector", "=", self.connector))
+        return whose
+
+    def pictured(self) -> Terms | None:
+        """Those in silver/snapshots, if one serves."""
+        return None if self.picture is None else [("day", "=", self.picture), *self.whose()]
+
+    def since(self) -> Terms:
+        """Those in silver/commits."""
+        terms: Terms = [*self.whose(), ("at", "<=", exact(self.at))]
+        if self.picture is not None:
+            terms.append(("day", ">", self.picture))
         if self.until is not None:
-            moment = exact(self.until)
-            terms.append(("kts", "<=", moment))
-            if self.days_known:
-                terms.append(("day", "<=", moment.date()))
+            terms.append(("day", "<=", self.until))
         return terms
 
-    def sql(self) -> str:
-        """The same as SQL."""
-        return " AND ".join(
-            f"{name} {sign} {_literal(value)}" for name, sign, value in self.terms()
-        )
+
+class Newest(NamedTuple):
+    """The newest commit of every source partition in every log and partition of it.
+
+    files, files_skipped    that were opened for it, and how many of the same tables were not
+    """
+
+    rows: list[Row]
+    files: tuple[str, ...]
+    files_skipped: int
 
 
-def logs(table: DeltaTable) -> tuple[Log, ...]:
+def logs(base: Path) -> tuple[Log, ...]:
     """Every offsets topic that records were read of, by topic id."""
     rows = _query(
-        table,
+        read.opened(base, SILVER_LOGS),
         f"""
-        SELECT connect_cluster, kafka, topic, topic_id, min(kts) AS first_at, max(kts) AS last_at,
-               min(ingest_ts) AS first_read_at, max(ingest_ts) AS last_read_at
+        SELECT connect_cluster, kafka, topic, topic_id,
+               min(first_at) AS first_at, max(last_at) AS last_at,
+               min(first_read_at) AS first_read_at, max(last_read_at) AS last_read_at
         FROM records WHERE kind = '{CONNECT_OFFSETS}'
         GROUP BY connect_cluster, kafka, topic, topic_id
         """,  # noqa: S608 - a constant of ours
@@ -109,48 +136,82 @@ def logs(table: DeltaTable) -> tuple[Log, ...]:
     return tuple(sorted(Log(**row) for row in plain(rows)))
 
 
-def clusters_of(table: DeltaTable, connector: str) -> tuple[str, ...]:
+def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
     """The Connect clusters that a connector of this name committed in."""
     where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quoted(connector)}"
     query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
-    return tuple(sorted(_query(table, query).column(0).to_pylist()))
+    found = _query(read.opened(base, SILVER_NEWEST), query)
+    return tuple(sorted(found.column(0).to_pylist()))
 
 
 def scope(
-    found: tuple[Log, ...], connect_cluster: str, connector: str | None, until: float | None
+    base: Path, found: tuple[Log, ...], connect_cluster: str, connector: str | None, at: float
 ) -> Scope:
-    """A scope; days are used where the clamping of bronze (tables.py) cannot have moved a record
-    stamped `until` or before to a later one.
-    """
-    known = until is not None and all(
-        exact(until).date() >= exact(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX)
-        for log in found
+    """What to look at for the state at this moment, and no more."""
+    today = exact(at).date()
+    days_known = all(
+        today >= exact(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX) for log in found
     )
-    return Scope(connect_cluster, connector, until, days_known=known)
+    if not days_known:
+        return Scope(connect_cluster, connector, at, picture=None, until=None)
+    there = read.opened(base, SILVER_SNAPSHOTS).partitions()
+    days = [date.fromisoformat(partition["day"]) for partition in there]
+    before = max((day for day in days if day < today), default=None)
+    return Scope(connect_cluster, connector, at, picture=before, until=today)
 
 
-def files(table: DeltaTable, of: Scope) -> tuple[tuple[str, ...], int]:
-    """The files that a question about this scope opens, and how many it need not."""
-    opened = tuple(sorted(table.file_uris(file_pruning_predicate=of.terms())))
-    return opened, len(table.file_uris()) - len(opened)
+def newest(base: Path, of: Scope) -> Newest:
+    """As of the moment of the scope."""
+    parts = [_Part(base, SILVER_COMMITS, of.since())]
+    pictured = of.pictured()
+    if pictured is not None:
+        parts.append(_Part(base, SILVER_SNAPSHOTS, pictured))
+    return _folded(parts)
 
 
-def newest(table: DeltaTable, of: Scope, at: float) -> tuple[list[Row], list[Row]]:
-    """The newest canonical record of every source partition in every log and partition of it: among
-    those stamped `at` or before, and among all that are in the scope.
+def newest_of_all(base: Path, of: Scope) -> Newest:
+    """As of the newest record that was read."""
+    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.whose()]
+    return _folded([_Part(base, SILVER_NEWEST, terms)])
 
-    Folded batch by batch: the memory needed is that of the answer, not that of the history.
-    """
-    columns = ", ".join((*_SUBJECT, *_STATE))
-    query = f"SELECT {columns} FROM records WHERE {of.sql()} AND canonical"  # noqa: S608 - quoted
-    reader = QueryBuilder().register("records", table).execute(query)
-    then = now = pa.schema(list(_KINDS.items())).empty_table()
-    limit = pa.scalar(exact(at), _KINDS["kts"])
-    for batch in pa.RecordBatchReader.from_stream(reader):
-        rows = pa.table([batch[name].cast(kind) for name, kind in _KINDS.items()], list(_KINDS))
-        then = _newest(pa.concat_tables([then, rows.filter(pc.less_equal(rows["kts"], limit))]))
-        now = _newest(pa.concat_tables([now, rows]))
-    return list(plain(then)), list(plain(now))
+
+class _Part:
+    """Some rows of one table."""
+
+    def __init__(self, base: Path, table: Table, terms: Terms) -> None:
+        self._table = read.opened(base, table)
+        self._terms = terms
+
+    def files(self) -> tuple[list[str], int]:
+        """Those that have to be opened, and how many there are."""
+        # The engine skips by the same statistics; this says which.
+        opened = self._table.file_uris(file_pruning_predicate=self._terms)
+        return opened, len(self._table.file_uris())
+
+    def batches(self) -> Iterator[pa.Table]:
+        """The rows, as they are read."""
+        columns = ", ".join(_KINDS)
+        where = " AND ".join(
+            f"{name} {sign} {_literal(value)}" for name, sign, value in self._terms
+        )
+        query = f"SELECT {columns} FROM records WHERE {where}"  # noqa: S608 - quoted
+        reader = QueryBuilder().register("records", self._table).execute(query)
+        for batch in pa.RecordBatchReader.from_stream(reader):
+            yield pa.table([batch[name].cast(kind) for name, kind in _KINDS.items()], list(_KINDS))
+
+
+def _folded(parts: list[_Part]) -> Newest:
+    """Batch by batch: the memory needed is that of the answer, not that of the history."""
+    found = pa.schema(list(_KINDS.items())).empty_table()
+    files: list[str] = []
+    there = 0
+    for part in parts:
+        opened, number = part.files()
+        files += opened
+        there += number
+        for rows in part.batches():
+            found = _newest(pa.concat_tables([found, rows]))
+    return Newest(list(plain(found)), tuple(sorted(files)), there - len(files))
 
 
 def _newest(rows: pa.Table) -> pa.Table:
@@ -160,7 +221,7 @@ def _newest(rows: pa.Table) -> pa.Table:
     return ordered.drop_columns(["place"]).take(last["place_max"])
 
 
-def hidden_from(table: DeltaTable, log: Log) -> float | None:
+def hidden_from(base: Path, log: Log) -> float | None:
     """From when on compaction may have taken records before this log was first read: the timestamp
     of the last record before the first hole, 0 for a hole at its beginning, None without one.
 
@@ -185,17 +246,17 @@ def hidden_from(table: DeltaTable, log: Log) -> float | None:
         FROM log LEFT JOIN untouched USING (kpartition)
         WHERE koffset > coalesce(before, -1) + 1 AND (begins IS NULL OR koffset <= begins)
         """  # noqa: S608 - quoted
-    (row,) = _query(table, query).to_pylist()
+    (row,) = _query(read.opened(base, BRONZE_RECORDS), query).to_pylist()
     return None if row["at"] is None else float(row["at"].timestamp())
 
 
-def last_before(table: DeltaTable, log: Log, gap: Gap) -> float:
+def last_before(base: Path, log: Log, gap: Gap) -> float:
     """The timestamp of the newest record in front of a gap; 0 if there is none."""
     query = f"""
         SELECT coalesce(max(kts), to_timestamp(0)) AS at FROM records
         WHERE {_inside(log)} AND kpartition = {gap.kpartition} AND koffset < {gap.from_offset}
         """  # noqa: S608 - quoted, and numbers
-    (row,) = _query(table, query).to_pylist()
+    (row,) = _query(read.opened(base, BRONZE_RECORDS), query).to_pylist()
     return float(row["at"].timestamp())
 
 
@@ -217,11 +278,13 @@ def quoted(text: str) -> str:
     return f"'{doubled}'"
 
 
-def _literal(value: str | date) -> str:
+def _literal(value: object) -> str:
+    if value is True:
+        return "TRUE"
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-    return f"DATE '{value.isoformat()}'" if isinstance(value, date) else quoted(value)
+    return f"DATE '{value.isoformat()}'" if isinstance(value, date) else quoted(str(value))
 
 
 def _query(table: DeltaTable, query: str) -> pa.Table:

@@ -1,5 +1,5 @@
 """Upkeep of the tables: many small files become few, what no version needs any more goes, and
-bronze is counted.
+bronze is counted. The commits of silver are sorted by connector, so that questions open few files.
 
 Called by the CLI, once a day or so; a run of the pipeline and this exclude each other. Files of the
 current day are left alone, as they are still being written.
@@ -16,10 +16,10 @@ from deltalake import DeltaTable, QueryBuilder
 
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
-from exporter.history import read
+from exporter.history import read, refine
 from exporter.history.runlock import only_run
 from exporter.history.session import spark_session, translated
-from exporter.history.tables import BRONZE_RECORDS, TABLES
+from exporter.history.tables import BRONZE_RECORDS, SILVER_COMMITS, SILVER_LOGS, TABLES
 
 RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replaced a moment ago
 
@@ -48,15 +48,23 @@ def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) 
     if not read.exists(base, (BRONZE_RECORDS,)):
         raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
     present = [table for table in TABLES if read.exists(base, (table,))]
-    today = datetime.fromtimestamp(now.now(), tz=UTC).date().isoformat()
+    today = datetime.fromtimestamp(now.now(), tz=UTC).date()
     with only_run(base, now):
         before = {table.path: _files(table.at(base)) for table in present}
         with spark_session(master=master, heap=heap, short=True) as spark:
+            if SILVER_COMMITS in present and SILVER_LOGS in present:
+                refine.finish(spark, base, today)
+                refine.sort_days(spark, base, today)
             for table in present:
                 place = f"delta.`{str(table.at(base)).replace('`', '``')}`"
-                closed = f" WHERE day < DATE '{today}'" if "day" in table.partitioned_by else ""
+                closed = (
+                    f" WHERE day < DATE '{today.isoformat()}'"
+                    if "day" in table.partitioned_by
+                    else ""
+                )
                 with translated(f"maintaining {table.path} failed"):
-                    spark.sql(f"OPTIMIZE {place}{closed}")
+                    if table is not SILVER_COMMITS:  # its order would be lost
+                        spark.sql(f"OPTIMIZE {place}{closed}")
                     spark.sql(f"VACUUM {place} RETAIN {RETAIN_HOURS} HOURS")
         tables = tuple(
             TableUpkeep(table.path, before[table.path], _files(table.at(base))) for table in present

@@ -26,6 +26,7 @@ from exporter.history.tables import (
     GOLD_PROGRESS,
     GOLD_TOPICS,
     OPS_GAPS,
+    SILVER_LOGS,
     TABLES,
     Table,
 )
@@ -154,6 +155,14 @@ def next_offsets(base: Path, kafka: str) -> dict[LogPlace, int]:
         (row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
         for row in plain(pa.table(table))
         if row["kafka"] == kafka
+    }
+
+
+def log_places(base: Path) -> dict[tuple[str, str, str, int], int]:
+    """(kafka, topic, topic id, partition) -> behind the newest record that is in silver."""
+    return {
+        (row["kafka"], row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
+        for row in _rows(base, SILVER_LOGS)
     }
 
 

@@ -124,6 +124,104 @@ BRONZE_RECORDS = Table(
     ),
 )
 
+# One row per commit of a source partition as a task would see it: under the canonical key, with
+# what changed since the one before it in the same log. Never changed once written.
+SILVER_COMMITS = Table(
+    path="silver/commits",
+    columns=(
+        Column("connect_cluster", "STRING", required=True),
+        Column("connector", "STRING", required=True),
+        Column("source_partition", "STRING", required=True),
+        # kts; of a record stamped more than a day ahead of its reading, the end of the next day
+        Column("at", "TIMESTAMP", required=True),
+        Column("koffset", "BIGINT", required=True),
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("topic_id", "STRING", required=True),
+        Column("kpartition", "INT", required=True),
+        Column("kts", "TIMESTAMP", required=True),
+        Column("ingest_ts", "TIMESTAMP", required=True),
+        Column("dialect", "STRING", required=True),
+        Column("source_offset", "STRING"),
+        Column("tombstone", "BOOLEAN", required=True),
+        Column("error", "STRING"),
+        Column("pos", "BIGINT"),
+        Column("event_at", "TIMESTAMP"),
+        # first | ahead | behind | same | unordered | reset (changes.py); null if undecodable
+        Column("change", "STRING"),
+        Column("step", "BIGINT"),  # pos minus the previous pos
+        Column(
+            "pause_s", "DOUBLE"
+        ),  # kts minus the previous kts; negative where a clock was set back
+        Column("day", "DATE", required=True),  # as in bronze
+    ),
+    partitioned_by=("day",),
+    properties=(("delta.dataSkippingNumIndexedCols", "5"),),
+)
+
+# The newest commit of every source partition in every log, at the end of a day that is over. With
+# the commits of the days after it, this is all that a question about a moment has to read.
+SILVER_SNAPSHOTS = Table(
+    path="silver/snapshots",
+    columns=tuple(
+        column
+        for column in SILVER_COMMITS.columns
+        if column.name not in {"change", "step", "pause_s", "ingest_ts"}
+    ),
+    partitioned_by=("day",),
+    properties=(("delta.dataSkippingNumIndexedCols", "3"),),
+)
+
+# The newest bronze record under each raw key of every log: what Kafka's compaction would leave, and
+# what the next run goes on from.
+SILVER_NEWEST = Table(path="silver/newest", columns=BRONZE_RECORDS.columns)
+
+# Progress by source partition in steps of RATE_S seconds.
+SILVER_RATES = Table(
+    path="silver/rates",
+    columns=(
+        Column("connect_cluster", "STRING", required=True),
+        Column("connector", "STRING", required=True),
+        Column("source_partition", "STRING", required=True),
+        Column("begins", "TIMESTAMP", required=True),
+        Column("commits", "BIGINT", required=True),
+        Column("advances", "BIGINT", required=True),  # commits of another offset than before
+        Column("rewinds", "BIGINT", required=True),
+        Column("resets", "BIGINT", required=True),
+        Column("undecodable", "BIGINT", required=True),
+        Column("advanced", "BIGINT"),  # by how much pos grew; null where there is none
+        Column("per_second", "DOUBLE"),
+        Column("pause_s_max", "DOUBLE"),  # the longest between a commit in here and its predecessor
+        Column("day", "DATE", required=True),  # of the commits
+    ),
+    partitioned_by=("day",),
+)
+RATE_S = 300
+
+# One row per log that bronze has a record of, as far as silver has come.
+SILVER_LOGS = Table(
+    path="silver/logs",
+    columns=(
+        Column("kind", "STRING", required=True),
+        Column("connect_cluster", "STRING"),
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("topic_id", "STRING", required=True),
+        Column("kpartition", "INT", required=True),
+        Column("first_offset", "BIGINT", required=True),
+        Column("next_offset", "BIGINT", required=True),  # behind the newest record
+        Column("records", "BIGINT", required=True),
+        # Offsets in between without a record: markers and aborted ones of transactions, or
+        # compaction was faster than the pipeline.
+        Column("holes", "BIGINT", required=True),
+        Column("undecodable", "BIGINT", required=True),
+        Column("first_at", "TIMESTAMP", required=True),  # of the records' own timestamps
+        Column("last_at", "TIMESTAMP", required=True),
+        Column("first_read_at", "TIMESTAMP", required=True),  # when they came into bronze
+        Column("last_read_at", "TIMESTAMP", required=True),
+    ),
+)
+
 # One row per source partition. Its offset, error, place and time are those of the newest record
 # under the canonical key, and null if there never was one.
 GOLD_PROGRESS = Table(
@@ -205,4 +303,14 @@ OPS_GAPS = Table(
     ),
 )
 
-TABLES = (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR, GOLD_TOPICS, OPS_GAPS)
+# In the order in which a run adds to them.
+SILVER = (SILVER_COMMITS, SILVER_NEWEST, SILVER_RATES, SILVER_SNAPSHOTS, SILVER_LOGS)
+TABLES = (
+    BRONZE_RECORDS,
+    *SILVER,
+    GOLD_PROGRESS,
+    GOLD_FLOW_PROGRESS,
+    GOLD_CURSOR,
+    GOLD_TOPICS,
+    OPS_GAPS,
+)

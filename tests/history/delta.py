@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from exporter.history.tables import Table
+from exporter.history.changes import change_of
+from exporter.history.tables import (
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    SILVER_COMMITS,
+    SILVER_LOGS,
+    SILVER_NEWEST,
+    SILVER_SNAPSHOTS,
+    Table,
+)
+
+Row = dict[str, Any]
 
 ARROW = {
     "STRING": pa.string(),
@@ -16,12 +28,13 @@ ARROW = {
     "BOOLEAN": pa.bool_(),
     "INT": pa.int32(),
     "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
     "DATE": pa.date32(),
 }
 
 
-def write(base: Path, table: Table, *rows: dict[str, Any]) -> None:
+def write(base: Path, table: Table, *rows: Row, mode: Any = "append") -> None:
     """Make a table, or add to it, in one transaction."""
     schema = pa.schema([(column.name, ARROW[column.type]) for column in table.columns])
     full = [dict.fromkeys(table.names) | row for row in rows]
@@ -30,7 +43,98 @@ def write(base: Path, table: Table, *rows: dict[str, Any]) -> None:
     write_deltalake(
         str(path),
         pa.Table.from_pylist(full, schema=schema),
-        mode="append",
+        mode=mode,
         partition_by=list(table.partitioned_by) or None,
         configuration=dict(table.properties),
     )
+
+
+def stored(base: Path, table: Table, *, by: str | None = None) -> list[Row]:
+    """Every row, in order of a column if one is named."""
+    found = DeltaTable(str(table.at(base))).to_pyarrow_table(columns=list(table.names))
+    rows: list[Row] = (found if by is None else found.sort_by(by)).to_pylist()
+    return rows
+
+
+def refine_plainly(base: Path, *, pictured: bool = True) -> None:
+    """Silver of all of bronze, made anew, row by row: what the pipeline's has to be equal to.
+
+    `pictured`: with a snapshot of every day but the last.
+    """
+    records = sorted(stored(base, BRONZE_RECORDS), key=lambda row: (_log(row), row["koffset"]))
+    commits = list(_commits(records))
+    days = sorted({row["day"] for row in commits})[:-1] if pictured else []
+    write(base, SILVER_COMMITS, *map(_named(SILVER_COMMITS), commits), mode="overwrite")
+    snapshots = [row for day in days for row in snapshot(commits, day)]
+    write(base, SILVER_SNAPSHOTS, *map(_named(SILVER_SNAPSHOTS), snapshots), mode="overwrite")
+    newest = {(_log(row), row["key"]): row for row in records}
+    write(base, SILVER_NEWEST, *newest.values(), mode="overwrite")
+    write(base, SILVER_LOGS, *_logs(records), mode="overwrite")
+
+
+def snapshot(commits: list[Row], day: date) -> list[Row]:
+    """The newest commit of each source partition in each log among those of that day or before."""
+    last: dict[tuple[Any, ...], Row] = {}
+    for row in commits:
+        if row["day"] <= day:
+            last[_log(row), row["connector"], row["source_partition"]] = row
+    return [{**row, "day": day} for row in last.values()]
+
+
+def _commits(records: list[Row]) -> Any:
+    last: dict[tuple[Any, ...], Row] = {}
+    for row in records:
+        if row["kind"] != CONNECT_OFFSETS or row["connector"] is None or not row["canonical"]:
+            continue
+        where = (_log(row), row["connector"], row["source_partition"])
+        before = last.get(where)
+        last[where] = row
+        stated = (row[name] for name in ("dialect", "source_offset", "tombstone", "error"))
+        yield {
+            **row,
+            "at": min(row["kts"], _end_of(row["day"])),
+            "change": change_of(*stated, before and True, before and before["source_offset"]),
+            "step": before and _minus(row["pos"], before["pos"]),
+            "pause_s": before and (row["kts"] - before["kts"]).total_seconds(),
+        }
+
+
+def _logs(records: list[Row]) -> list[Row]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in records:
+        found.setdefault(_log(row), []).append(row)
+    return [
+        {
+            **{name: rows[0][name] for name in ("kind", "connect_cluster")},
+            **dict(zip(("kafka", "topic", "topic_id", "kpartition"), log, strict=True)),
+            "first_offset": rows[0]["koffset"],
+            "next_offset": rows[-1]["koffset"] + 1,
+            "records": len(rows),
+            "holes": rows[-1]["koffset"] + 1 - rows[0]["koffset"] - len(rows),
+            "undecodable": sum(row["error"] is not None for row in rows),
+            "first_at": min(row["kts"] for row in rows),
+            "last_at": max(row["kts"] for row in rows),
+            "first_read_at": min(row["ingest_ts"] for row in rows),
+            "last_read_at": max(row["ingest_ts"] for row in rows),
+        }
+        for log, rows in found.items()
+    ]
+
+
+def _named(table: Table) -> Any:
+    return lambda row: {name: row[name] for name in table.names}
+
+
+def _log(row: Row) -> tuple[Any, ...]:
+    return (row["kafka"], row["topic"], row["topic_id"], row["kpartition"])
+
+
+def _minus(now: int | None, before: int | None) -> int | None:
+    if now is None or before is None:
+        return None
+    return now - before if -(2**63) <= now - before < 2**63 else None
+
+
+def _end_of(day: date) -> datetime:
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return midnight + timedelta(days=1) - timedelta(microseconds=1)

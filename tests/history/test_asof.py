@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from exporter.history.asof import AsOf, Question, Unanswerable, as_of
 from exporter.history.records import Role
 from exporter.history.tables import BRONZE_RECORDS, CONNECT_OFFSETS, GOLD_TOPICS, OPS_GAPS
-from tests.history.delta import write
+from tests.history.delta import Row, refine_plainly, write
 from tests.history.rows import OFFSETS_TOPIC, OWN_TOPIC, Raw, at, decoded, offset_key
 
 MORNING = 1_795_243_200  # 2026-11-21T06:40:00Z
@@ -40,15 +40,14 @@ class Commit:
     key: bytes | None = None
 
 
-def lake(
-    base: Path,
+def bronze_rows(
     *commits: Commit,
     read_at: float = 0,
     topic_id: str = "id",
     cluster: str = "payments",
     first: int = 0,
     skip: tuple[int, ...] = (),
-) -> Path:
+) -> list[Row]:
     """Records of one partition as bronze holds them, all read `read_at`; by default, at once: what
     the pipeline first saw of the log is then all there ever was. Offsets in `skip` have no record.
     """
@@ -67,11 +66,17 @@ def lake(
         topic: Role(CONNECT_OFFSETS, cluster, topic_id) for topic in (OFFSETS_TOPIC, OWN_TOPIC)
     }
     read = at(round((MORNING + read_at) * 1000))
-    rows: list[dict[str, Any]] = [
+    return [
         {**row, "kafka": "east", "ingest_ts": read, "day": row["kts"].date()}  # type: ignore[attr-defined]
         for row in decoded(*raw, roles=roles)
     ]
-    write(base, BRONZE_RECORDS, *rows)
+
+
+def lake(base: Path, *commits: Commit, refine: bool = True, **how: Any) -> Path:
+    """Bronze with these records, and silver of it."""
+    write(base, BRONZE_RECORDS, *bronze_rows(*commits, **how))
+    if refine:
+        refine_plainly(base)
     return base
 
 
@@ -314,12 +319,34 @@ def test_several_connect_clusters_are_not_mixed(tmp_path: Path) -> None:
 # ---- only the files it needs --------------------------------------------------------------------
 
 
-def test_files_of_later_days_are_not_opened(tmp_path: Path) -> None:
-    for day in range(4):
+def test_only_a_snapshot_and_the_days_after_it_are_opened(tmp_path: Path) -> None:
+    for day in range(6):
         lake(tmp_path, Commit(day * DAY, f'{{"position":{day}}}'), first=day, read_at=day * DAY)
-    answer = ask(tmp_path, DAY + 5)
-    assert (len(answer.files), answer.files_skipped) == (2, 2)
-    assert len(ask(tmp_path, DAY + 5, with_now=True).files) == 4
+    answer = ask(tmp_path, 3 * DAY + 5)
+    folders = [Path(name).parent.relative_to(tmp_path) for name in answer.files]
+    assert [str(folder) for folder in folders] == [
+        "silver/commits/day=2026-11-24",
+        "silver/snapshots/day=2026-11-23",
+    ]
+    assert answer.files_skipped == 5 + 4
+    refine_plainly(tmp_path, pictured=False)
+    again = ask(tmp_path, 3 * DAY + 5)
+    assert (again.connectors, len(again.files), again.files_skipped) == (answer.connectors, 4, 2)
+
+
+def test_a_stamp_far_ahead_counts_as_the_end_of_the_day_after_its_reading(tmp_path: Path) -> None:
+    lake(tmp_path, Commit(0, '{"position":1}'))
+    row = decoded(
+        Raw(offset_key("file", IN), b'{"position":2}', offset=1, ms=(MORNING + 90 * DAY) * 1000),
+        roles={OFFSETS_TOPIC: Role(CONNECT_OFFSETS, "payments", "id")},
+    )[0]
+    read = at(MORNING * 1000)
+    day = (read + timedelta(days=1)).date()
+    write(tmp_path, BRONZE_RECORDS, {**row, "kafka": "east", "ingest_ts": read, "day": day})
+    refine_plainly(tmp_path)
+    midnight = 2 * DAY - MORNING % DAY
+    assert then(tmp_path, midnight - 0.001) == {IN_TEXT: '{"position":1}'}
+    assert then(tmp_path, midnight) == {IN_TEXT: '{"position":2}'}
 
 
 def test_a_record_whose_day_was_moved_is_found_all_the_same(tmp_path: Path) -> None:
@@ -331,15 +358,17 @@ def test_a_record_whose_day_was_moved_is_found_all_the_same(tmp_path: Path) -> N
     late = at((MORNING + 500 * DAY) * 1000)  # read so late that its own day was out of bounds
     day = (late - timedelta(days=400)).date()
     write(tmp_path, BRONZE_RECORDS, {**row, "kafka": "east", "ingest_ts": late, "day": day})
+    refine_plainly(tmp_path)
     assert then(tmp_path, 10) == {IN_TEXT: '{"position":2}'}
 
 
 # ---- against a plain replay ---------------------------------------------------------------------
 
+SECONDS = st.integers(0, 40)
 COMMITS = st.lists(
     st.builds(
         Commit,
-        second=st.integers(0, 40),
+        second=st.builds(lambda day, second: day * DAY + second, st.integers(0, 3), SECONDS),
         offset=st.one_of(st.none(), st.integers(0, 2**70).map(lambda n: f'{{"position":{n}}}')),
         partition=st.sampled_from([IN, OUT]),
     ),
@@ -349,16 +378,18 @@ COMMITS = st.lists(
 
 
 @settings(max_examples=40, deadline=None)
-@given(commits=COMMITS, second=st.integers(0, 45))
+@given(commits=COMMITS, day=st.integers(0, 4), second=SECONDS, pictured=st.booleans())
 def test_the_answer_is_a_replay_of_the_records_stamped_until_then(
-    commits: list[Commit], second: int
+    commits: list[Commit], day: int, second: int, pictured: bool
 ) -> None:
+    second += day * DAY
     replayed: dict[str, str | None] = {}
     for commit in commits:
         if commit.second <= second:
             replayed[IN_TEXT if commit.partition == IN else OUT_TEXT] = commit.offset
     with tempfile.TemporaryDirectory() as folder:
         base = lake(Path(folder), *commits)
+        refine_plainly(base, pictured=pictured)
         if replayed:
             assert then(base, second) == replayed
         elif second < min(commit.second for commit in commits):

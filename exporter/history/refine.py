@@ -1,0 +1,269 @@
+"""Silver brought up to date with bronze, each record once, however often a run is killed.
+
+Called by jobs.py and maintain.py. A run takes the files that bronze has won since the last one.
+What it is about to do is written down first (`silver/run.json`); every table that a run adds to
+takes a run in once, by its number (Delta's txn), and silver/logs takes it in last. So a run that
+was killed is done again with the same files, and what it had done already is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from exporter.errors import HistoryError
+from exporter.history import read, silver
+from exporter.history.session import translated
+from exporter.history.tables import (
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    SILVER_COMMITS,
+    SILVER_LOGS,
+    SILVER_NEWEST,
+    SILVER_RATES,
+    SILVER_SNAPSHOTS,
+    Table,
+)
+
+APP = "offsetwatch-silver"
+FILE_ROWS_MAX = 1_000_000  # sorted, so that a question about one connector opens one or two files
+SNAPSHOTS_MAX = 32  # made in one run; the older ones of a long past follow with the next runs
+SORTED_BY = ("connect_cluster", "connector", "source_partition", "koffset")
+
+_GLOB = re.compile(r"([\[\]{}*?\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run: the files of bronze at version `until` that it did not have at version `since`.
+
+    table   bronze's own id, by which another table in its place is noticed
+    """
+
+    run: int
+    table: str
+    since: int | None
+    until: int
+
+
+def refine(spark: SparkSession, base: Path, today: date) -> None:
+    """Bring silver up to date. Days before `today` (UTC) are over. Raises HistoryError."""
+    bronze = read.opened(base, BRONZE_RECORDS)
+    unfinished, following = _runs(base, bronze)
+    with translated("computing silver failed"):
+        if unfinished is not None:
+            _Refinement(spark, base, unfinished).carry_out(today)
+        if following is not None:
+            _write_down(base, following)
+            _Refinement(spark, base, following).carry_out(today)
+
+
+def finish(spark: SparkSession, base: Path, today: date) -> None:
+    """Finish the run that was begun, if one was: the files that it reads must not go before."""
+    unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
+    if unfinished is not None:
+        with translated("computing silver failed"):
+            _Refinement(spark, base, unfinished).carry_out(today)
+
+
+def sort_days(spark: SparkSession, base: Path, today: date) -> None:
+    """Write the commits of days that are over anew, in order, where they lie in too many files."""
+    files: dict[date, list[int]] = {}
+    commits = read.opened(base, SILVER_COMMITS)
+    for added in pa.table(commits.get_add_actions(flatten=True)).to_pylist():
+        files.setdefault(added["partition.day"], []).append(added["num_records"])
+    for day, rows in sorted(files.items()):
+        wanted = -(-sum(rows) // FILE_ROWS_MAX)
+        if day >= today or len(rows) <= wanted:
+            continue
+        path = str(SILVER_COMMITS.at(base))
+        with translated(f"sorting {SILVER_COMMITS.path} failed"):
+            (
+                spark.read.format("delta")
+                .load(path)
+                .where(sf.col("day") == day)
+                .repartitionByRange(wanted, *SORTED_BY)
+                .sortWithinPartitions(*SORTED_BY)
+                .write.format("delta")
+                .option("replaceWhere", f"day = DATE '{day.isoformat()}'")
+                .option("dataChange", "false")
+                .mode("overwrite")
+                .save(path)
+            )
+
+
+def _runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
+    """The run that was begun and not finished, and the one to begin; None where there is none."""
+    table, version = str(bronze.metadata().id), bronze.version()
+    done = _taken_in(base, SILVER_LOGS)
+    last = _written_down(base)
+    if last is None:
+        if _taken_in(base, SILVER_COMMITS) != done:
+            raise HistoryError(_again("how far it has come was lost (silver/run.json)"))
+        return None, _Run(run=done + 1, table=table, since=None, until=version)
+    if last.table != table or last.until > version:
+        raise HistoryError(_again(f"{BRONZE_RECORDS.path} is not the table it was made from"))
+    unfinished = last if last.run > done else None
+    if last.until == version:
+        return unfinished, None
+    return unfinished, _Run(run=last.run + 1, table=table, since=last.until, until=version)
+
+
+def _again(why: str) -> str:
+    return f"silver cannot go on: {why}; move the folder silver/ away and it is made again"
+
+
+def _taken_in(base: Path, table: Table) -> int:
+    return DeltaTable(str(table.at(base))).transaction_version(APP) or 0
+
+
+def _written_down(base: Path) -> _Run | None:
+    try:
+        return _Run(**json.loads(_note(base).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as exc:
+        raise HistoryError(_again(f"silver/run.json cannot be read: {exc}")) from exc
+
+
+def _write_down(base: Path, run: _Run) -> None:
+    partial = _note(base).with_suffix(".partial")
+    try:
+        partial.write_text(json.dumps(asdict(run)), encoding="utf-8")
+        partial.replace(_note(base))
+    except OSError as exc:
+        raise HistoryError(f"{partial} cannot be written: {exc}") from exc
+
+
+def _note(base: Path) -> Path:
+    return base / "silver" / "run.json"
+
+
+class _Refinement:
+    """One run, under way."""
+
+    def __init__(self, spark: SparkSession, base: Path, run: _Run) -> None:
+        self._spark = spark
+        self._base = base
+        self._run = run
+
+    def carry_out(self, today: date) -> None:
+        """Do what is not done of it. The order matters: silver/newest is where this run began until
+        its commits are in, and silver/logs says that all is.
+        """
+        held = self._load(SILVER_LOGS)
+        fresh = silver.unread(self._won(), held).persist()
+        try:
+            days = _days(fresh)
+            newest = self._load(SILVER_NEWEST)
+            commits = silver.commits(fresh, newest)
+            self._append(commits)
+            self._replace(silver.newest(newest, fresh), SILVER_NEWEST)
+            if days:
+                self._rate(days)
+                self._picture(days[0], today)
+            self._replace(silver.logs(held, fresh), SILVER_LOGS)
+        finally:
+            fresh.unpersist()
+
+    def _load(self, table: Table) -> DataFrame:
+        return self._spark.read.format("delta").load(str(table.at(self._base)))
+
+    def _won(self) -> DataFrame:
+        """The records in the files of this run. Files that only hold old records in a new order, as
+        maintenance makes them, are among them; silver.unread knows those.
+        """
+        schema = BRONZE_RECORDS.ddl().replace(" NOT NULL", "")
+        reader = self._spark.read.schema(schema)
+        files = _files(self._base, self._run.until)
+        if self._run.since is not None:
+            files -= _files(self._base, self._run.since)
+        if not files:
+            return self._spark.createDataFrame([], schema)
+        paths = [_GLOB.sub(r"\\\1", file) for file in sorted(files)]
+        root = _GLOB.sub(r"\\\1", str(BRONZE_RECORDS.at(self._base)))
+        return reader.option("basePath", root).parquet(*paths).select(*BRONZE_RECORDS.names)
+
+    def _append(self, commits: DataFrame) -> None:
+        rows = commits.repartition("day").sortWithinPartitions("day", *SORTED_BY)
+        (
+            rows.write.format("delta")
+            .options(**self._once(), maxRecordsPerFile=str(FILE_ROWS_MAX))
+            .mode("append")
+            .save(str(SILVER_COMMITS.at(self._base)))
+        )
+
+    def _replace(self, rows: DataFrame, table: Table) -> None:
+        (
+            rows.coalesce(1)
+            .write.format("delta")
+            .options(**self._once(), mergeSchema="true")
+            .mode("overwrite")
+            .save(str(table.at(self._base)))
+        )
+
+    def _once(self) -> dict[str, str]:
+        return {"txnAppId": APP, "txnVersion": str(self._run.run)}
+
+    def _rate(self, days: list[date]) -> None:
+        commits = self._load(SILVER_COMMITS).where(sf.col("day").isin(days))
+        self._replace_days(silver.rates(commits), SILVER_RATES, days)
+
+    def _picture(self, first: date, today: date) -> None:
+        """Snapshots of the days that are over, and again of those that got another commit."""
+        there = _partitions(self._base, SILVER_SNAPSHOTS)
+        over = [day for day in _partitions(self._base, SILVER_COMMITS) if day < today]
+        missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
+        wanted = sorted({*missing, *(day for day in there if day >= first)})
+        if not wanted:
+            return
+        before = max((day for day in there if day < wanted[0]), default=None)
+        base = self._load(SILVER_SNAPSHOTS).where(
+            sf.expr("false") if before is None else sf.col("day") == before
+        )
+        later = self._load(SILVER_COMMITS).where(sf.col("day") <= wanted[-1])
+        if before is not None:
+            later = later.where(sf.col("day") > before)
+        days = self._spark.createDataFrame([(day,) for day in wanted], "day DATE")
+        self._replace_days(silver.snapshots(base, later, days), SILVER_SNAPSHOTS, wanted)
+
+    def _replace_days(self, rows: DataFrame, table: Table, days: Iterable[date]) -> None:
+        listed = ", ".join(f"DATE '{day.isoformat()}'" for day in days)
+        (
+            rows.repartition("day")
+            .sortWithinPartitions("day", *SORTED_BY[:3])
+            .write.format("delta")
+            .option("replaceWhere", f"day IN ({listed})")
+            .option("maxRecordsPerFile", str(FILE_ROWS_MAX))
+            .mode("overwrite")
+            .save(str(table.at(self._base)))
+        )
+
+
+def _days(fresh: DataFrame) -> list[date]:
+    """Of the commits among these records, in order."""
+    found = fresh.where(sf.col("kind") == CONNECT_OFFSETS).select("day").distinct().collect()
+    return sorted(row["day"] for row in found)
+
+
+def _files(base: Path, version: int) -> set[str]:
+    """Those of bronze at a version; none if nobody knows that version any more."""
+    try:
+        return set(DeltaTable(str(BRONZE_RECORDS.at(base)), version=version).file_uris())
+    except DeltaError:
+        return set()
+
+
+def _partitions(base: Path, table: Table) -> list[date]:
+    found = DeltaTable(str(table.at(base))).partitions()
+    return sorted(date.fromisoformat(partition["day"]) for partition in found)
