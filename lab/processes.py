@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab.errors import LabError
+from lab.waiting import NotYet, until
 
 TETHER = Path(__file__).with_name("tether.py")
 # Connect lets its tasks finish for 5 s, a broker hands over its partitions; twice that is plenty.
@@ -69,6 +70,18 @@ class Child:
         if self._process is not None:
             self._process.wait(KILL_S_MAX)
 
+    def kill_group(self) -> None:
+        """SIGKILL to it and to all that it started; nothing when it does not run.
+
+        Returns when none of them is left: what an orphan still wrote, the next one could not know.
+        """
+        pid = self.pid
+        if pid is None:
+            return
+        os.killpg(pid, signal.SIGKILL)
+        self.kill()
+        until(f"the end of all that {self.name} started", lambda: _gone(pid), timeout_s=KILL_S_MAX)
+
     def terminate(self) -> None:
         """SIGTERM, then SIGKILL for one that does not listen; nothing when it does not run."""
         self.signal(signal.SIGTERM)
@@ -112,3 +125,15 @@ class Child:
                 # A group of its own: Ctrl-C in the terminal is for us, and stop() has an order.
                 process_group=0,
             )
+
+
+def _gone(group: int) -> None:
+    """NotYet while a process of this group lives. One that only waits for its parent is dead."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # Behind the name, which may hold anything: state, parent, group.
+            state, _parent, its_group, *_ = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(its_group) == group and state not in "ZX":
+            raise NotYet(f"process {stat.parent.name}")

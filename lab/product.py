@@ -89,6 +89,10 @@ class Product:
         """Start `history run --continuous`; says nothing about whether it has read anything."""
         self._pipeline.start()
 
+    def kill_pipeline(self) -> None:
+        """SIGKILL, to its JVM as well; returns when nothing of it is left."""
+        self._pipeline.kill_group()
+
     @property
     def daemon_running(self) -> bool:
         """Whether the daemon's process lives."""
