@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -114,8 +114,9 @@ def run_continuous(
     date, if bronze changed.
 
     Stops in an orderly way: streams first (a batch cut short is repeated by the next run, and
-    counts once), then gold once more if need be. Raises HistoryError naming the cause if a stream
-    fails.
+    counts once), then gold once more if need be. A stream that fails is planned again: Kafka may be
+    away for a while, and a topic may be created again or lose its beginning. Raises HistoryError or
+    ClientError naming the cause if that does not help.
     """
     refine_s = max(spec.cadence_s, min(REFINE_BATCHES * spec.cadence_s, REFINE_S))
     with _prepared(spec, short=False, clock=clock) as run:
@@ -185,7 +186,7 @@ class _Run:
     ) -> None:
         self._spec = spec
         self._spark = spark
-        self._by_topic = by_topic
+        self._by_topic = dict(by_topic)
         self._streams = streams
         self._before = before
         self._clock = clock
@@ -210,7 +211,7 @@ class _Run:
             stream.finish()
 
     def check(self) -> None:
-        """Raise the failure of a stream that has ended by itself."""
+        """Keep every stream going. Raises HistoryError, ClientError if one cannot."""
         for stream in self._streams:
             stream.check()
 
@@ -218,12 +219,16 @@ class _Run:
         """The next offset of every partition, as far as the streams have committed; {} if one of
         them has not come round to anything yet.
         """
-        reached: dict[KafkaTopic, dict[int, int]] = {}
+        reached: dict[KafkaTopic, Mapping[int, int]] = {}
         for stream in self._streams:
-            ends = stream.reached()
-            if not ends:
+            seen = stream.reached()
+            if not seen.ends:
                 return {}
-            reached |= ends
+            reached |= seen.ends
+            for at, topic_id in seen.topic_ids.items():
+                if self._by_topic[at].topic_id != topic_id:
+                    self._by_topic[at] = replace(self._by_topic[at], topic_id=topic_id)
+                    self._refined = None  # the same offsets of another topic are other records
         return reached
 
     def follow(self) -> bool:

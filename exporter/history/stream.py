@@ -2,7 +2,7 @@
 
 Called by jobs.py. Before anything is read, what Kafka has is held against what bronze has and what
 the checkpoint says (generations.py), so that no topic is taken for another, and no record is read
-twice or left out in silence.
+twice or left out in silence. A continuous stream that ends by itself is planned like that again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock
-from exporter.errors import HistoryError
+from exporter.errors import (
+    Ambiguous,
+    ClientError,
+    HistoryError,
+    NotFound,
+    OffsetwatchError,
+    Unreachable,
+    Unsettled,
+)
 from exporter.history import bronze, checkpoints, read
 from exporter.history.generations import Gap, GapReason, Place, Plan, Source, plan
+from exporter.history.patience import Patience
 from exporter.history.records import Role
 from exporter.history.session import translated
 from exporter.history.tables import BRONZE_RECORDS, OPS_GAPS
@@ -74,7 +83,7 @@ def _source(feed: Feed) -> Source:
     admin = KafkaAdmin(feed.kafka, dict(feed.properties))
     places: list[TopicPartition] = []
     for topic, role in sorted(feed.by_topic.items()):
-        topic_id, partitions = admin.shape(topic)
+        topic_id, partitions = _shape(admin, topic)
         if topic_id != role.topic_id:
             raise HistoryError(
                 f"{topic} was created again just now (id {role.topic_id or 'unknown'}, now "
@@ -89,6 +98,14 @@ def _source(feed: Feed) -> Source:
     )
 
 
+def _shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
+    """Its id, and how many partitions it has."""
+    try:
+        return admin.shape(topic)
+    except NotFound as exc:
+        raise NotFound(admin.name, f"there is no topic {topic}") from exc
+
+
 def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
     """Of every partition: one without a leader, as all are for a moment after a topic is created,
     is waited for.
@@ -99,7 +116,22 @@ def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartit
         if not missing:
             return bounds
         time.sleep(LEADER_PAUSE_S)
-    raise HistoryError(f"{missing[0].topic} partition {missing[0].partition} has no leader")
+    raise Unsettled(
+        admin.name, f"{missing[0].topic} partition {missing[0].partition} has no leader"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a stream has committed: the next offset of every partition, and the id of each topic
+    that they are offsets of. Both are {} if it has not come round to anything yet.
+
+    Taken from the stream and not from the rows, because transaction markers and compaction leave
+    offsets without a row.
+    """
+
+    ends: Mapping[KafkaTopic, Mapping[int, int]]
+    topic_ids: Mapping[KafkaTopic, str]
 
 
 class BronzeStream:
@@ -117,6 +149,12 @@ class BronzeStream:
         self._every: str | None = None
         self._poisons = 0
         self._query: StreamingQuery | None = None
+        self._query_ids: Mapping[str, str] = {}
+        self._seen = Reached({}, {})
+        self._admin = KafkaAdmin(feed.kafka, dict(feed.properties))
+        self._broken: OffsetwatchError | None = None
+        self._seen_at_plan = self._seen
+        self._patience = Patience()
 
     def start(self, every: str | None) -> None:
         """Read at this interval, or, without one, until what is there now is read."""
@@ -125,6 +163,7 @@ class BronzeStream:
         self._every = every
         with translated(f"reading kafka {self._feed.kafka} failed"):
             self._query = self._started()
+        self._query_ids = {topic: role.topic_id for topic, role in self._feed.by_topic.items()}
 
     def stop(self) -> None:
         """End it, if it still runs."""
@@ -138,38 +177,107 @@ class BronzeStream:
             try:
                 self._failure()
             except HistoryError as exc:
-                self._pass(exc)
+                if not self._passed(exc):
+                    raise
             else:
                 return
 
     def check(self) -> None:
-        """Raise the failure of a stream that has ended by itself."""
-        assert self._query is not None
-        if self._query.isActive:
-            return
-        try:
-            self._failure()
-        except HistoryError as exc:
-            self._pass(exc)
-        else:
-            name = self._feed.kafka
-            raise HistoryError(f"the stream of kafka {name} ended without being asked to")
+        """Keep it going: a stream that has ended by itself is planned anew, and goes on.
 
-    def reached(self) -> dict[KafkaTopic, dict[int, int]]:
-        """The next offset of every partition, as far as the stream has committed; {} if it has not
-        come round to anything yet.
-
-        Taken from the stream and not from the rows, because transaction markers and compaction
-        leave offsets without a row.
+        As often as patience.py says. Raises what it was, HistoryError or ClientError, if that did
+        not help.
         """
+        if self._broken is None:
+            self._broken = self._ended()
+            if self._broken is not None:
+                reason = str(self._broken)
+                _log.warning("history_stream_ended", kafka=self._feed.kafka, reason=reason)
+        if self._broken is not None and self._patience.due(time.monotonic()):
+            self._plan_again(self._broken)
+
+    def reached(self) -> Reached:
+        """How far it is, whichever query got it there."""
         assert self._query is not None
         with translated(f"asking the stream of kafka {self._feed.kafka} failed"):
             progress = self._query.lastProgress
         ends = None if progress is None else json.loads(progress.sources[0].endOffset)
-        return {
-            KafkaTopic(self._feed.kafka, topic): {int(p): end for p, end in offsets.items()}
-            for topic, offsets in (ends or {}).items()
+        if ends:
+            kafka = self._feed.kafka
+            self._seen = Reached(
+                ends={
+                    KafkaTopic(kafka, topic): {int(p): end for p, end in offsets.items()}
+                    for topic, offsets in ends.items()
+                },
+                topic_ids={KafkaTopic(kafka, topic): self._query_ids[topic] for topic in ends},
+            )
+        return self._seen
+
+    # --- going on --------------------------------------------------------------------------------
+
+    def _ended(self) -> OffsetwatchError | None:
+        """Why it does not run any more; None if it does."""
+        assert self._query is not None
+        with translated(f"asking the stream of kafka {self._feed.kafka} failed"):
+            active = self._query.isActive
+        moved = self.reached() != self._seen_at_plan
+        if active or moved:
+            self._patience.runs(time.monotonic(), moved=moved)
+        if active:
+            return self._replaced()
+        try:
+            self._failure()
+        except HistoryError as exc:
+            return exc
+        raise HistoryError(f"the stream of kafka {self._feed.kafka} ended without being asked to")
+
+    def _replaced(self) -> HistoryError | None:
+        """Ends the stream if a topic is not the one it was.
+
+        Spark looks at names and offsets only: a new topic that is longer already than the old one
+        was read it would take for the old one. What it reads of it before this is noticed, if it
+        comes round just then, is stored under the old id; that could be refused where the records
+        are read only, by asking for the id there, after them.
+        """
+        try:
+            found = self._admin.topic_ids(self._feed.by_topic)
+        except ClientError:
+            return None  # if that is more than a moment, the stream says so itself
+        for topic, role in sorted(self._feed.by_topic.items()):
+            if found[topic] != role.topic_id:
+                self.stop()
+                return HistoryError(f"{topic} was created again")
+        return None
+
+    def _plan_again(self, why: OffsetwatchError) -> None:
+        if self._patience.exhausted:
+            raise why
+        still: OffsetwatchError | None = None
+        away = False
+        try:
+            self._go_on(why)
+        except (Unreachable, Ambiguous, Unsettled) as exc:
+            still, away = exc, True
+        except (HistoryError, ClientError) as exc:
+            still = exc
+        if still is not None and str(still) != str(why):
+            _log.warning("history_stream_waits", kafka=self._feed.kafka, reason=str(still))
+        self._broken, self._seen_at_plan = still, self._seen
+        self._patience.tried(time.monotonic(), counts=not away)
+
+    def _go_on(self, why: OffsetwatchError) -> None:
+        if isinstance(why, HistoryError) and self._passed(why):
+            return
+        by_topic = {
+            topic: replace(role, topic_id=_shape(self._admin, topic)[0])
+            for topic, role in self._feed.by_topic.items()
         }
+        self._feed = replace(self._feed, by_topic=by_topic)
+        self._plan = planned(self._base, self._feed)
+        if self._plan.why is not None:
+            self._begin(self._plan)
+        self.start(self._every)
+        _log.warning("history_stream_goes_on", kafka=self._feed.kafka, number=self._plan.number)
 
     # --- details ---------------------------------------------------------------------------------
 
@@ -238,16 +346,16 @@ class BronzeStream:
         frame = self._spark.createDataFrame(rows, OPS_GAPS.ddl()).coalesce(1)
         frame.write.format("delta").mode("append").save(str(OPS_GAPS.at(self._base)))
 
-    def _pass(self, failure: HistoryError) -> None:
-        """Get past a record whose timestamp Spark cannot hold, or raise the failure.
+    def _passed(self, failure: HistoryError) -> bool:
+        """Get past a record whose timestamp Spark cannot hold; False if that is not what it was.
 
         No option skips it. What lies before it is read as a batch, the record becomes a gap, and
         the next generation begins behind it.
         """
         found = _POISON.search(str(failure.__cause__))
+        if found is None or self._poisons >= POISONS_MAX:
+            return False
         self._poisons += 1
-        if found is None or self._poisons > POISONS_MAX:
-            raise failure
         topic, partition, offset = found[1], int(found[2]), int(found[3])
         log = (topic, self._plan.topics[topic], partition)
         begins = self._next_offsets()[topic, partition]
@@ -262,6 +370,7 @@ class BronzeStream:
         )
         self._begin(self._plan)
         self.start(self._every)
+        return True
 
     def _next_offsets(self) -> dict[Place, int]:
         """Behind what bronze holds, or where this generation began if that is further on."""

@@ -7,6 +7,8 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +24,11 @@ from confluent_kafka.admin import (
 )
 from deltalake import DeltaTable
 
-from exporter.errors import HistoryError
+from exporter.clock import SystemClock
+from exporter.errors import HistoryError, NotFound
 from exporter.history import checkpoints, read
 from exporter.history.generations import Gap, GapReason
+from exporter.history.runlock import only_run
 from exporter.history.tables import BRONZE_RECORDS
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from tests.history.rows import mirror_key, offset_key, sync_key, sync_value
@@ -32,7 +36,7 @@ from tests.history.rows import mirror_key, offset_key, sync_key, sync_value
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from exporter.history.jobs import PipelineSpec
+    from exporter.history.jobs import PipelineSpec, RunReport
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -250,6 +254,100 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
     assert report.rows_read == {bed.offsets: 2, bed.syncs: 0}
     assert report.cut == {bed.offsets: {0: 2, 1: 0, 2: 0}, bed.syncs: {0: 0}}
     assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+
+
+@contextmanager
+def continuous(spec: PipelineSpec) -> Iterator[list[RunReport]]:
+    """A continuous run beside the block; its report is there after it."""
+    from exporter.history import jobs
+
+    stop = threading.Event()
+    reports: list[RunReport] = []
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(jobs.run_continuous, spec, stop)
+        try:
+            yield reports
+        finally:
+            stop.set()
+            reports.append(running.result(WAIT_S_MAX))
+
+
+def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed) -> None:
+    bed.commit((FILE, b'{"position":0}', 0))
+    written = 1
+
+    def overtaken() -> bool:
+        """Has the log start passed the stream? Now and then the stream is the quicker one."""
+        nonlocal written
+        if not read.gaps(bed.base, "east"):
+            bed.commit(*((FILE, b'{"position":%d}' % (written + n), 0) for n in range(4)))
+            written += 4
+            to = TopicPartition(bed.offsets.topic, 0, written - 1)
+            for future in bed.admin.delete_records([to]).values():
+                future.result()
+            eventually("read on", bed.pos, {"file": written - 1})
+        return bool(read.gaps(bed.base, "east"))
+
+    with continuous(bed.spec(cadence_s=3.0)) as reports:
+        eventually(
+            "the first commit in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 0}
+        )
+        eventually("a gap", overtaken, wanted=True)
+        bed.commit((FILE, b'{"position":1000}', 0))
+        eventually("the newest commit in gold", bed.pos, {"file": 1000})
+    (gap,) = read.gaps(bed.base, "east")
+    assert (gap.reason, gap.to_offset) == (GapReason.LOG_START_MOVED, written - 1)
+    assert f"kafka east: missing for ever: {gap}" in reports[0].notices
+    offsets = [offset for _, partition, offset in bed.identities() if partition == 0]
+    assert sorted([*offsets, *range(gap.from_offset, gap.to_offset)]) == [*range(written + 1)]
+
+
+def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    with continuous(bed.spec(cadence_s=1.0)) as reports:
+        bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+        eventually("the commits in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 4})
+        old = bed.topic_ids()[bed.offsets]
+        bed.create_again()
+        bed.commit((FILE, b'{"position":100}', 0))
+        eventually("the new topic's commit in gold", bed.pos, {"file": 100})
+        bed.commit((FILE, b'{"position":101}', 0))
+        eventually("its next commit in gold", bed.pos, {"file": 101})
+    gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
+    assert read.gaps(bed.base, "east") == {gap}
+    assert f"kafka east: missing for ever: {gap}" in reports[0].notices
+    new = bed.topic_ids()[bed.offsets]
+    assert sorted(bed.identities()) == sorted(
+        [*((old, 0, offset) for offset in range(5)), (new, 0, 0), (new, 0, 1)]
+    )
+    (file,) = read.progress(bed.base)
+    assert (file.topic_id, file.koffset) == (new, 1)
+    assert jobs.run_available_now(bed.spec()).notices == ()
+
+
+def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(bed: Bed) -> None:
+    bed.commit((FILE, b'{"position":1}', 0))
+
+    def gone() -> None:
+        with continuous(bed.spec(cadence_s=1.0)):
+            eventually(
+                "the commit in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 1}
+            )
+            for future in bed.admin.delete_topics([bed.offsets.topic]).values():
+                future.result()
+            eventually("the end", lambda: runlock_is_free(bed.base), wanted=True)
+
+    with pytest.raises(NotFound, match=f"there is no topic {bed.offsets.topic}"):
+        gone()
+
+
+def runlock_is_free(base: Path) -> bool:
+    try:
+        with only_run(base, SystemClock()):
+            return True
+    except HistoryError:
+        return False
 
 
 def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:

@@ -1,0 +1,103 @@
+"""The stream while its Kafka cluster is away for longer than Spark's own patience."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from exporter.clock import SystemClock
+from exporter.history import read
+from exporter.history.records import Role
+from exporter.history.security import kafka_options
+from exporter.history.tables import CONNECT_OFFSETS, TABLES
+from lab import Lab, LabOptions
+from lab.waiting import NotYet, until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from exporter.history.stream import BronzeStream
+
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+
+TOPIC = "offsets"
+WAIT_S_MAX = 120.0
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab(LabOptions(connectors=False)) as running:
+        running.create_topic("east", TOPIC)
+        yield running
+
+
+def checked(stream: BronzeStream, what: str, logs: list[dict[str, object]], event: str) -> None:
+    """Look after the stream, as a run does, until it says this."""
+
+    def probe() -> None:
+        stream.check()
+        if event not in [entry["event"] for entry in logs]:
+            raise NotYet(f"it said {logs}")
+
+    until(what, probe, timeout_s=WAIT_S_MAX)
+
+
+def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
+    lab: Lab, spark: SparkSession, tmp_path: Path
+) -> None:
+    from exporter.clients.kafka import KafkaAdmin
+    from exporter.history.stream import BronzeStream, Feed, planned
+
+    properties = {"bootstrap.servers": lab.east}
+    topic_id = KafkaAdmin("east", properties).topic_ids([TOPIC])[TOPIC]
+    feed = Feed(
+        kafka="east",
+        properties=properties,
+        options=kafka_options("east", properties),
+        by_topic={TOPIC: Role(CONNECT_OFFSETS, "lab", topic_id)},
+        offsets_per_trigger_max=1000,
+    )
+    impatient = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1500"}
+    feed = replace(feed, options={**feed.options, **impatient})
+    for table in TABLES:
+        spark.sql(table.create_statement(tmp_path))
+    stream = BronzeStream(spark, tmp_path, feed, planned(tmp_path, feed), SystemClock())
+    lab.produce("east", TOPIC, 10)
+    log = (TOPIC, topic_id, 0)
+
+    def stored(count: int) -> None:
+        def probe() -> None:
+            stream.check()
+            seen = read.next_offsets(tmp_path, "east").get(log, 0)
+            if seen < count:
+                raise NotYet(f"{seen} records are stored")
+
+        until(f"{count} records stored", probe, timeout_s=WAIT_S_MAX)
+
+    with capture_logs() as logs:
+        stream.start("500 milliseconds")
+        try:
+            stored(10)
+            lab.kill("east")
+            checked(stream, "the end of Spark's patience", logs, "history_stream_ended")
+            checked(stream, "the wait for Kafka", logs, "history_stream_waits")
+            lab.start_process("east")
+            lab.produce("east", TOPIC, 10)
+            stored(20)
+        finally:
+            stream.stop()
+    assert logs[-1] == {
+        "event": "history_stream_goes_on",
+        "kafka": "east",
+        "number": 0,
+        "log_level": "warning",
+    }
+    assert stream.notices == []
+    (topic,) = read.bronze_summary(tmp_path)
+    assert topic.rows == 20
+    assert stream.reached().ends
