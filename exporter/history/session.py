@@ -12,12 +12,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -83,7 +83,10 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
         try:
             yield session
         finally:
-            session.stop()
+            # Nothing is left to be stopped of a JVM that is gone, as the kernel's killer of
+            # processes leaves it; that it is gone was said by whoever wanted something of it.
+            with suppress(Py4JNetworkError, ConnectionError):
+                session.stop()
 
 
 @contextmanager
@@ -91,6 +94,8 @@ def translated(what: str) -> Iterator[None]:
     """Errors of Spark, Delta, Kafka's client and the JVM become HistoryError, with the cause."""
     try:
         yield
+    except (Py4JNetworkError, ConnectionError) as exc:
+        raise HistoryError(f"{what}: Spark's JVM is gone") from exc
     except (PySparkException, Py4JError) as exc:
         raise HistoryError(f"{what}: {root_cause(exc)}") from exc
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
 
 # Asked while tests are collected, before any session: whoever started us may ignore Ctrl-C.
 CTRL_C_BEFORE = signal.getsignal(signal.SIGINT)
@@ -52,6 +56,38 @@ def test_a_master_in_spark_defaults_counts_unless_commented_out(
     (tmp_path / "conf" / "spark-defaults.conf").write_text(text)
     assert _master_is_decided({"SPARK_CONF_DIR": str(tmp_path / "conf")}) is decided
     assert _master_is_decided({"SPARK_HOME": str(tmp_path)}) is decided
+
+
+# A process of its own, because its JVM is the one that dies.
+LOSES_ITS_JVM = """
+import os, signal
+from pyspark import SparkContext
+from exporter.errors import HistoryError
+from exporter.history.session import spark_session, translated
+try:
+    with spark_session(master="local[1]", heap="512m", short=True) as spark:
+        spark.range(1).collect()
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+        SparkContext._gateway.proc.wait()
+        for _ in range(2):  # what was connected breaks, and there is nothing to connect to
+            try:
+                with translated("counting failed"):
+                    spark.range(1).count()
+            except HistoryError as exc:
+                print(exc, flush=True)
+        raise HistoryError("so be it")
+except HistoryError as exc:
+    print(exc)
+"""
+
+
+def test_a_jvm_that_was_killed_is_a_reason_and_not_a_bug() -> None:
+    command = [sys.executable, "-c", LOSES_ITS_JVM]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    gone = "counting failed: Spark's JVM is gone"
+    assert done.stdout.splitlines() == [gone, gone, "so be it"], done.stderr
 
 
 def test_ctrl_c_stays_with_whoever_had_it_before_spark_started(spark: SparkSession) -> None:
