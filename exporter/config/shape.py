@@ -31,6 +31,7 @@ FOLDER: Final = "folder"  # of the configuration file, in the context of a valid
 _PORT_MAX = 65_535
 _ADDRESS = r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$"
 _URL = r"^https?://[^\s/@]+(:\d+)?(/.*)?$"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _HOOK = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 
@@ -54,6 +55,13 @@ def _url_port(value: str) -> str:
     except ValueError:
         port = 0
     _port_range([] if port is None else [port])
+    return value
+
+
+def _folder(value: str) -> str:
+    """Not a URI: it would be taken for a folder of that name, here."""
+    if _SCHEME.match(value):
+        raise _wrong("a folder, mounted wherever Spark runs; not a URI")
     return value
 
 
@@ -283,8 +291,8 @@ class Limits(Section):
 class History(Section):
     """The Spark pipeline: where its tables are and how often it runs."""
 
-    path: str = "history"
-    """A folder, relative to where the command is started."""
+    path: Annotated[str, AfterValidator(_folder)] = "history"
+    """A folder, relative to where the command is started; on a cluster, of all its hosts."""
     cadence_s: float = Field(default=60.0, ge=1.0)
     """With --continuous. Every batch costs about a second of CPU, however small."""
     max_offsets_per_trigger: int = Field(default=500_000, ge=1)
