@@ -42,8 +42,6 @@ _ALWAYS = {
     # Options by these names are hidden in plans, logs and errors. Beside Spark's own words: what
     # security.py gives its Kafka client.
     "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     # SPARK-58241: with it, an Arrow UDF over a columnar scan can hang for ever.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
     # By default 10 000 tasks for one listing and 50 for the state of a table: minutes of nothing.
@@ -52,8 +50,15 @@ _ALWAYS = {
     # Stopping a stream waits for its thread; default is for ever.
     "spark.sql.streaming.stopTimeout": "60s",
 }
+# A class of each jar that is asked for by name.
+_ENTRANCES = {
+    "Delta": _ALWAYS["spark.sql.extensions"],
+    "Kafka source": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+}
 # One machine: a shuffle partition per core or two, and nobody but us to talk to.
 _LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -66,7 +71,7 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
     """A session with the pipeline's settings; ended at exit, unless this process had one already.
 
     master   used only if nobody decided yet: spark-submit, the environment and spark-defaults win
-    heap     of the driver, which on `local[*]` does all the work
+    heap     of the driver, which on `local[*]` does all the work; spark-submit's own wins too
     short    for runs of seconds to minutes: compile quickly rather than well
     """
     if not pyspark.__version__.startswith(f"{SPARK_LINE}."):
@@ -79,8 +84,9 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
     # Spark makes a warehouse folder in the current one, for tables we have none of.
     with tempfile.TemporaryDirectory(prefix="offsetwatch-warehouse-") as warehouse:
         with translated("Spark did not start"):
-            session = _create(master=master, heap=heap, short=short, warehouse=warehouse)
+            session = _create(master=master, heap=heap, short=short, warehouse=Path(warehouse))
         try:
+            _refuse_without_jars(session)
             yield session
         finally:
             # Nothing is left to be stopped of a JVM that is gone, as the kernel's killer of
@@ -134,14 +140,14 @@ def _existing() -> SparkSession | None:
         return None
 
 
-def _create(*, master: str, heap: str, short: bool, warehouse: str) -> SparkSession:
-    settings = {
-        **_ALWAYS,
-        "spark.jars": ",".join(str(jar) for jar in spark_jars()),
-        "spark.sql.warehouse.dir": warehouse,
-    }
-    decided = _master_is_decided(os.environ)
-    if decided:
+def _create(*, master: str, heap: str, short: bool, warehouse: Path) -> SparkSession:
+    # A URI, because a bare path would be one of HDFS where that is Hadoop's default.
+    settings = {**_ALWAYS, "spark.sql.warehouse.dir": warehouse.as_uri()}
+    if not _is_submitted(os.environ):
+        # A JVM that runs already has its class path, and this setting would only replace --jars.
+        settings["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
+    if _master_is_decided(os.environ):
+        # As good a guess as any: the driver's image or mount is often the executors' too.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         # Workers must be this very interpreter, whatever `python3` is on the PATH.
@@ -160,6 +166,9 @@ def _create(*, master: str, heap: str, short: bool, warehouse: str) -> SparkSess
     with _own_interrupt_handler():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # Plain paths are folders, as they are for all that reads the tables without Spark. Of the
+    # session alone: YARN needs its own default for what it stages.
+    session.conf.set("fs.defaultFS", "file:///")
     return session
 
 
@@ -183,13 +192,32 @@ def _python_path(environ: Mapping[str, str]) -> str:
     )
 
 
+def _refuse_without_jars(session: SparkSession) -> None:
+    """Under spark-submit the jars are its caller's to give. Without Delta's Spark only warns, and
+    what comes then explains nothing.
+    """
+    jvm: Any = session._jvm  # noqa: SLF001 - Spark has no public way to ask
+    loadable = jvm.org.apache.spark.util.Utils.classIsLoadable
+    missing = [jar for jar, name in _ENTRANCES.items() if not loadable(name)]
+    if missing:
+        raise HistoryError(
+            f"Spark has no {' and no '.join(missing)} on its class path: give spark-submit the "
+            "jars that `offsetwatch history package` copies, with --jars"
+        )
+
+
+def _is_submitted(environ: Mapping[str, str]) -> bool:
+    """A process of spark-submit finds its JVM running."""
+    return "PYSPARK_GATEWAY_PORT" in environ
+
+
 def _master_is_decided(environ: Mapping[str, str]) -> bool:
     """Did whoever started this process choose where Spark runs?
 
-    A process of spark-submit finds its JVM running (PYSPARK_GATEWAY_PORT); otherwise the submit
-    arguments, MASTER and spark-defaults.conf count, as they do for spark-submit itself.
+    If not spark-submit, the submit arguments, MASTER and spark-defaults.conf count, as they do for
+    spark-submit itself.
     """
-    if "PYSPARK_GATEWAY_PORT" in environ or environ.get("MASTER"):
+    if _is_submitted(environ) or environ.get("MASTER"):
         return True
     arguments = environ.get("PYSPARK_SUBMIT_ARGS", "")
     if "--master" in arguments or "spark.master" in arguments:
