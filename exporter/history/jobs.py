@@ -24,6 +24,7 @@ from exporter.history.refusals import Cut, refuse_unread
 from exporter.history.runlock import only_run
 from exporter.history.security import kafka_options
 from exporter.history.session import spark_session, translated
+from exporter.history.shared import refuse_a_folder_of_their_own
 from exporter.history.stream import BronzeStream, Feed, planned
 from exporter.history.tables import (
     BRONZE_RECORDS,
@@ -144,6 +145,7 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
         before = read.bronze_summary(spec.base) if begun else ()
         plans = [planned(spec.base, feed) for feed in feeds]
         with spark_session(master=spec.master, heap=spec.heap, short=short) as spark:
+            refuse_a_folder_of_their_own(spark, spec.base)
             with translated("creating the tables failed"):
                 for table in TABLES:
                     _create(spark, spec.base, table)
