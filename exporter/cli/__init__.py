@@ -240,6 +240,23 @@ def history_maintain(config_path: Path, as_json: bool) -> None:
     sys.exit(pipeline.maintain(config_path, as_json=as_json))
 
 
+@history.command("package")
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to write to.",
+)
+@json_option
+def history_package(output: Path, as_json: bool) -> None:
+    """Write what spark-submit needs to run the pipeline on a cluster: the code, the jars, and the
+    list of what executors must have installed.
+    """
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    pipeline.package(output, as_json=as_json)
+
+
 @cli.command()
 @click.option(
     "--topic-role",

@@ -1,4 +1,4 @@
-"""`history run` and `history maintain`: discover what there is to read, and hand it to Spark."""
+"""`history run`, `maintain` and `package`: discover what there is to read, and hand it to Spark."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
+
+import click
 
 from exporter import config
 from exporter.cli import output
@@ -77,6 +79,31 @@ def maintain(path: Path, *, as_json: bool) -> int:
     if done.doubled:
         output.error(f"{done.doubled} records are in bronze more than once, of {done.rows} rows")
     return 1 if done.doubled else 0
+
+
+def package(folder: Path, *, as_json: bool) -> None:
+    """Write what spark-submit needs, and print how it is given."""
+    try:
+        from exporter.history import package as packaging  # noqa: PLC0415 - see `run`
+
+        made = packaging.package(folder)
+    except ImportError as exc:
+        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    if as_json:
+        output.json_text(
+            {
+                "archive": str(made.archive),
+                "main": str(made.main),
+                "jars": [str(jar) for jar in made.jars],
+                "requirements": str(made.requirements),
+            }
+        )
+        return
+    click.echo(
+        f"spark-submit --master MASTER --py-files {made.archive} \\\n"
+        f"  --jars {','.join(str(jar) for jar in made.jars)} \\\n"
+        f"  {made.main} history run --available-now --config FILE"
+    )
 
 
 def topic_ids(loaded: config.Config, topology: Topology) -> dict[KafkaTopic, str]:
