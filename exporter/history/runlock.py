@@ -40,4 +40,5 @@ def only_run(base: Path, clock: Clock) -> Iterator[None]:
         handle.truncate(0)
         handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
         handle.flush()
+        os.fsync(handle.fileno())  # else a network file system may show it to nobody yet
         yield
