@@ -18,6 +18,7 @@
     + TopicNotSettled      discovery found none or several topics   -> the message says what to name
     + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
   x HistoryError           the pipeline's contract was broken
+    + SparkGone            its JVM ended under it                   -> run again; nothing is lost
 
 Not exceptions: Undecodable (a value that decoders return). Not caught: AssertionError, which is a
 bug. Each class carries `reason`, a short fixed word: it is the `reason` label of
@@ -49,6 +50,12 @@ class HistoryError(OffsetwatchError):
     """The history pipeline cannot go on without breaking what it promises."""
 
     reason = "history"
+
+
+class SparkGone(HistoryError):
+    """Spark's JVM ended under the run: killed, out of memory, or spark-submit was told to stop."""
+
+    reason = "spark_gone"
 
 
 class ClientError(OffsetwatchError):

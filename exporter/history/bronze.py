@@ -18,6 +18,7 @@ from exporter.history.tables import BRONZE_RECORDS, DAYS_AHEAD_MAX, DAYS_BACK_MA
 
 # A table of an older version is given the columns that came since; they are null in its old rows.
 APPEND = {"mergeSchema": "true"}
+COUNTED = "rows"  # by this name Spark tells how many rows a batch stored
 _RECORD_DDL = ", ".join(f"{column.name} {column.type}" for column in RECORD)
 
 
@@ -69,4 +70,9 @@ def bronze_rows(records: DataFrame, kafka: str, by_topic: Mapping[str, Role]) ->
             ),
         )
         .select(*BRONZE_RECORDS.names)
+        .observe(
+            COUNTED,
+            sf.count(sf.lit(1)).alias("stored"),
+            sf.count("error").alias("undecodable"),
+        )
     )

@@ -25,6 +25,7 @@ from exporter.history.runlock import only_run
 from exporter.history.security import kafka_options
 from exporter.history.session import spark_session, translated
 from exporter.history.shared import refuse_a_folder_of_their_own
+from exporter.history.status import Status
 from exporter.history.stream import BronzeStream, Feed, planned
 from exporter.history.tables import (
     BRONZE_RECORDS,
@@ -36,11 +37,12 @@ from exporter.history.tables import (
     TABLES,
     Table,
 )
+from exporter.history.watch import WATCH_S, Watch
+from exporter.model.pipeline import GOLD, SILVER
 from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
 
 # Silver and gold cost ten CPU-seconds however little is new: they follow by the minute.
 REFINE_BATCHES, REFINE_S = 30, 300.0
-WATCH_S = 1.0  # how late a continuous run may notice that a stream failed or that it must stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def run_available_now(
             raise HistoryError("the streams ended without saying how far they have read")
         if up_to is not None:
             refuse_unread(up_to, reached)
-        run.refine(reached, up_to)
+        run.refine(reached, None if up_to == reached else up_to)
         return run.report()
 
 
@@ -140,7 +142,11 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
         raise HistoryError("the topology names no topic to read")
     feeds = [_feed(spec, kafka, by_topic) for kafka in sorted({at.kafka for at in by_topic})]
     now = clock or SystemClock()
-    with only_run(spec.base, now):
+    with (
+        only_run(spec.base, now),
+        Status(spec.base, [feed.kafka for feed in feeds]) as status,
+        translated("the run failed"),  # what a dead JVM leaves of a question, or of a goodbye
+    ):
         begun = read.exists(spec.base, (BRONZE_RECORDS,))
         before = read.bronze_summary(spec.base) if begun else ()
         plans = [planned(spec.base, feed) for feed in feeds]
@@ -153,7 +159,10 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
                 BronzeStream(spark, spec.base, feed, going_on, now)
                 for feed, going_on in zip(feeds, plans, strict=True)
             ]
-            yield _Run(spec, spark, by_topic, streams, before, now)
+            status.stored(_stored(before))
+            every_s = None if short else spec.cadence_s
+            watch = Watch(status, spec.base, streams, now, every_s=every_s)
+            yield _Run(spec, spark, by_topic, streams, before, watch, now)
 
 
 def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Role]) -> Feed:
@@ -184,6 +193,7 @@ class _Run:
         by_topic: Mapping[KafkaTopic, Role],
         streams: list[BronzeStream],
         before: tuple[read.BronzeTopic, ...],
+        watch: Watch,
         clock: Clock,
     ) -> None:
         self._spec = spec
@@ -191,6 +201,7 @@ class _Run:
         self._by_topic = dict(by_topic)
         self._streams = streams
         self._before = before
+        self._watch = watch
         self._clock = clock
         self._refined: Cut | None = None
         self._places: list[tuple[str | None, ...]] | None = None
@@ -210,12 +221,15 @@ class _Run:
     def finish(self) -> None:
         """Wait until every stream has read what was there."""
         for stream in self._streams:
+            self._watch.until_ended(stream)
             stream.finish()
+        self._watch.look()
 
     def check(self) -> None:
         """Keep every stream going. Raises HistoryError, ClientError if one cannot."""
         for stream in self._streams:
             stream.check()
+        self._watch.look()
 
     def reached(self) -> Cut:
         """The next offset of every partition, as far as the streams have committed; {} if one of
@@ -236,17 +250,24 @@ class _Run:
     def follow(self) -> bool:
         """Bring silver and gold up to date, if more was read than they hold; was it?"""
         reached = self.reached()
-        if not reached or reached == self._refined:
+        if not reached:
+            return False
+        if reached == self._refined:
+            self._watch.status.up_to_date(SILVER, GOLD)
             return False
         self.refine(reached)
         return True
 
     def refine(self, reached: Cut, up_to: Cut | None = None) -> None:
         """Bring silver up to date with bronze, and compute gold as of `up_to`, or of all of it."""
-        base = self._spec.base
         today = datetime.fromtimestamp(self._clock.now(), tz=UTC).date()
-        refine(self._spark, base, today)
-        with translated("computing gold failed"):
+        status = self._watch.status
+        with status.computing(SILVER, newest=True):
+            refine(self._spark, self._spec.base, today)
+        with (
+            status.computing(GOLD, newest=up_to is None),
+            translated("computing gold failed"),
+        ):
             if up_to is not None:
                 self._write_gold(self._load(BRONZE_RECORDS), up_to)
             else:
@@ -303,6 +324,7 @@ class _Run:
         """What this run did."""
         base = self._spec.base
         after = read.bronze_summary(base)
+        self._watch.status.stored(_stored(after))
         old = {(topic.at, topic.topic_id): topic for topic in self._before}
         rows = dict.fromkeys(self._by_topic, 0)
         undecodable = 0
@@ -319,6 +341,18 @@ class _Run:
             cut=read.cursor(base),
             notices=tuple(notice for stream in self._streams for notice in stream.notices),
         )
+
+
+def _stored(topics: Iterable[read.BronzeTopic]) -> dict[str, tuple[int, int]]:
+    """Decoded and undecodable rows in bronze, by Kafka cluster."""
+    found: dict[str, tuple[int, int]] = {}
+    for topic in topics:
+        decoded, undecodable = found.get(topic.at.kafka, (0, 0))
+        found[topic.at.kafka] = (
+            decoded + topic.rows - topic.undecodable,
+            undecodable + topic.undecodable,
+        )
+    return found
 
 
 _FLOWS_DDL = (

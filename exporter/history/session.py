@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import exporter
-from exporter.errors import HistoryError
+from exporter.errors import HistoryError, SparkGone
 from exporter.history.jars import spark_jars
 
 SPARK_LINE = "4.2"  # what the jars in pom.xml are built for
@@ -103,7 +103,16 @@ def translated(what: str) -> Iterator[None]:
     except (Py4JNetworkError, ConnectionError) as exc:
         raise HistoryError(f"{what}: Spark's JVM is gone") from exc
     except (PySparkException, Py4JError) as exc:
+        if _says_nothing(exc):
+            raise SparkGone(f"{what}: Spark's JVM does not answer any more") from exc
         raise HistoryError(f"{what}: {root_cause(exc)}") from exc
+
+
+def _says_nothing(exc: BaseException) -> bool:
+    """Is there no error of Java's in it, because there was no Java to answer?"""
+    return isinstance(exc, Py4JNetworkError) or (
+        type(exc) is Py4JError and "Trace:" not in str(exc)
+    )
 
 
 def root_cause(exc: BaseException) -> str:

@@ -156,6 +156,17 @@ class BronzeStream:
         self._seen_at_plan = self._seen
         self._patience = Patience()
 
+    @property
+    def kafka(self) -> str:
+        """The cluster that it reads."""
+        return self._feed.kafka
+
+    @property
+    def query(self) -> StreamingQuery:
+        """What runs now, once it was started; another after a record that had to be passed."""
+        assert self._query is not None
+        return self._query
+
     def start(self, every: str | None) -> None:
         """Read at this interval, or, without one, until what is there now is read."""
         if self._plan.why is not None and self._query is None:

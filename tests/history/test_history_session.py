@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
-from exporter.errors import HistoryError
+from exporter.errors import HistoryError, SparkGone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,3 +117,24 @@ def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSessi
         translated("reading failed"),
     ):
         spark.read.parquet("/nowhere/at/all").collect()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Py4JNetworkError("Answer from Java side is empty"), SparkGone),
+        (Py4JError("An error occurred while calling o1.isActive"), SparkGone),
+        (Py4JError("An error occurred while calling o1.x. Trace:\nno such method"), HistoryError),
+    ],
+)
+def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
+    error: Py4JError, expected: type[HistoryError]
+) -> None:
+    from exporter.history.session import translated
+
+    with (
+        pytest.raises(HistoryError, match=r"^asking failed: ") as caught,
+        translated("asking failed"),
+    ):
+        raise error
+    assert type(caught.value) is expected

@@ -1,0 +1,79 @@
+"""What runs against a real broker say of themselves while and after they run."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exporter.errors import HistoryError
+from exporter.history.status import read
+from exporter.model.pipeline import FeedStatus, PipelineStatus
+from tests.history import test_stream_real
+from tests.history.test_stream_real import FILE, WAIT_S_MAX, Bed, eventually
+
+if TYPE_CHECKING:
+    pass
+
+pytestmark = [pytest.mark.real, pytest.mark.spark]
+
+bed = test_stream_real.bed
+
+
+def said(bed: Bed) -> PipelineStatus:
+    return read(bed.base) or PipelineStatus()
+
+
+def feed(bed: Bed) -> FeedStatus | None:
+    return next(iter(said(bed).feeds), None)
+
+
+def test_runs_say_what_they_stored_and_how_far_they_are(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(20)))
+    bed.commit((b"\xffjunk", b"{", 1))
+    jobs.run_available_now(bed.spec())  # three batches
+    first = said(bed)
+    assert first.feeds == (FeedStatus("east", decoded=20, undecodable=1, behind=0, gaps=0),)
+    assert first.errors == ()
+    assert first.batch_at is not None
+    assert dict(first.tables) == {"bronze": first.batch_at, "gold": first.batch_at}
+
+    bed.commit((FILE, b'{"position":99}', 0))
+    with pytest.raises(HistoryError, match="which was not read"):
+        jobs.run_available_now(bed.spec(), {bed.offsets: {9: 0}})
+    failed = said(bed)
+    assert failed.feeds == (FeedStatus("east", decoded=21, undecodable=1, behind=0, gaps=0),)
+    assert dict(failed.errors) == {"reading": 1}
+    tables = dict(failed.tables)
+    assert tables["gold"] == first.batch_at < tables["bronze"]
+
+    jobs.run_available_now(bed.spec(), {bed.offsets: {0: 1}})
+    assert dict(said(bed).errors) == {"reading": 1}
+    assert "gold" not in dict(said(bed).tables)
+
+
+def test_a_continuous_run_says_so_after_every_batch_and_while_it_waits(bed: Bed) -> None:
+    from exporter.history import jobs
+
+    stop = threading.Event()
+    spec = bed.spec(cadence_s=1.0)
+    runner = threading.Thread(target=lambda: jobs.run_continuous(spec, stop))
+    runner.start()
+    try:
+        bed.commit((FILE, b'{"position":1}', 0))
+        eventually("a record counted", lambda: (it := feed(bed)) and it.decoded, 1)
+        at = said(bed).batch_at
+        assert at is not None
+        eventually("it waiting", lambda: (said(bed).batch_at or 0) > at, True)
+        eventually("gold with it", lambda: dict(said(bed).tables).get("gold", 0) > at, True)
+        bed.commit((FILE, b'{"position":2}', 0), (b"\xffjunk", b"{", 1))
+        wanted = FeedStatus("east", decoded=2, undecodable=1, behind=0, gaps=0)
+        eventually("the next two counted", lambda: feed(bed), wanted)
+    finally:
+        stop.set()
+        runner.join(WAIT_S_MAX)
+    assert not runner.is_alive()
+    assert feed(bed) == wanted
