@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import structlog
 from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
@@ -23,6 +24,7 @@ from exporter.clock import Clock, SystemClock
 from exporter.config import Config, Connect
 from exporter.daemon import wiring
 from exporter.daemon.discovery import Discovery
+from exporter.daemon.pipeline import LOOK_S, PipelineFile
 from exporter.daemon.tails import Tails
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
@@ -72,6 +74,7 @@ class Edge:
         self._homes = {connect.name: connect.kafka for connect in config.connect}
         self._readers = wiring.readers(config)
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
+        self._pipeline = PipelineFile(Path(config.history.path).resolve(), self._put)
         self._loop = Loop(wiring.book(config), self._clock, config.tick_s)
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(wiring.workers(config))},
@@ -103,6 +106,7 @@ class Edge:
             self._every(BROKERS_S, partial(self._poll_brokers, admin))
             self._every(self._config.ends_s, partial(self._poll_ends, admin))
             self._every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
+        self._every(LOOK_S, self._pipeline.look)
         self._every(RECONCILE_S, self._reconcile)
         self._scheduler.start()
 

@@ -12,6 +12,9 @@ from exporter.state.site import ConnectSite
 TAIL_STALE_S = 20.0  # ten of its own checks
 MISSED_POLLS = 3  # how many attempts in a row may fail before what a poll told us is taken down
 
+MISSED_BATCHES = 3
+BATCH_S = 300.0  # for a batch or a computation that is under way
+
 
 def book(config: Config) -> Book:
     """State, with the age at which each kind of input goes stale: a few missed attempts."""
@@ -41,6 +44,7 @@ def book(config: Config) -> Book:
         },
         source_partitions_max=config.limits.source_partitions_max,
         series_per_connector_max=config.limits.series_per_connector_max,
+        pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from exporter.model.connectors import ConfigRecord, Connector, StatusRecord
 from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset, Undecodable
+from exporter.model.pipeline import PipelineStatus
 from exporter.model.topology import KafkaTopic, ListingTopics, TopicFacts, TopicPartition
 
 TAIL = "tail"
@@ -273,6 +274,17 @@ class TopicFactsRead:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class PipelineSeen:
+    """What the history pipeline says of itself now; None where it says nothing.
+
+    unreadable   it did say something, and nobody can read it
+    """
+
+    status: PipelineStatus | None
+    unreadable: bool = False
+
+
 Observation = (
     InputSucceeded
     | InputFailed
@@ -290,4 +302,5 @@ Observation = (
     | RestOffsetsAsked
     | RestOffsetsRead
     | TopicFactsRead
+    | PipelineSeen
 )

@@ -237,6 +237,42 @@ CATALOG: tuple[Spec, ...] = (
         "not_compacted, wrong_partitions, low_replication, shared (by two Connect clusters), "
         "oversize (over a million records, and over a hundred for each key).",
     ),
+    HISTORY_BATCH_AT := _gauge(
+        "history_last_batch_timestamp_seconds",
+        (),
+        "Unix time by which the history pipeline had last ended a batch of every Kafka cluster it "
+        "reads, or found nothing new there; as its status file says.",
+    ),
+    HISTORY_BEHIND := _gauge(
+        "history_behind_records",
+        ("kafka",),
+        "Offsets between what the history pipeline's newest batch read and the log ends that it "
+        "saw. Absent once that batch is older than three cadences and five minutes.",
+    ),
+    HISTORY_RECORDS := _counter(
+        "history_records_total",
+        ("kafka", "record"),
+        "Records that the history pipeline has stored in bronze since its tables were made: "
+        "decoded ones, tombstones among them, and undecodable ones.",
+    ),
+    HISTORY_ERRORS := _counter(
+        "history_errors_total",
+        ("reason",),
+        "Runs of the history pipeline that failed: while starting, reading or computing, with "
+        "Spark gone, by a bug, or for what Kafka said (as in input_errors_total). "
+        "status_unreadable: status files that the daemon could not read.",
+    ),
+    HISTORY_GAPS := _gauge(
+        "history_gaps",
+        ("kafka",),
+        "Ranges of offsets that are missing from bronze for ever: rows of ops/gaps.",
+    ),
+    HISTORY_TABLE_AT := _gauge(
+        "history_table_timestamp_seconds",
+        ("table",),
+        "Unix time of the newest batch that is in the tables of a layer (bronze, silver, gold). "
+        "Absent for one that was computed for an earlier moment (--up-to).",
+    ),
     SERIES_DROPPED := _counter(
         "series_dropped_total",
         ("reason",),

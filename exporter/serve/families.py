@@ -14,6 +14,7 @@ from typing import NamedTuple
 from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.connectors import STATES
 from exporter.model.offsets import FLOAT_EXACT_MAX
+from exporter.model.pipeline import PipelineStatus
 from exporter.serve import catalog
 from exporter.serve.catalog import Spec
 from exporter.state.snapshot import (
@@ -280,6 +281,27 @@ def topic_problems(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.TOPIC_PROBLEM, labels, [1] * len(labels))
 
 
+def pipeline(snapshot: Snapshot) -> Iterator[Family]:
+    """The history pipeline. Without its file there is nothing but the count of those unreadable."""
+    view = snapshot.pipeline
+    status = view.status or PipelineStatus()
+    kafkas: list[Labels] = [(feed.kafka,) for feed in status.feeds]
+    yield family(catalog.HISTORY_BATCH_AT, [()], [status.batch_at])
+    yield family(catalog.HISTORY_BEHIND, kafkas, [feed.behind for feed in status.feeds])
+    yield family(
+        catalog.HISTORY_RECORDS,
+        [(*at, record) for at in kafkas for record in ("decoded", "undecodable")],
+        [number for feed in status.feeds for number in (feed.decoded, feed.undecodable)],
+    )
+    errors = dict(status.errors)
+    if view.unreadable:
+        errors["status_unreadable"] = view.unreadable
+    yield family(catalog.HISTORY_ERRORS, [(reason,) for reason in errors], list(errors.values()))
+    yield family(catalog.HISTORY_GAPS, kafkas, [feed.gaps for feed in status.feeds])
+    layers: list[Labels] = [(layer,) for layer, _ in status.tables]
+    yield family(catalog.HISTORY_TABLE_AT, layers, [at for _, at in status.tables])
+
+
 def dropped(snapshot: Snapshot) -> Iterator[Family]:
     """What is not shown."""
     reasons: list[Labels] = [(reason,) for reason, _ in snapshot.dropped]
@@ -296,6 +318,7 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
     syncs,
     sink_partitions,
     topic_problems,
+    pipeline,
     dropped,
 )
 

@@ -26,6 +26,7 @@ from exporter.model.observations import (
     OffsetsTopicFound,
     OffsetsTopicLost,
     PartitionsAssigned,
+    PipelineSeen,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
@@ -41,6 +42,7 @@ from exporter.state.flows import mirror_flows, named_over_found, sink_groups
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import sink_lag
+from exporter.state.pipeline import PipelineBook
 from exporter.state.readiness import Readiness
 from exporter.state.replication import Replication
 from exporter.state.site import ConnectSite, Site
@@ -53,6 +55,7 @@ class Book:
     kafkas          the addresses of every Kafka cluster, by its configured name
     flows           those that the configuration names; they stand in for discovered ones
     stale_after_s   by input kind
+    pipeline_fresh_s    how long the history pipeline's word on its own lag is believed
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Book:
         stale_after_s: dict[str, float],
         source_partitions_max: int,
         series_per_connector_max: int = 2**31,
+        pipeline_fresh_s: float = 600.0,
         flows: tuple[MirrorFlow, ...] = (),
     ) -> None:
         self._addresses = dict(kafkas)
@@ -72,6 +76,7 @@ class Book:
         self._replication = Replication(self._sites, self._inputs)
         self._sinks: dict[str, tuple[SinkOffset, ...]] = {}
         self._facts = FactsBook(self._sites)
+        self._pipeline = PipelineBook(pipeline_fresh_s)
         self._checks = Checks(self._sites)
         self._joined: Joined[SourcePartitionView] = Joined()
         self._budget = Budget(series_per_connector_max)
@@ -101,12 +106,20 @@ class Book:
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
                 self._checks.read(seen, now)
-            case TopicFactsRead():
-                self._facts.read(seen)
+            case TopicFactsRead() | PipelineSeen():
+                self._apply_aside(seen)
             case PartitionsAssigned():
                 self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
             case _:
                 self._apply_discovery(seen)
+
+    def _apply_aside(self, seen: TopicFactsRead | PipelineSeen) -> None:
+        """What nothing else depends on."""
+        match seen:
+            case TopicFactsRead():
+                self._facts.read(seen)
+            case PipelineSeen():
+                self._pipeline.read(seen)
 
     def _apply_discovery(self, seen: Observation) -> None:
         """What changes who is connected to whom."""
@@ -192,6 +205,7 @@ class Book:
             by_topic=within.by_topic,
             not_exported=within.not_exported,
             partial=self._replication.partial(within.by_topic),
+            pipeline=self._pipeline.view(now),
         )
 
     def _settle_checks(self, now: float) -> None:

@@ -14,6 +14,7 @@ from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
+from exporter.state.pipeline import NOTHING_SAID, PipelineView
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,7 @@ class Snapshot:
                     they are in here, and in the API, and have no series
     partial         (Connect cluster, connector) of flows that may have positions which are not in
                     here: what is can be shown, and not be summed up
+    pipeline        what the history pipeline says of itself
     """
 
     at: float
@@ -181,6 +183,7 @@ class Snapshot:
     by_topic: frozenset[tuple[str, str]] = frozenset()
     not_exported: frozenset[tuple[str, str, str]] = frozenset()
     partial: frozenset[tuple[str, str]] = frozenset()
+    pipeline: PipelineView = NOTHING_SAID
 
 
 EMPTY = Snapshot(

@@ -6,9 +6,10 @@ from exporter.model.connectors import STATES, Task
 from exporter.model.offsets import SourceOffset
 from exporter.serve import catalog
 from exporter.serve.families import collect
+from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import EMPTY
 
-from .worlds import BUILD, FORGOTTEN, MIRROR, RELOADED, connector, number, source
+from .worlds import BUILD, FORGOTTEN, MIRROR, RELOADED, connector, full, number, source
 
 
 def rows_of(spec, snapshot):
@@ -95,3 +96,31 @@ def test_what_is_unknown_has_no_row():
     for spec in (catalog.LOG_START, catalog.LOG_END, catalog.LAG, catalog.AHEAD):
         assert rows_of(spec, snapshot) == {}
     assert list(rows_of(catalog.REPLICATED, snapshot).values()) == [120]
+
+
+def test_the_pipelines_counters_are_told_apart_by_what_became_of_the_records():
+    assert rows_of(catalog.HISTORY_RECORDS, full()) == {
+        ("east", "decoded"): 120,
+        ("east", "undecodable"): 3,
+        ("west", "decoded"): 7,
+        ("west", "undecodable"): 0,
+    }
+
+
+def test_a_cluster_whose_distance_nobody_knows_has_no_such_row():
+    assert rows_of(catalog.HISTORY_BEHIND, full()) == {("east",): 17}
+
+
+def test_status_files_that_could_not_be_read_are_a_reason_of_their_own():
+    assert rows_of(catalog.HISTORY_ERRORS, full()) == {("reading",): 2, ("status_unreadable",): 1}
+
+
+def test_without_the_pipelines_file_only_unreadable_ones_are_counted():
+    lost = replace(full(), pipeline=PipelineView(status=None, unreadable=4))
+    history = [
+        (family.spec.name, dict(family.rows()))
+        for family in collect(lost, BUILD, RELOADED)
+        if "_history_" in family.spec.name and family.labels
+    ]
+    assert rows_of(catalog.HISTORY_BATCH_AT, lost) == {}
+    assert history == [("offsetwatch_history_errors_total", {("status_unreadable",): 4})]

@@ -7,9 +7,11 @@ from dataclasses import replace
 from exporter.model.connectors import STATES, ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, TAIL, InputId
 from exporter.model.offsets import SourceOffset
+from exporter.model.pipeline import FeedStatus, PipelineStatus
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from exporter.serve.families import Build, Reload
 from exporter.state.lint import TopicProblem
+from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import (
     EMPTY,
     ConnectorView,
@@ -176,6 +178,18 @@ def full() -> Snapshot:
         at=1_763_712_006.5,
         ready=True,
         waiting_for=(),
+        pipeline=PipelineView(
+            PipelineStatus(
+                batch_at=1_763_712_001.25,
+                feeds=(
+                    FeedStatus("east", decoded=120, undecodable=3, behind=17, gaps=1),
+                    FeedStatus("west", decoded=7),
+                ),
+                errors=(("reading", 2),),
+                tables=(("bronze", 1_763_712_001.25), ("gold", 1_763_711_940.0)),
+            ),
+            unreadable=1,
+        ),
         inputs=(OFFSETS_INPUT, never, bootstrapping),
         connectors=(
             connector("files", tasks=(Task(0, "running"), Task(1, "failed"), Task(2, "running"))),
@@ -268,9 +282,28 @@ def expected(snapshot: Snapshot) -> Samples:
     for found in snapshot.topic_problems:
         at = {"kafka": found.at.kafka, "topic": found.at.topic, "problem": found.problem}
         out.add("internal_topic_problem", 1, **at)
+    _expect_pipeline(out, snapshot.pipeline)
     for reason, count in snapshot.dropped:
         out.add("series_dropped_total", count, reason=reason)
     return out.samples
+
+
+def _expect_pipeline(out: _Collected, view: PipelineView) -> None:
+    if view.unreadable:
+        out.add("history_errors_total", view.unreadable, reason="status_unreadable")
+    if view.status is None:
+        return
+    out.add("history_last_batch_timestamp_seconds", view.status.batch_at)
+    for feed in view.status.feeds:
+        kafka = feed.kafka
+        out.add("history_behind_records", feed.behind, kafka=kafka)
+        out.add("history_gaps", feed.gaps, kafka=kafka)
+        out.add("history_records_total", feed.decoded, kafka=kafka, record="decoded")
+        out.add("history_records_total", feed.undecodable, kafka=kafka, record="undecodable")
+    for reason, count in view.status.errors:
+        out.add("history_errors_total", count, reason=reason)
+    for table, at in view.status.tables:
+        out.add("history_table_timestamp_seconds", at, table=table)
 
 
 def _expect_inputs(out: _Collected, snapshot: Snapshot) -> None:

@@ -1,0 +1,105 @@
+"""The pipeline's file as the daemon sees it: new, the same, unreadable, gone."""
+
+from pathlib import Path
+
+from exporter.daemon.pipeline import PipelineFile
+from exporter.history.status import Status, path_of
+from exporter.ingest.poll import Batch
+from exporter.model.observations import PipelineSeen
+from exporter.model.pipeline import FeedStatus, PipelineStatus
+
+UNREADABLE = PipelineSeen(None, unreadable=True)
+GONE = PipelineSeen(None)
+
+
+class Looking:
+    """Looks at one base path; what one look told is what the loop took of it."""
+
+    def __init__(self, base: Path) -> None:
+        self.full = False
+        self._taken: list[Batch] = []
+        self._file = PipelineFile(base, self._put)
+
+    def _put(self, batch: Batch) -> bool:
+        if not self.full:
+            self._taken.append(batch)
+        return not self.full
+
+    def look(self) -> Batch:
+        self._taken.clear()
+        self._file.look()
+        return tuple(seen for batch in self._taken for seen in batch)
+
+
+def of(kafka: str) -> PipelineSeen:
+    return PipelineSeen(PipelineStatus(feeds=(FeedStatus(kafka),)))
+
+
+def write(base: Path, kafka: str) -> None:
+    with Status(base, [kafka]):
+        pass
+
+
+def damage(base: Path) -> None:
+    path_of(base).parent.mkdir(exist_ok=True)
+    path_of(base).write_bytes(b"{")
+
+
+def test_where_no_pipeline_ever_ran_nothing_is_said(tmp_path):
+    looking = Looking(tmp_path / "history")
+    assert looking.look() == ()
+    assert looking.look() == ()
+
+
+def test_a_file_is_told_of_once_and_again_when_it_was_replaced(tmp_path):
+    looking = Looking(tmp_path)
+    write(tmp_path, "east")
+    assert looking.look() == (of("east"),)
+    assert looking.look() == ()
+    write(tmp_path, "west")
+    assert looking.look() == (of("west"),)
+
+
+def test_a_file_that_is_gone_is_told_of(tmp_path):
+    looking = Looking(tmp_path)
+    write(tmp_path, "east")
+    looking.look()
+    path_of(tmp_path).unlink()
+    assert looking.look() == (GONE,)
+    assert looking.look() == ()
+
+
+def test_an_unreadable_file_is_counted_once_until_it_is_another(tmp_path):
+    looking = Looking(tmp_path)
+    write(tmp_path, "east")
+    looking.look()
+    damage(tmp_path)
+    assert looking.look() == (UNREADABLE,)
+    assert looking.look() == ()
+    write(tmp_path, "east")
+    assert looking.look() == (of("east"),)
+    damage(tmp_path)
+    assert looking.look() == (UNREADABLE,)
+
+
+def test_what_the_loop_had_no_room_for_is_told_again(tmp_path):
+    looking = Looking(tmp_path)
+    for seen, change in (
+        (of("east"), lambda: write(tmp_path, "east")),
+        (UNREADABLE, lambda: damage(tmp_path)),
+        (of("west"), lambda: write(tmp_path, "west")),
+        (GONE, lambda: path_of(tmp_path).unlink()),
+    ):
+        change()
+        looking.full = True
+        assert looking.look() == ()
+        looking.full = False
+        assert looking.look() == (seen,)
+        assert looking.look() == ()
+
+
+def test_a_folder_that_cannot_be_looked_into_is_unreadable_and_not_empty(tmp_path):
+    (tmp_path / "ops").symlink_to("ops")  # leads to itself, whoever follows it
+    looking = Looking(tmp_path)
+    assert looking.look() == (UNREADABLE,)
+    assert looking.look() == ()
