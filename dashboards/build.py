@@ -25,6 +25,7 @@ CHOSEN = ("connect_cluster", "connector")  # labels that the variables on top of
 LAG_RECORDS_HIGH = 10_000
 BEHIND_RECORDS_HIGH = 10_000
 INPUT_SILENCE_S = 300
+HISTORY_AGE_S = 3600
 
 CONNECTOR = m.CONNECTOR
 FLOW = ("source", "target", "topic")
@@ -125,7 +126,7 @@ def _now() -> list[Panel]:
                 f'label_replace({expr}, "problem", "{name}", "", "")'
                 for name, expr in _problems().items()
             ),
-            columns=("problem", *CONNECTOR, "task", "state", *FLOW, "partition", *m.INPUT),
+            columns=("problem", *CONNECTOR, "task", "state", *FLOW, "partition", *m.INPUT, "table"),
         ),
     ]
 
@@ -161,8 +162,13 @@ def _problems() -> dict[str, str]:
         "running without a task": without_tasks,
         "beyond the log end": f"{_max(_of(m.AHEAD), *CONNECTOR, *FLOW, 'partition')} > 0",
         "MM2 lag high": f"{_sum(_of(m.LAG), *CONNECTOR, *FLOW)} > {LAG_RECORDS_HIGH}",
+        "history stands still": f"{_history_age()} > {HISTORY_AGE_S}",
         "paused or stopped": f"{held} == 1",
     }
+
+
+def _history_age() -> str:
+    return f"time() - {_max(_of(m.HISTORY_TABLE_AT), 'table')}"
 
 
 def _replication() -> list[Panel]:
@@ -286,6 +292,12 @@ def _exporter() -> list[Panel]:
             "Records between the exporter's own position and the end of the topic.",
             [Query(_max(_of(m.TAIL_BEHIND), "input"), "{{input}}")],
             unit="short",
+        ),
+        lines(
+            "Age of the history",
+            "Time since the newest batch of the pipeline that is in its tables, by layer.",
+            [Query(_history_age(), "{{table}}")],
+            unit="s",
         ),
         lines(
             "Left out",

@@ -177,6 +177,7 @@ def test_the_board_and_the_alerts_have_the_same_thresholds():
         "mm2_replication_lag_records": build.LAG_RECORDS_HIGH,
         "tail_behind_records": build.BEHIND_RECORDS_HIGH,
         "input_silence_seconds": build.INPUT_SILENCE_S,
+        "history_age_seconds": build.HISTORY_AGE_S,
     }
     recorded = {f"offsetwatch:{name}:threshold": f"vector({n})" for name, n in on_the_board.items()}
     assert recorded == THRESHOLDS

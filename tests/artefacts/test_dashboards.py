@@ -31,6 +31,8 @@ SUBSTITUTES = {
 }
 UNITS = {"short", "s", "cps", "bytes", "percentunit", "none"}
 
+# What is told by its age, and the age of what the tests feed in depends on the day they run.
+OLD = {"input silent", "history stands still"}
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS.keys())
 
 
@@ -279,7 +281,7 @@ def test_the_table_lists_every_problem_once_and_only_in_columns_that_it_orders(p
     (table,) = (at for at in panels(BOARDS["fleet.json"]) if at["type"] == "table")
     series = prometheus.query(substituted(table["targets"][0]["expr"]))
     problems = sorted(labels["problem"] for labels, _ in series)
-    assert [name for name in problems if name != "input silent"] == [
+    assert [name for name in problems if name not in OLD] == [
         "beyond the log end",
         "input down",
         "paused or stopped",
