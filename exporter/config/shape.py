@@ -299,8 +299,9 @@ class History(Section):
     """Bounds a batch's memory: half a million records fit a 1 GB heap."""
     heap: Annotated[str, StringConstraints(pattern=r"^\d+[mg]$")] = "1g"
     """Of Spark's JVM."""
-    master: str = "local[2]"
-    """Spark's master; spark-submit's own wins."""
+    master: str = "local[*]"
+    """Spark's master; spark-submit's own wins. This machine with all its cores, so that a backfill
+    does not take longer than it must; local[2] leaves others to others."""
 
 
 class Config(Section):
