@@ -100,9 +100,7 @@ def translated(what: str) -> Iterator[None]:
     """Errors of Spark, Delta, Kafka's client and the JVM become HistoryError, with the cause."""
     try:
         yield
-    except (Py4JNetworkError, ConnectionError) as exc:
-        raise HistoryError(f"{what}: Spark's JVM is gone") from exc
-    except (PySparkException, Py4JError) as exc:
+    except (PySparkException, Py4JError, ConnectionError) as exc:
         if _says_nothing(exc):
             raise SparkGone(f"{what}: Spark's JVM does not answer any more") from exc
         raise HistoryError(f"{what}: {root_cause(exc)}") from exc
@@ -110,9 +108,9 @@ def translated(what: str) -> Iterator[None]:
 
 def _says_nothing(exc: BaseException) -> bool:
     """Is there no error of Java's in it, because there was no Java to answer?"""
-    return isinstance(exc, Py4JNetworkError) or (
-        type(exc) is Py4JError and "Trace:" not in str(exc)
-    )
+    if isinstance(exc, Py4JNetworkError | ConnectionError):
+        return True
+    return type(exc) is Py4JError and "Trace:" not in str(exc)
 
 
 def root_cause(exc: BaseException) -> str:

@@ -87,7 +87,7 @@ def test_a_jvm_that_was_killed_is_a_reason_and_not_a_bug() -> None:
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
-    gone = "counting failed: Spark's JVM is gone"
+    gone = "counting failed: Spark's JVM does not answer any more"
     assert done.stdout.splitlines() == [gone, gone, "so be it"], done.stderr
 
 
@@ -122,13 +122,14 @@ def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSessi
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
+        (ConnectionRefusedError(111, "Connection refused"), SparkGone),
         (Py4JNetworkError("Answer from Java side is empty"), SparkGone),
         (Py4JError("An error occurred while calling o1.isActive"), SparkGone),
         (Py4JError("An error occurred while calling o1.x. Trace:\nno such method"), HistoryError),
     ],
 )
 def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
-    error: Py4JError, expected: type[HistoryError]
+    error: Exception, expected: type[HistoryError]
 ) -> None:
     from exporter.history.session import translated
 
