@@ -44,7 +44,7 @@ WATCH_S_MAX = 12 * 3600.0
 # Quicker than the defaults, so that one can watch: a demonstration has nobody to be gentle with.
 EXTRA = """\
 ends_s: 1.0
-history: {cadence_s: 15.0, heap: 700m}
+history: {cadence_s: 15.0, refine_s: 15.0, heap: 700m}
 """
 
 

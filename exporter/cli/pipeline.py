@@ -38,6 +38,7 @@ def run(
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
         topic_ids=topic_ids(loaded, topology),
         cadence_s=loaded.history.cadence_s,
+        refine_s=loaded.history.refine_s,
         max_offsets_per_trigger=loaded.history.max_offsets_per_trigger,
         master=loaded.history.master,
         heap=loaded.history.heap,

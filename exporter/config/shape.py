@@ -295,6 +295,8 @@ class History(Section):
     """A folder, relative to where the command is started; on a cluster, of all its hosts."""
     cadence_s: float = Field(default=60.0, ge=1.0)
     """With --continuous. Every batch costs about a second of CPU, however small."""
+    refine_s: float = Field(default=300.0, ge=1.0)
+    """With --continuous: how often silver and gold follow, at ten CPU-seconds however little."""
     max_offsets_per_trigger: int = Field(default=500_000, ge=1)
     """Bounds a batch's memory: half a million records fit a 1 GB heap."""
     heap: Annotated[str, StringConstraints(pattern=r"^\d+[mg]$")] = "1g"

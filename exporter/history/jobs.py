@@ -41,9 +41,6 @@ from exporter.history.watch import WATCH_S, Watch
 from exporter.model.pipeline import GOLD, SILVER
 from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
 
-# Silver and gold cost ten CPU-seconds however little is new: they follow by the minute.
-REFINE_BATCHES, REFINE_S = 30, 300.0
-
 
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
@@ -53,8 +50,9 @@ class PipelineSpec:
     topology        which topics to read, and how they belong together
     kafka           librdkafka client properties by the cluster names of the topology
     topic_ids       Kafka's id of every topic; "" where the broker is too old to have any
-    cadence_s       of a continuous run; a batch costs about a second of CPU, however small, and
-                    gold after it several
+    cadence_s       of a continuous run; a batch costs about a second of CPU, however small
+    refine_s        how often a continuous run brings silver and gold up to date, if anything is
+                    new: that costs ten CPU-seconds, however little it is
     max_offsets_per_trigger    bounds a batch's memory; half a million records fit a 1 GB heap
     master          where Spark runs, unless whoever started this process has decided that already
     heap            of the JVM
@@ -65,6 +63,7 @@ class PipelineSpec:
     kafka: Mapping[str, Mapping[str, str]] = field(repr=False)  # may hold passwords
     topic_ids: Mapping[KafkaTopic, str]
     cadence_s: float = 60.0
+    refine_s: float = 300.0
     max_offsets_per_trigger: int = 500_000
     master: str = "local[2]"
     heap: str = "1g"
@@ -113,22 +112,20 @@ def run_available_now(
 def run_continuous(
     spec: PipelineSpec, stop: threading.Event, *, clock: Clock | None = None
 ) -> RunReport:
-    """Follow the topics until `stop` is set; every few batches silver and gold are brought up to
-    date, if bronze changed.
+    """Follow the topics until `stop` is set; silver and gold follow by the minute.
 
     Stops in an orderly way: streams first (a batch cut short is repeated by the next run, and
     counts once), then gold once more if need be. A stream that fails is planned again: Kafka may be
     away for a while, and a topic may be created again or lose its beginning. Raises HistoryError or
     ClientError naming the cause if that does not help.
     """
-    refine_s = max(spec.cadence_s, min(REFINE_BATCHES * spec.cadence_s, REFINE_S))
     with _prepared(spec, short=False, clock=clock) as run:
         with run.streams(every=f"{round(spec.cadence_s * 1000)} milliseconds"):
-            waited_s = refine_s
+            waited_s = spec.refine_s
             while not stop.wait(WATCH_S):
                 run.check()
                 waited_s += WATCH_S
-                if waited_s >= refine_s and run.follow():
+                if waited_s >= spec.refine_s and run.follow():
                     waited_s = 0.0
         run.follow()
         return run.report()

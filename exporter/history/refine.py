@@ -66,6 +66,8 @@ def refine(spark: SparkSession, base: Path, today: date) -> None:
         if following is not None:
             _write_down(base, following)
             _Refinement(spark, base, following).carry_out(today)
+        else:
+            _close_days(spark, base, today)
 
 
 def finish(spark: SparkSession, base: Path, today: date) -> None:
@@ -89,8 +91,7 @@ def sort_days(spark: SparkSession, base: Path, today: date) -> None:
         path = str(SILVER_COMMITS.at(base))
         with translated(f"sorting {SILVER_COMMITS.path} failed"):
             (
-                spark.read.format("delta")
-                .load(path)
+                _load(spark, base, SILVER_COMMITS)
                 .where(sf.col("day") == day)
                 .repartitionByRange(wanted, *SORTED_BY)
                 .sortWithinPartitions(*SORTED_BY)
@@ -164,20 +165,16 @@ class _Refinement:
         held = self._load(SILVER_LOGS)
         fresh = silver.unread(self._won(), held).persist()
         try:
-            days = _days(fresh)
             newest = self._load(SILVER_NEWEST)
-            commits = silver.commits(fresh, newest)
-            self._append(commits)
+            self._append(silver.commits(fresh, newest))
             self._replace(silver.newest(newest, fresh), SILVER_NEWEST)
-            if days:
-                self._rate(days)
-                self._picture(days[0], today)
+            _close_days(self._spark, self._base, today, again_from=_first_day(fresh))
             self._replace(silver.logs(held, fresh), SILVER_LOGS)
         finally:
             fresh.unpersist()
 
     def _load(self, table: Table) -> DataFrame:
-        return self._spark.read.format("delta").load(str(table.at(self._base)))
+        return _load(self._spark, self._base, table)
 
     def _won(self) -> DataFrame:
         """The records in the files of this run. Files that only hold old records in a new order, as
@@ -215,45 +212,58 @@ class _Refinement:
     def _once(self) -> dict[str, str]:
         return {"txnAppId": APP, "txnVersion": str(self._run.run)}
 
-    def _rate(self, days: list[date]) -> None:
-        commits = self._load(SILVER_COMMITS).where(sf.col("day").isin(days))
-        self._replace_days(silver.rates(commits), SILVER_RATES, days)
 
-    def _picture(self, first: date, today: date) -> None:
-        """Snapshots of the days that are over, and again of those that got another commit."""
-        there = _partitions(self._base, SILVER_SNAPSHOTS)
-        over = [day for day in _partitions(self._base, SILVER_COMMITS) if day < today]
-        missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
-        wanted = sorted({*missing, *(day for day in there if day >= first)})
-        if not wanted:
-            return
-        before = max((day for day in there if day < wanted[0]), default=None)
-        base = self._load(SILVER_SNAPSHOTS).where(
-            sf.expr("false") if before is None else sf.col("day") == before
-        )
-        later = self._load(SILVER_COMMITS).where(sf.col("day") <= wanted[-1])
-        if before is not None:
-            later = later.where(sf.col("day") > before)
-        days = self._spark.createDataFrame([(day,) for day in wanted], "day DATE")
-        self._replace_days(silver.snapshots(base, later, days), SILVER_SNAPSHOTS, wanted)
-
-    def _replace_days(self, rows: DataFrame, table: Table, days: Iterable[date]) -> None:
-        listed = ", ".join(f"DATE '{day.isoformat()}'" for day in days)
-        (
-            rows.repartition("day")
-            .sortWithinPartitions("day", *SORTED_BY[:3])
-            .write.format("delta")
-            .option("replaceWhere", f"day IN ({listed})")
-            .option("maxRecordsPerFile", str(FILE_ROWS_MAX))
-            .mode("overwrite")
-            .save(str(table.at(self._base)))
-        )
+def _close_days(
+    spark: SparkSession, base: Path, today: date, *, again_from: date | None = None
+) -> None:
+    """Rates and a snapshot of each day that is over, and again of those from a day on that has got
+    more commits.
+    """
+    there = _partitions(base, SILVER_SNAPSHOTS)
+    over = [day for day in _partitions(base, SILVER_COMMITS) if day < today]
+    missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
+    again = [day for day in there if again_from is not None and day >= again_from]
+    wanted = sorted({*missing, *again})
+    if not wanted:
+        return
+    before = max((day for day in there if day < wanted[0]), default=None)
+    snapshots = _load(spark, base, SILVER_SNAPSHOTS).where(
+        sf.expr("false") if before is None else sf.col("day") == before
+    )
+    commits = _load(spark, base, SILVER_COMMITS)
+    since = commits.where(sf.col("day") <= wanted[-1])
+    if before is not None:
+        since = since.where(sf.col("day") > before)
+    days = spark.createDataFrame([(day,) for day in wanted], "day DATE")
+    rates = silver.rates(commits.where(sf.col("day").isin(wanted)))
+    _replace_days(rates, base, SILVER_RATES, wanted)
+    # Last: that a day has its snapshot says that it was closed.
+    _replace_days(silver.snapshots(snapshots, since, days), base, SILVER_SNAPSHOTS, wanted)
 
 
-def _days(fresh: DataFrame) -> list[date]:
-    """Of the commits among these records, in order."""
-    found = fresh.where(sf.col("kind") == CONNECT_OFFSETS).select("day").distinct().collect()
-    return sorted(row["day"] for row in found)
+def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:
+    listed = ", ".join(f"DATE '{day.isoformat()}'" for day in days)
+    (
+        rows.repartition("day")
+        .sortWithinPartitions("day", *SORTED_BY[:3])
+        .write.format("delta")
+        .option("replaceWhere", f"day IN ({listed})")
+        .option("maxRecordsPerFile", str(FILE_ROWS_MAX))
+        .mode("overwrite")
+        .save(str(table.at(base)))
+    )
+
+
+def _load(spark: SparkSession, base: Path, table: Table) -> DataFrame:
+    return spark.read.format("delta").load(str(table.at(base)))
+
+
+def _first_day(fresh: DataFrame) -> date | None:
+    """The oldest that these records add a commit to."""
+    commits = fresh.where(sf.col("kind") == CONNECT_OFFSETS)
+    (row,) = commits.agg(sf.min("day").alias("day")).collect()
+    found: date | None = row["day"]
+    return found
 
 
 def _files(base: Path, version: int) -> set[str]:

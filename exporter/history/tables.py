@@ -176,7 +176,7 @@ SILVER_SNAPSHOTS = Table(
 # what the next run goes on from.
 SILVER_NEWEST = Table(path="silver/newest", columns=BRONZE_RECORDS.columns)
 
-# Progress by source partition in steps of RATE_S seconds.
+# Progress by source partition in steps of RATE_S seconds, of days that are over.
 SILVER_RATES = Table(
     path="silver/rates",
     columns=(

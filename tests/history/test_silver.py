@@ -110,7 +110,7 @@ def few(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         Commit(begins + 301, "{"),
     )
     lake(base, *(replace(commit, connector="rated") for commit in commits), topic_id="rated")
-    return refined(spark, base)
+    return refined(spark, base, today=2)
 
 
 def changed(base: Path, topic_id: str) -> list[tuple[Any, ...]]:
@@ -194,14 +194,18 @@ RECORDS = logbook(seed=5, count=120)
 
 @pytest.fixture(scope="module")
 def many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """RECORDS in three runs."""
-    return in_runs(spark, tmp_path_factory.mktemp("many"), RECORDS, runs=3)
+    """RECORDS in three runs; then the last day is over."""
+    base = in_runs(spark, tmp_path_factory.mktemp("many"), RECORDS, runs=3)
+    return refined(spark, base, today=DAYS + 1)
 
 
 def test_many_runs_make_what_one_makes_and_what_a_plain_loop_makes(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:
-    one = in_runs(spark, tmp_path / "one", RECORDS, runs=1)
+    one = tmp_path / "one"
+    create(one)
+    write(one, BRONZE_RECORDS, *RECORDS)
+    refined(spark, one, today=DAYS + 1)
     plain = tmp_path / "plain"
     write(plain, BRONZE_RECORDS, *RECORDS)
     refine_plainly(plain)
@@ -324,5 +328,5 @@ def test_another_bronze_in_its_place_is_refused(
 
 def test_nothing_new_changes_nothing(spark: SparkSession, many: Path) -> None:
     versions = [DeltaTable(str(table.at(many))).version() for table in SILVER]
-    refined(spark, many)
+    refined(spark, many, today=DAYS + 1)
     assert [DeltaTable(str(table.at(many))).version() for table in SILVER] == versions

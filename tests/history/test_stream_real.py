@@ -68,6 +68,7 @@ class Bed:
             kafka={"east": {"bootstrap.servers": self.bootstrap, "client.id": "test"}},
             topic_ids=self.topic_ids(),
             max_offsets_per_trigger=7,  # several batches, even here
+            refine_s=1.0,
         )
         return replace(made, **changes)
 
