@@ -22,6 +22,7 @@ from exporter.model.pipeline import BRONZE, FeedStatus, PipelineStatus
 
 BYTES_MAX = 1024 * 1024  # a thousand Kafka clusters take a tenth of it
 STARTING, READING, COMPUTING, BUG = "starting", "reading", "computing", "bug"
+STREAM_ENDED = "stream_ended"
 
 _log = structlog.get_logger()
 
@@ -102,6 +103,10 @@ class Status:
     def gaps(self, kafka: str, number: int) -> None:
         """So many ranges of this cluster are missing for ever."""
         self._feeds[kafka] = replace(self._feeds[kafka], gaps=number)
+
+    def stream_ended(self) -> None:
+        """A stream that should go on has ended; the run may get it going again."""
+        self._errors[STREAM_ENDED] += 1
 
     def read_up_to(self, at: float | None) -> None:
         """The streams run, and by this moment each of them had ended a batch; None if one has not

@@ -30,10 +30,14 @@ WRITE_S = 10.0  # how old the status may grow while there is nothing to do
 
 @dataclass(slots=True)
 class _Seen:
-    """One stream: its newest batch that was counted, and when that or a later trigger ended."""
+    """One stream: its newest batch that was counted, when that or a later trigger ended, which
+    query that was of, and whether this one was seen to have ended.
+    """
 
     batch: tuple[str, int, str] | None = None
     at: float | None = None
+    run: str | None = None
+    ended: bool = False
 
 
 class Watch:
@@ -78,8 +82,12 @@ class Watch:
             self._written_at = now
 
     def _look_at(self, stream: BronzeStream, seen: _Seen, now: float) -> bool:
+        active = stream.query.isActive
+        ended = self._every_s is not None and self._ended(
+            str(stream.query.runId), seen, active=active
+        )
         # Asked before the batches: one that ends in between is seen the next time.
-        waits = stream.query.isActive and not stream.query.status["isTriggerActive"]
+        waits = active and not stream.query.status["isTriggerActive"]
         fresh = _after(list(stream.query.recentProgress), seen.batch)
         for progress in fresh:
             stored, undecodable = _counts(progress)
@@ -92,7 +100,20 @@ class Watch:
             seen.batch, seen.at = _identity(progress), _ended_at(progress)
         if waits and self._every_s is not None and seen.at is not None:
             seen.at = max(seen.at, now - self._every_s)
-        return bool(fresh)
+        return bool(fresh) or ended
+
+    def _ended(self, run: str, seen: _Seen, *, active: bool) -> bool:
+        """Count each query of a continuous run that ends, once: it may be seen to have ended, or
+        there is another in its place already.
+        """
+        replaced = seen.run not in (None, run) and not seen.ended
+        if seen.run != run:
+            seen.run, seen.ended = run, False
+        stopped = not active and not seen.ended
+        seen.ended = seen.ended or stopped
+        for _ in range(replaced + stopped):
+            self.status.stream_ended()
+        return replaced or stopped
 
 
 def behind(latest: str | None, read_to: str | None) -> int | None:

@@ -32,7 +32,7 @@ class PipelineStatus:
     """One file.
 
     batch_at    by when every stream had ended a batch, or found nothing new; None before the first
-    errors      runs that failed, by reason
+    errors      runs that failed, and streams that had to be started again, by reason
     tables      the newest batch_at that is in the tables of a layer
     """
 

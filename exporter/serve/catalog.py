@@ -259,8 +259,9 @@ CATALOG: tuple[Spec, ...] = (
         "history_errors_total",
         ("reason",),
         "Runs of the history pipeline that failed: while starting, reading or computing, with "
-        "Spark gone, by a bug, or for what Kafka said (as in input_errors_total). "
-        "status_unreadable: status files that the daemon could not read.",
+        "Spark gone, by a bug, or for what Kafka said (as in input_errors_total). stream_ended: "
+        "streams of a run that goes on and has to start them again. status_unreadable: status "
+        "files that the daemon could not read.",
     ),
     HISTORY_GAPS := _gauge(
         "history_gaps",

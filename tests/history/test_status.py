@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exporter.errors import HistoryError, SparkGone, Unreachable
 from exporter.history.status import BYTES_MAX, Status, path_of, read
 from exporter.model.pipeline import FeedStatus, PipelineStatus
+from tests.fakes.clock import VirtualClock
 
 NOON = 1_795_262_400.0
 
@@ -184,3 +187,50 @@ def test_behind_is_said_only_where_both_vectors_tell(
     from exporter.history.watch import behind
 
     assert behind(latest, reached) == wanted
+
+
+class Query:
+    """As much of Spark's handle on a stream as tells that it ended."""
+
+    def __init__(self, run: str, *, active: bool = True) -> None:
+        self.runId = run
+        self.isActive = active
+        self.status = {"isTriggerActive": True}
+        self.recentProgress: tuple[object, ...] = ()
+
+
+@dataclass(eq=False)
+class Stream:
+    query: Query
+    kafka: str = "east"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("seen", "ended"),
+    [
+        pytest.param([("a", True), ("a", True)], 0, id="goes-on"),
+        pytest.param([("a", True), ("a", False), ("a", False)], 1, id="stays-ended"),
+        pytest.param([("a", True), ("b", True), ("b", True)], 1, id="replaced-unseen"),
+        pytest.param([("a", True), ("a", False), ("b", True)], 1, id="replaced"),
+        pytest.param([("a", True), ("b", False), ("c", True)], 2, id="twice"),
+        pytest.param([("a", False), ("b", False)], 2, id="never-runs"),
+    ],
+)
+def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
+    tmp_path: Path, seen: list[tuple[str, bool]], ended: int
+) -> None:
+    from exporter.history.watch import Watch
+
+    def errors(every_s: float | None) -> dict[str, int]:
+        base = tmp_path / str(every_s)
+        stream: Any = Stream(Query("a"))
+        with Status(base, ["east"]) as status:
+            watch = Watch(status, base, [stream], VirtualClock(), every_s=every_s)
+            for run, active in seen:
+                stream.query = Query(run, active=active)
+                watch.look()
+        return dict(saved(base).errors)
+
+    assert errors(every_s=60.0) == ({"stream_ended": ended} if ended else {})
+    assert errors(every_s=None) == {}  # a run that reads what is there means its streams to end
