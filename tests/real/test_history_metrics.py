@@ -19,8 +19,8 @@ def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product
     stored: Counter[str] = Counter()
     for topic in read.bronze_summary(product.history):
         stored[topic.at.kafka] += topic.rows - topic.undecodable
+    assert stored["east"] > 0
     for kafka in ("east", "west"):
-        assert stored[kafka] > 0
         becomes(product, stored[kafka], "history_records_total", kafka=kafka, record="decoded")
         becomes(product, 0, "history_behind_records", kafka=kafka)
         becomes(product, 0, "history_gaps", kafka=kafka)
