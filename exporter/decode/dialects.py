@@ -17,8 +17,6 @@ import msgspec
 from exporter.decode import orders
 from exporter.decode.orders import Fields, OrderKey
 from exporter.model.offsets import (
-    INT64_MAX,
-    INT64_MIN,
     MirrorPartition,
     Order,
     Scalar,
@@ -218,12 +216,16 @@ def position(dialect: str, offset: SourceOffset | None) -> int | None:
     known = DIALECTS[dialect]
     if known.position is None or offset is None:
         return None
-    value = offset.number(known.position)
-    if not isinstance(value, int) or not INT64_MIN <= value <= INT64_MAX:
+    if known.not_with is None:
+        return position_of(known, dict(offset.numbers))
+    return position_of(known, offset_fields(offset))
+
+
+def position_of(dialect: Dialect, fields: Fields) -> int | None:
+    """`position`, for who has the offset's fields at hand."""
+    if dialect.position is None or dialect.not_with in fields:
         return None
-    if known.not_with is not None and known.not_with in offset_fields(offset):
-        return None
-    return value
+    return orders.integer(fields, dialect.position)
 
 
 def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
@@ -256,10 +258,19 @@ def event_time(dialect: str, offset: SourceOffset | None) -> float | None:
     """When the source made the last change this offset covers, in Unix seconds; None if the offset
     does not say, or says what cannot be true.
     """
-    if offset is None or offset.is_null:
+    known = DIALECTS[dialect]
+    if known.time is None or offset is None:
         return None
-    rule = dialect_of_offset(dialect, offset).time
-    return None if rule is None else rule(offset_fields(offset))
+    return event_time_of(known, offset_fields(offset))
+
+
+def event_time_of(dialect: Dialect, fields: Fields) -> float | None:
+    """`event_time`, for who has the offset's fields at hand.
+
+    Which of Debezium's connectors it is need not be known: those that share a shape of source
+    partition tell the time alike.
+    """
+    return None if dialect.time is None else dialect.time(fields)
 
 
 def poisoned(dialect: str, offset: SourceOffset | None) -> bool:

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from exporter.model.offsets import Undecodable
+from exporter.model.offsets import Scalar, Undecodable
 
 _decode = msgspec.json.Decoder().decode
+_decode_flat_map = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 # A string, a bracket, or the needless zeros before a number. An unfinished string is taken to the
@@ -58,6 +59,14 @@ def _first_value(raw: bytes) -> bytes | None:
         if depth == 0 and text in {b"]", b"}"}:
             return b"".join(kept)
     return None
+
+
+def parse_flat_map(raw: bytes) -> dict[str, Scalar] | None:
+    """What `parse` says of a strict JSON map of primitives, sooner; None for any other text."""
+    try:
+        return _decode_flat_map(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def is_flat_map(value: object) -> bool:

@@ -38,9 +38,8 @@ class OrderKey(NamedTuple):
 def integer(fields: Fields, name: str) -> int | None:
     """A field that Connect reads as a long, or None."""
     value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if INT64_MIN <= value <= INT64_MAX else None
+    # The type itself, because to isinstance a bool is an int; and of every record this is asked.
+    return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
 
 
 def mirror_source(fields: Fields) -> OrderKey | None:

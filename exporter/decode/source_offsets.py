@@ -14,7 +14,8 @@ from typing import Any
 
 from exporter.decode.dialects import MIRROR_SOURCE, dialect_of, mirror_partition
 from exporter.decode.javamap import connect_key
-from exporter.decode.jsontext import encode_sorted, is_flat_map, parse
+from exporter.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
+from exporter.decode.orders import Fields
 from exporter.model.offsets import (
     KeyForm,
     LegacyOffset,
@@ -66,6 +67,9 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
         return None
     if not raw:
         return _NO_BYTES
+    fields = decode_fields(raw)
+    if fields is not None:
+        return _offset(fields)
     parsed = parse(raw)
     if isinstance(parsed, Undecodable):
         return Undecodable(f"value_{parsed.reason}")
@@ -75,6 +79,17 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
             return inside
         return LegacyOffset(reason="value_legacy_envelope", offset=inside)
     return _source_offset(parsed)
+
+
+def decode_fields(raw: bytes) -> Fields | None:
+    """The fields of a value as a worker writes it: `decode_value` makes an offset of exactly these.
+
+    None for any other value, of which only `decode_value` says what it is.
+    """
+    fields = parse_flat_map(raw)
+    if fields is None or (len(fields) == 2 and _is_envelope(fields)):
+        return None
+    return fields
 
 
 def _is_envelope(parsed: object) -> bool:
@@ -89,16 +104,17 @@ def _is_envelope(parsed: object) -> bool:
 def _source_offset(parsed: Any) -> SourceOffset | Undecodable:
     if parsed is None:
         return _NULL
-    if not is_flat_map(parsed):
-        return Undecodable("value_shape")
-    numbers = tuple(
-        sorted(
-            (name, value)
-            for name, value in parsed.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        )
-    )
-    return SourceOffset(text=encode_sorted(parsed).decode(), numbers=numbers)
+    return _offset(parsed) if is_flat_map(parsed) else Undecodable("value_shape")
+
+
+def _offset(fields: Fields) -> SourceOffset:
+    numbers = [
+        (name, value)
+        for name, value in fields.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    numbers.sort()
+    return SourceOffset(text=encode_sorted(fields).decode(), numbers=tuple(numbers))
 
 
 def _source_key(connector: str, partition: Partition | None, form: KeyForm) -> SourceKey:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exporter.decode.dialects import event_time, position
+from exporter.decode.dialects import DIALECTS, event_time, event_time_of, position, position_of
+from exporter.decode.jsontext import encode_sorted
 from exporter.decode.mm2 import decode_sync_key, decode_sync_value
 from exporter.decode.roles import decode_record, observation
-from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.decode.source_offsets import decode_fields, decode_key, decode_value
 from exporter.errors import HistoryError
 from exporter.history.tables import (
     CHECKPOINTS,
@@ -32,6 +34,8 @@ from exporter.model.offsets import SourceKey, Undecodable
 from exporter.model.roles import TopicRole
 from exporter.model.topology import KafkaTopic, Topology
 
+KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB
+
 _ARROW = {
     "STRING": pa.string(),
     "BINARY": pa.binary(),
@@ -41,6 +45,9 @@ _ARROW = {
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),  # Kafka's milliseconds fit exactly
 }
 SCHEMA = pa.schema([pa.field(column.name, _ARROW[column.type]) for column in RECORD])
+
+# Each batch of a partition brings the keys of the one before.
+_decode_key = lru_cache(maxsize=KEYS_MAX)(decode_key)
 
 Key = TypeVar("Key")
 Columns = dict[str, Any]  # an Arrow array by column name; Arrow ships no types
@@ -55,7 +62,7 @@ _KEY = (
     "mirror_partition",
     "key_form",
 )
-_VALUE = ("source_offset", "tombstone", "pos", "event_at", "error")
+_VALUE = ("source_offset", "pos", "event_at", "error")
 _SYNC = ("sync_topic", "sync_partition", "sync_upstream", "sync_downstream", "error")
 _OBSERVED = ("observation", "error")
 # Their values hold configurations, and traces that quote them: of those no byte is kept.
@@ -124,14 +131,38 @@ def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:
 
 
 def _source_columns(rows: pa.RecordBatch) -> Columns:
-    keys, places = _decode_distinct(rows["key"], decode_key)
-    values = [
-        _source_value(keys[place], raw)
-        for place, raw in zip(places.to_pylist(), rows["value"].to_pylist(), strict=True)
-    ]
+    keys, places = _decode_distinct(rows["key"], _decode_key)
     of_keys = _columns(_KEY, [_source_key(key) for key in keys])
     spread = {name: column.take(places) for name, column in of_keys.items()}
-    return {**spread, **_columns(_VALUE, values)}
+    values = _source_values(keys, places.to_pylist(), rows["value"].to_pylist())
+    return {**spread, "tombstone": rows["value"].is_null(), **_arrays(_VALUE, values)}
+
+
+def _source_values(
+    keys: list[SourceKey | Undecodable], places: list[int], raws: list[bytes | None]
+) -> list[list[object]]:
+    """What `_source_value` says of each, as columns. A value as a worker writes it, which is nearly
+    every one, is parsed once, and no object is made of it.
+    """
+    known = [None if isinstance(key, Undecodable) else DIALECTS[key.dialect] for key in keys]
+    texts: list[object] = []
+    positions: list[object] = []
+    times: list[object] = []
+    errors: list[object] = []
+    for place, raw in zip(places, raws, strict=True):
+        dialect = known[place]
+        fields = None if dialect is None or raw is None else decode_fields(raw)
+        if dialect is None or fields is None:
+            text, pos, at, error = _source_value(keys[place], raw)
+        else:
+            text, error = encode_sorted(fields), None
+            pos = None if dialect.position is None else position_of(dialect, fields)
+            at = None if dialect.time is None else _micros(event_time_of(dialect, fields))
+        texts.append(text)
+        positions.append(pos)
+        times.append(at)
+        errors.append(error)
+    return [texts, positions, times, errors]
 
 
 def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
@@ -146,15 +177,18 @@ def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
 def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[object, ...]:
     """The value under an unreadable key is nobody's: it stays bytes."""
     if isinstance(key, Undecodable):
-        return (None, raw is None, None, None, key.reason)
+        return (None, None, None, key.reason)
     offset = decode_value(raw)
     if offset is None:
-        return (None, True, None, None, None)
+        return (None, None, None, None)
     if isinstance(offset, Undecodable):
-        return (None, False, None, None, offset.reason)
+        return (None, None, None, offset.reason)
     at = event_time(key.dialect, offset)
-    micros = None if at is None else round(at * 1_000_000)
-    return (offset.text, False, position(key.dialect, offset), micros, None)
+    return (offset.text, position(key.dialect, offset), _micros(at), None)
+
+
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)
 
 
 def _sync_columns(rows: pa.RecordBatch) -> Columns:
@@ -200,9 +234,13 @@ def _decode_distinct(
 
 
 def _columns(names: tuple[str, ...], rows: list[tuple[object, ...]]) -> Columns:
+    return _arrays(names, zip(*rows, strict=True))
+
+
+def _arrays(names: tuple[str, ...], columns: Iterable[Iterable[object]]) -> Columns:
     return {
         name: pa.array(values, SCHEMA.field(name).type)
-        for name, values in zip(names, zip(*rows, strict=True), strict=True)
+        for name, values in zip(names, columns, strict=True)
     }
 
 

@@ -209,6 +209,15 @@ def test_an_enveloped_record_is_never_a_position() -> None:
     ]
 
 
+@pytest.mark.parametrize("id_", [b"7", b"07"], ids=["strict", "as-connect-reads-it"])
+def test_an_offset_is_kept_as_text_with_sorted_names_whatever_its_bytes(id_: bytes) -> None:
+    key = offset_key("db", {"protocol": "1", "table": "t"})
+    (row,) = decoded(Raw(key, b'{"timestamp":1700000000123, "incrementing":%b}' % id_))
+    assert row["source_offset"] == '{"incrementing":7,"timestamp":1700000000123}'
+    assert row["pos"] is None
+    assert row["event_at"] == datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)
+
+
 int64s = st.integers(-(2**63), 2**63 - 1)
 # Garbage that looks like the real thing nearly always reaches further than random bytes do.
 keys = st.one_of(
@@ -268,6 +277,9 @@ values = st.one_of(
             b'{"a":"\\udc00"}',
             b'{"schema":null,"payload":{"offset":7}}',
             b'{"offset":007} x',
+            b'{"position":3, "offset":7}',
+            b'{"timestamp_nanos":5,"incrementing":7,"timestamp":1700000000123}',
+            b'{"schema":null,"payload":null}',
             b'{"lsn":5,"ts_usec":1700000000000001}',
             b'{"timestamp":1700000000123,"timestamp_nanos":123456789}',
             b'{"state":"FAILED","worker_id":"w","generation":1,"trace":"a.B: c"}',

@@ -21,15 +21,23 @@ from exporter.decode.dialects import (
     compare,
     dialect_of_offset,
     event_time,
+    event_time_of,
+    offset_fields,
     order_key,
     poisoned,
     position,
+    position_of,
 )
 from exporter.decode.javamap import connect_key, hash_map_order
-from exporter.decode.jsontext import parse
+from exporter.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
 from exporter.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
 from exporter.decode.roles import decode_record, observation
-from exporter.decode.source_offsets import LABEL_BYTES_MAX, decode_key, decode_value
+from exporter.decode.source_offsets import (
+    LABEL_BYTES_MAX,
+    decode_fields,
+    decode_key,
+    decode_value,
+)
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
 from exporter.decode.status import decode_status
 from exporter.model.offsets import (
@@ -174,6 +182,7 @@ def test_a_value_is_decoded_or_undecodable_and_never_an_error(raw):
 def _holds_for(dialect: str, value: SourceOffset) -> None:
     """What every dialect promises of any offset."""
     assert dialect_of_offset(dialect, value).name in DIALECTS
+    assert dialect_of_offset(dialect, value).time is DIALECTS[dialect].time
     at = position(dialect, value)
     place = order_key(dialect, value)
     if at is not None:
@@ -184,6 +193,37 @@ def _holds_for(dialect: str, value: SourceOffset) -> None:
     assert compare(dialect, value, value) is Order.SAME
     seconds = event_time(dialect, value)
     assert seconds is None or 315_532_800 <= seconds < 4_102_444_800
+
+
+@given(st.binary(max_size=200) | mutated(VALUES) | MAPS.map(msgspec.json.encode))
+@example(b'{"a":[],"a":1}')
+@example(b'{"a":1,"a":2.0} ')
+@example(b'{"a":007}')
+@example(b'{"a":' + b"9" * 5_000 + b"}")
+@example(b'{"a":-0,"b":-0.0,"c":1E2,"d":18446744073709551616,"e":"\\ud83d\\ude00"}')
+def test_a_map_of_primitives_is_parsed_as_any_text_is(raw):
+    fields, parsed = parse_flat_map(raw), parse(raw)
+    if fields is not None:
+        assert repr(fields) == repr(parsed)  # to == 1 is 1.0, and True
+        assert is_flat_map(parsed)
+
+
+@given(mutated(VALUES) | st.sampled_from(VALUES) | MAPS.map(msgspec.json.encode))
+@example(b'{"schema":null,"payload":null}')
+@example(b'{"schema":"a","payload":null}')
+@example(b'{"incrementing":7,"timestamp":null}')
+@example(b'{"offset":true}')
+@example(b'{"offset":18446744073709551615,"position":7.0}')
+def test_the_fields_of_a_value_say_what_its_offset_says(raw):
+    fields, offset = decode_fields(raw), decode_value(raw)
+    if fields is None:
+        return
+    assert isinstance(offset, SourceOffset)
+    assert encode_sorted(fields).decode() == offset.text
+    assert repr(sorted(fields.items())) == repr(sorted(offset_fields(offset).items()))
+    for name, dialect in DIALECTS.items():
+        assert position_of(dialect, fields) == position(name, offset)
+        assert event_time_of(dialect, fields) == event_time(name, offset)
 
 
 # Few numbers, so that places meet.

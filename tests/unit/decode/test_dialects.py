@@ -111,6 +111,7 @@ def test_a_mirror_partition_needs_a_real_integer():
         pytest.param("mirror_source", b'{"offset":5}', 5, id="mm2"),
         pytest.param("mirror_source", b'{"offset":5.0}', None, id="a-double-is-no-position"),
         pytest.param("mirror_source", b'{"offset":true}', None, id="nor-is-a-bool"),
+        pytest.param("jdbc", b'{"incrementing":true}', None, id="nor-is-a-bool-of-jdbc"),
         pytest.param("mirror_source", b'{"position":5}', None, id="nor-another-field"),
         pytest.param("mirror_source", b'{"offset":9223372036854775808}', None, id="nor-a-wrap"),
         pytest.param("mirror_source", b"null", None, id="nor-null"),
@@ -320,6 +321,13 @@ def test_no_offset_has_no_place():
 )
 def test_event_time_is_in_seconds_or_unknown(dialect, fields, expected):
     assert event_time(dialect, offset(**fields)) == expected
+
+
+@pytest.mark.parametrize("fields", [MYSQL, POSTGRES, SQL_SERVER, ORACLE])
+def test_debezium_connectors_of_one_shape_of_partition_tell_the_time_alike(fields):
+    exact = dialect_of_offset("debezium", offset(**fields))
+    assert exact.name != "debezium"
+    assert exact.time is DIALECTS["debezium"].time
 
 
 def test_no_offset_has_no_event_time():
