@@ -147,7 +147,8 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
         begun = read.exists(spec.base, (BRONZE_RECORDS,))
         before = read.bronze_summary(spec.base) if begun else ()
         plans = [planned(spec.base, feed) for feed in feeds]
-        with spark_session(master=spec.master, heap=spec.heap, short=short) as spark:
+        # The first run reads all there is, and is not short.
+        with spark_session(master=spec.master, heap=spec.heap, short=short and begun) as spark:
             refuse_a_folder_of_their_own(spark, spec.base)
             with translated("creating the tables failed"):
                 for table in TABLES:
