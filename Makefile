@@ -4,6 +4,7 @@
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
 #   make proofs [SEED=n]       seventy seeded kills under load, and the properties at length; n repeats a run
 #   make bench                 figures as ratios against a named baseline in the same run
+#   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check proofs bench lab format install clean
+.PHONY: help demo test check proofs bench bench-history lab format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -57,6 +58,9 @@ proofs: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-history: $(STAMP)
+	@$(BIN)/python -m bench.history $(ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -1,0 +1,209 @@
+"""Backfill: how fast the pipeline brings a whole offsets topic into bronze, decoded, and how soon
+a commit is there afterwards (latency.py).
+
+Real broker, 25 partitions, commits of four kinds of connector. The baseline is the same stream
+without decoding: the columns that Kafka gives and the day, under the same session, bound of a
+batch, number of files, compression and partitioning. The two take turns in the order ABBA, each
+into a fresh table, so that a drifting machine speed cancels out of the ratio. What counts as fast
+enough, and fails the run if it is not: 0.70 of the baseline's speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from bench import commits, cpu
+from exporter.clients.kafka import KafkaAdmin
+from exporter.clock import SystemClock
+from exporter.history import bronze
+from exporter.history.records import Role
+from exporter.history.security import kafka_options
+from exporter.history.session import spark_session
+from exporter.history.stream import BronzeStream, Feed, planned
+from exporter.history.tables import (
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    DAYS_AHEAD_MAX,
+    DAYS_BACK_MAX,
+    Column,
+    Table,
+)
+from lab import Lab, LabOptions
+
+KAFKA: Final = "east"
+PARTITIONS = 25
+WARM_UP = 500_000  # commits: the JVM has then compiled most of what it will compile
+OFFSETS_PER_TRIGGER_MAX = 500_000  # the pipeline's own default
+RATIO_MIN = 0.70
+
+RAW = Table(
+    path="raw",
+    columns=(
+        Column("key", "BINARY"),
+        Column("value", "BINARY"),
+        Column("topic", "STRING"),
+        Column("partition", "INT"),
+        Column("offset", "BIGINT"),
+        Column("timestamp", "TIMESTAMP"),
+        Column("day", "DATE"),
+    ),
+    partitioned_by=("day",),
+    properties=BRONZE_RECORDS.properties,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one job over all commits."""
+
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """Where the jobs run: a session, and pids beside it that are none of its own."""
+
+    spark: SparkSession
+    bootstrap: str
+    others: frozenset[int]
+
+    def feed(self, topic: str) -> Feed:
+        """The topic as the pipeline is given it."""
+        properties = {"bootstrap.servers": self.bootstrap}
+        topic_id, _ = KafkaAdmin(KAFKA, properties).shape(topic)
+        return Feed(
+            kafka=KAFKA,
+            properties=properties,
+            options=kafka_options(KAFKA, properties),
+            by_topic={topic: Role(CONNECT_OFFSETS, "bench", topic_id)},
+            offsets_per_trigger_max=OFFSETS_PER_TRIGGER_MAX,
+        )
+
+
+def raw(bed: Bed, topic: str, base: Path) -> Path:
+    """The baseline; returns where its table is."""
+    feed = bed.feed(topic)
+    bed.spark.sql(RAW.create_statement(base))
+    starting = {topic: dict.fromkeys((str(number) for number in range(PARTITIONS)), 0)}
+    today = sf.to_date(sf.current_timestamp())
+    back, ahead = sf.date_sub(today, DAYS_BACK_MAX), sf.date_add(today, DAYS_AHEAD_MAX)
+    day = sf.least(sf.greatest(sf.to_date("timestamp"), back), ahead)
+    (
+        bronze.kafka_records(
+            bed.spark,
+            feed.options,
+            [topic],
+            starting=starting,
+            offsets_per_trigger_max=feed.offsets_per_trigger_max,
+        )
+        .withColumn("day", day)
+        .select(*RAW.names)
+        .coalesce(bed.spark.sparkContext.defaultParallelism)
+        .writeStream.format("delta")
+        .outputMode("append")
+        .option("checkpointLocation", str(base / "_ckpt"))
+        .trigger(availableNow=True)
+        .start(str(RAW.at(base)))
+        .awaitTermination()
+    )
+    return RAW.at(base)
+
+
+def decoded(bed: Bed, topic: str, base: Path) -> Path:
+    """The pipeline's own stream; returns where its table is."""
+    feed = bed.feed(topic)
+    bed.spark.sql(BRONZE_RECORDS.create_statement(base))
+    stream = BronzeStream(bed.spark, base, feed, planned(base, feed), SystemClock())
+    stream.start(None)
+    stream.finish()
+    return BRONZE_RECORDS.at(base)
+
+
+Job = Callable[[Bed, str, Path], Path]
+
+
+def timed(job: Job, bed: Bed, topic: str, count: int) -> Cost:
+    """Run a job into a fresh table, which must then hold every commit."""
+    me = os.getpid()
+    with tempfile.TemporaryDirectory(prefix="offsetwatch-bench-") as folder:
+        cpu_before, began = cpu.tree_s(me, without=bed.others), time.perf_counter()
+        written = job(bed, topic, Path(folder))
+        wall_s = time.perf_counter() - began
+        cpu_s = cpu.tree_s(me, without=bed.others) - cpu_before
+        rows = DeltaTable(str(written)).count()
+        assert rows == count, f"{job.__name__}: {rows} rows of {count}"
+    return Cost(wall_s=wall_s, cpu_s=cpu_s)
+
+
+def measure(*, count: int, sources: int, rounds: int) -> float:
+    """Print every run and the ratios; returns that of the speeds."""
+    with Lab(LabOptions(connectors=False)) as lab:
+        for topic, size in (("bench-warm", WARM_UP), ("bench", count)):
+            lab.create_topic(KAFKA, topic, partitions=PARTITIONS)
+            commits.produce(lab.east, topic, count=size, sources=sources)
+        others = cpu.tree(os.getpid()) - {os.getpid()}
+        with spark_session(master="local[2]", heap="1g", short=False) as spark:
+            bed = Bed(spark, lab.east, others)
+            for job in (raw, decoded):
+                timed(job, bed, "bench-warm", WARM_UP)
+            return _compare(bed, count, rounds)
+
+
+def _compare(bed: Bed, count: int, rounds: int) -> float:
+    costs: dict[Job, list[Cost]] = {raw: [], decoded: []}
+    for number in range(rounds):
+        for job in (raw, decoded) if number % 2 == 0 else (decoded, raw):
+            cost = timed(job, bed, "bench", count)
+            costs[job].append(cost)
+            print(
+                f"  {job.__name__:<8} {cost.wall_s:6.1f} s, {count / cost.wall_s:9,.0f}/s, "
+                f"{cost.cpu_s:6.1f} CPU-s",
+                flush=True,
+            )
+    walls = {job: sum(cost.wall_s for cost in found) for job, found in costs.items()}
+    cpus = {job: sum(cost.cpu_s for cost in found) for job, found in costs.items()}
+    ratio = walls[raw] / walls[decoded]
+    print(
+        f"backfill     {count} commits, local[2]: decoded at {ratio:.2f} of the speed of raw bytes "
+        f"({RATIO_MIN:.2f} is asked for), {cpus[decoded] / cpus[raw]:.2f} times the CPU"
+    )
+    return ratio
+
+
+def main() -> int:
+    """Exit code 1 if decoding is too slow, or commits come too late into bronze."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--commits", type=int, default=5_000_000)
+    parser.add_argument("--sources", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=2, help="even: the order is ABBA")
+    parser.add_argument("--only", choices=("backfill", "latency"), help="one of the two parts")
+    given = parser.parse_args()
+    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
+    met = True
+    if given.only != "latency":
+        ratio = measure(count=given.commits, sources=given.sources, rounds=given.rounds)
+        met = ratio >= RATIO_MIN
+    if given.only != "backfill":
+        # In a process of its own, as two sessions of one process share a JVM.
+        following = subprocess.run([sys.executable, "-m", "bench.latency"], check=False)
+        met = met and following.returncode == 0
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""How long after a commit the record of it stands in bronze, and what following costs.
+
+A process of its own runs the pipeline (`run_continuous`) while this one commits at a steady rate.
+Afterwards every file of the table is asked for the records it holds: what counts is the time at
+which Delta's log named the file, less the record's own time. CPU is that of the pipeline's whole
+process tree, without its start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from bench import commits, cpu
+from exporter.clients.kafka import KafkaAdmin
+from exporter.clock import SystemClock
+from exporter.history.jobs import PipelineSpec, run_continuous
+from exporter.history.records import roles
+from exporter.history.security import kafka_options
+from exporter.history.session import spark_session
+from exporter.history.stream import BronzeStream, Feed, planned
+from exporter.history.tables import BRONZE_RECORDS
+from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
+from lab import Lab, LabOptions
+from lab.waiting import NotYet, until
+
+AT = KafkaTopic("east", "bench-offsets")
+PARTITIONS = 25
+SOURCES = 2000
+CADENCE_S = 10.0
+RATE_PER_S = 200
+TICK_S = 0.05
+WARM_UP_S = 60.0  # the first batches compile, and hold what was committed while Spark started
+START_S_MAX = 120.0
+P95_S_MAX = 15.0
+CORES_MAX = 0.25
+PARTS = {"whole": "the whole pipeline", "bronze": "bronze alone"}
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """What was seen while nothing but the clock moved on."""
+
+    latencies_s: tuple[float, ...]
+    cores: float
+    batches: int
+
+    def line(self, what: str) -> str:
+        """As printed."""
+        p50, p95 = np.percentile(self.latencies_s, (50, 95))
+        return (
+            f"latency      {what}, {RATE_PER_S} commits/s, every {CADENCE_S:.0f} s: "
+            f"p50 {p50:.1f} s, p95 {p95:.1f} s, max {max(self.latencies_s):.1f} s "
+            f"({len(self.latencies_s)} records, {self.batches} batches), {self.cores:.2f} cores"
+        )
+
+    def met(self) -> bool:
+        """Is it as soon and as cheap as it has to be?"""
+        soon = float(np.percentile(self.latencies_s, 95)) < P95_S_MAX
+        return soon and self.cores <= CORES_MAX
+
+
+def spec(base: Path, bootstrap: str) -> PipelineSpec:
+    """A site of one offsets topic."""
+    properties = {"bootstrap.servers": bootstrap}
+    topic_id, _ = KafkaAdmin(AT.kafka, properties).shape(AT.topic)
+    return PipelineSpec(
+        base=base,
+        topology=Topology(offsets_topics=(OffsetsTopic("bench", AT),), flows=()),
+        kafka={AT.kafka: properties},
+        topic_ids={AT: topic_id},
+        cadence_s=CADENCE_S,
+    )
+
+
+def follow(part: str, base: Path, bootstrap: str) -> None:
+    """The process that is measured: the pipeline until SIGTERM."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    given = spec(base, bootstrap)
+    if part == "whole":
+        run_continuous(given, stop)
+    else:
+        _follow_bronze(given, stop)
+
+
+def _follow_bronze(given: PipelineSpec, stop: threading.Event) -> None:
+    properties = given.kafka[AT.kafka]
+    feed = Feed(
+        kafka=AT.kafka,
+        properties=properties,
+        options=kafka_options(AT.kafka, properties),
+        by_topic={AT.topic: roles(given.topology, given.topic_ids)[AT]},
+        offsets_per_trigger_max=given.max_offsets_per_trigger,
+    )
+    with spark_session(master=given.master, heap=given.heap, short=False) as spark:
+        spark.sql(BRONZE_RECORDS.create_statement(given.base))
+        stream = BronzeStream(spark, given.base, feed, planned(given.base, feed), SystemClock())
+        stream.start(f"{CADENCE_S:.0f} seconds")
+        stop.wait()
+        stream.stop()
+
+
+def measure(part: str, *, seconds: float) -> Steady:
+    """Commit and follow for so long after the warm-up."""
+    with Lab(LabOptions(connectors=False)) as lab, tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        lab.create_topic("east", AT.topic, partitions=PARTITIONS)
+        stop = threading.Event()
+        committing = threading.Thread(target=_commit, args=(lab.east, stop))
+        committing.start()
+        command = [sys.executable, "-m", "bench.latency", "--only", part, "--base", folder]
+        pipeline = subprocess.Popen([*command, "--bootstrap", lab.east])
+        try:
+            until("bronze", lambda: _some(base, pipeline), timeout_s=START_S_MAX)
+            time.sleep(WARM_UP_S)
+            began, cpu_before = time.time(), cpu.tree_s(pipeline.pid)
+            time.sleep(seconds)
+            ended, cpu_s = time.time(), cpu.tree_s(pipeline.pid) - cpu_before
+            time.sleep(2 * CADENCE_S)  # the last of them come into bronze
+        finally:
+            stop.set()
+            committing.join()
+            pipeline.terminate()
+            pipeline.wait()
+        batches = list(_batches(base, began, ended))
+        latencies = tuple(late for batch in batches for late in batch)
+        assert len(latencies) >= 0.99 * RATE_PER_S * seconds, f"only {len(latencies)} records"
+        return Steady(latencies, cores=cpu_s / (ended - began), batches=len(batches))
+
+
+def _commit(bootstrap: str, stop: threading.Event) -> None:
+    producer = commits.producer(bootstrap)
+    per_tick = round(RATE_PER_S * TICK_S)
+    following = commits.commits(1_000_000_000, SOURCES)
+    due = time.monotonic()
+    while not stop.wait(max(0.0, due - time.monotonic())):
+        for _ in range(per_tick):
+            key, value = next(following)
+            producer.produce(AT.topic, key=key, value=value)
+        producer.poll(0)
+        due += TICK_S
+    producer.flush()
+
+
+def _some(base: Path, pipeline: subprocess.Popen[bytes]) -> None:
+    assert pipeline.poll() is None, "the pipeline has ended"
+    if not any(BRONZE_RECORDS.at(base).glob("kind=*")):
+        raise NotYet("no file")
+
+
+def _batches(base: Path, began: float, ended: float) -> Iterator[list[float]]:
+    """Of every version of bronze: how late the records were that were made in between."""
+    table = BRONZE_RECORDS.at(base)
+    for version in sorted((table / "_delta_log").glob("*.json")):
+        visible = version.stat().st_mtime
+        late: list[float] = []
+        for line in version.read_text().splitlines():
+            added = json.loads(line).get("add")
+            if added is not None:
+                column = pq.ParquetFile(table / unquote(added["path"])).read(columns=["kts"])["kts"]
+                stamps = column.cast("int64").to_numpy() / 1e6
+                late += (visible - stamps[(stamps >= began) & (stamps < ended)]).tolist()
+        if late:
+            yield late
+
+
+def main() -> int:
+    """Exit code 1 if commits come too late into bronze, or at too high a price."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120.0, help="that are measured")
+    parser.add_argument("--only", choices=PARTS, help="gold and all, or bronze alone; else both")
+    parser.add_argument("--base", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.base is not None:
+        follow(given.only, given.base, given.bootstrap)
+        return 0
+    met = True
+    for part in PARTS if given.only is None else (given.only,):
+        steady = measure(part, seconds=given.seconds)
+        print(steady.line(PARTS[part]), flush=True)
+        met = met and steady.met()
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
