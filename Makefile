@@ -61,6 +61,7 @@ bench: $(STAMP)
 
 bench-history: $(STAMP)
 	@$(BIN)/python -m bench.history $(ARGS)
+	@$(BIN)/python -m bench.moment
 
 format: $(STAMP)
 	$(BIN)/ruff format .
