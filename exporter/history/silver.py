@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from exporter.history.changes import RESET, changes
 from exporter.history.tables import (
     CONNECT_OFFSETS,
+    OFFSET_SYNCS,
     RATE_S,
     SILVER_COMMITS,
     SILVER_LOGS,
@@ -67,10 +68,11 @@ def commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
 
 
 def newest(held: DataFrame, fresh: DataFrame) -> DataFrame:
-    """silver/newest, after these records."""
+    """silver/newest, after these records. A sync that cannot be decoded takes no other's place."""
     last = Window.partitionBy(*LOG, "key").orderBy(sf.col("koffset").desc())
+    says_nothing = (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNull()
     return (
-        held.unionByName(fresh)
+        held.unionByName(fresh.where(~says_nothing))
         .withColumn("place", sf.row_number().over(last))
         .where("place = 1")
         .select(*SILVER_NEWEST.names)

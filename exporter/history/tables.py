@@ -172,8 +172,8 @@ SILVER_SNAPSHOTS = Table(
     properties=(("delta.dataSkippingNumIndexedCols", "3"),),
 )
 
-# The newest bronze record under each raw key of every log: what Kafka's compaction would leave, and
-# what the next run goes on from.
+# The newest bronze record under each raw key of every log (of syncs, that can be decoded): what
+# Kafka's compaction would leave, and what the next run goes on from.
 SILVER_NEWEST = Table(path="silver/newest", columns=BRONZE_RECORDS.columns)
 
 # Progress by source partition in steps of RATE_S seconds, of days that are over.

@@ -18,6 +18,9 @@ def spark() -> Iterator[SparkSession]:
 
     with spark_session(master="local[2]", heap="1g", short=True) as session:
         session.conf.set("spark.sql.shuffle.partitions", "1")
+        # Compiling a plan for a dozen rows is a third of what a run costs here.
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         yield session
 
 

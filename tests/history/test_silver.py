@@ -35,7 +35,7 @@ from exporter.model.offsets import SourceKey
 from exporter.state.snapshot import SourcePartitionView
 from exporter.state.sources import SourceBook
 from tests.history.delta import Row, refine_plainly, snapshot, stored, write
-from tests.history.rows import offset_key
+from tests.history.rows import SYNCS_TOPIC, Raw, at, decoded, offset_key, sync_key, sync_value
 from tests.history.test_asof import DAY, IN, MORNING, OUT, Commit, bronze_rows
 
 if TYPE_CHECKING:
@@ -109,6 +109,12 @@ def few(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         Commit(begins + 300, None),
         Commit(begins + 301, "{"),
     )
+    synced = [
+        Raw(sync_key("orders", 0), value, topic=SYNCS_TOPIC, offset=offset, ms=MORNING * 1000)
+        for offset, value in enumerate([sync_value(12, 120), b"junk"])
+    ]
+    when = {"ingest_ts": at(MORNING * 1000), "day": day_of(0)}
+    write(base, BRONZE_RECORDS, *({**row, "kafka": "west", **when} for row in decoded(*synced)))
     lake(base, *(replace(commit, connector="rated") for commit in commits), topic_id="rated")
     return refined(spark, base, today=2)
 
@@ -136,6 +142,11 @@ def test_each_commit_says_what_it_changed_and_how_long_the_pause_was(few: Path) 
 
 def test_a_topic_that_was_created_again_begins_anew(few: Path) -> None:
     assert changed(few, "new") == [(0, "first", None, None)]
+
+
+def test_a_sync_that_cannot_be_decoded_takes_no_others_place(few: Path) -> None:
+    syncs = [row for row in stored(few, SILVER_NEWEST) if row["kind"] == "offset_syncs"]
+    assert [(row["koffset"], row["sync_upstream"]) for row in syncs] == [(0, 12)]
 
 
 def test_a_rate_is_what_its_commits_add_up_to(few: Path) -> None:
