@@ -6,14 +6,11 @@ from collections import Counter
 
 import pytest
 
-from exporter.history import read
-from exporter.history.status import path_of
+from exporter.history import read, status
 from lab.product import Product
-from tests.real.seen import becomes, eventually, samples, scraped, total
+from tests.real.seen import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
-
-TABLE_AT = "history_table_timestamp_seconds"
 
 
 def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product) -> None:
@@ -21,20 +18,23 @@ def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product
     stored: Counter[str] = Counter()
     for topic in read.bronze_summary(product.history):
         stored[topic.at.kafka] += topic.rows - topic.undecodable
+    said = status.read(product.history)
+    assert said is not None
+    assert said.batch_at is not None
+    failed = sum(count for _, count in said.errors)  # of runs that other tests let fail
+    # Until then the daemon may show what an earlier run said.
+    for layer in ("gold", "silver", "bronze"):
+        becomes(product, said.batch_at, "history_table_timestamp_seconds", table=layer)
+    becomes(product, said.batch_at, "history_last_batch_timestamp_seconds")
     assert stored["east"] > 0
-    for kafka in ("east", "west"):
-        becomes(product, stored[kafka], "history_records_total", kafka=kafka, record="decoded")
-        becomes(product, 0, "history_behind_records", kafka=kafka)
-        becomes(product, 0, "history_gaps", kafka=kafka)
-    # Gold comes last, and the daemon may have looked at the run while it was under way.
-    eventually(product, "gold", lambda: samples(product, TABLE_AT, table="gold"))
-    seen = product.metrics()
-    layers = {dict(labels)["table"]: at for labels, at in scraped(seen, TABLE_AT).items()}
-    (at,) = scraped(seen, "history_last_batch_timestamp_seconds").values()
-    assert layers == dict.fromkeys(("bronze", "silver", "gold"), at)
-    assert samples(product, "history_errors_total") == {}
+    for feed in said.feeds:
+        at = feed.kafka
+        becomes(product, stored[at], "history_records_total", kafka=at, record="decoded")
+        becomes(product, 0, "history_behind_records", kafka=at)
+        becomes(product, feed.gaps, "history_gaps", kafka=at)
+    assert sum(samples(product, "history_errors_total").values()) == failed
 
-    path_of(product.history).write_text("{")
+    status.path_of(product.history).write_text("{")
     becomes(product, 1, "history_errors_total", reason="status_unreadable")
     becomes(product, None, "history_last_batch_timestamp_seconds")
     becomes(product, None, "history_records_total")
