@@ -30,10 +30,11 @@ from bench import commits, cpu
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import SystemClock
 from exporter.history import bronze
+from exporter.history.feed import Feed, planned
 from exporter.history.records import Role
 from exporter.history.security import kafka_options
 from exporter.history.session import spark_session
-from exporter.history.stream import BronzeStream, Feed, planned
+from exporter.history.stream import BronzeStream
 from exporter.history.tables import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,

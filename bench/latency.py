@@ -28,11 +28,12 @@ import pyarrow.parquet as pq
 from bench import commits, cpu
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import SystemClock
+from exporter.history.feed import Feed, planned
 from exporter.history.jobs import PipelineSpec, run_continuous
 from exporter.history.records import roles
 from exporter.history.security import kafka_options
 from exporter.history.session import spark_session
-from exporter.history.stream import BronzeStream, Feed, planned
+from exporter.history.stream import BronzeStream
 from exporter.history.tables import BRONZE_RECORDS
 from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
 from lab import Lab, LabOptions

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
 from exporter.history import gold, read
+from exporter.history.feed import Feed, planned
 from exporter.history.records import Role, roles
 from exporter.history.refine import refine
 from exporter.history.refusals import Cut, refuse_unread
@@ -26,7 +27,7 @@ from exporter.history.security import kafka_options
 from exporter.history.session import spark_session, translated
 from exporter.history.shared import refuse_a_folder_of_their_own
 from exporter.history.status import Status
-from exporter.history.stream import BronzeStream, Feed, planned
+from exporter.history.stream import BronzeStream
 from exporter.history.tables import (
     BRONZE_RECORDS,
     GOLD_CURSOR,

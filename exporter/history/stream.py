@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,100 +25,24 @@ from exporter.errors import (
     Ambiguous,
     ClientError,
     HistoryError,
-    NotFound,
     OffsetwatchError,
     Unreachable,
     Unsettled,
 )
 from exporter.history import bronze, checkpoints, read
-from exporter.history.generations import Gap, GapReason, Place, Plan, Source, plan
+from exporter.history.feed import Feed, planned, shape
+from exporter.history.generations import Gap, GapReason, Place, Plan
 from exporter.history.patience import Patience
-from exporter.history.records import Role
 from exporter.history.session import translated
 from exporter.history.tables import BRONZE_RECORDS, OPS_GAPS
-from exporter.model.observations import LogBounds
-from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.model.topology import KafkaTopic
 
 POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
-LEADER_TRIES = 20
-LEADER_PAUSE_S = 0.5
 
 _log = structlog.get_logger()
 _POISON = re.compile(
     r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value \S+ that overflows"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """One Kafka cluster as the stream sees it.
-
-    properties    librdkafka's, to ask what there is; `options` are the same for Spark
-    by_topic      what every topic to be read holds
-    """
-
-    kafka: str
-    properties: Mapping[str, str] = field(repr=False)  # may hold passwords
-    options: Mapping[str, str] = field(repr=False)
-    by_topic: Mapping[str, Role]
-    offsets_per_trigger_max: int
-
-
-def planned(base: Path, feed: Feed) -> Plan:
-    """How this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
-    try:
-        return plan(
-            _source(feed),
-            checkpoints.held(base, feed.kafka),
-            read.next_offsets(base, feed.kafka),
-        )
-    except HistoryError as exc:
-        raise HistoryError(f"kafka {feed.kafka}: {exc}") from exc
-
-
-def _source(feed: Feed) -> Source:
-    """What there is to read now. A topic that is not the one it was a moment ago is refused: its
-    records would be stored under the wrong id.
-    """
-    admin = KafkaAdmin(feed.kafka, dict(feed.properties))
-    places: list[TopicPartition] = []
-    for topic, role in sorted(feed.by_topic.items()):
-        topic_id, partitions = _shape(admin, topic)
-        if topic_id != role.topic_id:
-            raise HistoryError(
-                f"{topic} was created again just now (id {role.topic_id or 'unknown'}, now "
-                f"{topic_id or 'unknown'}): run again"
-            )
-        places += [TopicPartition(topic, number) for number in range(partitions)]
-    bounds = _bounds(admin, places)
-    return Source(
-        topics={topic: role.topic_id for topic, role in feed.by_topic.items()},
-        starts={(at.topic, at.partition): bounds[at].start for at in places},
-        ends={(at.topic, at.partition): bounds[at].end for at in places},
-    )
-
-
-def _shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
-    """Its id, and how many partitions it has."""
-    try:
-        return admin.shape(topic)
-    except NotFound as exc:
-        raise NotFound(admin.name, f"there is no topic {topic}") from exc
-
-
-def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-    """Of every partition: one without a leader, as all are for a moment after a topic is created,
-    is waited for.
-    """
-    for _ in range(LEADER_TRIES):
-        bounds = admin.bounds(places, stable=False)
-        missing = [at for at in places if at not in bounds]
-        if not missing:
-            return bounds
-        time.sleep(LEADER_PAUSE_S)
-    raise Unsettled(
-        admin.name, f"{missing[0].topic} partition {missing[0].partition} has no leader"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +204,7 @@ class BronzeStream:
         if isinstance(why, HistoryError) and self._passed(why):
             return
         by_topic = {
-            topic: replace(role, topic_id=_shape(self._admin, topic)[0])
+            topic: replace(role, topic_id=shape(self._admin, topic)[0])
             for topic, role in self._feed.by_topic.items()
         }
         self._feed = replace(self._feed, by_topic=by_topic)

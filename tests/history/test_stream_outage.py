@@ -51,7 +51,8 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     lab: Lab, spark: SparkSession, tmp_path: Path
 ) -> None:
     from exporter.clients.kafka import KafkaAdmin
-    from exporter.history.stream import BronzeStream, Feed, planned
+    from exporter.history.feed import Feed, planned
+    from exporter.history.stream import BronzeStream
 
     properties = {"bootstrap.servers": lab.east}
     topic_id = KafkaAdmin("east", properties).topic_ids([TOPIC])[TOPIC]
