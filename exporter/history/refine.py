@@ -183,8 +183,10 @@ class _Refinement:
         schema = BRONZE_RECORDS.ddl().replace(" NOT NULL", "")
         reader = self._spark.read.schema(schema)
         files = _files(self._base, self._run.until)
+        if files is None:
+            raise HistoryError(_again(f"bronze's version {self._run.until} is not known any more"))
         if self._run.since is not None:
-            files -= _files(self._base, self._run.since)
+            files -= _files(self._base, self._run.since) or set()
         if not files:
             return self._spark.createDataFrame([], schema)
         paths = [_GLOB.sub(r"\\\1", file) for file in sorted(files)]
@@ -266,12 +268,12 @@ def _first_day(fresh: DataFrame) -> date | None:
     return found
 
 
-def _files(base: Path, version: int) -> set[str]:
-    """Those of bronze at a version; none if nobody knows that version any more."""
+def _files(base: Path, version: int) -> set[str] | None:
+    """Those of bronze at a version; None if nobody knows that version any more."""
     try:
         return set(DeltaTable(str(BRONZE_RECORDS.at(base)), version=version).file_uris())
     except DeltaError:
-        return set()
+        return None
 
 
 def _partitions(base: Path, table: Table) -> list[date]:

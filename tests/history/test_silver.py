@@ -5,6 +5,7 @@ Bronze is written without Spark. Seconds of the records below are seconds after 
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -334,6 +335,20 @@ def test_another_bronze_in_its_place_is_refused(
     shutil.rmtree(BRONZE_RECORDS.at(base))
     lake(base, Commit(0, '{"position":1}'))
     with pytest.raises(HistoryError, match="not the table it was made from"):
+        refined(spark, base)
+
+
+def test_a_run_whose_files_nobody_knows_any_more_is_not_taken_for_done(
+    spark: SparkSession, many: Path, tmp_path: Path
+) -> None:
+    base = shutil.copytree(many, tmp_path / "base")
+    note = base / "silver" / "run.json"
+    begun = json.loads(note.read_text())
+    note.write_text(json.dumps({**begun, "run": begun["run"] + 1, "until": 0}))
+    log = BRONZE_RECORDS.at(base) / "_delta_log"
+    DeltaTable(str(BRONZE_RECORDS.at(base))).create_checkpoint()
+    (log / f"{0:020}.json").unlink()
+    with pytest.raises(HistoryError, match="version 0 is not known any more"):
         refined(spark, base)
 
 
