@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import confluent_kafka as ck
 
+from bench import commits as commits_of
 from exporter.clients.kafka import BEGINNING, KafkaAdmin, TailReader
 from exporter.ingest.roles import SourceRole
 from exporter.model.topology import TopicPartition
@@ -28,16 +29,7 @@ BATCH = 10_000
 
 def produce(bootstrap: str, commits: int, sources: int) -> None:
     """Commits of MM2-like source partitions, each one step ahead of its last."""
-    producer = ck.Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "partitioner": "murmur2_random",
-            "linger.ms": 50,
-            "batch.size": 1_000_000,
-            "queue.buffering.max.messages": 2_000_000,
-            "compression.type": "lz4",
-        }
-    )
+    producer = commits_of.producer(bootstrap)
     keys = [
         f'["mirror-{n % 40}",{{"cluster":"west","partition":{n % 64},"topic":"topic-{n // 64}"}}]'
         for n in range(sources)

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from exporter.history.records import ARROW
 from exporter.history.tables import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
@@ -43,17 +44,6 @@ DAY_S = 86_400
 FILE_ROWS_MAX = 1_000_000
 ROUNDS = 5
 ASKED = 17  # the connector
-
-_ARROW = {
-    "STRING": pa.string(),
-    "BINARY": pa.binary(),
-    "BOOLEAN": pa.bool_(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-    "DATE": pa.date32(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +86,7 @@ class Past:
         micros = round(_midnight(day).timestamp()) * 1_000_000 + np.round(
             (step + steps.start) * self.interval_s * 1_000_000
         ).astype(np.int64)
-        at = pa.array(micros).cast(_ARROW["TIMESTAMP"])
+        at = pa.array(micros).cast(ARROW["TIMESTAMP"])
         names = pa.array([f"mirror-{at:02d}" for at in connectors])
         partitions = pa.array(
             sorted(
@@ -160,7 +150,7 @@ class Past:
 def _named(table: Table, columns: dict[str, object], rows: int) -> pa.Table:
     arrays = []
     for column in table.columns:
-        kind, value = _ARROW[column.type], columns.get(column.name)
+        kind, value = ARROW[column.type], columns.get(column.name)
         whole = isinstance(value, pa.Array | pa.ChunkedArray)
         arrays.append(value.cast(kind) if whole else pa.repeat(pa.scalar(value, kind), rows))  # type: ignore[attr-defined]
     return pa.table(arrays, names=list(table.names))

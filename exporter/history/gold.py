@@ -14,11 +14,11 @@ from exporter.history.tables import (
     CONNECT_OFFSETS,
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
+    LOG,
     OFFSET_SYNCS,
 )
 
 _IDENTITY = ("connect_cluster", "connector", "source_partition")
-_LOG = ("kafka", "topic", "topic_id", "kpartition")  # inside one log, the offset is a total order
 _MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
 _SYNCED = ("synced", "synced_at", "downstream")
 _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
@@ -31,7 +31,7 @@ def within(bronze: DataFrame, cut: DataFrame) -> DataFrame:
     of the same name that no longer exists.
     """
     return (
-        bronze.join(sf.broadcast(cut.select(*_LOG, "next_offset")), on=list(_LOG))
+        bronze.join(sf.broadcast(cut.select(*LOG, "next_offset")), on=list(LOG))
         .where(sf.col("koffset") < sf.col("next_offset"))
         .select(bronze.columns)
     )
@@ -65,7 +65,7 @@ def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
         *("pos", "error"),
         sf.coalesce("tombstone", sf.lit(False)).alias("tombstone"),
         sf.coalesce("variants", sf.lit(0)).cast("bigint").alias("variants"),
-        *_LOG,
+        *LOG,
         "koffset",
         sf.col("kts").alias("committed_at"),
         *_MIRROR,
@@ -94,7 +94,7 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
         .join(sf.broadcast(common), on=["connect_cluster"], how="left")
         .select(
             *_IDENTITY,
-            *_LOG,
+            *LOG,
             *_MIRROR,
             *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
             *("tombstone", "error"),
@@ -132,7 +132,7 @@ def newest_syncs(records: DataFrame) -> DataFrame:
     """
     readable = records.where(
         (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNotNull()
-    ).select(*_LOG, *_SYNC[2:], "koffset", "kts", "sync_upstream", "sync_downstream")
+    ).select(*LOG, *_SYNC[2:], "koffset", "kts", "sync_upstream", "sync_downstream")
     return _newest(readable, *_SYNC).select(
         *_SYNC,
         sf.col("sync_upstream").alias("synced"),
@@ -186,7 +186,7 @@ def _newest(records: DataFrame, *subject: str) -> DataFrame:
     changed partition count, a foreign writer) has no order; the newer timestamp is a better guess
     than none.
     """
-    in_log = Window.partitionBy(*subject, *_LOG).orderBy(sf.col("koffset").desc())
+    in_log = Window.partitionBy(*subject, *LOG).orderBy(sf.col("koffset").desc())
     across = Window.partitionBy(*subject).orderBy(
         sf.col("kts").desc(),
         sf.col("kpartition").desc(),

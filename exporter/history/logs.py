@@ -154,9 +154,8 @@ def scope(
     )
     if not days_known:
         return Scope(connect_cluster, connector, at, picture=None, until=None)
-    there = read.opened(base, SILVER_SNAPSHOTS).partitions()
-    days = [date.fromisoformat(partition["day"]) for partition in there]
-    before = max((day for day in days if day < today), default=None)
+    pictured = read.days(base, SILVER_SNAPSHOTS)
+    before = max((day for day in pictured if day < today), default=None)
     return Scope(connect_cluster, connector, at, picture=before, until=today)
 
 

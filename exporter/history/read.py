@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,12 @@ def gaps(base: Path, kafka: str) -> frozenset[Gap]:
         for row in _rows(base, OPS_GAPS)
         if row["kafka"] == kafka
     )
+
+
+def days(base: Path, table: Table) -> list[date]:
+    """Those that a table partitioned by day has rows of, in order."""
+    found = opened(base, table).partitions()
+    return sorted(date.fromisoformat(partition["day"]) for partition in found)
 
 
 def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:

@@ -36,15 +36,18 @@ from exporter.model.topology import KafkaTopic, Topology
 
 KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB
 
-_ARROW = {
+# What the types of tables.py are in Arrow.
+ARROW = {
     "STRING": pa.string(),
     "BINARY": pa.binary(),
     "BOOLEAN": pa.bool_(),
     "INT": pa.int32(),
     "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),  # Kafka's milliseconds fit exactly
+    "DATE": pa.date32(),
 }
-SCHEMA = pa.schema([pa.field(column.name, _ARROW[column.type]) for column in RECORD])
+SCHEMA = pa.schema([pa.field(column.name, ARROW[column.type]) for column in RECORD])
 
 # Each batch of a partition brings the keys of the one before.
 _decode_key = lru_cache(maxsize=KEYS_MAX)(decode_key)

@@ -221,8 +221,8 @@ def _close_days(
     """Rates and a snapshot of each day that is over, and again of those from a day on that has got
     more commits.
     """
-    there = _partitions(base, SILVER_SNAPSHOTS)
-    over = [day for day in _partitions(base, SILVER_COMMITS) if day < today]
+    there = read.days(base, SILVER_SNAPSHOTS)
+    over = [day for day in read.days(base, SILVER_COMMITS) if day < today]
     missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
     again = [day for day in there if again_from is not None and day >= again_from]
     wanted = sorted({*missing, *again})
@@ -274,8 +274,3 @@ def _files(base: Path, version: int) -> set[str] | None:
         return set(DeltaTable(str(BRONZE_RECORDS.at(base)), version=version).file_uris())
     except DeltaError:
         return None
-
-
-def _partitions(base: Path, table: Table) -> list[date]:
-    found = DeltaTable(str(table.at(base))).partitions()
-    return sorted(date.fromisoformat(partition["day"]) for partition in found)

@@ -7,12 +7,15 @@ ended, never on how the records were cut into runs: a test holds many runs again
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from exporter.history.changes import RESET, changes
 from exporter.history.tables import (
     CONNECT_OFFSETS,
+    LOG,
     OFFSET_SYNCS,
     RATE_S,
     SILVER_COMMITS,
@@ -23,7 +26,6 @@ from exporter.history.tables import (
 )
 from exporter.model.offsets import Order
 
-LOG = ("kafka", "topic", "topic_id", "kpartition")  # inside one log, the offset is a total order
 _SOURCE = ("connect_cluster", "connector", "source_partition")
 _MICROS = 1_000_000
 
@@ -118,9 +120,9 @@ def rates(commits_of_days: DataFrame) -> DataFrame:
             sf.count_if(sf.col("change") == Order.BEHIND.value).alias("rewinds"),
             sf.count_if(sf.col("change") == RESET).alias("resets"),
             sf.count("error").alias("undecodable"),
-            sf.try_sum(sf.when(sf.col("step") > 0, sf.col("step")).when(_has_step(), 0)).alias(
-                "advanced"
-            ),
+            sf.try_sum(
+                sf.when(sf.col("step") > 0, sf.col("step")).when(sf.col("step") <= 0, 0)
+            ).alias("advanced"),
             sf.max("pause_s").alias("pause_s_max"),
         )
         .withColumn("per_second", sf.col("advanced").cast("double") / RATE_S)
@@ -161,14 +163,8 @@ def _canonical(records: DataFrame) -> DataFrame:
     )
 
 
-def _has_step() -> Column:
-    return sf.col("step").isNotNull()
-
-
-def _folded(fold: object, name: str) -> Column:
-    assert callable(fold)
-    folded: Column = fold(name)
-    return folded.alias(name)
+def _folded(fold: Callable[[str], Column], name: str) -> Column:
+    return fold(name).alias(name)
 
 
 def _seconds(moment: str | Column) -> Column:

@@ -21,6 +21,8 @@ HEARTBEATS = TopicRole.HEARTBEATS.value
 STATUS = TopicRole.STATUS.value
 CONFIGS = TopicRole.CONFIGS.value
 
+LOG = ("kafka", "topic", "topic_id", "kpartition")  # inside one log, the offset is a total order
+
 # How far `day` may lie from the day a record was read.
 DAYS_BACK_MAX = 400
 DAYS_AHEAD_MAX = 1

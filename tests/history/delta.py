@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from exporter.history.changes import change_of
+from exporter.history.records import ARROW
 from exporter.history.tables import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
@@ -21,17 +22,6 @@ from exporter.history.tables import (
 )
 
 Row = dict[str, Any]
-
-ARROW = {
-    "STRING": pa.string(),
-    "BINARY": pa.binary(),
-    "BOOLEAN": pa.bool_(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-    "DATE": pa.date32(),
-}
 
 
 def write(base: Path, table: Table, *rows: Row, mode: Any = "append") -> None:
