@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from bench import commits, cpu
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import SystemClock
+from exporter.history import lake
 from exporter.history.feed import Feed, planned
 from exporter.history.jobs import PipelineSpec, run_continuous
 from exporter.history.records import roles
@@ -110,7 +111,7 @@ def _follow_bronze(given: PipelineSpec, stop: threading.Event) -> None:
         offsets_per_trigger_max=given.max_offsets_per_trigger,
     )
     with spark_session(master=given.master, heap=given.heap, short=False) as spark:
-        spark.sql(BRONZE_RECORDS.create_statement(given.base))
+        lake.create(given.base, BRONZE_RECORDS)
         stream = BronzeStream(spark, given.base, feed, planned(given.base, feed), SystemClock())
         stream.start(f"{CADENCE_S:.0f} seconds")
         stop.wait()

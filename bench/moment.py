@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from exporter.history.records import ARROW
 from exporter.history.tables import (
+    ARROW,
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
     SILVER_COMMITS,
@@ -143,7 +143,7 @@ class Past:
             rows,
             mode="append",
             partition_by=list(table.partitioned_by) or None,
-            configuration=dict(table.properties),
+            configuration=table.properties,
         )
 
 

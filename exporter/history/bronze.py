@@ -1,25 +1,28 @@
 """Bronze: every record of the offset topics, bytes and meaning, exactly once.
 
 One stateless stream per Kafka cluster; nothing here keeps state, so a checkpoint is disposable and
-the code may change under it. Good and undecodable rows go to one table in one transaction.
+the code may change under it. Good and undecodable rows go to one table in one commit, which says
+which batch of which stream it is: a batch that comes again, after a kill, is known.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
-from exporter.history.records import Role, decode_batches
-from exporter.history.tables import BRONZE_RECORDS, DAYS_AHEAD_MAX, DAYS_BACK_MAX, RECORD
+from exporter.clock import Clock
+from exporter.errors import HistoryError
+from exporter.history import files, lake
+from exporter.history.records import Role, bronze_rows
+from exporter.history.tables import BRONZE_RECORDS
 
-# A table of an older version is given the columns that came since; they are null in its old rows.
-APPEND = {"mergeSchema": "true"}
-COUNTED = "rows"  # by this name Spark tells how many rows a batch stored
-_RECORD_DDL = ", ".join(f"{column.name} {column.type}" for column in RECORD)
+_RAW = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 def kafka_records(
@@ -46,33 +49,69 @@ def kafka_records(
     )
 
 
-def bronze_rows(records: DataFrame, kafka: str, by_topic: Mapping[str, Role]) -> DataFrame:
-    """Raw Kafka records -> rows of bronze/records.
+def written(
+    records: DataFrame, base: Path, kafka: str, by_topic: Mapping[str, Role], read_at: float
+) -> list[lake.File]:
+    """Decode raw Kafka records, and write the rows into files of bronze, not committed yet.
 
-    `day` is the record's own, clamped around the time of ingestion: producers' clocks are wrong by
-    centuries at times, and each crazy date would be a folder of its own.
+    One file per core and partition of the table, not one per Kafka partition.
     """
-    roles = dict(by_topic)  # pickled into the plan
+    roles, at = dict(by_topic), str(BRONZE_RECORDS.at(base))  # pickled into the plan
+    moment = datetime.fromtimestamp(read_at, tz=UTC)
 
-    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return decode_batches(batches, roles)
+    def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return files.store(bronze_rows(batches, roles, kafka, moment), BRONZE_RECORDS, at)
 
-    today = sf.to_date("ingest_ts")
-    return (
-        records.select("key", "value", "topic", "partition", "offset", "timestamp")
-        .mapInArrow(decode, _RECORD_DDL)
-        .withColumns({"kafka": sf.lit(kafka), "ingest_ts": sf.current_timestamp()})
-        .withColumn(
-            "day",
-            sf.least(
-                sf.greatest(sf.to_date("kts"), sf.date_sub(today, DAYS_BACK_MAX)),
-                sf.date_add(today, DAYS_AHEAD_MAX),
-            ),
-        )
-        .select(*BRONZE_RECORDS.names)
-        .observe(
-            COUNTED,
-            sf.count(sf.lit(1)).alias("stored"),
-            sf.count("error").alias("undecodable"),
-        )
-    )
+    cores = records.sparkSession.sparkContext.defaultParallelism
+    raw = records.select(*_RAW).coalesce(cores)
+    return lake.described(raw.mapInArrow(store, files.DESCRIBED_DDL))
+
+
+class Sink:
+    """Takes the batches of one stream into bronze. Spark calls it from a thread of its own.
+
+    failure    what the last batch failed with, if it did: Spark passes on no more than a text
+    """
+
+    def __init__(self, base: Path, kafka: str, by_topic: Mapping[str, Role], clock: Clock) -> None:
+        self.failure: Exception | None = None
+        self._base = base
+        self._kafka = kafka
+        self._by_topic = by_topic
+        self._clock = clock
+        self._stored: dict[int, lake.Stored] = {}
+        self._closed = False
+        self._committing = threading.Lock()
+
+    def __call__(self, records: DataFrame, number: int) -> None:
+        """Store this batch, if it is not yet."""
+        try:
+            self._store(records, number)
+        except Exception as exc:
+            self.failure = exc
+            raise
+
+    def close(self) -> None:
+        """Commit nothing any more: a stopped stream's batch may still be at work, and who comes
+        after it goes by what bronze holds now.
+        """
+        with self._committing:
+            self._closed = True
+
+    def stored(self, number: int) -> lake.Stored:
+        """What this batch added; asked for once."""
+        return self._stored.pop(number, lake.Stored(0, 0))
+
+    def _store(self, records: DataFrame, number: int) -> None:
+        # The checkpoint's own id, which Spark's sink for Delta goes by too.
+        query = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        assert query is not None
+        turn = lake.Turn(query, number)
+        if turn.done(self._base, BRONZE_RECORDS):
+            return
+        now = self._clock.now()
+        found = written(records, self._base, self._kafka, self._by_topic, now)
+        with self._committing:
+            if self._closed:
+                raise HistoryError("the stream was stopped in the middle of a batch")
+            self._stored[number] = lake.append(found, self._base, BRONZE_RECORDS, turn)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
-from exporter.history import gold, read
+from exporter.history import gold, lake, read
 from exporter.history.feed import Feed, planned
 from exporter.history.records import Role, roles
 from exporter.history.refine import refine
@@ -148,12 +148,11 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
         begun = read.exists(spec.base, (BRONZE_RECORDS,))
         before = read.bronze_summary(spec.base) if begun else ()
         plans = [planned(spec.base, feed) for feed in feeds]
+        for table in TABLES:
+            lake.create(spec.base, table)
         # The first run reads all there is, and is not short.
         with spark_session(master=spec.master, heap=spec.heap, short=short and begun) as spark:
             refuse_a_folder_of_their_own(spark, spec.base)
-            with translated("creating the tables failed"):
-                for table in TABLES:
-                    _create(spark, spec.base, table)
             streams = [
                 BronzeStream(spark, spec.base, feed, going_on, now)
                 for feed, going_on in zip(feeds, plans, strict=True)
@@ -174,12 +173,6 @@ def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Role]) -
         by_topic={at.topic: role for at, role in by_topic.items() if at.kafka == kafka},
         offsets_per_trigger_max=spec.max_offsets_per_trigger,
     )
-
-
-def _create(spark: SparkSession, base: Path, table: Table) -> None:
-    # Asking the log's folder is a thousand times cheaper than asking Spark.
-    if not (table.at(base) / "_delta_log").is_dir():
-        spark.sql(table.create_statement(base))
 
 
 class _Run:
@@ -294,7 +287,8 @@ class _Run:
 
     def _write_gold(self, records: DataFrame, cut: Cut) -> None:
         base = self._spec.base
-        vector = self._spark.createDataFrame(self._cursor_rows(cut), GOLD_CURSOR.ddl())
+        cursor = self._cursor_rows(cut)
+        vector = self._spark.createDataFrame(cursor, GOLD_CURSOR.ddl())
         flows = self._spark.createDataFrame(_flow_rows(self._spec.topology.flows), _FLOWS_DDL)
         seen = gold.within(records, vector)
         places = _topic_rows(self._spec.topology)
@@ -304,13 +298,13 @@ class _Run:
             _overwrite(gold.progress(partitions), base, GOLD_PROGRESS)
             replicated = gold.flow_progress(partitions, gold.newest_syncs(seen), flows)
             _overwrite(replicated, base, GOLD_FLOW_PROGRESS)
-            if self._places != places:
-                _overwrite(topics, base, GOLD_TOPICS)
-                self._places = places
-            # Last: the cursor must not claim what the other tables do not hold yet.
-            _overwrite(vector, base, GOLD_CURSOR)
         finally:
             partitions.unpersist()
+        if self._places != places:
+            lake.replace(lake.given(places, base, GOLD_TOPICS), base, GOLD_TOPICS)
+            self._places = places
+        # Last: the cursor must not claim what the other tables do not hold yet.
+        lake.replace(lake.given(cursor, base, GOLD_CURSOR), base, GOLD_CURSOR)
 
     def _cursor_rows(self, cut: Cut) -> list[tuple[str, str, str, int, int]]:
         return [
@@ -383,5 +377,4 @@ def _flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
 
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:
-    path = str(table.at(base))
-    rows.coalesce(1).write.format("delta").mode("overwrite").save(path)
+    lake.replace(lake.written(rows.coalesce(1), base, table), base, table)

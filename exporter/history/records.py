@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -22,9 +23,13 @@ from exporter.decode.roles import decode_record, observation
 from exporter.decode.source_offsets import decode_fields, decode_key, decode_value
 from exporter.errors import HistoryError
 from exporter.history.tables import (
+    ARROW,
+    BRONZE_RECORDS,
     CHECKPOINTS,
     CONFIGS,
     CONNECT_OFFSETS,
+    DAYS_AHEAD_MAX,
+    DAYS_BACK_MAX,
     HEARTBEATS,
     OFFSET_SYNCS,
     RECORD,
@@ -36,17 +41,6 @@ from exporter.model.topology import KafkaTopic, Topology
 
 KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB
 
-# What the types of tables.py are in Arrow.
-ARROW = {
-    "STRING": pa.string(),
-    "BINARY": pa.binary(),
-    "BOOLEAN": pa.bool_(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),  # Kafka's milliseconds fit exactly
-    "DATE": pa.date32(),
-}
 SCHEMA = pa.schema([pa.field(column.name, ARROW[column.type]) for column in RECORD])
 
 # Each batch of a partition brings the keys of the one before.
@@ -113,6 +107,30 @@ def decode_batches(
         for topic in pc.unique(batch["topic"]).to_pylist():
             rows = batch.filter(pc.equal(batch["topic"], topic))
             yield _decode(rows, by_topic[topic])
+
+
+def bronze_rows(
+    batches: Iterable[pa.RecordBatch], by_topic: Mapping[str, Role], kafka: str, read_at: datetime
+) -> Iterator[pa.RecordBatch]:
+    """Rows of bronze/records from what Spark's Kafka source gives, read at this moment.
+
+    `day` is the record's own, clamped around that moment: producers' clocks are wrong by centuries
+    at times, and each crazy date would be a folder of its own.
+    """
+    today = (read_at.date() - date(1970, 1, 1)).days
+    least = pa.scalar(today - DAYS_BACK_MAX, pa.int32())
+    greatest = pa.scalar(today + DAYS_AHEAD_MAX, pa.int32())
+    schema = BRONZE_RECORDS.schema
+    for rows in decode_batches(batches, by_topic):
+        days = rows["kts"].cast(pa.date32()).cast(pa.int32())
+        clamped = pc.max_element_wise(pc.min_element_wise(days, greatest), least)
+        added: Columns = {
+            "kafka": pa.repeat(kafka, rows.num_rows),
+            "ingest_ts": pa.repeat(pa.scalar(read_at, ARROW["TIMESTAMP"]), rows.num_rows),
+            "day": clamped.cast(pa.date32()),
+        }
+        arrays = [added[name] if name in added else rows[name] for name in schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:

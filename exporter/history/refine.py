@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from exporter.errors import HistoryError
-from exporter.history import read, silver
+from exporter.history import lake, read, silver
 from exporter.history.session import translated
 from exporter.history.tables import (
     BRONZE_RECORDS,
@@ -88,28 +88,24 @@ def sort_days(spark: SparkSession, base: Path, today: date) -> None:
         wanted = -(-sum(rows) // FILE_ROWS_MAX)
         if day >= today or len(rows) <= wanted:
             continue
-        path = str(SILVER_COMMITS.at(base))
         with translated(f"sorting {SILVER_COMMITS.path} failed"):
-            (
+            ordered = (
                 _load(spark, base, SILVER_COMMITS)
                 .where(sf.col("day") == day)
                 .repartitionByRange(wanted, *SORTED_BY)
                 .sortWithinPartitions(*SORTED_BY)
-                .write.format("delta")
-                .option("replaceWhere", f"day = DATE '{day.isoformat()}'")
-                .option("dataChange", "false")
-                .mode("overwrite")
-                .save(path)
             )
+            found = lake.written(ordered, base, SILVER_COMMITS)
+        lake.rearrange(found, base, SILVER_COMMITS, day)
 
 
 def _runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
     """The run that was begun and not finished, and the one to begin; None where there is none."""
     table, version = str(bronze.metadata().id), bronze.version()
-    done = _taken_in(base, SILVER_LOGS)
+    done = lake.taken_in(base, SILVER_LOGS, APP) or 0
     last = _written_down(base)
     if last is None:
-        if _taken_in(base, SILVER_COMMITS) != done:
+        if (lake.taken_in(base, SILVER_COMMITS, APP) or 0) != done:
             raise HistoryError(_again("how far it has come was lost (silver/run.json)"))
         return None, _Run(run=done + 1, table=table, since=None, until=version)
     if last.table != table or last.until > version:
@@ -122,10 +118,6 @@ def _runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
 
 def _again(why: str) -> str:
     return f"silver cannot go on: {why}; move the folder silver/ away and it is made again"
-
-
-def _taken_in(base: Path, table: Table) -> int:
-    return DeltaTable(str(table.at(base))).transaction_version(APP) or 0
 
 
 def _written_down(base: Path) -> _Run | None:
@@ -157,6 +149,7 @@ class _Refinement:
         self._spark = spark
         self._base = base
         self._run = run
+        self._turn = lake.Turn(APP, run.run)
 
     def carry_out(self, today: date) -> None:
         """Do what is not done of it. The order matters: silver/newest is where this run began until
@@ -194,25 +187,17 @@ class _Refinement:
         return reader.option("basePath", root).parquet(*paths).select(*BRONZE_RECORDS.names)
 
     def _append(self, commits: DataFrame) -> None:
+        if self._turn.done(self._base, SILVER_COMMITS):
+            return
         rows = commits.repartition("day").sortWithinPartitions("day", *SORTED_BY)
-        (
-            rows.write.format("delta")
-            .options(**self._once(), maxRecordsPerFile=str(FILE_ROWS_MAX))
-            .mode("append")
-            .save(str(SILVER_COMMITS.at(self._base)))
-        )
+        found = lake.written(rows, self._base, SILVER_COMMITS)
+        lake.append(found, self._base, SILVER_COMMITS, self._turn)
 
     def _replace(self, rows: DataFrame, table: Table) -> None:
-        (
-            rows.coalesce(1)
-            .write.format("delta")
-            .options(**self._once(), mergeSchema="true")
-            .mode("overwrite")
-            .save(str(table.at(self._base)))
-        )
-
-    def _once(self) -> dict[str, str]:
-        return {"txnAppId": APP, "txnVersion": str(self._run.run)}
+        if self._turn.done(self._base, table):
+            return
+        found = lake.written(rows.coalesce(1), self._base, table)
+        lake.replace(found, self._base, table, self._turn)
 
 
 def _close_days(
@@ -244,16 +229,8 @@ def _close_days(
 
 
 def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:
-    listed = ", ".join(f"DATE '{day.isoformat()}'" for day in days)
-    (
-        rows.repartition("day")
-        .sortWithinPartitions("day", *SORTED_BY[:3])
-        .write.format("delta")
-        .option("replaceWhere", f"day IN ({listed})")
-        .option("maxRecordsPerFile", str(FILE_ROWS_MAX))
-        .mode("overwrite")
-        .save(str(table.at(base)))
-    )
+    ordered = rows.repartition("day").sortWithinPartitions("day", *SORTED_BY[:3])
+    lake.replace(lake.written(ordered, base, table), base, table, days=days)
 
 
 def _load(spark: SparkSession, base: Path, table: Table) -> DataFrame:

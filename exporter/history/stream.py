@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,7 +30,7 @@ from exporter.errors import (
     Unreachable,
     Unsettled,
 )
-from exporter.history import bronze, checkpoints, read
+from exporter.history import bronze, checkpoints, lake, read
 from exporter.history.feed import Feed, planned, shape
 from exporter.history.generations import Gap, GapReason, Place, Plan
 from exporter.history.patience import Patience
@@ -73,6 +74,7 @@ class BronzeStream:
         self._every: str | None = None
         self._poisons = 0
         self._query: StreamingQuery | None = None
+        self._sink: bronze.Sink | None = None
         self._query_ids: Mapping[str, str] = {}
         self._seen = Reached({}, {})
         self._admin = KafkaAdmin(feed.kafka, dict(feed.properties))
@@ -91,6 +93,10 @@ class BronzeStream:
         assert self._query is not None
         return self._query
 
+    def stored(self, batch: int) -> lake.Stored:
+        """What a batch of the query that runs now added; asked for once."""
+        return lake.Stored(0, 0) if self._sink is None else self._sink.stored(batch)
+
     def start(self, every: str | None) -> None:
         """Read at this interval, or, without one, until what is there now is read."""
         if self._plan.why is not None and self._query is None:
@@ -102,6 +108,8 @@ class BronzeStream:
 
     def stop(self) -> None:
         """End it, if it still runs."""
+        if self._sink is not None:
+            self._sink.close()
         with translated(f"stopping the stream of kafka {self._feed.kafka} failed"):
             if self._query is not None:
                 self._query.stop()
@@ -218,8 +226,12 @@ class BronzeStream:
 
     def _failure(self) -> None:
         assert self._query is not None
+        assert self._sink is not None
         with translated(f"reading kafka {self._feed.kafka} failed"):
-            self._query.awaitTermination()
+            try:
+                self._query.awaitTermination()
+            except StreamingQueryException as exc:
+                raise self._sink.failure or exc from exc
 
     def _started(self) -> StreamingQuery:
         raw = bronze.kafka_records(
@@ -230,13 +242,10 @@ class BronzeStream:
             offsets_per_trigger_max=self._feed.offsets_per_trigger_max,
         )
         at = checkpoints.folder(self._base, self._feed.kafka, self._plan.number)
+        kafka, by_topic = self._feed.kafka, self._feed.by_topic
+        self._sink = bronze.Sink(self._base, kafka, by_topic, self._clock)
         writer = (
-            bronze.bronze_rows(raw, self._feed.kafka, self._feed.by_topic)
-            # One file per core and partition of the table, not one per Kafka partition.
-            .coalesce(self._spark.sparkContext.defaultParallelism)
-            .writeStream.format("delta")
-            .options(**bronze.APPEND)
-            .outputMode("append")
+            raw.writeStream.foreachBatch(self._sink)
             .queryName(f"bronze-{self._feed.kafka}")
             .option("checkpointLocation", str(at))
         )
@@ -245,15 +254,14 @@ class BronzeStream:
             if self._every is None
             else writer.trigger(processingTime=self._every)
         )
-        return paced.start(str(BRONZE_RECORDS.at(self._base)))
+        return paced.start()
 
     def _begin(self, going_on: Plan) -> None:
         """Gaps first: a generation that has begun must not have left one unsaid."""
         known = read.gaps(self._base, self._feed.kafka)
         fresh = [gap for gap in going_on.gaps if gap not in known]
         if fresh:
-            with translated("writing ops/gaps failed"):
-                self._write(fresh)
+            self._write(fresh)
         checkpoints.begin(self._base, self._feed.kafka, going_on)
         kafka, number = self._feed.kafka, going_on.number
         for gap in fresh:
@@ -278,8 +286,7 @@ class BronzeStream:
             )
             for gap in gaps
         ]
-        frame = self._spark.createDataFrame(rows, OPS_GAPS.ddl()).coalesce(1)
-        frame.write.format("delta").mode("append").save(str(OPS_GAPS.at(self._base)))
+        lake.append(lake.given(rows, self._base, OPS_GAPS), self._base, OPS_GAPS)
 
     def _passed(self, failure: HistoryError) -> bool:
         """Get past a record whose timestamp Spark cannot hold; False if that is not what it was.
@@ -329,6 +336,6 @@ class BronzeStream:
             .option("failOnDataLoss", "true")
             .load()
         )
-        rows = bronze.bronze_rows(raw, self._feed.kafka, self._feed.by_topic)
-        write = rows.coalesce(1).write.format("delta").options(**bronze.APPEND).mode("append")
-        write.save(str(BRONZE_RECORDS.at(self._base)))
+        kafka, by_topic = self._feed.kafka, self._feed.by_topic
+        found = bronze.written(raw, self._base, kafka, by_topic, self._clock.now())
+        lake.append(found, self._base, BRONZE_RECORDS)

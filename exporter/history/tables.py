@@ -1,7 +1,7 @@
 """The tables of the pipeline: names, columns, partitioning. The contract of writers and readers.
 
-Written by jobs.py through Spark only (a Delta table has one writing engine here); read by read.py,
-or by anything that speaks Delta. Kept free of pyspark because readers run without a JVM.
+Written by lake.py, and put in order by maintain.py, one run at a time; read by read.py, or by
+anything that speaks Delta. Kept free of pyspark because readers run without a JVM.
 
 Columns are only ever added. Every table stays at Delta reader version 1, which all readers know:
 no deletion vectors, no column mapping, no variant type; JSON is kept as text.
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from exporter.model.roles import TopicRole
 
@@ -28,6 +30,19 @@ DAYS_BACK_MAX = 400
 DAYS_AHEAD_MAX = 1
 
 
+# What the types below are in Arrow.
+ARROW = {
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),  # Kafka's milliseconds fit exactly
+    "DATE": pa.date32(),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column; `type` is Spark's SQL name of it. A required one is never null."""
@@ -37,18 +52,22 @@ class Column:
     required: bool = False
 
     def ddl(self) -> str:
-        """As CREATE TABLE wants it."""
+        """As Spark wants it."""
         return f"{self.name} {self.type}{' NOT NULL' if self.required else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One Delta table below the base path."""
+    """One Delta table below the base path.
+
+    indexed    of so many of the first columns each file has statistics, by which it can be skipped
+    """
 
     path: str
     columns: tuple[Column, ...]
     partitioned_by: tuple[str, ...] = ()
-    properties: tuple[tuple[str, str], ...] = ()
+    indexed: int = 8
+    append_only: bool = False
 
     def at(self, base: Path) -> Path:
         """Its folder."""
@@ -59,18 +78,31 @@ class Table:
         """The column names, in order."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def indexed_names(self) -> tuple[str, ...]:
+        """Delta counts what is in the files; the columns it is partitioned by are not."""
+        within = [name for name in self.names if name not in self.partitioned_by]
+        return tuple(within[: self.indexed])
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Delta's, by which other engines go too."""
+        named = {"delta.dataSkippingNumIndexedCols": str(self.indexed)}
+        return {**named, "delta.appendOnly": "true"} if self.append_only else named
+
+    @property
+    def schema(self) -> pa.Schema:
+        """In Arrow."""
+        return pa.schema(
+            [
+                pa.field(column.name, ARROW[column.type], nullable=not column.required)
+                for column in self.columns
+            ]
+        )
+
     def ddl(self) -> str:
         """The columns as a Spark schema string."""
         return ", ".join(column.ddl() for column in self.columns)
-
-    def create_statement(self, base: Path) -> str:
-        """The statement that creates the table if it is not there."""
-        path = str(self.at(base)).replace("`", "``")
-        by = f" PARTITIONED BY ({', '.join(self.partitioned_by)})" if self.partitioned_by else ""
-        pairs = ", ".join(f"'{name}' = '{value}'" for name, value in self.properties)
-        properties = f" TBLPROPERTIES ({pairs})" if pairs else ""
-        columns = self.ddl()
-        return f"CREATE TABLE IF NOT EXISTS delta.`{path}` ({columns}) USING DELTA{by}{properties}"
 
 
 # What records.py makes of a Kafka record, without knowing which cluster it came from or when.
@@ -118,12 +150,8 @@ BRONZE_RECORDS = Table(
         Column("day", "DATE", required=True),  # of kts, clamped around ingest_ts
     ),
     partitioned_by=("kind", "day"),
-    properties=(
-        ("delta.appendOnly", "true"),
-        # Statistics for the columns up to kts, by which files can be skipped; for the default of 32
-        # they are a fifth of the cost of a write.
-        ("delta.dataSkippingNumIndexedCols", "7"),
-    ),
+    indexed=7,  # up to kts
+    append_only=True,
 )
 
 # One row per commit of a source partition as a task would see it: under the canonical key, with
@@ -158,7 +186,7 @@ SILVER_COMMITS = Table(
         Column("day", "DATE", required=True),  # as in bronze
     ),
     partitioned_by=("day",),
-    properties=(("delta.dataSkippingNumIndexedCols", "5"),),
+    indexed=5,
 )
 
 # The newest commit of every source partition in every log, at the end of a day that is over. With
@@ -171,7 +199,7 @@ SILVER_SNAPSHOTS = Table(
         if column.name not in {"change", "step", "pause_s", "ingest_ts"}
     ),
     partitioned_by=("day",),
-    properties=(("delta.dataSkippingNumIndexedCols", "3"),),
+    indexed=3,
 )
 
 # The newest bronze record under each raw key of every log (of syncs, that can be decoded): what

@@ -12,14 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from exporter.clock import Clock
 from exporter.history import read
-from exporter.history.bronze import COUNTED
 from exporter.history.session import translated
 from exporter.history.status import Status
 from exporter.history.stream import BronzeStream
@@ -90,11 +88,11 @@ class Watch:
         waits = active and not stream.query.status["isTriggerActive"]
         fresh = _after(list(stream.query.recentProgress), seen.batch)
         for progress in fresh:
-            stored, undecodable = _counts(progress)
+            stored = stream.stored(progress.batchId)
             self.status.batch(
                 stream.kafka,
-                decoded=stored - undecodable,
-                undecodable=undecodable,
+                decoded=stored.rows - stored.undecodable,
+                undecodable=stored.undecodable,
                 behind=behind(progress.sources[0].latestOffset, progress.sources[0].endOffset),
             )
             seen.batch, seen.at = _identity(progress), _ended_at(progress)
@@ -142,11 +140,6 @@ def _after(
 def _identity(progress: StreamingQueryProgress) -> tuple[str, int, str]:
     """A batch without records has the number of the one that comes after it."""
     return (str(progress.runId), progress.batchId, progress.timestamp)
-
-
-def _counts(progress: StreamingQueryProgress) -> tuple[int, int]:
-    row: Any = progress.observedMetrics.get(COUNTED)
-    return (0, 0) if row is None else (row["stored"], row["undecodable"])
 
 
 def _ended_at(progress: StreamingQueryProgress) -> float:

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from exporter.clock import SystemClock
+from exporter.errors import HistoryError
 from exporter.history.records import Role
 from exporter.history.tables import BRONZE_RECORDS, CONNECT_OFFSETS, OFFSET_SYNCS, TABLES
 from tests.history.rows import Raw, at, decoded, golden, mirror_key, raw_batch
@@ -46,12 +48,10 @@ def run(spark: SparkSession, base: Path) -> int:
 
     raw = spark.readStream.schema(RAW_DDL).parquet(str(base / "raw"))
     query = (
-        bronze.bronze_rows(raw, "east", ROLES)
-        .writeStream.format("delta")
-        .options(**bronze.APPEND)
+        raw.writeStream.foreachBatch(bronze.Sink(base, "east", ROLES, SystemClock()))
         .option("checkpointLocation", str(base / "_ckpt"))
         .trigger(availableNow=True)
-        .start(str(BRONZE_RECORDS.at(base)))
+        .start()
     )
     query.awaitTermination()
     return sum(progress.numInputRows for progress in query.recentProgress)
@@ -60,9 +60,11 @@ def run(spark: SparkSession, base: Path) -> int:
 @pytest.fixture(scope="module")
 def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base path in which the stream ran, and then ran again over the same records."""
+    from exporter.history import lake
+
     path = tmp_path_factory.mktemp("history")
     for table in TABLES:
-        spark.sql(table.create_statement(path))
+        lake.create(path, table)
     (path / "raw").mkdir()
     with pq.ParquetWriter(path / "raw" / "0.parquet", raw_batch().schema) as writer:
         writer.write_batch(raw_batch(*RECORDS))
@@ -123,9 +125,12 @@ def test_tables_have_the_columns_of_the_contract_and_any_delta_reader_can_read_t
 def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    from exporter.history import lake
+
     since = {"key_form", "event_at", "observation"}
     columns = tuple(column for column in BRONZE_RECORDS.columns if column.name not in since)
-    spark.sql(replace(BRONZE_RECORDS, columns=columns).create_statement(tmp_path))
+    lake.create(tmp_path, replace(BRONZE_RECORDS, columns=columns))
+    lake.create(tmp_path, BRONZE_RECORDS)
     (tmp_path / "raw").mkdir()
     with pq.ParquetWriter(tmp_path / "raw" / "0.parquet", raw_batch().schema) as writer:
         writer.write_batch(raw_batch(Raw(mirror_key("mm2", "west", "t", 0), b'{"offset":7}')))
@@ -133,6 +138,43 @@ def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
     (row,) = DeltaTable(str(BRONZE_RECORDS.at(tmp_path))).to_pyarrow_table().to_pylist()
     assert (row["pos"], row["key_form"], row["event_at"]) == (7, "canonical", None)
     assert row["kafka"] == "east"
+
+
+def test_a_batch_that_comes_again_counts_once_and_one_of_a_stopped_stream_not_at_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from exporter.history import bronze, lake
+
+    lake.create(tmp_path, BRONZE_RECORDS)
+    (tmp_path / "raw").mkdir()
+    with pq.ParquetWriter(tmp_path / "raw" / "0.parquet", raw_batch().schema) as writer:
+        writer.write_batch(raw_batch(*RECORDS))
+    raw = spark.read.schema(RAW_DDL).parquet(str(tmp_path / "raw"))
+
+    def sink() -> bronze.Sink:
+        return bronze.Sink(tmp_path, "east", ROLES, SystemClock())
+
+    def rows() -> int:
+        return DeltaTable(str(BRONZE_RECORDS.at(tmp_path))).count()
+
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "a checkpoint's")
+    try:
+        first = sink()
+        first(raw, 0)
+        undecodable = sum(row["error"] is not None for row in decoded(*RECORDS, roles=ROLES))
+        assert first.stored(0) == lake.Stored(len(RECORDS), undecodable)
+        assert first.stored(0) == lake.Stored(0, 0)  # told once
+        again = sink()
+        again(raw, 0)
+        assert again.stored(0) == lake.Stored(0, 0)
+        assert rows() == len(RECORDS)
+        again.close()
+        with pytest.raises(HistoryError, match="stopped in the middle") as stopped:
+            again(raw, 1)
+        assert again.failure is stopped.value
+        assert rows() == len(RECORDS)
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
 
 
 def test_bronze_refuses_to_forget(spark: SparkSession, base: Path) -> None:

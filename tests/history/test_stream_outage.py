@@ -51,6 +51,7 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     lab: Lab, spark: SparkSession, tmp_path: Path
 ) -> None:
     from exporter.clients.kafka import KafkaAdmin
+    from exporter.history import lake
     from exporter.history.feed import Feed, planned
     from exporter.history.stream import BronzeStream
 
@@ -66,7 +67,7 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     impatient = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1500"}
     feed = replace(feed, options={**feed.options, **impatient})
     for table in TABLES:
-        spark.sql(table.create_statement(tmp_path))
+        lake.create(tmp_path, table)
     stream = BronzeStream(spark, tmp_path, feed, planned(tmp_path, feed), SystemClock())
     lab.produce("east", TOPIC, 10)
     log = (TOPIC, topic_id, 0)

@@ -1,0 +1,249 @@
+"""The one way into the tables: Spark computes rows, its workers write files, this process commits.
+
+A commit is one line of a Delta log (delta-rs), made by the process that holds the run's lock and by
+nobody else: what a killed or stopped run has left of Spark can write files, and files that are not
+committed are nobody's. It costs a third of what Spark's own writer for Delta does, in which rows
+pass one by one, and every write is a program of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, Field
+from deltalake.exceptions import DeltaError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+from pyspark.sql import DataFrame
+
+from exporter.errors import HistoryError
+from exporter.history import read
+from exporter.history.files import COUNTED, DESCRIBED_DDL, store
+from exporter.history.tables import Table
+
+_TYPES = {
+    "STRING": "string",
+    "BINARY": "binary",
+    "BOOLEAN": "boolean",
+    "INT": "integer",
+    "BIGINT": "long",
+    "DOUBLE": "double",
+    "TIMESTAMP": "timestamp",
+    "DATE": "date",
+}
+Days = Iterable[date]
+Row = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A write that counts once, however often it is tried: number `number` of the series `app`
+    (Delta's txn). A table that has taken in this number or a higher one has done so for good.
+    """
+
+    app: str
+    number: int
+
+    def done(self, base: Path, table: Table) -> bool:
+        """Has the table taken it in?"""
+        last = taken_in(base, table, self.app)
+        return last is not None and last >= self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a write added. `undecodable` rows are those whose `error` says why."""
+
+    rows: int
+    undecodable: int
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One that was written (files.store)."""
+
+    path: str
+    size: int
+    partition: Mapping[str, str]
+    stats: str
+
+    def stored(self) -> Stored:
+        """What is in it."""
+        stats = json.loads(self.stats)
+        rows = int(stats["numRecords"])
+        return Stored(rows, rows - int(stats["nullCount"].get(COUNTED, rows)))
+
+
+def create(base: Path, table: Table) -> None:
+    """Make the table if it is not there; give one of an older version the columns that came since,
+    which are null in its old rows. Raises HistoryError if it is another table.
+    """
+    try:
+        if not DeltaTable.is_deltatable(str(table.at(base))):
+            _make(base, table)
+            return
+        there = DeltaTable(str(table.at(base)))
+        types = {field.name: field.type for field in there.schema().fields}
+        missing = [column for column in table.columns if column.name not in types]
+        for column in table.columns:
+            if types.get(column.name, _type(column.type)) != _type(column.type):
+                raise HistoryError(
+                    f"{table.path} cannot be used: its column {column.name} holds "
+                    f"{types[column.name]}, not {_TYPES[column.type]}"
+                )
+        if missing:
+            there.alter.add_columns([Field(each.name, _type(each.type)) for each in missing])
+    except (DeltaError, OSError) as exc:
+        raise HistoryError(f"creating {table.path} failed: {exc}") from exc
+
+
+def _make(base: Path, table: Table) -> None:
+    table.at(base).mkdir(parents=True, exist_ok=True)
+    DeltaTable.create(
+        str(table.at(base)),
+        table.schema,
+        partition_by=list(table.partitioned_by),
+        configuration=table.properties,
+    )
+
+
+def _type(name: str) -> PrimitiveType:
+    return PrimitiveType(_TYPES[name])
+
+
+def taken_in(base: Path, table: Table, app: str) -> int | None:
+    """The last number of this series that the table has taken in."""
+    return read.opened(base, table).transaction_version(app)
+
+
+def written(rows: DataFrame, base: Path, table: Table) -> list[File]:
+    """Compute these rows of a table, and write them into files. The only part that takes long."""
+    at = str(table.at(base))
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return store(batches, table, at)
+
+    return described(rows.select(*table.names).mapInArrow(write, DESCRIBED_DDL))
+
+
+def described(files: DataFrame) -> list[File]:
+    """The files that tasks have written with files.store."""
+    return [
+        File(row["path"], row["size"], json.loads(row["partition"]), row["stats"])
+        for row in files.collect()
+    ]
+
+
+def given(rows: Iterable[Row], base: Path, table: Table) -> list[File]:
+    """A few rows that need not be computed, in the order of the table's columns, in files."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
+    arrays = [
+        pa.array(values, field.type) for values, field in zip(columns, table.schema, strict=True)
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(table.names))
+    found = []
+    try:
+        for files in store([batch], table, str(table.at(base))):
+            for row in files.to_pylist():
+                partition = json.loads(row["partition"])
+                found.append(File(row["path"], row["size"], partition, row["stats"]))
+    except OSError as exc:
+        raise HistoryError(f"writing {table.path} failed: {exc}") from exc
+    return found
+
+
+def append(files: list[File], base: Path, table: Table, turn: Turn | None = None) -> Stored:
+    """Add these files to the table, in one commit; none if the turn was done before."""
+    if turn is not None and turn.done(base, table):
+        return Stored(0, 0)
+    if files or turn is not None:
+        _commit(files, base, table, "append", turn)
+    return _sum(files)
+
+
+def replace(
+    files: list[File],
+    base: Path,
+    table: Table,
+    turn: Turn | None = None,
+    *,
+    days: Days | None = None,
+) -> None:
+    """Put these files in the place of all that the table has, or has of some days."""
+    if turn is None or not turn.done(base, table):
+        of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
+        _commit(files, base, table, "overwrite", turn, of_days=of_days)
+
+
+def rearrange(files: list[File], base: Path, table: Table, day: date) -> None:
+    """Put these files, of the same rows in a better order, in the place of those of a day."""
+    there = read.opened(base, table)
+    removed = [
+        RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], {"day": day.isoformat()})
+        for row in pa.table(there.get_add_actions(flatten=True)).to_pylist()
+        if row["partition.day"] == day
+    ]
+    with _said(table):
+        there.create_write_transaction(
+            [*(_added(file, changes=False) for file in files), *removed],
+            "append",
+            there.schema(),
+            partition_by=list(table.partitioned_by),
+        )
+
+
+def _commit(
+    files: list[File],
+    base: Path,
+    table: Table,
+    mode: str,
+    turn: Turn | None,
+    *,
+    of_days: list[tuple[str, str, list[str]]] | None = None,
+) -> None:
+    taken = [] if turn is None else [Transaction(turn.app, turn.number)]
+    there = read.opened(base, table)
+    with _said(table):
+        there.create_write_transaction(
+            [_added(file, changes=True) for file in files],
+            mode,
+            there.schema(),
+            partition_by=list(table.partitioned_by),
+            partition_filters=of_days,
+            commit_properties=CommitProperties(app_transactions=taken),
+        )
+
+
+def _added(file: File, *, changes: bool) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values=file.partition,
+        modification_time=_now_ms(),
+        data_change=changes,
+        stats=file.stats,
+    )
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def _sum(files: list[File]) -> Stored:
+    each = [file.stored() for file in files]
+    return Stored(sum(one.rows for one in each), sum(one.undecodable for one in each))
+
+
+@contextmanager
+def _said(table: Table) -> Iterator[None]:
+    try:
+        yield
+    except (DeltaError, OSError) as exc:
+        raise HistoryError(f"writing {table.path} failed: {exc}") from exc

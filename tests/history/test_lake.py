@@ -1,0 +1,123 @@
+"""The way into the tables: what counts once, what takes whose place, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from exporter.errors import HistoryError
+from exporter.history import lake
+from exporter.history.lake import Turn
+from exporter.history.tables import Column, Table
+from tests.history.delta import stored
+
+DAYS = Table(
+    path="days",
+    columns=(
+        Column("number", "BIGINT", required=True),
+        Column("error", "STRING"),
+        Column("day", "DATE", required=True),
+    ),
+    partitioned_by=("day",),
+)
+FIRST, SECOND = date(2026, 10, 1), date(2026, 10, 2)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    lake.create(tmp_path, DAYS)
+    return tmp_path
+
+
+def files(base: Path, *numbers: int, day: date = FIRST, error: str | None = None) -> Any:
+    return lake.given([(number, error, day) for number in numbers], base, DAYS)
+
+
+def numbers(base: Path) -> list[int]:
+    return [row["number"] for row in stored(base, DAYS, by="number")]
+
+
+def test_a_turn_counts_once_and_says_what_it_added(base: Path) -> None:
+    first = files(base, 1, 2, error="why"), files(base, 3)
+    added = lake.append([*first[0], *first[1]], base, DAYS, Turn("reader", 4))
+    assert added == lake.Stored(rows=3, undecodable=2)
+    for number in (3, 4):
+        again = lake.append(files(base, 9), base, DAYS, Turn("reader", number))
+        assert again == lake.Stored(0, 0)
+    lake.append(files(base, 4), base, DAYS, Turn("another", 1))
+    lake.append(files(base, 5), base, DAYS, Turn("reader", 5))
+    assert numbers(base) == [1, 2, 3, 4, 5]
+    assert lake.taken_in(base, DAYS, "reader") == 5
+    assert lake.taken_in(base, DAYS, "nobody") is None
+
+
+def test_a_turn_without_rows_is_taken_in_and_nothing_without_a_turn_is_no_commit(
+    base: Path,
+) -> None:
+    before = DeltaTable(str(DAYS.at(base))).version()
+    lake.append([], base, DAYS)
+    assert DeltaTable(str(DAYS.at(base))).version() == before
+    lake.append([], base, DAYS, Turn("reader", 0))
+    assert Turn("reader", 0).done(base, DAYS)
+
+
+def test_all_rows_are_replaced_or_those_of_some_days(base: Path) -> None:
+    lake.append([*files(base, 1), *files(base, 2, day=SECOND)], base, DAYS)
+    lake.replace(files(base, 3), base, DAYS, days=[FIRST])
+    assert numbers(base) == [2, 3]
+    lake.replace([], base, DAYS, days=[SECOND])
+    assert numbers(base) == [3]
+    lake.replace(files(base, 4), base, DAYS, Turn("reader", 1))
+    lake.replace(files(base, 5), base, DAYS, Turn("reader", 1))
+    assert numbers(base) == [4]
+    lake.replace([], base, DAYS)
+    assert numbers(base) == []
+
+
+def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) -> None:
+    for number in (2, 1):
+        lake.append(files(base, number), base, DAYS)
+    lake.append(files(base, 3, day=SECOND), base, DAYS)
+    lake.rearrange(files(base, 1, 2), base, DAYS, FIRST)
+    assert numbers(base) == [1, 2, 3]
+    table = DeltaTable(str(DAYS.at(base)))
+    assert len(table.file_uris()) == 2
+    # The files of before stay until no reader can be in the middle of them.
+    assert not table.vacuum(retention_hours=168)
+
+
+def test_a_table_that_only_grows_cannot_be_replaced(tmp_path: Path) -> None:
+    growing = replace(DAYS, append_only=True)
+    lake.create(tmp_path, growing)
+    lake.append(files(tmp_path, 1), tmp_path, growing)
+    with pytest.raises(HistoryError, match="writing days failed"):
+        lake.replace(files(tmp_path, 2), tmp_path, growing)
+    assert numbers(tmp_path) == [1]
+
+
+def test_an_older_table_gets_the_columns_that_came_since(tmp_path: Path) -> None:
+    lake.create(tmp_path, replace(DAYS, columns=(DAYS.columns[0], DAYS.columns[2])))
+    lake.create(tmp_path, DAYS)
+    lake.create(tmp_path, DAYS)
+    lake.append(files(tmp_path, 1, error="why"), tmp_path, DAYS)
+    assert [row["error"] for row in stored(tmp_path, DAYS)] == ["why"]
+    assert DeltaTable(str(DAYS.at(tmp_path))).version() == 2
+
+
+def test_a_table_with_other_types_is_refused(tmp_path: Path) -> None:
+    other = Column("number", "STRING")
+    lake.create(tmp_path, replace(DAYS, columns=(other, *DAYS.columns[1:])))
+    with pytest.raises(HistoryError, match=r"its column number holds .*string.*, not long"):
+        lake.create(tmp_path, DAYS)
+
+
+def test_what_cannot_be_written_is_said(base: Path) -> None:
+    found = files(base, 1)
+    (DAYS.at(base) / "_delta_log" / f"{0:020}.json").write_text("{")
+    with pytest.raises(HistoryError):
+        lake.append(found, base, DAYS)
