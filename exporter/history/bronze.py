@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -70,15 +70,25 @@ def written(
 class Sink:
     """Takes the batches of one stream into bronze. Spark calls it from a thread of its own.
 
+    vouch      raises if the topics are not those of `by_topic` any more; asked after a batch was
+               read and before it counts, as Spark looks at names and offsets only
     failure    what the last batch failed with, if it did: Spark passes on no more than a text
     """
 
-    def __init__(self, base: Path, kafka: str, by_topic: Mapping[str, Role], clock: Clock) -> None:
+    def __init__(
+        self,
+        base: Path,
+        kafka: str,
+        by_topic: Mapping[str, Role],
+        clock: Clock,
+        vouch: Callable[[], None],
+    ) -> None:
         self.failure: Exception | None = None
         self._base = base
         self._kafka = kafka
         self._by_topic = by_topic
         self._clock = clock
+        self._vouch = vouch
         self._stored: dict[int, lake.Stored] = {}
         self._closed = False
         self._committing = threading.Lock()
@@ -111,6 +121,7 @@ class Sink:
             return
         now = self._clock.now()
         found = written(records, self._base, self._kafka, self._by_topic, now)
+        self._vouch()
         with self._committing:
             if self._closed:
                 raise HistoryError("the stream was stopped in the middle of a batch")

@@ -16,9 +16,9 @@ from exporter.history.tables import (
     GOLD_PROGRESS,
     LOG,
     OFFSET_SYNCS,
+    SOURCE,
 )
 
-_IDENTITY = ("connect_cluster", "connector", "source_partition")
 _MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
 _SYNCED = ("synced", "synced_at", "downstream")
 _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
@@ -49,15 +49,15 @@ def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
     """
     readable = _placed(records, topics)
     used = readable.where("used")
-    effective = _newest(used.where("canonical"), *_IDENTITY)
+    effective = _newest(used.where("canonical"), *SOURCE)
     variants = (
-        _newest(used.where(~sf.col("canonical")), *_IDENTITY, "key")
+        _newest(used.where(~sf.col("canonical")), *SOURCE, "key")
         .where(~sf.col("tombstone"))
-        .groupBy(*_IDENTITY)
+        .groupBy(*SOURCE)
         .agg(sf.count("*").alias("variants"), sf.min("dialect").alias("variant_dialect"))
     )
-    whole = effective.join(variants, on=list(_IDENTITY), how="full_outer").select(
-        *_IDENTITY,
+    whole = effective.join(variants, on=list(SOURCE), how="full_outer").select(
+        *SOURCE,
         # The dialect is recognised by the partition's shape: all its raw keys have the same.
         sf.coalesce("dialect", "variant_dialect").alias("dialect"),
         # Bytes that hold JSON null are no tombstone, but Connect lists the partition with null.
@@ -93,7 +93,7 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
         .join(sf.broadcast(own), on=["connect_cluster", "connector"], how="left")
         .join(sf.broadcast(common), on=["connect_cluster"], how="left")
         .select(
-            *_IDENTITY,
+            *SOURCE,
             *LOG,
             *_MIRROR,
             *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
@@ -108,11 +108,11 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
 def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
     """Source partitions that Connect lists with a null offset, as only the shared topic has one."""
     return (
-        _newest(readable.where(sf.col("shadow") & sf.col("canonical")), *_IDENTITY)
+        _newest(readable.where(sf.col("shadow") & sf.col("canonical")), *SOURCE)
         .where(sf.col("source_offset").isNotNull() & (sf.col("source_offset") != "null"))
-        .join(whole.select(*_IDENTITY), on=list(_IDENTITY), how="left_anti")
+        .join(whole.select(*SOURCE), on=list(SOURCE), how="left_anti")
         .select(
-            *_IDENTITY,
+            *SOURCE,
             "dialect",
             sf.lit(False).alias("tombstone"),
             sf.lit(0).cast("bigint").alias("variants"),

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, Field
@@ -38,6 +39,8 @@ _TYPES = {
     "TIMESTAMP": "timestamp",
     "DATE": "date",
 }
+RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replaced a moment ago
+FILE_ROWS_MAX = 1_000_000  # in order, so that a question about one connector opens one or two files
 Days = Iterable[date]
 Row = tuple[object, ...]
 
@@ -79,6 +82,17 @@ class File:
         stats = json.loads(self.stats)
         rows = int(stats["numRecords"])
         return Stored(rows, rows - int(stats["nullCount"].get(COUNTED, rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """A part of a table, by the values that it is partitioned by ({}: all of it), that has so many
+    files and wants fewer.
+    """
+
+    partition: Mapping[str, str]
+    files: int
+    wanted: int
 
 
 def create(base: Path, table: Table) -> None:
@@ -182,13 +196,30 @@ def replace(
         _commit(files, base, table, "overwrite", turn, of_days=of_days)
 
 
-def rearrange(files: list[File], base: Path, table: Table, day: date) -> None:
-    """Put these files, of the same rows in a better order, in the place of those of a day."""
+def crowded(base: Path, table: Table, today: date) -> list[Crowd]:
+    """The parts of a table with more files than their rows call for; of days, those before
+    `today`: of the others more are to come.
+    """
+    files: dict[tuple[str, ...], list[int]] = {}
+    for added in _files(read.opened(base, table)):
+        values = tuple(str(added[f"partition.{name}"]) for name in table.partitioned_by)
+        files.setdefault(values, []).append(added["num_records"])
+    found = []
+    for values, rows in sorted(files.items()):
+        partition = dict(zip(table.partitioned_by, values, strict=True))
+        wanted = max(1, -(-sum(rows) // FILE_ROWS_MAX))
+        if len(rows) > wanted and partition.get("day", "") < today.isoformat():
+            found.append(Crowd(partition, files=len(rows), wanted=wanted))
+    return found
+
+
+def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[str, str]) -> None:
+    """Put these files, of the same rows in a better order, in the place of those of a partition."""
     there = read.opened(base, table)
     removed = [
-        RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], {"day": day.isoformat()})
-        for row in pa.table(there.get_add_actions(flatten=True)).to_pylist()
-        if row["partition.day"] == day
+        RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], dict(partition))
+        for row in _files(there)
+        if all(str(row[f"partition.{name}"]) == value for name, value in partition.items())
     ]
     with _said(table):
         there.create_write_transaction(
@@ -197,6 +228,23 @@ def rearrange(files: list[File], base: Path, table: Table, day: date) -> None:
             there.schema(),
             partition_by=list(table.partitioned_by),
         )
+
+
+def vacuum(base: Path, table: Table) -> None:
+    """Delete files that have been no part of the table for RETAIN_HOURS, and those that never were
+    and are as old. Nobody may be writing.
+    """
+    there = read.opened(base, table)
+    with _said(table):
+        # A look first: the deletion of nothing is a commit too.
+        if there.vacuum(RETAIN_HOURS, full=True):
+            there.vacuum(RETAIN_HOURS, dry_run=False, full=True)
+
+
+def _files(there: DeltaTable) -> list[dict[str, Any]]:
+    """Those of its newest version: path, size_bytes, num_records, partition.*."""
+    found: list[dict[str, Any]] = pa.table(there.get_add_actions(flatten=True)).to_pylist()
+    return found
 
 
 def _commit(

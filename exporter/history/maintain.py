@@ -1,5 +1,5 @@
-"""Upkeep of the tables: many small files become few, what no version needs any more goes, and
-bronze is counted. The commits of silver are sorted by connector, so that questions open few files.
+"""Upkeep of the tables: many small files become few, in an order that lets questions open few of
+them, what no version needs any more goes, and bronze is counted.
 
 Called by the CLI, once a day or so; a run of the pipeline and this exclude each other. Files of the
 current day are left alone, as they are still being written.
@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
-from exporter.history import read, refine
+from exporter.history import lake, read, refine
 from exporter.history.runlock import only_run
 from exporter.history.session import spark_session, translated
-from exporter.history.tables import BRONZE_RECORDS, SILVER_COMMITS, SILVER_LOGS, TABLES
-
-RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replaced a moment ago
+from exporter.history.tables import BRONZE_RECORDS, SILVER, TABLES, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +51,36 @@ def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) 
     today = datetime.fromtimestamp(now.now(), tz=UTC).date()
     with only_run(base, now):
         before = {table.path: _files(table.at(base)) for table in present}
-        with spark_session(master=master, heap=heap, short=True) as spark:
-            if SILVER_COMMITS in present and SILVER_LOGS in present:
-                refine.finish(spark, base, today)
-                refine.sort_days(spark, base, today)
-            for table in present:
-                place = f"delta.`{str(table.at(base)).replace('`', '``')}`"
-                closed = (
-                    f" WHERE day < DATE '{today.isoformat()}'"
-                    if "day" in table.partitioned_by
-                    else ""
-                )
-                with translated(f"maintaining {table.path} failed"):
-                    if table is not SILVER_COMMITS:  # its order would be lost
-                        spark.sql(f"OPTIMIZE {place}{closed}")
-                    spark.sql(f"VACUUM {place} RETAIN {RETAIN_HOURS} HOURS")
+        crowds = {table: lake.crowded(base, table, today) for table in present}
+        unfinished = set(SILVER) <= set(present) and not refine.is_finished(base)
+        if unfinished or any(crowds.values()):
+            with spark_session(master=master, heap=heap, short=True) as spark:
+                if unfinished:
+                    refine.finish(spark, base, today)
+                for table, found in crowds.items():
+                    for crowd in found:
+                        _put_in_order(spark, base, table, crowd)
+        for table in present:
+            lake.vacuum(base, table)
         tables = tuple(
             TableUpkeep(table.path, before[table.path], _files(table.at(base))) for table in present
         )
         rows, doubled = counted(base)
     return Upkeep(tables=tables, rows=rows, doubled=doubled)
+
+
+def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: lake.Crowd) -> None:
+    with translated(f"maintaining {table.path} failed"):
+        rows = spark.read.format("delta").load(str(table.at(base)))
+        for name, value in crowd.partition.items():
+            rows = rows.where(sf.col(name) == value)
+        if table.ordered_by:
+            rows = rows.repartitionByRange(crowd.wanted, *table.ordered_by)
+            rows = rows.sortWithinPartitions(*table.ordered_by)
+        else:
+            rows = rows.coalesce(crowd.wanted)
+        found = lake.written(rows, base, table)
+    lake.rearrange(found, base, table, crowd.partition)
 
 
 def counted(base: Path) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
@@ -36,9 +35,7 @@ from exporter.history.tables import (
 )
 
 APP = "offsetwatch-silver"
-FILE_ROWS_MAX = 1_000_000  # sorted, so that a question about one connector opens one or two files
 SNAPSHOTS_MAX = 32  # made in one run; the older ones of a long past follow with the next runs
-SORTED_BY = ("connect_cluster", "connector", "source_partition", "koffset")
 
 _GLOB = re.compile(r"([\[\]{}*?\\])")
 
@@ -70,33 +67,18 @@ def refine(spark: SparkSession, base: Path, today: date) -> None:
             _close_days(spark, base, today)
 
 
+def is_finished(base: Path) -> bool:
+    """Is no run under way that was killed?"""
+    unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
+    return unfinished is None
+
+
 def finish(spark: SparkSession, base: Path, today: date) -> None:
     """Finish the run that was begun, if one was: the files that it reads must not go before."""
     unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
     if unfinished is not None:
         with translated("computing silver failed"):
             _Refinement(spark, base, unfinished).carry_out(today)
-
-
-def sort_days(spark: SparkSession, base: Path, today: date) -> None:
-    """Write the commits of days that are over anew, in order, where they lie in too many files."""
-    files: dict[date, list[int]] = {}
-    commits = read.opened(base, SILVER_COMMITS)
-    for added in pa.table(commits.get_add_actions(flatten=True)).to_pylist():
-        files.setdefault(added["partition.day"], []).append(added["num_records"])
-    for day, rows in sorted(files.items()):
-        wanted = -(-sum(rows) // FILE_ROWS_MAX)
-        if day >= today or len(rows) <= wanted:
-            continue
-        with translated(f"sorting {SILVER_COMMITS.path} failed"):
-            ordered = (
-                _load(spark, base, SILVER_COMMITS)
-                .where(sf.col("day") == day)
-                .repartitionByRange(wanted, *SORTED_BY)
-                .sortWithinPartitions(*SORTED_BY)
-            )
-            found = lake.written(ordered, base, SILVER_COMMITS)
-        lake.rearrange(found, base, SILVER_COMMITS, day)
 
 
 def _runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
@@ -189,7 +171,7 @@ class _Refinement:
     def _append(self, commits: DataFrame) -> None:
         if self._turn.done(self._base, SILVER_COMMITS):
             return
-        rows = commits.repartition("day").sortWithinPartitions("day", *SORTED_BY)
+        rows = commits.repartition("day").sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
         found = lake.written(rows, self._base, SILVER_COMMITS)
         lake.append(found, self._base, SILVER_COMMITS, self._turn)
 
@@ -229,7 +211,7 @@ def _close_days(
 
 
 def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:
-    ordered = rows.repartition("day").sortWithinPartitions("day", *SORTED_BY[:3])
+    ordered = rows.repartition("day").sortWithinPartitions("day", *table.ordered_by)
     lake.replace(lake.written(ordered, base, table), base, table, days=days)
 
 

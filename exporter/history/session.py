@@ -115,17 +115,29 @@ def _says_nothing(exc: BaseException) -> bool:
 
 def root_cause(exc: BaseException) -> str:
     """The innermost reason, in one line: Spark wraps what happened up to ten times."""
+    texts = [str(java.toString()) for java in _java_causes(exc)]
+    return _one_line(texts[-1] if texts else str(exc))
+
+
+def said(failure: HistoryError) -> str:
+    """All that Spark and the JVM said of it, from the outermost to the innermost."""
+    texts = [str(failure)]
+    cause = failure.__cause__
+    while cause is not None:
+        texts += [str(cause), *(str(java.toString()) for java in _java_causes(cause))]
+        cause = cause.__cause__
+    return "\n".join(texts)
+
+
+def _java_causes(exc: BaseException) -> Iterator[Any]:
     java: Any = getattr(exc, "_origin", None)
     if isinstance(exc, Py4JJavaError):
         java = exc.java_exception
-    if java is None:
-        return _one_line(str(exc))
     for _ in range(CAUSES_MAX):
-        inner = java.getCause()
-        if inner is None:
-            break
-        java = inner
-    return _one_line(str(java.toString()))
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
 
 
 def _one_line(text: str) -> str:

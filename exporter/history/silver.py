@@ -23,10 +23,10 @@ from exporter.history.tables import (
     SILVER_NEWEST,
     SILVER_RATES,
     SILVER_SNAPSHOTS,
+    SOURCE,
 )
 from exporter.model.offsets import Order
 
-_SOURCE = ("connect_cluster", "connector", "source_partition")
 _MICROS = 1_000_000
 
 
@@ -44,7 +44,7 @@ def commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
     """silver/commits: the fresh records that tasks would look at, against those before them."""
     rows = _canonical(fresh).withColumn("fresh", sf.expr("true"))
     held = _canonical(newest).withColumn("fresh", sf.expr("false"))
-    before = Window.partitionBy(*LOG, *_SOURCE).orderBy("koffset")
+    before = Window.partitionBy(*LOG, *SOURCE).orderBy("koffset")
     known = (
         rows.unionByName(held)
         .withColumns(
@@ -113,7 +113,7 @@ def rates(commits_of_days: DataFrame) -> DataFrame:
     changed = ~sf.col("change").isin(Order.SAME.value, RESET)
     return (
         commits_of_days.withColumn("begins", begins)
-        .groupBy(*_SOURCE, "begins", "day")
+        .groupBy(*SOURCE, "begins", "day")
         .agg(
             sf.count("*").alias("commits"),
             sf.count_if(changed).alias("advances"),
@@ -138,10 +138,10 @@ def snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
     before. One whose timestamp lies behind that of an earlier record takes its place from its own
     day on, so what an earlier day with a higher offset outdoes is never seen.
     """
-    subject = Window.partitionBy(*LOG, *_SOURCE)
+    subject = Window.partitionBy(*LOG, *SOURCE)
     by_day = subject.orderBy("day")
     rows = later.select(*SILVER_SNAPSHOTS.names).unionByName(base.select(*SILVER_SNAPSHOTS.names))
-    last_of_day = Window.partitionBy(*LOG, *_SOURCE, "day").orderBy(sf.col("koffset").desc())
+    last_of_day = Window.partitionBy(*LOG, *SOURCE, "day").orderBy(sf.col("koffset").desc())
     before = by_day.rowsBetween(Window.unboundedPreceding, -1)
     counting = (
         rows.withColumn("place", sf.row_number().over(last_of_day))

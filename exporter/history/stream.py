@@ -34,7 +34,7 @@ from exporter.history import bronze, checkpoints, lake, read
 from exporter.history.feed import Feed, planned, shape
 from exporter.history.generations import Gap, GapReason, Place, Plan
 from exporter.history.patience import Patience
-from exporter.history.session import translated
+from exporter.history.session import said, translated
 from exporter.history.tables import BRONZE_RECORDS, OPS_GAPS
 from exporter.model.topology import KafkaTopic
 
@@ -170,27 +170,29 @@ class BronzeStream:
             return self._replaced()
         try:
             self._failure()
-        except HistoryError as exc:
+        except (HistoryError, ClientError) as exc:
             return exc
         raise HistoryError(f"the stream of kafka {self._feed.kafka} ended without being asked to")
 
     def _replaced(self) -> HistoryError | None:
-        """Ends the stream if a topic is not the one it was.
-
-        Spark looks at names and offsets only: a new topic that is longer already than the old one
-        was read it would take for the old one. What it reads of it before this is noticed, if it
-        comes round just then, is stored under the old id; that could be refused where the records
-        are read only, by asking for the id there, after them.
+        """Ends the stream if a topic is not the one it was: of one that was created again and has
+        as many records as were read, Spark would wait for more.
         """
         try:
-            found = self._admin.topic_ids(self._feed.by_topic)
+            self._vouch()
+        except HistoryError as exc:
+            self.stop()
+            return exc
         except ClientError:
-            return None  # if that is more than a moment, the stream says so itself
+            pass  # if that is more than a moment, the stream says so itself
+        return None
+
+    def _vouch(self) -> None:
+        """Raises HistoryError if a topic is not the one it was, ClientError if nobody can say."""
+        found = self._admin.topic_ids(self._feed.by_topic)
         for topic, role in sorted(self._feed.by_topic.items()):
             if found[topic] != role.topic_id:
-                self.stop()
-                return HistoryError(f"{topic} was created again")
-        return None
+                raise HistoryError(f"{topic} was created again")
 
     def _plan_again(self, why: OffsetwatchError) -> None:
         if self._patience.exhausted:
@@ -231,7 +233,9 @@ class BronzeStream:
             try:
                 self._query.awaitTermination()
             except StreamingQueryException as exc:
-                raise self._sink.failure or exc from exc
+                if self._sink.failure is None:
+                    raise
+                raise self._sink.failure from exc
 
     def _started(self) -> StreamingQuery:
         raw = bronze.kafka_records(
@@ -243,7 +247,7 @@ class BronzeStream:
         )
         at = checkpoints.folder(self._base, self._feed.kafka, self._plan.number)
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
-        self._sink = bronze.Sink(self._base, kafka, by_topic, self._clock)
+        self._sink = bronze.Sink(self._base, kafka, by_topic, self._clock, self._vouch)
         writer = (
             raw.writeStream.foreachBatch(self._sink)
             .queryName(f"bronze-{self._feed.kafka}")
@@ -294,7 +298,7 @@ class BronzeStream:
         No option skips it. What lies before it is read as a batch, the record becomes a gap, and
         the next generation begins behind it.
         """
-        found = _POISON.search(str(failure.__cause__))
+        found = _POISON.search(said(failure))
         if found is None or self._poisons >= POISONS_MAX:
             return False
         self._poisons += 1

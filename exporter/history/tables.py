@@ -25,6 +25,8 @@ CONFIGS = TopicRole.CONFIGS.value
 
 LOG = ("kafka", "topic", "topic_id", "kpartition")  # inside one log, the offset is a total order
 
+SOURCE = ("connect_cluster", "connector", "source_partition")
+
 # How far `day` may lie from the day a record was read.
 DAYS_BACK_MAX = 400
 DAYS_AHEAD_MAX = 1
@@ -60,13 +62,15 @@ class Column:
 class Table:
     """One Delta table below the base path.
 
-    indexed    of so many of the first columns each file has statistics, by which it can be skipped
+    indexed       of so many of the first columns files have statistics, by which they are skipped
+    ordered_by    how the rows lie in the files of a day that maintenance has been through
     """
 
     path: str
     columns: tuple[Column, ...]
     partitioned_by: tuple[str, ...] = ()
     indexed: int = 8
+    ordered_by: tuple[str, ...] = ()
     append_only: bool = False
 
     def at(self, base: Path) -> Path:
@@ -151,6 +155,7 @@ BRONZE_RECORDS = Table(
     ),
     partitioned_by=("kind", "day"),
     indexed=7,  # up to kts
+    ordered_by=(*LOG, "koffset"),
     append_only=True,
 )
 
@@ -187,6 +192,7 @@ SILVER_COMMITS = Table(
     ),
     partitioned_by=("day",),
     indexed=5,
+    ordered_by=(*SOURCE, "koffset"),
 )
 
 # The newest commit of every source partition in every log, at the end of a day that is over. With
@@ -200,6 +206,7 @@ SILVER_SNAPSHOTS = Table(
     ),
     partitioned_by=("day",),
     indexed=3,
+    ordered_by=SOURCE,
 )
 
 # The newest bronze record under each raw key of every log (of syncs, that can be decoded): what
@@ -225,6 +232,8 @@ SILVER_RATES = Table(
         Column("day", "DATE", required=True),  # of the commits
     ),
     partitioned_by=("day",),
+    indexed=3,
+    ordered_by=SOURCE,
 )
 RATE_S = 300
 

@@ -16,7 +16,8 @@ def spark() -> Iterator[SparkSession]:
     """The pipeline's own session: what holds under its settings is what is to be tested."""
     from exporter.history.session import spark_session
 
-    with spark_session(master="local[2]", heap="1g", short=True) as session:
+    # In a session of minutes, what is compiled well pays.
+    with spark_session(master="local[2]", heap="1g", short=False) as session:
         session.conf.set("spark.sql.shuffle.partitions", "1")
         # Compiling a plan for a dozen rows is a third of what a run costs here.
         session.conf.set("spark.sql.codegen.wholeStage", "false")

@@ -48,7 +48,7 @@ def run(spark: SparkSession, base: Path) -> int:
 
     raw = spark.readStream.schema(RAW_DDL).parquet(str(base / "raw"))
     query = (
-        raw.writeStream.foreachBatch(bronze.Sink(base, "east", ROLES, SystemClock()))
+        raw.writeStream.foreachBatch(bronze.Sink(base, "east", ROLES, SystemClock(), lambda: None))
         .option("checkpointLocation", str(base / "_ckpt"))
         .trigger(availableNow=True)
         .start()
@@ -140,11 +140,12 @@ def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
     assert row["kafka"] == "east"
 
 
-def test_a_batch_that_comes_again_counts_once_and_one_of_a_stopped_stream_not_at_all(
+def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_not_at_all(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     from exporter.history import bronze, lake
 
+    doubts: list[HistoryError] = []
     lake.create(tmp_path, BRONZE_RECORDS)
     (tmp_path / "raw").mkdir()
     with pq.ParquetWriter(tmp_path / "raw" / "0.parquet", raw_batch().schema) as writer:
@@ -152,7 +153,11 @@ def test_a_batch_that_comes_again_counts_once_and_one_of_a_stopped_stream_not_at
     raw = spark.read.schema(RAW_DDL).parquet(str(tmp_path / "raw"))
 
     def sink() -> bronze.Sink:
-        return bronze.Sink(tmp_path, "east", ROLES, SystemClock())
+        return bronze.Sink(tmp_path, "east", ROLES, SystemClock(), vouch)
+
+    def vouch() -> None:
+        if doubts:
+            raise doubts.pop()
 
     def rows() -> int:
         return DeltaTable(str(BRONZE_RECORDS.at(tmp_path))).count()
@@ -167,6 +172,10 @@ def test_a_batch_that_comes_again_counts_once_and_one_of_a_stopped_stream_not_at
         again = sink()
         again(raw, 0)
         assert again.stored(0) == lake.Stored(0, 0)
+        assert rows() == len(RECORDS)
+        doubts.append(HistoryError("it was created again"))
+        with pytest.raises(HistoryError, match="created again"):
+            again(raw, 1)
         assert rows() == len(RECORDS)
         again.close()
         with pytest.raises(HistoryError, match="stopped in the middle") as stopped:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -83,12 +85,46 @@ def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) 
     for number in (2, 1):
         lake.append(files(base, number), base, DAYS)
     lake.append(files(base, 3, day=SECOND), base, DAYS)
-    lake.rearrange(files(base, 1, 2), base, DAYS, FIRST)
+    (crowd,) = lake.crowded(base, DAYS, SECOND)
+    assert crowd == lake.Crowd(partition={"day": FIRST.isoformat()}, files=2, wanted=1)
+    lake.rearrange(files(base, 1, 2), base, DAYS, crowd.partition)
+    assert lake.crowded(base, DAYS, SECOND) == []
     assert numbers(base) == [1, 2, 3]
     table = DeltaTable(str(DAYS.at(base)))
     assert len(table.file_uris()) == 2
+    before = table.version()
+    lake.vacuum(base, DAYS)
     # The files of before stay until no reader can be in the middle of them.
-    assert not table.vacuum(retention_hours=168)
+    assert len(list(DAYS.at(base).rglob("*.parquet"))) == 4
+    assert DeltaTable(str(DAYS.at(base))).version() == before
+
+
+def test_the_day_that_is_not_over_is_left_alone(base: Path) -> None:
+    for number in (2, 1):
+        lake.append(files(base, number, day=SECOND), base, DAYS)
+    assert lake.crowded(base, DAYS, SECOND) == []
+    assert len(lake.crowded(base, DAYS, date(2026, 10, 3))) == 1
+
+
+def test_a_table_without_days_is_one_crowd(tmp_path: Path) -> None:
+    whole = replace(DAYS, partitioned_by=())
+    lake.create(tmp_path, whole)
+    for number in (2, 1):
+        lake.append(lake.given([(number, None, FIRST)], tmp_path, whole), tmp_path, whole)
+    assert lake.crowded(tmp_path, whole, SECOND) == [lake.Crowd({}, files=2, wanted=1)]
+    lake.rearrange(lake.given([(3, None, FIRST)], tmp_path, whole), tmp_path, whole, {})
+    assert numbers(tmp_path) == [3]
+
+
+def test_what_a_killed_run_left_goes_when_it_is_old(base: Path) -> None:
+    lake.append(files(base, 1), base, DAYS)
+    young, old = files(base, 2), files(base, 3)
+    long_ago = time.time() - 3600 * (lake.RETAIN_HOURS + 1)
+    os.utime(DAYS.at(base) / old[0].path, (long_ago, long_ago))
+    lake.vacuum(base, DAYS)
+    assert (DAYS.at(base) / young[0].path).exists()
+    assert not (DAYS.at(base) / old[0].path).exists()
+    assert numbers(base) == [1]
 
 
 def test_a_table_that_only_grows_cannot_be_replaced(tmp_path: Path) -> None:

@@ -327,7 +327,10 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
     assert jobs.run_available_now(bed.spec()).notices == ()
 
 
-def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(bed: Bed) -> None:
+def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporter.history.patience.PAUSE_S_MAX", 0.1)
     bed.commit((FILE, b'{"position":1}', 0))
 
     def gone() -> None:
