@@ -70,6 +70,9 @@ def kafka_options(kafka: str, properties: Mapping[str, str]) -> dict[str, str]:
         # Spark asks three times: a cluster that is away is given up after one minute, not three.
         "kafka.default.api.timeout.ms": "20000",
         "kafka.request.timeout.ms": "15000",
+        # A task reads what is known to be there. The fetch that its client sends ahead, at the end
+        # of a log, would hold up its next question for the half second that is the default.
+        "kafka.fetch.max.wait.ms": "10",
         **{f"kafka.{name}": value for name, value in translated.items()},
     }
 

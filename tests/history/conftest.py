@@ -25,7 +25,7 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kafka() -> Iterator[str]:
     """The bootstrap servers of a real broker that creates no topic by itself."""
     from lab import Lab, LabOptions

@@ -48,8 +48,10 @@ def checked(stream: BronzeStream, what: str, logs: list[dict[str, object]], even
 
 
 def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
-    lab: Lab, spark: SparkSession, tmp_path: Path
+    lab: Lab, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("exporter.history.patience.PAUSE_S_MAX", 0.5)
+    monkeypatch.setattr("exporter.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
     from exporter.clients.kafka import KafkaAdmin
     from exporter.history import lake
     from exporter.history.feed import Feed, planned

@@ -289,7 +289,7 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
             eventually("read on", bed.pos, {"file": written - 1})
         return bool(read.gaps(bed.base, "east"))
 
-    with continuous(bed.spec(cadence_s=3.0)) as reports:
+    with continuous(bed.spec(cadence_s=2.0)) as reports:
         eventually(
             "the first commit in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 0}
         )
