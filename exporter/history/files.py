@@ -24,6 +24,8 @@ from exporter.history.tables import Table
 HELD_BYTES_MAX = 128 * 1024 * 1024
 # A longer text has no place in the log; a file without a bound is not skipped by this column.
 BOUND_CHARS_MAX = 256
+# As Spark names a file; and one whose rows lie in the table's order, behind those of another such.
+PART, IN_ORDER = "part-", "ordered-"
 COUNTED = "error"  # of this column every file says how many rows have none
 # Others repeat too little: a dictionary of theirs is made and then thrown away.
 _REPEATED = frozenset(
@@ -40,8 +42,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Key = tuple[Any, ...]  # a value of each column that the table is partitioned by
 
 
-def store(batches: Iterable[pa.RecordBatch], table: Table, at: str) -> Iterator[pa.RecordBatch]:
-    """Write batches of the table's rows into its folder `at`; describe every file.
+def store(
+    batches: Iterable[pa.RecordBatch], table: Table, at: str, name: str = PART
+) -> Iterator[pa.RecordBatch]:
+    """Write batches of the table's rows into its folder `at`; describe every file. Its name begins
+    with PART or IN_ORDER.
 
     path         relative to the folder
     partition    the value of each column that the table is partitioned by, as JSON
@@ -57,10 +62,10 @@ def store(batches: Iterable[pa.RecordBatch], table: Table, at: str) -> Iterator[
         for key, part in _parted(rows, table.partitioned_by):
             held.setdefault(key, []).append(part)
         if size >= HELD_BYTES_MAX:
-            yield _written(held, table, Path(at))
+            yield _written(held, table, Path(at), name)
             held, size = {}, 0
     if held:
-        yield _written(held, table, Path(at))
+        yield _written(held, table, Path(at), name)
 
 
 def _as_declared(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
@@ -86,22 +91,24 @@ def _parted(rows: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[Key, pa
             yield (value, *rest), last
 
 
-def _written(held: dict[Key, list[pa.RecordBatch]], table: Table, at: Path) -> pa.RecordBatch:
+def _written(
+    held: dict[Key, list[pa.RecordBatch]], table: Table, at: Path, name: str
+) -> pa.RecordBatch:
     described = []
     for key, batches in held.items():
         values = {
-            name: value.isoformat() if isinstance(value, date) else str(value)
-            for name, value in zip(table.partitioned_by, key, strict=True)
+            column: value.isoformat() if isinstance(value, date) else str(value)
+            for column, value in zip(table.partitioned_by, key, strict=True)
         }
-        folders = [f"{name}={value}" for name, value in values.items()]
-        path = "/".join([*folders, f"part-{uuid.uuid4()}.zstd.parquet"])
+        folders = [f"{column}={value}" for column, value in values.items()]
+        path = "/".join([*folders, f"{name}{uuid.uuid4()}.zstd.parquet"])
         rows = pa.Table.from_batches(batches).drop_columns(list(table.partitioned_by))
         (at / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(
             rows,
             at / path,
             compression="zstd",
-            use_dictionary=[name for name in rows.column_names if name in _REPEATED],
+            use_dictionary=[column for column in rows.column_names if column in _REPEATED],
             write_statistics=list(table.indexed_names),
             store_schema=False,
         )

@@ -301,10 +301,10 @@ class _Run:
         finally:
             partitions.unpersist()
         if self._places != places:
-            lake.replace(lake.given(places, base, GOLD_TOPICS), base, GOLD_TOPICS)
+            _put(places, base, GOLD_TOPICS)
             self._places = places
         # Last: the cursor must not claim what the other tables do not hold yet.
-        lake.replace(lake.given(cursor, base, GOLD_CURSOR), base, GOLD_CURSOR)
+        _put(cursor, base, GOLD_CURSOR)
 
     def _cursor_rows(self, cut: Cut) -> list[tuple[str, str, str, int, int]]:
         return [
@@ -378,3 +378,7 @@ def _flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:
     lake.replace(lake.written(rows.coalesce(1), base, table), base, table)
+
+
+def _put(rows: Iterable[lake.Row], base: Path, table: Table) -> None:
+    lake.replace(lake.given([lake.batch(rows, table)], base, table), base, table)

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 
 from exporter.errors import HistoryError
 from exporter.history import read
-from exporter.history.files import COUNTED, DESCRIBED_DDL, store
+from exporter.history.files import COUNTED, DESCRIBED_DDL, IN_ORDER, PART, store
 from exporter.history.tables import Table
 
 _TYPES = {
@@ -86,12 +86,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """A part of a table, by the values that it is partitioned by ({}: all of it), that has so many
-    files and wants fewer.
+    """A part of a table, by the values that it is partitioned by ({}: all of it), whose rows want
+    to lie in so many files, in order.
     """
 
     partition: Mapping[str, str]
-    files: int
     wanted: int
 
 
@@ -137,40 +136,43 @@ def taken_in(base: Path, table: Table, app: str) -> int | None:
     return read.opened(base, table).transaction_version(app)
 
 
-def written(rows: DataFrame, base: Path, table: Table) -> list[File]:
+def written(rows: DataFrame, base: Path, table: Table, name: str = PART) -> list[File]:
     """Compute these rows of a table, and write them into files. The only part that takes long."""
     at = str(table.at(base))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return store(batches, table, at)
+        return store(batches, table, at, name)
 
     return described(rows.select(*table.names).mapInArrow(write, DESCRIBED_DDL))
 
 
 def described(files: DataFrame) -> list[File]:
     """The files that tasks have written with files.store."""
-    return [
-        File(row["path"], row["size"], json.loads(row["partition"]), row["stats"])
-        for row in files.collect()
-    ]
+    return [_file(row) for row in files.collect()]
 
 
-def given(rows: Iterable[Row], base: Path, table: Table) -> list[File]:
-    """A few rows that need not be computed, in the order of the table's columns, in files."""
+def _file(row: Any) -> File:
+    return File(row["path"], row["size"], json.loads(row["partition"]), row["stats"])
+
+
+def given(
+    batches: Iterable[pa.RecordBatch], base: Path, table: Table, name: str = PART
+) -> list[File]:
+    """Rows of a table that need not be computed, in files."""
+    found = []
+    with _said(table):
+        for files in store(batches, table, str(table.at(base)), name):
+            found += [_file(row) for row in files.to_pylist()]
+    return found
+
+
+def batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
+    """A few rows, in the order of the table's columns."""
     columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
     arrays = [
         pa.array(values, field.type) for values, field in zip(columns, table.schema, strict=True)
     ]
-    batch = pa.RecordBatch.from_arrays(arrays, names=list(table.names))
-    found = []
-    try:
-        for files in store([batch], table, str(table.at(base))):
-            for row in files.to_pylist():
-                partition = json.loads(row["partition"])
-                found.append(File(row["path"], row["size"], partition, row["stats"]))
-    except OSError as exc:
-        raise HistoryError(f"writing {table.path} failed: {exc}") from exc
-    return found
+    return pa.RecordBatch.from_arrays(arrays, names=list(table.names))
 
 
 def append(files: list[File], base: Path, table: Table, turn: Turn | None = None) -> Stored:
@@ -197,19 +199,21 @@ def replace(
 
 
 def crowded(base: Path, table: Table, today: date) -> list[Crowd]:
-    """The parts of a table with more files than their rows call for; of days, those before
+    """The parts of a table with several files that are not all in its order; of days, those before
     `today`: of the others more are to come.
     """
-    files: dict[tuple[str, ...], list[int]] = {}
+    files: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for added in _files(read.opened(base, table)):
         values = tuple(str(added[f"partition.{name}"]) for name in table.partitioned_by)
-        files.setdefault(values, []).append(added["num_records"])
+        files.setdefault(values, []).append(added)
     found = []
-    for values, rows in sorted(files.items()):
+    for values, of_part in sorted(files.items()):
         partition = dict(zip(table.partitioned_by, values, strict=True))
-        wanted = max(1, -(-sum(rows) // FILE_ROWS_MAX))
-        if len(rows) > wanted and partition.get("day", "") < today.isoformat():
-            found.append(Crowd(partition, files=len(rows), wanted=wanted))
+        in_order = all(Path(file["path"]).name.startswith(IN_ORDER) for file in of_part)
+        over = partition.get("day", "") < today.isoformat()
+        if len(of_part) > 1 and over and not in_order:
+            rows = sum(file["num_records"] for file in of_part)
+            found.append(Crowd(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX))))
     return found
 
 

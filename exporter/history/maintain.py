@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
 from exporter.history import lake, read, refine
+from exporter.history.files import IN_ORDER
 from exporter.history.runlock import only_run
 from exporter.history.session import spark_session, translated
 from exporter.history.tables import BRONZE_RECORDS, SILVER, TABLES, Table
@@ -79,7 +80,7 @@ def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: lake.Cro
             rows = rows.sortWithinPartitions(*table.ordered_by)
         else:
             rows = rows.coalesce(crowd.wanted)
-        found = lake.written(rows, base, table)
+        found = lake.written(rows, base, table, IN_ORDER)
     lake.rearrange(found, base, table, crowd.partition)
 
 

@@ -232,10 +232,11 @@ class BronzeStream:
         with translated(f"reading kafka {self._feed.kafka} failed"):
             try:
                 self._query.awaitTermination()
-            except StreamingQueryException as exc:
+            except StreamingQueryException:
                 if self._sink.failure is None:
                     raise
-                raise self._sink.failure from exc
+            if self._sink.failure is not None:
+                raise self._sink.failure
 
     def _started(self) -> StreamingQuery:
         raw = bronze.kafka_records(
@@ -290,7 +291,8 @@ class BronzeStream:
             )
             for gap in gaps
         ]
-        lake.append(lake.given(rows, self._base, OPS_GAPS), self._base, OPS_GAPS)
+        batches = [lake.batch(rows, OPS_GAPS)]
+        lake.append(lake.given(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
 
     def _passed(self, failure: HistoryError) -> bool:
         """Get past a record whose timestamp Spark cannot hold; False if that is not what it was.

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from exporter.errors import HistoryError
 from exporter.history import lake
+from exporter.history.files import IN_ORDER
 from exporter.history.lake import Turn
 from exporter.history.tables import Column, Table
 from tests.history.delta import stored
@@ -36,8 +37,11 @@ def base(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def files(base: Path, *numbers: int, day: date = FIRST, error: str | None = None) -> Any:
-    return lake.given([(number, error, day) for number in numbers], base, DAYS)
+def files(
+    base: Path, *numbers: int, day: date = FIRST, error: str | None = None, table: Table = DAYS
+) -> Any:
+    rows = [(number, error, day) for number in numbers]
+    return lake.given([lake.batch(rows, table)], base, table)
 
 
 def numbers(base: Path) -> list[int]:
@@ -86,16 +90,22 @@ def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) 
         lake.append(files(base, number), base, DAYS)
     lake.append(files(base, 3, day=SECOND), base, DAYS)
     (crowd,) = lake.crowded(base, DAYS, SECOND)
-    assert crowd == lake.Crowd(partition={"day": FIRST.isoformat()}, files=2, wanted=1)
-    lake.rearrange(files(base, 1, 2), base, DAYS, crowd.partition)
+    assert crowd == lake.Crowd(partition={"day": FIRST.isoformat()}, wanted=1)
+    # However many they are: rows that lie in order are left alone.
+    ordered = [
+        file
+        for number in (1, 2)
+        for file in lake.given([lake.batch([(number, None, FIRST)], DAYS)], base, DAYS, IN_ORDER)
+    ]
+    lake.rearrange(ordered, base, DAYS, crowd.partition)
     assert lake.crowded(base, DAYS, SECOND) == []
     assert numbers(base) == [1, 2, 3]
     table = DeltaTable(str(DAYS.at(base)))
-    assert len(table.file_uris()) == 2
+    assert len(table.file_uris()) == 3
     before = table.version()
     lake.vacuum(base, DAYS)
     # The files of before stay until no reader can be in the middle of them.
-    assert len(list(DAYS.at(base).rglob("*.parquet"))) == 4
+    assert len(list(DAYS.at(base).rglob("*.parquet"))) == 5
     assert DeltaTable(str(DAYS.at(base))).version() == before
 
 
@@ -110,9 +120,9 @@ def test_a_table_without_days_is_one_crowd(tmp_path: Path) -> None:
     whole = replace(DAYS, partitioned_by=())
     lake.create(tmp_path, whole)
     for number in (2, 1):
-        lake.append(lake.given([(number, None, FIRST)], tmp_path, whole), tmp_path, whole)
-    assert lake.crowded(tmp_path, whole, SECOND) == [lake.Crowd({}, files=2, wanted=1)]
-    lake.rearrange(lake.given([(3, None, FIRST)], tmp_path, whole), tmp_path, whole, {})
+        lake.append(files(tmp_path, number, table=whole), tmp_path, whole)
+    assert lake.crowded(tmp_path, whole, SECOND) == [lake.Crowd({}, wanted=1)]
+    lake.rearrange(files(tmp_path, 3, table=whole), tmp_path, whole, {})
     assert numbers(tmp_path) == [3]
 
 

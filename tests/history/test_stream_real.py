@@ -257,6 +257,52 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
     assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
 
 
+def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
+    bed: Bed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from exporter.history import bronze, lake
+    from exporter.history.feed import Feed, planned
+    from exporter.history.records import Role
+    from exporter.history.security import kafka_options
+    from exporter.history.stream import BronzeStream
+    from exporter.history.tables import CONNECT_OFFSETS
+
+    properties = {"bootstrap.servers": bed.bootstrap}
+    feed = Feed(
+        kafka="east",
+        properties=properties,
+        options=kafka_options("east", properties),
+        by_topic={bed.offsets.topic: Role(CONNECT_OFFSETS, "lab", bed.topic_ids()[bed.offsets])},
+        offsets_per_trigger_max=1000,
+    )
+    lake.create(bed.base, BRONZE_RECORDS)
+    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    written, stopped = threading.Event(), threading.Event()
+
+    def late(_: BronzeStream) -> None:
+        written.set()
+        assert stopped.wait(WAIT_S_MAX)
+
+    close = bronze.Sink.close
+
+    def told(sink: bronze.Sink) -> None:
+        close(sink)
+        stopped.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BronzeStream, "_vouch", late)
+        patched.setattr(bronze.Sink, "close", told)
+        stream = BronzeStream(spark, bed.base, feed, planned(bed.base, feed), SystemClock())
+        stream.start("100 milliseconds")
+        assert written.wait(WAIT_S_MAX)
+        stream.stop()
+    assert bed.identities() == []
+    again = BronzeStream(spark, bed.base, feed, planned(bed.base, feed), SystemClock())
+    again.start(None)
+    again.finish()
+    assert len(bed.identities()) == len(set(bed.identities())) == 5
+
+
 @contextmanager
 def continuous(spec: PipelineSpec) -> Iterator[list[RunReport]]:
     """A continuous run beside the block; its report is there after it."""
