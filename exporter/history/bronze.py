@@ -123,7 +123,8 @@ class Sink:
     def _store(self, records: DataFrame, number: int) -> None:
         # The checkpoint's own id, which Spark's sink for Delta goes by too.
         query = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        assert query is not None
+        if query is None:
+            raise HistoryError("Spark does not say which stream this is: unset PYSPARK_PIN_THREAD")
         turn = lake.Turn(query, number)
         if turn.done(self._base, BRONZE_RECORDS):
             return

@@ -138,15 +138,13 @@ class _Refinement:
         its commits are in, and silver/logs says that all is.
         """
         held = self._load(SILVER_LOGS)
-        fresh = silver.unread(self._won(), held).persist()
-        try:
-            newest = self._load(SILVER_NEWEST)
-            self._append(silver.commits(fresh, newest))
-            self._replace(silver.newest(newest, fresh), SILVER_NEWEST)
-            _close_days(self._spark, self._base, today, again_from=_first_day(fresh))
-            self._replace(silver.logs(held, fresh), SILVER_LOGS)
-        finally:
-            fresh.unpersist()
+        # Not kept in memory: each use reads other columns, and they are quicker read again.
+        fresh = silver.unread(self._won(), held)
+        newest = self._load(SILVER_NEWEST)
+        self._append(silver.commits(fresh, newest))
+        self._replace(silver.newest(newest, fresh), SILVER_NEWEST)
+        _close_days(self._spark, self._base, today, again_from=_first_day(fresh))
+        self._replace(silver.logs(held, fresh), SILVER_LOGS)
 
     def _load(self, table: Table) -> DataFrame:
         return _load(self._spark, self._base, table)

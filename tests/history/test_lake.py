@@ -160,6 +160,7 @@ def test_a_table_with_other_types_is_refused(tmp_path: Path) -> None:
     lake.create(tmp_path, replace(DAYS, columns=(other, *DAYS.columns[1:])))
     with pytest.raises(HistoryError, match=r"its column number holds .*string.*, not long"):
         lake.create(tmp_path, DAYS)
+    assert DeltaTable(str(DAYS.at(tmp_path))).version() == 0
 
 
 def test_what_cannot_be_written_is_said(base: Path) -> None:

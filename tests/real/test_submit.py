@@ -17,14 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
 from exporter.cli import cli
-from exporter.history.tables import (
-    BRONZE_RECORDS,
-    GOLD_CURSOR,
-    GOLD_FLOW_PROGRESS,
-    GOLD_PROGRESS,
-    GOLD_TOPICS,
-    Table,
-)
+from exporter.history.tables import SILVER_COMMITS, TABLES, Table
 from lab import Lab, LabOptions
 from lab.ports import free_port
 from lab.product import Product
@@ -91,9 +84,10 @@ def commit(bootstrap: str) -> None:
 
 
 def rows(base: Path, table: Table) -> list[dict[str, Any]]:
-    """In an order of their own, without the one column that says when they were written."""
+    """In an order of their own, without the columns that say when they were read."""
     found: list[dict[str, Any]] = DeltaTable(str(table.at(base))).to_pyarrow_table().to_pylist()
-    kept = [{name: row[name] for name in row if name != "ingest_ts"} for row in found]
+    read_at = {"ingest_ts", "first_read_at", "last_read_at"}
+    kept = [{name: row[name] for name in row if name not in read_at} for row in found]
     return sorted(kept, key=repr)
 
 
@@ -124,7 +118,8 @@ def test_a_cluster_makes_the_tables_that_one_machine_makes(
     # spark-submit sends both of its application's outputs to one: the log comes first.
     assert json.loads("{\n" + done.stdout.rpartition("\n{\n")[2]) == local
     assert len(done.executors()) == 2
-    for table in (BRONZE_RECORDS, GOLD_PROGRESS, GOLD_FLOW_PROGRESS, GOLD_CURSOR, GOLD_TOPICS):
+    for table in TABLES:
         assert rows(base, table) == rows(product.history, table)
+    assert rows(base, SILVER_COMMITS)
     password = secured.security.password
     assert not any(password in text for text in (*texts, done.stdout, done.stderr))
