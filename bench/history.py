@@ -31,7 +31,7 @@ from pyspark.sql import functions as sf
 from bench import commits, cpu
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import SystemClock
-from exporter.history import bronze, files, lake
+from exporter.history import bronze, lake
 from exporter.history.feed import Feed, planned
 from exporter.history.records import Role
 from exporter.history.security import kafka_options
@@ -99,17 +99,16 @@ class Bed:
 def raw(bed: Bed, topic: str, base: Path) -> Path:
     """The baseline; returns where its table is."""
     lake.create(base, RAW)
-    at = str(RAW.at(base))
 
-    def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        days = (rows.append_column("day", rows["timestamp"].cast(pa.date32())) for rows in batches)
-        return files.store(days, RAW, at)
+    def with_days(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (rows.append_column("day", rows["timestamp"].cast(pa.date32())) for rows in batches)
 
     def sink(records: DataFrame, number: int) -> None:
         cores = bed.spark.sparkContext.defaultParallelism
         rows = records.select(*RAW.names[:-1]).coalesce(cores)
-        found = lake.described(rows.mapInArrow(store, files.DESCRIBED_DDL))
-        lake.append(found, base, RAW, lake.Turn("bench", number))
+        lake.append(
+            lake.written(rows, base, RAW, through=with_days), base, RAW, lake.Turn("bench", number)
+        )
 
     _read(bed, topic).writeStream.foreachBatch(sink).option(
         "checkpointLocation", str(base / "_ckpt")

@@ -42,7 +42,6 @@ SECONDS_MAX = 2.0
 DAYS, CONNECTORS, SOURCES = 30, 40, 50
 FIRST = date(2026, 10, 1)
 DAY_S = 86_400
-FILE_ROWS_MAX = 1_000_000
 BATCH_ROWS = 10_000  # as Spark hands them over
 ROUNDS = 5
 ASKED = 17  # the connector
@@ -62,7 +61,7 @@ class Past:
 
     def generate(self) -> int:
         """Make the tables; how many commits there are."""
-        at_once = max(1, FILE_ROWS_MAX // (SOURCES * self.steps))
+        at_once = max(1, lake.FILE_ROWS_MAX // (SOURCES * self.steps))
         for number in range(DAYS):
             for first in range(0, CONNECTORS, at_once):
                 of = range(first, min(first + at_once, CONNECTORS))

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from exporter.clock import Clock
 from exporter.errors import HistoryError
-from exporter.history import files, lake
+from exporter.history import lake
 from exporter.history.records import Role, bronze_rows
 from exporter.history.tables import BRONZE_RECORDS
 
@@ -61,16 +61,16 @@ def written(
 
     One file per core and partition of the table, not one per Kafka partition.
     """
-    roles, at = dict(by_topic), str(BRONZE_RECORDS.at(base))  # pickled into the plan
+    roles = dict(by_topic)  # pickled into the plan
     moment = datetime.fromtimestamp(read_at, tz=UTC)
 
-    def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gc.set_threshold(GARBAGE_MIN)
-        return files.store(bronze_rows(batches, roles, kafka, moment), BRONZE_RECORDS, at)
+        return bronze_rows(batches, roles, kafka, moment)
 
     cores = records.sparkSession.sparkContext.defaultParallelism
     raw = records.select(*_RAW).coalesce(cores)
-    return lake.described(raw.mapInArrow(store, files.DESCRIBED_DDL))
+    return lake.written(raw, base, BRONZE_RECORDS, through=decode)
 
 
 class Sink:

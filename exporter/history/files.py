@@ -35,8 +35,9 @@ _REPEATED = frozenset(
 )
 
 DESCRIBED_DDL = "path STRING, size BIGINT, partition STRING, stats STRING"
-_DESCRIBED = pa.schema([("path", pa.string()), ("size", pa.int64()), ("partition", pa.string())])
-_DESCRIBED = _DESCRIBED.append(pa.field("stats", pa.string()))
+_DESCRIBED = pa.schema(
+    {"path": pa.string(), "size": pa.int64(), "partition": pa.string(), "stats": pa.string()}
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Key = tuple[Any, ...]  # a value of each column that the table is partitioned by

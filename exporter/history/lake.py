@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -43,6 +43,7 @@ RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replac
 FILE_ROWS_MAX = 1_000_000  # in order, so that a question about one connector opens one or two files
 Days = Iterable[date]
 Row = tuple[object, ...]
+Through = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,11 @@ class Turn:
 
     def done(self, base: Path, table: Table) -> bool:
         """Has the table taken it in?"""
-        last = taken_in(base, table, self.app)
+        return self.done_in(read.opened(base, table))
+
+    def done_in(self, there: DeltaTable) -> bool:
+        """Has this version of a table taken it in?"""
+        last = there.transaction_version(self.app)
         return last is not None and last >= self.number
 
 
@@ -98,7 +103,7 @@ def create(base: Path, table: Table) -> None:
     """Make the table if it is not there; give one of an older version the columns that came since,
     which are null in its old rows. Raises HistoryError if it is another table.
     """
-    try:
+    with _said(f"creating {table.path}"):
         if not DeltaTable.is_deltatable(str(table.at(base))):
             _make(base, table)
             return
@@ -113,8 +118,6 @@ def create(base: Path, table: Table) -> None:
                 )
         if missing:
             there.alter.add_columns([Field(each.name, _type(each.type)) for each in missing])
-    except (DeltaError, OSError) as exc:
-        raise HistoryError(f"creating {table.path} failed: {exc}") from exc
 
 
 def _make(base: Path, table: Table) -> None:
@@ -136,19 +139,24 @@ def taken_in(base: Path, table: Table, app: str) -> int | None:
     return read.opened(base, table).transaction_version(app)
 
 
-def written(rows: DataFrame, base: Path, table: Table, name: str = PART) -> list[File]:
-    """Compute these rows of a table, and write them into files. The only part that takes long."""
+def written(
+    rows: DataFrame,
+    base: Path,
+    table: Table,
+    name: str = PART,
+    *,
+    through: Through | None = None,
+) -> list[File]:
+    """Compute these rows of a table, and write them into files. The only part that takes long.
+
+    through    makes the rows, on the executors, of batches of whatever the frame holds
+    """
     at = str(table.at(base))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return store(batches, table, at, name)
+        return store(batches if through is None else through(batches), table, at, name)
 
-    return described(rows.select(*table.names).mapInArrow(write, DESCRIBED_DDL))
-
-
-def described(files: DataFrame) -> list[File]:
-    """The files that tasks have written with files.store."""
-    return [_file(row) for row in files.collect()]
+    return [_file(row) for row in rows.mapInArrow(write, DESCRIBED_DDL).collect()]
 
 
 def _file(row: Any) -> File:
@@ -160,7 +168,7 @@ def given(
 ) -> list[File]:
     """Rows of a table that need not be computed, in files."""
     found = []
-    with _said(table):
+    with _said(f"writing {table.path}"):
         for files in store(batches, table, str(table.at(base)), name):
             found += [_file(row) for row in files.to_pylist()]
     return found
@@ -177,11 +185,13 @@ def batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
 
 def append(files: list[File], base: Path, table: Table, turn: Turn | None = None) -> Stored:
     """Add these files to the table, in one commit; none if the turn was done before."""
-    if turn is not None and turn.done(base, table):
+    there = read.opened(base, table)
+    if turn is not None and turn.done_in(there):
         return Stored(0, 0)
     if files or turn is not None:
-        _commit(files, base, table, "append", turn)
-    return _sum(files)
+        _commit(there, table, "append", [_added(file) for file in files], turn)
+    each = [file.stored() for file in files]
+    return Stored(sum(one.rows for one in each), sum(one.undecodable for one in each))
 
 
 def replace(
@@ -193,9 +203,11 @@ def replace(
     days: Days | None = None,
 ) -> None:
     """Put these files in the place of all that the table has, or has of some days."""
-    if turn is None or not turn.done(base, table):
+    there = read.opened(base, table)
+    if turn is None or not turn.done_in(there):
         of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
-        _commit(files, base, table, "overwrite", turn, of_days=of_days)
+        added = [_added(file) for file in files]
+        _commit(there, table, "overwrite", added, turn, of_days=of_days)
 
 
 def crowded(base: Path, table: Table, today: date) -> list[Crowd]:
@@ -204,8 +216,7 @@ def crowded(base: Path, table: Table, today: date) -> list[Crowd]:
     """
     files: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for added in _files(read.opened(base, table)):
-        values = tuple(str(added[f"partition.{name}"]) for name in table.partitioned_by)
-        files.setdefault(values, []).append(added)
+        files.setdefault(tuple(_partition(added, table).values()), []).append(added)
     found = []
     for values, of_part in sorted(files.items()):
         partition = dict(zip(table.partitioned_by, values, strict=True))
@@ -223,15 +234,10 @@ def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[st
     removed = [
         RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], dict(partition))
         for row in _files(there)
-        if all(str(row[f"partition.{name}"]) == value for name, value in partition.items())
+        if _partition(row, table) == partition
     ]
-    with _said(table):
-        there.create_write_transaction(
-            [*(_added(file, changes=False) for file in files), *removed],
-            "append",
-            there.schema(),
-            partition_by=list(table.partitioned_by),
-        )
+    added = [_added(file, changes=False) for file in files]
+    _commit(there, table, "append", [*added, *removed], None)
 
 
 def vacuum(base: Path, table: Table) -> None:
@@ -239,7 +245,7 @@ def vacuum(base: Path, table: Table) -> None:
     and are as old. Nobody may be writing.
     """
     there = read.opened(base, table)
-    with _said(table):
+    with _said(f"writing {table.path}"):
         # A look first: the deletion of nothing is a commit too.
         if there.vacuum(RETAIN_HOURS, full=True):
             there.vacuum(RETAIN_HOURS, dry_run=False, full=True)
@@ -251,20 +257,23 @@ def _files(there: DeltaTable) -> list[dict[str, Any]]:
     return found
 
 
+def _partition(file: dict[str, Any], table: Table) -> dict[str, str]:
+    return {name: str(file[f"partition.{name}"]) for name in table.partitioned_by}
+
+
 def _commit(
-    files: list[File],
-    base: Path,
+    there: DeltaTable,
     table: Table,
     mode: str,
+    actions: Sequence[AddAction | RemoveAction],
     turn: Turn | None,
     *,
     of_days: list[tuple[str, str, list[str]]] | None = None,
 ) -> None:
     taken = [] if turn is None else [Transaction(turn.app, turn.number)]
-    there = read.opened(base, table)
-    with _said(table):
+    with _said(f"writing {table.path}"):
         there.create_write_transaction(
-            [_added(file, changes=True) for file in files],
+            list(actions),
             mode,
             there.schema(),
             partition_by=list(table.partitioned_by),
@@ -273,7 +282,7 @@ def _commit(
         )
 
 
-def _added(file: File, *, changes: bool) -> AddAction:
+def _added(file: File, *, changes: bool = True) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.size,
@@ -288,14 +297,9 @@ def _now_ms() -> int:
     return round(time.time() * 1000)
 
 
-def _sum(files: list[File]) -> Stored:
-    each = [file.stored() for file in files]
-    return Stored(sum(one.rows for one in each), sum(one.undecodable for one in each))
-
-
 @contextmanager
-def _said(table: Table) -> Iterator[None]:
+def _said(what: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as exc:
-        raise HistoryError(f"writing {table.path} failed: {exc}") from exc
+        raise HistoryError(f"{what} failed: {exc}") from exc

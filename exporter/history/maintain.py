@@ -52,14 +52,14 @@ def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) 
     today = datetime.fromtimestamp(now.now(), tz=UTC).date()
     with only_run(base, now):
         before = {table.path: _files(table.at(base)) for table in present}
-        crowds = {table: lake.crowded(base, table, today) for table in present}
+        crowded = any(lake.crowded(base, table, today) for table in present)
         unfinished = set(SILVER) <= set(present) and not refine.is_finished(base)
-        if unfinished or any(crowds.values()):
+        if unfinished or crowded:
             with spark_session(master=master, heap=heap, short=True) as spark:
                 if unfinished:
                     refine.finish(spark, base, today)
-                for table, found in crowds.items():
-                    for crowd in found:
+                for table in present:  # asked again: what was finished has added files
+                    for crowd in lake.crowded(base, table, today):
                         _put_in_order(spark, base, table, crowd)
         for table in present:
             lake.vacuum(base, table)

@@ -69,16 +69,20 @@ def refine(spark: SparkSession, base: Path, today: date) -> None:
 
 def is_finished(base: Path) -> bool:
     """Is no run under way that was killed?"""
-    unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
-    return unfinished is None
+    return _unfinished(base) is None
 
 
 def finish(spark: SparkSession, base: Path, today: date) -> None:
     """Finish the run that was begun, if one was: the files that it reads must not go before."""
-    unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
+    unfinished = _unfinished(base)
     if unfinished is not None:
         with translated("computing silver failed"):
             _Refinement(spark, base, unfinished).carry_out(today)
+
+
+def _unfinished(base: Path) -> _Run | None:
+    unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
+    return unfinished
 
 
 def _runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from exporter.history import files
 from exporter.history.tables import Column, Table
+from tests.history.delta import lenient
 
 THINGS = Table(
     path="things",
@@ -40,8 +41,7 @@ def thing(**values: Any) -> Row:
 
 def batch(rows: Iterable[Row]) -> pa.RecordBatch:
     # As Spark sends them: nothing is required there.
-    fields = [pa.field(field.name, field.type) for field in THINGS.schema]
-    return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema(fields))
+    return pa.RecordBatch.from_pylist(list(rows), schema=lenient(THINGS))
 
 
 def stored(at: Path, *batches: list[Row]) -> list[Row]:
