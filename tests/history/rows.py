@@ -11,7 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from exporter.decode.javamap import connect_key
+from exporter.history.feed import Feed
 from exporter.history.records import Role, decode_batches
+from exporter.history.security import kafka_options
 from exporter.history.tables import (
     CHECKPOINTS,
     CONFIGS,
@@ -118,3 +120,15 @@ def golden(name: str) -> list[Raw]:
 
 def at(ms: int) -> datetime:
     return datetime.fromtimestamp(0, tz=UTC) + timedelta(milliseconds=ms)  # exact, unlike a float
+
+
+def feed_of(bootstrap: str, topic: str, topic_id: str) -> Feed:
+    """One offsets topic of the cluster `east`, as the pipeline is given it."""
+    properties = {"bootstrap.servers": bootstrap}
+    return Feed(
+        kafka="east",
+        properties=properties,
+        options=kafka_options("east", properties),
+        by_topic={topic: Role(CONNECT_OFFSETS, "lab", topic_id)},
+        offsets_per_trigger_max=1000,
+    )

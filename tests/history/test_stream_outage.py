@@ -12,11 +12,10 @@ from structlog.testing import capture_logs
 
 from exporter.clock import SystemClock
 from exporter.history import read
-from exporter.history.records import Role
-from exporter.history.security import kafka_options
-from exporter.history.tables import CONNECT_OFFSETS, TABLES
+from exporter.history.tables import TABLES
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
+from tests.history.rows import feed_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,18 +53,11 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     monkeypatch.setattr("exporter.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
     from exporter.clients.kafka import KafkaAdmin
     from exporter.history import lake
-    from exporter.history.feed import Feed, planned
+    from exporter.history.feed import planned
     from exporter.history.stream import BronzeStream
 
-    properties = {"bootstrap.servers": lab.east}
-    topic_id = KafkaAdmin("east", properties).topic_ids([TOPIC])[TOPIC]
-    feed = Feed(
-        kafka="east",
-        properties=properties,
-        options=kafka_options("east", properties),
-        by_topic={TOPIC: Role(CONNECT_OFFSETS, "lab", topic_id)},
-        offsets_per_trigger_max=1000,
-    )
+    topic_id = KafkaAdmin("east", {"bootstrap.servers": lab.east}).topic_ids([TOPIC])[TOPIC]
+    feed = feed_of(lab.east, TOPIC, topic_id)
     impatient = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1500"}
     feed = replace(feed, options={**feed.options, **impatient})
     for table in TABLES:

@@ -31,7 +31,7 @@ from exporter.history.generations import Gap, GapReason
 from exporter.history.runlock import only_run
 from exporter.history.tables import BRONZE_RECORDS
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-from tests.history.rows import mirror_key, offset_key, sync_key, sync_value
+from tests.history.rows import feed_of, mirror_key, offset_key, sync_key, sync_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -261,20 +261,10 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
     bed: Bed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from exporter.history import bronze, lake
-    from exporter.history.feed import Feed, planned
-    from exporter.history.records import Role
-    from exporter.history.security import kafka_options
+    from exporter.history.feed import planned
     from exporter.history.stream import BronzeStream
-    from exporter.history.tables import CONNECT_OFFSETS
 
-    properties = {"bootstrap.servers": bed.bootstrap}
-    feed = Feed(
-        kafka="east",
-        properties=properties,
-        options=kafka_options("east", properties),
-        by_topic={bed.offsets.topic: Role(CONNECT_OFFSETS, "lab", bed.topic_ids()[bed.offsets])},
-        offsets_per_trigger_max=1000,
-    )
+    feed = feed_of(bed.bootstrap, bed.offsets.topic, bed.topic_ids()[bed.offsets])
     lake.create(bed.base, BRONZE_RECORDS)
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     written, stopped = threading.Event(), threading.Event()
