@@ -16,7 +16,8 @@ from pathlib import Path
 
 from dashboards.grafana import Json, Panel, Query, dashboard, lines, stat, table, variable
 from exporter.serve import catalog as m
-from exporter.serve.catalog import Spec
+from exporter.serve import catalog_mm2 as mm2
+from exporter.serve.spec import CONNECTOR, INPUT, Spec
 
 FOLDER = Path(__file__).parent
 CHOSEN = ("connect_cluster", "connector")  # labels that the variables on top of the board choose
@@ -27,7 +28,6 @@ BEHIND_RECORDS_HIGH = 10_000
 INPUT_SILENCE_S = 300
 HISTORY_AGE_S = 3600
 
-CONNECTOR = m.CONNECTOR
 FLOW = ("source", "target", "topic")
 TOPIC = ("connect_cluster", *FLOW)
 OURS = 'job=~"$job"'
@@ -97,14 +97,14 @@ def _now() -> list[Panel]:
         stat(
             "MM2 lag",
             "Upstream records that are not replicated yet, at most, over all flows and topics.",
-            _sum(_of(m.LAG)),
+            _sum(_of(mm2.LAG)),
             bad=lag,
         ),
         stat(
             "MM2 beyond the log end",
             "Replicated partitions whose position lies beyond the upstream log end: the topic was "
             "re-created or cut, or the offset altered by hand.",
-            f"sum({_one(_of(m.AHEAD))} > bool 0)",
+            f"sum({_one(_of(mm2.AHEAD))} > bool 0)",
             bad=red,
         ),
         stat(
@@ -126,7 +126,7 @@ def _now() -> list[Panel]:
                 f'label_replace({expr}, "problem", "{name}", "", "")'
                 for name, expr in _problems().items()
             ),
-            columns=("problem", *CONNECTOR, "task", "state", *FLOW, "partition", *m.INPUT, "table"),
+            columns=("problem", *CONNECTOR, "task", "state", *FLOW, "partition", *INPUT, "table"),
         ),
     ]
 
@@ -141,17 +141,17 @@ def _problems() -> dict[str, str]:
             _max(_of(m.CONNECTOR_INFO, kind="source|sink"), *CONNECTOR),
         )
     )
-    last_read = _max(_of(m.INPUT_LAST_SUCCESS), *m.INPUT)
+    last_read = _max(_of(m.INPUT_LAST_SUCCESS), *INPUT)
     sources, read = _of(m.CONNECTOR_INFO, kind="source|mirror"), f"{_of(m.TAIL_CAUGHT_UP)} == 1"
     unread = f"count by (connect_cluster) ({sources} unless on (job, instance) {read})"
     flows = _of(m.CONNECTOR_INFO, **{"class": ".*[.]MirrorSourceConnector"})
     no_lag = (
         f"{_max(flows, *CONNECTOR)} and {_max(_of(m.LAST_COMMIT), *CONNECTOR)} "
-        f"unless {_max(_of(m.LAG), *CONNECTOR)}"
+        f"unless {_max(_of(mm2.LAG), *CONNECTOR)}"
     )
     held = _max(_of(state, state="paused|stopped"), *CONNECTOR, "state")
     return {
-        "input down": f"{_min(_of(m.INPUT_UP), *m.INPUT)} == 0",
+        "input down": f"{_min(_of(m.INPUT_UP), *INPUT)} == 0",
         "input silent": f"time() - {last_read} > {INPUT_SILENCE_S}",
         "tail not caught up": f"{_min(_of(m.TAIL_CAUGHT_UP), 'input')} == 0",
         "tail behind": f"{_max(_of(m.TAIL_BEHIND), 'input')} > {BEHIND_RECORDS_HIGH}",
@@ -160,8 +160,8 @@ def _problems() -> dict[str, str]:
         "connector failed": f"{_max(_of(state, state='failed'), *CONNECTOR)} == 1",
         "task failed": f"{_max(_of(m.TASK_STATE, state='failed'), *CONNECTOR, 'task')} == 1",
         "running without a task": without_tasks,
-        "beyond the log end": f"{_max(_of(m.AHEAD), *CONNECTOR, *FLOW, 'partition')} > 0",
-        "MM2 lag high": f"{_sum(_of(m.LAG), *CONNECTOR, *FLOW)} > {LAG_RECORDS_HIGH}",
+        "beyond the log end": f"{_max(_of(mm2.AHEAD), *CONNECTOR, *FLOW, 'partition')} > 0",
+        "MM2 lag high": f"{_sum(_of(mm2.LAG), *CONNECTOR, *FLOW)} > {LAG_RECORDS_HIGH}",
         "history stands still": f"{_history_age()} > {HISTORY_AGE_S}",
         "paused or stopped": f"{held} == 1",
     }
@@ -178,7 +178,7 @@ def _replication() -> list[Panel]:
             "MM2 lag by topic",
             "Upstream records not replicated yet, at most. Between two flushes it rises with the "
             "traffic (a saw-tooth): read the low points.",
-            [Query(_sum(_of(m.LAG), *TOPIC), legend)],
+            [Query(_sum(_of(mm2.LAG), *TOPIC), legend)],
             unit="short",
         ),
         lines(
@@ -186,8 +186,8 @@ def _replication() -> list[Panel]:
             "Records a second that arrive at the upstream log end, and that are known to be "
             "replicated. Over five minutes, because positions move once per flush.",
             [
-                Query(_sum(f"deriv({_of(m.LOG_END)}[5m])", *TOPIC), f"{legend} written"),
-                Query(_sum(f"deriv({_of(m.REPLICATED)}[5m])", *TOPIC), f"{legend} replicated"),
+                Query(_sum(f"deriv({_of(mm2.LOG_END)}[5m])", *TOPIC), f"{legend} written"),
+                Query(_sum(f"deriv({_of(mm2.REPLICATED)}[5m])", *TOPIC), f"{legend} replicated"),
             ],
             unit="cps",
         ),
@@ -272,13 +272,13 @@ def _exporter() -> list[Panel]:
         lines(
             "Time since an input was last read",
             "By the exporter's own clock. A line that rises is an input that fails or hangs.",
-            [Query(f"time() - {_max(_of(m.INPUT_LAST_SUCCESS), *m.INPUT)}", "{{kind}} {{input}}")],
+            [Query(f"time() - {_max(_of(m.INPUT_LAST_SUCCESS), *INPUT)}", "{{kind}} {{input}}")],
             unit="s",
         ),
         lines(
             "Input errors",
             "Failed attempts a second, by reason.",
-            [Query(_rate(m.INPUT_ERRORS, *m.INPUT, "reason"), "{{kind}} {{input}} {{reason}}")],
+            [Query(_rate(m.INPUT_ERRORS, *INPUT, "reason"), "{{kind}} {{input}} {{reason}}")],
             unit="cps",
         ),
         lines(

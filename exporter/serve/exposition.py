@@ -18,9 +18,10 @@ from itertools import compress
 
 from prometheus_client import ProcessCollector
 
-from exporter.serve.catalog import Spec
-from exporter.serve.families import Build, Family, Labels, Reload, collect
+from exporter.serve.columns import Family, Labels
+from exporter.serve.families import Build, Reload, collect
 from exporter.serve.negotiate import Format
+from exporter.serve.spec import Spec
 from exporter.state.snapshot import Snapshot
 
 _TOTAL = "_total"

@@ -1,43 +1,23 @@
 """Snapshot -> metric families: one small function per group. exposition.py calls them each scrape.
 
 Families are made fresh each time and read nothing but the snapshot, so a subject that is gone from
-there is gone from the output. A family is two columns, label sets and numbers, because the encoder
-handles 100,000 series column by column several times faster than one by one.
+there is gone from the output.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.connectors import STATES
-from exporter.model.offsets import FLOAT_EXACT_MAX
+from exporter.model.findings import Scope, Verdict
 from exporter.model.pipeline import PipelineStatus
-from exporter.serve import catalog
-from exporter.serve.catalog import Spec
-from exporter.state.snapshot import (
-    ConnectorView,
-    MirrorPartitionView,
-    Snapshot,
-    SourcePartitionView,
-    SyncView,
-)
-
-Labels = tuple[str, ...]
-
-
-class Family(NamedTuple):
-    """A metric and its rows: the n-th label set belongs to the n-th number. Not to be changed."""
-
-    spec: Spec
-    labels: list[Labels]
-    numbers: list[float]
-
-    def rows(self) -> Iterator[tuple[Labels, float]]:
-        """The rows one by one."""
-        return zip(self.labels, self.numbers, strict=True)
+from exporter.serve import catalog, replicated
+from exporter.serve.columns import Family, Labels, family
+from exporter.state.lag import lag_seconds
+from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +41,6 @@ def reload(last: Reload) -> Iterator[Family]:
     """The configuration in use."""
     yield Family(catalog.RELOAD_SUCCESSFUL, [()], [int(last.successful)])
     yield Family(catalog.RELOAD_AT, [()], [last.at])
-
-
-def family(spec: Spec, labels: list[Labels], numbers: Sequence[float | None]) -> Family:
-    """A family without the rows that have no number, or none that a sample could hold exactly.
-
-    The book has already counted the inexact ones; a rounded offset would be a wrong offset.
-    """
-    kept = [
-        number
-        for number in numbers
-        if number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX
-    ]
-    if len(kept) == len(numbers):
-        return Family(spec, labels, kept)
-    shown = [
-        at
-        for at, number in zip(labels, numbers, strict=True)
-        if number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX
-    ]
-    return Family(spec, shown, kept)
 
 
 def build_info(build: Build) -> Family:
@@ -195,75 +155,6 @@ def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
     ]
 
 
-def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
-    """Replicated upstream partitions, but for those that are summed up by topic."""
-    views: Sequence[MirrorPartitionView] = snapshot.mirror_partitions
-    if snapshot.by_topic:
-        views = [view for view in views if _flow_of(view) not in snapshot.by_topic]
-    labels: list[Labels] = [
-        (
-            view.connect_cluster,
-            view.connector,
-            view.source,
-            view.target,
-            view.topic,
-            str(view.partition),
-        )
-        for view in views
-    ]
-    yield family(catalog.LOG_START, labels, [view.log_start for view in views])
-    yield family(catalog.LOG_END, labels, [view.log_end for view in views])
-    yield family(catalog.REPLICATED, labels, [_shown_position(view) for view in views])
-    yield family(catalog.LAG, labels, [view.lag for view in views])
-    yield family(catalog.AHEAD, labels, [view.ahead for view in views])
-
-
-def _flow_of(view: MirrorPartitionView) -> tuple[str, str]:
-    return (view.connect_cluster, view.connector)
-
-
-def _shown_position(view: MirrorPartitionView) -> int | None:
-    """The offset that the shown log end and lag belong to, so that the three always add up.
-
-    A newer one is known between two readings of the log end, and would look ahead of it.
-    """
-    return view.replicated if view.lag_position is None else view.lag_position
-
-
-def mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
-    """Lag by topic. Where one partition's is not known there is no sum: it would be too small."""
-    lags: dict[Labels, list[int | None]] = {}
-    whole = snapshot.by_topic - snapshot.partial
-    for view in snapshot.mirror_partitions if whole else ():
-        if _flow_of(view) in whole:
-            at = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
-            lags.setdefault(at, []).append(view.lag)
-    known = {at: [lag for lag in found if lag is not None] for at, found in lags.items()}
-    sums = [sum(known[at]) if len(known[at]) == len(found) else None for at, found in lags.items()]
-    yield family(catalog.TOPIC_LAG, list(lags), sums)
-
-
-def syncs(snapshot: Snapshot) -> Iterator[Family]:
-    """The newest offset syncs, but for those of flows that are summed up by topic."""
-    views: Sequence[SyncView] = snapshot.syncs
-    if snapshot.by_topic:
-        apart = {
-            (flow.connect_cluster, flow.source, flow.target)
-            for flow in snapshot.topology.flows
-            if (flow.connect_cluster, flow.connector) not in snapshot.by_topic
-        }
-        views = [
-            view for view in views if (view.connect_cluster, view.source, view.target) in apart
-        ]
-    labels: list[Labels] = [
-        (view.connect_cluster, view.source, view.target, view.topic, str(view.partition))
-        for view in views
-    ]
-    yield family(catalog.SYNC_UPSTREAM, labels, [view.upstream_offset for view in views])
-    yield family(catalog.SYNC_DOWNSTREAM, labels, [view.downstream_offset for view in views])
-    yield family(catalog.SYNC_AT, labels, [view.at for view in views])
-
-
 def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """What sink connectors have left to do."""
     views = snapshot.sink_partitions
@@ -271,6 +162,29 @@ def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
         (view.connect_cluster, view.connector, view.topic, str(view.partition)) for view in views
     ]
     yield family(catalog.SINK_LAG, labels, [view.lag for view in views])
+    seconds = [
+        lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up) for view in views
+    ]
+    yield family(catalog.SINK_LAG_SECONDS, labels, seconds)
+
+
+def judged(snapshot: Snapshot) -> Iterator[Family]:
+    """Verdicts on connectors, and how much is wrong."""
+    progress = [
+        ((at.connect_cluster, at.connector, verdict.value), int(at.verdict is verdict))
+        for at in snapshot.judgements
+        if at.scope is Scope.CONNECTOR
+        for verdict in Verdict
+    ]
+    yield family(catalog.PROGRESS, [at for at, _ in progress], [on for _, on in progress])
+    counts = Counter(
+        (found.connect_cluster, found.name.value, found.severity.value)
+        for found in snapshot.findings
+    )
+    yield family(catalog.FINDINGS, list(counts), list(counts.values()))
+    failed = snapshot.notifications_failed
+    labels: list[Labels] = [(reason,) for reason, _ in failed]
+    yield family(catalog.NOTIFICATIONS_FAILED, labels, [count for _, count in failed])
 
 
 def topic_problems(snapshot: Snapshot) -> Iterator[Family]:
@@ -313,10 +227,14 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
     tails,
     connectors,
     source_partitions,
-    mirror_partitions,
-    mirrored_topics,
-    syncs,
+    replicated.mirror_partitions,
+    replicated.mirrored_topics,
+    replicated.losses,
+    replicated.syncs,
+    replicated.readiness,
+    replicated.probes,
     sink_partitions,
+    judged,
     topic_problems,
     pipeline,
     dropped,

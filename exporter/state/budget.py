@@ -19,7 +19,7 @@ from exporter.model.topology import MirrorFlow
 from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView
 
 PER_SOURCE_PARTITION: Final = 6  # times of commit and advance, four counters; positions come on top
-PER_MIRROR_PARTITION: Final = 8  # five of the partition, three of its newest sync
+PER_MIRROR_PARTITION: Final = 15  # twelve of the partition, three of its newest sync
 
 LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
 

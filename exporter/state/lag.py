@@ -56,6 +56,16 @@ def replication_lag(replicated: int, log_end: int) -> Lag:
     return Lag(records=max(0, distance), ahead=max(0, -distance))
 
 
+def lag_seconds(behind_since: float | None, now: float, *, caught_up: bool | None) -> float | None:
+    """Age of the oldest record not replicated yet; 0 when caught up; None if it is not known.
+
+    A record of the future has age 0.
+    """
+    if caught_up:
+        return 0.0
+    return None if behind_since is None else max(0.0, now - behind_since)
+
+
 def sink_lag(committed: int, log_end: int) -> int:
     """Records after a sink's committed offset, which already names the next record."""
     return max(0, log_end - committed)

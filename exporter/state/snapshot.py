@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.findings import Finding, Judgement
 from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import KafkaTopic, Topology
@@ -107,6 +108,15 @@ class MirrorPartitionView:
     replicated    the better of the two (state/lag.py)
     lag, ahead    of `lag_position`, the replicated offset known before the log end was read;
                   None without a log end
+    caught_up     no readable record lies after the position, by a probe where the lag is not 0;
+                  None if that is not known
+    behind_since  from when the oldest unreplicated record counts (state/lag.py); None if there is
+                  none, or if it is not known
+    behind_from   what told it: `record`, read upstream, or `log_ends`, the moment at which the log
+                  end was last seen at the position
+    headroom      records between the log start and the next record to replicate; negative: lost
+    headroom_s    until retention reaches the position at its present pace; None if it does not
+    lost          (cause, records) that can no longer be replicated, ever counted
     """
 
     connect_cluster: str
@@ -124,6 +134,107 @@ class MirrorPartitionView:
     lag: int | None
     ahead: int | None
     lag_position: int | None = None
+    caught_up: bool | None = None
+    behind_since: float | None = None
+    behind_from: str | None = None
+    headroom: int | None = None
+    headroom_s: float | None = None
+    lost: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Upstream offsets `first` to `last` of a partition that can no longer be replicated.
+
+    cause    retention, recreated or altered
+    at       when it was found
+    """
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    cause: str
+    first: int
+    last: int
+    at: float
+
+    @property
+    def records(self) -> int:
+        """How many at most: compaction gaps count."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecreation:
+    """How often an upstream topic was seen to be another one than before, and how that was last
+    known. `at` and the ids are of the last time; an id is None if the broker gives none.
+    """
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    count: int
+    at: float
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """What a consumer group would meet if it moved to the target now, for one partition.
+
+    topic          the SOURCE topic
+    upstream       its committed offset upstream: the NEXT record
+    best           the downstream offset of that same record, as near as the syncs tell; None if
+                   nothing tells
+    landing        where the group would start downstream
+    landing_from   `group`: its own commit there; `checkpoint`: what translateOffsets gives;
+                   None with no landing
+    translated     what MM2 would write as its next checkpoint; None if it would write none
+    reread, skip   max(0, best - landing), max(0, landing - best)
+    checkpoint_at  of the newest checkpoint of this partition
+    """
+
+    connect_cluster: str
+    source: str
+    target: str
+    group: str
+    topic: str
+    partition: int
+    upstream: int
+    best: int | None
+    landing: int | None
+    landing_from: str | None
+    translated: int | None
+    reread: int | None
+    skip: int | None
+    checkpoint_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointView:
+    """The newest checkpoint of a group in one flow."""
+
+    connect_cluster: str
+    source: str
+    target: str
+    group: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatView:
+    """The newest heartbeat of one flow: `at` is the time that MM2 wrote into it."""
+
+    connect_cluster: str
+    source: str
+    target: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +253,10 @@ class SyncView:
 
 @dataclass(frozen=True, slots=True)
 class SinkPartitionView:
-    """One partition that a sink connector consumes. `committed` is the NEXT record to read."""
+    """One partition that a sink connector consumes. `committed` is the NEXT record to read.
+
+    caught_up, behind_since, behind_from    as of a replicated partition
+    """
 
     connect_cluster: str
     connector: str
@@ -151,6 +265,10 @@ class SinkPartitionView:
     committed: int
     log_end: int | None
     lag: int | None
+    log_start: int | None = None
+    caught_up: bool | None = None
+    behind_since: float | None = None
+    behind_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +284,10 @@ class Snapshot:
     partial         (Connect cluster, connector) of flows that may have positions which are not in
                     here: what is can be shown, and not be summed up
     pipeline        what the history pipeline says of itself
+    losses          the newest ranges that were lost; bounded, the counts in the views are not
+    judgements      how source partitions, connectors and flows make progress (judge/)
+    findings        what is wrong now, the worst first (judge/)
+    probes          (reason, upstream reads made), and with `probes_skipped` those that were not
     """
 
     at: float
@@ -184,6 +306,16 @@ class Snapshot:
     not_exported: frozenset[tuple[str, str, str]] = frozenset()
     partial: frozenset[tuple[str, str]] = frozenset()
     pipeline: PipelineView = NOTHING_SAID
+    losses: tuple[Loss, ...] = ()
+    recreations: tuple[TopicRecreation, ...] = ()
+    groups: tuple[GroupView, ...] = ()
+    checkpoints: tuple[CheckpointView, ...] = ()
+    heartbeats: tuple[HeartbeatView, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    probes: tuple[tuple[str, int], ...] = ()
+    probes_skipped: tuple[tuple[str, int], ...] = ()
+    notifications_failed: tuple[tuple[str, int], ...] = ()
 
 
 EMPTY = Snapshot(

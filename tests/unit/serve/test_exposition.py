@@ -14,9 +14,10 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter.model.connectors import Task
-from exporter.serve.catalog import CATALOG, Spec
+from exporter.serve.catalog import CATALOG
+from exporter.serve.columns import Family
 from exporter.serve.exposition import Encoder, Exposition, _header
-from exporter.serve.families import Family, collect
+from exporter.serve.families import collect
 from exporter.serve.negotiate import (
     FORMATS,
     OPENMETRICS_0_0_1,
@@ -24,6 +25,7 @@ from exporter.serve.negotiate import (
     TEXT_0_0_4,
     TEXT_1_0_0,
 )
+from exporter.serve.spec import Spec
 from exporter.state.snapshot import EMPTY
 
 from .worlds import (

@@ -4,7 +4,7 @@ import pytest
 
 from exporter.model.connectors import STATES, Task
 from exporter.model.offsets import SourceOffset
-from exporter.serve import catalog
+from exporter.serve import catalog, catalog_mm2
 from exporter.serve.families import collect
 from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import EMPTY
@@ -85,17 +85,22 @@ def test_an_inexact_number_is_left_out_of_every_metric():
     big = 2**53 + 2
     beyond = replace(MIRROR, partition=8, replicated=big, log_start=big, log_end=big, ahead=big)
     snapshot = replace(EMPTY, mirror_partitions=(beyond, MIRROR))
-    for spec in (catalog.REPLICATED, catalog.LOG_START, catalog.LOG_END, catalog.AHEAD):
+    for spec in (
+        catalog_mm2.REPLICATED,
+        catalog_mm2.LOG_START,
+        catalog_mm2.LOG_END,
+        catalog_mm2.AHEAD,
+    ):
         assert [labels[-1] for labels in rows_of(spec, snapshot)] == ["7"]
-    assert [labels[-1] for labels in rows_of(catalog.LAG, snapshot)] == ["8", "7"]
+    assert [labels[-1] for labels in rows_of(catalog_mm2.LAG, snapshot)] == ["8", "7"]
 
 
 def test_what_is_unknown_has_no_row():
     unknown = replace(MIRROR, log_start=None, log_end=None, lag=None, ahead=None)
     snapshot = replace(EMPTY, mirror_partitions=(unknown,))
-    for spec in (catalog.LOG_START, catalog.LOG_END, catalog.LAG, catalog.AHEAD):
+    for spec in (catalog_mm2.LOG_START, catalog_mm2.LOG_END, catalog_mm2.LAG, catalog_mm2.AHEAD):
         assert rows_of(spec, snapshot) == {}
-    assert list(rows_of(catalog.REPLICATED, snapshot).values()) == [120]
+    assert list(rows_of(catalog_mm2.REPLICATED, snapshot).values()) == [120]
 
 
 def test_the_pipelines_counters_are_told_apart_by_what_became_of_the_records():

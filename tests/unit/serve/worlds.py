@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from exporter.model.connectors import STATES, ConnectorKind, Task
+from exporter.model.findings import (
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
 from exporter.model.observations import CONNECT_REST, TAIL, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.pipeline import FeedStatus, PipelineStatus
@@ -14,7 +22,10 @@ from exporter.state.lint import TopicProblem
 from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import (
     EMPTY,
+    CheckpointView,
     ConnectorView,
+    GroupView,
+    HeartbeatView,
     InputView,
     MirrorPartitionView,
     SinkPartitionView,
@@ -22,6 +33,7 @@ from exporter.state.snapshot import (
     SourcePartitionView,
     SyncView,
     TailView,
+    TopicRecreation,
 )
 
 BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")
@@ -92,6 +104,12 @@ MIRROR = MirrorPartitionView(
     log_end=500,
     lag=379,
     ahead=0,
+    caught_up=False,
+    behind_since=1_763_711_906.5,
+    behind_from="record",
+    headroom=121,
+    headroom_s=3600.5,
+    lost=(("retention", 7), ("recreated", 0)),
 )
 # A flow that is exported by topic.
 WIDE = replace(MIRROR, connector="wide", source="north")
@@ -106,6 +124,43 @@ SYNC = SyncView(
     downstream_offset=118,
     at=1_763_712_001.25,
 )
+GROUP = GroupView(
+    connect_cluster="lab",
+    source="west",
+    target="east",
+    group="billing",
+    topic="orders",
+    partition=7,
+    upstream=2700,
+    best=2700,
+    landing=1,
+    landing_from="checkpoint",
+    translated=1,
+    reread=2699,
+    skip=0,
+    checkpoint_at=1_763_711_940.25,
+)
+JUDGED = Judgement(
+    scope=Scope.CONNECTOR,
+    connect_cluster="lab",
+    connector="mirror",
+    subject="",
+    verdict=Verdict.SILENT,
+    rule=7,
+    reason="379 records wait and nothing was copied for 3 minutes, while all tasks run",
+    since=1_763_711_906.5,
+    evidence=(("lag", "379 records"),),
+)
+FOUND = Finding(
+    name=FindingName.MM2_SILENT_STALL,
+    severity=Severity.CRITICAL,
+    connect_cluster="lab",
+    connector="mirror",
+    subject="orders-7",
+    summary="MirrorMaker copies nothing of orders-7, and claims to run",
+    since=1_763_711_906.5,
+    evidence=(("lag", "379 records"),),
+)
 SINK = SinkPartitionView(
     connect_cluster="lab",
     connector="out",
@@ -114,6 +169,9 @@ SINK = SinkPartitionView(
     committed=10,
     log_end=25,
     lag=15,
+    caught_up=False,
+    behind_since=1_763_711_996.5,
+    behind_from="record",
 )
 OFFSETS_INPUT = InputView(
     id=InputId("east/connect-offsets", TAIL),
@@ -207,13 +265,50 @@ def full() -> Snapshot:
         ),
         mirror_partitions=(
             MIRROR,
-            replace(MIRROR, partition=8, log_start=None, log_end=None, lag=None, ahead=None),
-            replace(MIRROR, partition=9, replicated=600, lag=0, ahead=101),
+            replace(
+                MIRROR,
+                partition=8,
+                log_start=None,
+                log_end=None,
+                lag=None,
+                ahead=None,
+                caught_up=None,
+                behind_since=None,
+                headroom=None,
+                headroom_s=None,
+            ),
+            replace(
+                MIRROR,
+                partition=9,
+                replicated=600,
+                lag=0,
+                ahead=101,
+                caught_up=True,
+                behind_since=None,
+                lost=(),
+            ),
             replace(WIDE, partition=0, lag=3),
             replace(WIDE, partition=1, lag=4),
             replace(WIDE, topic="payments", partition=0, lag=3),
-            replace(WIDE, topic="payments", partition=1, lag=None),
+            replace(WIDE, topic="payments", partition=1, lag=None, behind_since=None),
         ),
+        recreations=(
+            TopicRecreation(
+                "lab", "mirror", "west", "east", "orders", 2, 1_763_711_000.0, "abc", "def"
+            ),
+        ),
+        groups=(GROUP, replace(GROUP, partition=8, best=None, reread=None, skip=None)),
+        checkpoints=(CheckpointView("lab", "west", "east", "billing", 1_763_711_940.25),),
+        heartbeats=(HeartbeatView("lab", "west", "east", 1_763_712_005.5),),
+        judgements=(
+            JUDGED,
+            replace(JUDGED, scope=Scope.FLOW, subject="west->east"),
+            replace(JUDGED, connector="files", verdict=Verdict.OK),
+        ),
+        findings=(FOUND, replace(FOUND, subject="orders-8")),
+        probes=(("lag", 12),),
+        probes_skipped=(("budget", 3), ("denied", 1)),
+        notifications_failed=(("unreachable", 2),),
         syncs=(SYNC, replace(SYNC, source=WIDE.source)),
         by_topic=frozenset({(WIDE.connect_cluster, WIDE.connector)}),
         sink_partitions=(SINK, replace(SINK, partition=1, log_end=None, lag=None)),
@@ -270,6 +365,7 @@ def expected(snapshot: Snapshot) -> Samples:
     _expect_connectors(out, snapshot)
     _expect_sources(out, snapshot)
     _expect_flows(out, snapshot)
+    _expect_readiness(out, snapshot)
     for sink in snapshot.sink_partitions:
         out.add(
             "sink_lag_records",
@@ -279,6 +375,15 @@ def expected(snapshot: Snapshot) -> Samples:
             topic=sink.topic,
             partition=str(sink.partition),
         )
+        out.add(
+            "sink_lag_seconds",
+            None if sink.behind_since is None else max(0, snapshot.at - sink.behind_since),
+            connect_cluster=sink.connect_cluster,
+            connector=sink.connector,
+            topic=sink.topic,
+            partition=str(sink.partition),
+        )
+    _expect_judged(out, snapshot)
     for found in snapshot.topic_problems:
         at = {"kafka": found.at.kafka, "topic": found.at.topic, "problem": found.problem}
         out.add("internal_topic_problem", 1, **at)
@@ -286,6 +391,74 @@ def expected(snapshot: Snapshot) -> Samples:
     for reason, count in snapshot.dropped:
         out.add("series_dropped_total", count, reason=reason)
     return out.samples
+
+
+def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
+    for at in snapshot.judgements:
+        if at.scope is Scope.CONNECTOR:
+            for verdict in Verdict:
+                out.add(
+                    "connector_progress",
+                    verdict == at.verdict,
+                    connect_cluster=at.connect_cluster,
+                    connector=at.connector,
+                    verdict=verdict.value,
+                )
+    for found in snapshot.findings:
+        same = [other for other in snapshot.findings if other.name == found.name]
+        out.add(
+            "findings",
+            len(same),
+            connect_cluster=found.connect_cluster,
+            finding=found.name.value,
+            severity=found.severity.value,
+        )
+    for reason, count in snapshot.notifications_failed:
+        out.add("notifications_failed_total", count, reason=reason)
+
+
+def _expect_readiness(out: _Collected, snapshot: Snapshot) -> None:
+    for group in snapshot.groups:
+        at = {
+            "connect_cluster": group.connect_cluster,
+            "source": group.source,
+            "target": group.target,
+            "group": group.group,
+        }
+        where = {"topic": group.topic, "partition": str(group.partition)}
+        out.add("mm2_group_failover_reread_records", group.reread, **at, **where)
+        out.add("mm2_group_failover_skip_records", group.skip, **at, **where)
+    for mark in snapshot.checkpoints:
+        out.add(
+            "mm2_checkpoint_last_timestamp_seconds",
+            mark.at,
+            connect_cluster=mark.connect_cluster,
+            source=mark.source,
+            target=mark.target,
+            group=mark.group,
+        )
+    for beat in snapshot.heartbeats:
+        out.add(
+            "mm2_heartbeat_last_timestamp_seconds",
+            beat.at,
+            connect_cluster=beat.connect_cluster,
+            source=beat.source,
+            target=beat.target,
+        )
+    for again in snapshot.recreations:
+        out.add(
+            "mm2_topic_recreations_total",
+            again.count,
+            connect_cluster=again.connect_cluster,
+            connector=again.connector,
+            source=again.source,
+            target=again.target,
+            topic=again.topic,
+        )
+    for reason, count in snapshot.probes:
+        out.add("probe_reads_total", count, reason=reason)
+    for reason, count in snapshot.probes_skipped:
+        out.add("probe_reads_skipped_total", count, reason=reason)
 
 
 def _expect_pipeline(out: _Collected, view: PipelineView) -> None:
@@ -362,7 +535,10 @@ def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:
     if wide:  # of payments one partition's lag is not known
         summed = {"connect_cluster": "lab", "connector": WIDE.connector, "source": WIDE.source}
         lag = sum(view.lag for view in wide if view.topic == WIDE.topic)
-        out.add("mm2_topic_replication_lag_records", lag, **summed, target="east", topic=WIDE.topic)
+        summed |= {"target": "east", "topic": WIDE.topic}
+        out.add("mm2_topic_replication_lag_records", lag, **summed)
+        ages = [snapshot.at - view.behind_since for view in wide if view.topic == WIDE.topic]
+        out.add("mm2_topic_replication_lag_seconds", max(ages), **summed)
     for view in snapshot.mirror_partitions:
         if (view.connect_cluster, view.connector) in snapshot.by_topic:
             continue
@@ -379,6 +555,13 @@ def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:
         out.add("mm2_replicated_offset", view.replicated, **at)
         out.add("mm2_replication_lag_records", view.lag, **at)
         out.add("mm2_ahead_records", view.ahead, **at)
+        age = None if view.behind_since is None else max(0, snapshot.at - view.behind_since)
+        out.add("mm2_replication_lag_seconds", 0 if view.caught_up else age, **at)
+        out.add("mm2_caught_up", view.caught_up, **at)
+        out.add("mm2_retention_headroom_records", view.headroom, **at)
+        out.add("mm2_retention_headroom_seconds", view.headroom_s, **at)
+        for cause, count in view.lost:
+            out.add("mm2_lost_records_total", count, **at, cause=cause)
     for sync in snapshot.syncs:
         if sync.source == WIDE.source:
             continue

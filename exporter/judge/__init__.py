@@ -1,0 +1,1 @@
+"""STATE -> FINDINGS: numbered rules, each a small pure function. No I/O, no clock."""

@@ -1,0 +1,131 @@
+"""What is judged of a connector, and what is found wrong: the nouns of judge, notify and serve.
+
+Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Evidence = tuple[tuple[str, str], ...]  # (what, how much of it), for people, in order of weight
+
+
+class Verdict(StrEnum):
+    """How a source partition, a connector or a flow makes progress.
+
+    ok         it advances, or has nothing left to do that it has not just done
+    idle       nothing to do, and a second signal says so (the log end stands still, it commits)
+    slow       it advances, and what is left to do grows all the same
+    stalled    there is work, it does not advance, and something shows why: a failed task, commits
+               that repeat one offset
+    silent     there is work, it does not advance, and everything claims to run
+    rewound    it went back and has not come as far again
+    unknown    too little was seen, or nothing tells idle from dead
+    """
+
+    OK = "ok"
+    IDLE = "idle"
+    SLOW = "slow"
+    STALLED = "stalled"
+    SILENT = "silent"
+    REWOUND = "rewound"
+    UNKNOWN = "unknown"
+
+
+class Scope(StrEnum):
+    """What a verdict is of."""
+
+    PARTITION = "partition"
+    CONNECTOR = "connector"
+    FLOW = "flow"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict and why.
+
+    subject    the source partition's label, `source->target` of a flow, "" of a connector
+    rule       the number of the rule that decided (judge/verdicts.py)
+    since      when this verdict was first reached without another one in between
+    """
+
+    scope: Scope
+    connect_cluster: str
+    connector: str
+    subject: str
+    verdict: Verdict
+    rule: int
+    reason: str
+    since: float
+    evidence: Evidence = ()
+
+
+class Severity(StrEnum):
+    """How much it matters: somebody must act now, soon, or merely know."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class FindingName(StrEnum):
+    """Everything that can be found. A name is a public contract: people route by it."""
+
+    # progress
+    CONNECTOR_STALLED = "connector_stalled"
+    CONNECTOR_SILENT = "connector_silent"
+    MM2_STALLED = "mm2_stalled"
+    MM2_SILENT_STALL = "mm2_silent_stall"
+    REWOUND = "rewound"
+    REWINDS_AT_ONCE = "rewinds_at_once"
+    RECOPY = "recopy"
+    # failures
+    CONNECTOR_FAILED = "connector_failed"
+    TASK_FAILED = "task_failed"
+    POISON_SUSPECTED = "poison_suspected"
+    RESTART_LOOP = "restart_loop"
+    SINK_STUCK = "sink_stuck"
+    SINK_BELOW_LOG_START = "sink_below_log_start"
+    # what replication lost or is about to lose
+    MM2_RETENTION_NEAR = "mm2_retention_near"
+    MM2_RECORDS_LOST = "mm2_records_lost"
+    MM2_TOPIC_RECREATED = "mm2_topic_recreated"
+    MM2_POSITION_AHEAD = "mm2_position_ahead"
+    # offsets and the topics they lie in
+    HALF_RESET = "half_reset"
+    REMNANT_OFFSETS = "remnant_offsets"
+    DUPLICATE_KEYS = "duplicate_keys"
+    UNUSABLE_OFFSET = "unusable_offset"
+    STARTS_FROM_SCRATCH = "starts_from_scratch"
+    INTERNAL_TOPIC_PROBLEM = "internal_topic_problem"
+    HANGING_TRANSACTION = "hanging_transaction"
+    # failover
+    CHECKPOINTS_STALE = "checkpoints_stale"
+    # ourselves
+    INPUT_DOWN = "input_down"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong now.
+
+    connector  None for what is wrong with a whole Connect cluster, a topic or an input
+    subject    which part: a topic-partition, a group, a topic, an input; "" for the connector
+    summary    one sentence for a person who has just been woken
+    since      when it was first found without being mended in between
+    """
+
+    name: FindingName
+    severity: Severity
+    connect_cluster: str
+    connector: str | None
+    subject: str
+    summary: str
+    since: float
+    evidence: Evidence = ()
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What makes it the same finding at another moment."""
+        return (self.name.value, self.connect_cluster, self.connector or "", self.subject)

@@ -1,0 +1,1 @@
+"""Findings -> people: Alertmanager and plain webhooks."""
