@@ -3,12 +3,18 @@
 Inputs enqueue batches and never touch state; one thread drains the queue at its own pace and
 publishes an immutable snapshot by one reference swap. A test drives the whole daemon by calling
 `step`.
+
+What must survive a restart is saved before the snapshot that shows it is published, if something
+was counted: killed in between, the next start counts it, and it was never shown. The rest is saved
+every SAVE_EVERY_S.
 """
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 from exporter.clock import Clock
 from exporter.model.observations import Observation
@@ -16,9 +22,29 @@ from exporter.state.book import Book
 from exporter.state.snapshot import EMPTY, Snapshot
 
 Batch = tuple[Observation, ...]
+Save = Callable[[str, bytes], bool]
+Recall = Callable[[str, Callable[[bytes], None]], None]  # give the document of this name to that
 
 QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
 BATCHES_PER_STEP_MAX = 1024  # so that a flood cannot keep a snapshot from being published
+SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then seen again
+
+
+class Remembering(Protocol):
+    """A part of the state that outlives the process."""
+
+    @property
+    def urgent(self) -> bool:
+        """Has it counted something that it has not been asked to remember yet?"""
+        ...
+
+    def remembered(self) -> bytes | None:
+        """What is to be saved; None while that is nothing new."""
+        ...
+
+    def recall(self, document: bytes) -> None:
+        """Begin where another process ended. Raises ValueError for what is no such document."""
+        ...
 
 
 class Loop:
@@ -31,6 +57,11 @@ class Loop:
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
         self._snapshot = EMPTY
         self._beat_at = clock.now()
+        self._parts: dict[str, Remembering] = {"replication": book}
+        self._save: Save | None = None
+        self._unsaved: dict[str, bytes] = {}
+        self._saved_at: float | None = None
+        self._tried_at = self._beat_at
 
     @property
     def snapshot(self) -> Snapshot:
@@ -54,12 +85,37 @@ class Loop:
         """Take in a batch and publish the picture after it."""
         for seen in batch:
             self._book.apply(seen, now)
-        self._snapshot = self._book.snapshot(now)
+        snapshot = self._book.snapshot(now)
+        self._remember(now)
+        self._snapshot = replace(snapshot, saved_at=self._saved_at)
         self._beat_at = now
         return self._snapshot
 
+    def recall_with(self, recall: Recall) -> None:
+        """Begin where another process ended; before the first step."""
+        for name, part in self._parts.items():
+            recall(name, part.recall)
+
+    def save_with(self, save: Save | None) -> None:
+        """From the next step on; None: no more. Any thread."""
+        self._save = save
+
+    def _remember(self, now: float, *, last: bool = False) -> None:
+        save = self._save
+        due = last or not 0 <= now - self._tried_at < SAVE_EVERY_S
+        if save is None or not (due or any(part.urgent for part in self._parts.values())):
+            return
+        self._tried_at = now
+        for name, part in self._parts.items():
+            document = part.remembered()
+            if document is not None:
+                self._unsaved[name] = document
+        self._unsaved = {name: at for name, at in self._unsaved.items() if not save(name, at)}
+        if not self._unsaved:
+            self._saved_at = now
+
     def run(self, stopped: Callable[[float], bool]) -> None:
-        """Tick until `stopped(seconds)`, which waits that long for a stop, says True."""
+        """Tick until `stopped(seconds)`, which waits that long for a stop, says True. Then save."""
         while not stopped(self._tick_s):
             batch: list[Observation] = []
             for _ in range(BATCHES_PER_STEP_MAX):
@@ -68,3 +124,4 @@ class Loop:
                 except queue.Empty:
                     break
             self.step(self._clock.now(), tuple(batch))
+        self._remember(self._clock.now(), last=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 from exporter.config import Config
-from exporter.daemon import Edge
+from exporter.daemon import Edge, state_dir
 from exporter.errors import TimedOut
 from exporter.state.snapshot import Snapshot
 
@@ -26,6 +28,7 @@ def caught_up(config: Config, timeout_s: float) -> Iterator[Snapshot]:
 def looked(config: Config, timeout_s: float) -> Iterator[Snapshot]:
     """What could be seen within `timeout_s`; it may be incomplete, and says so."""
     edge = Edge(config.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}))
+    edge.recall_with(partial(state_dir.look, Path(config.state_dir).resolve()))
     edge.start()
     try:
         edge.wait_until_ready(timeout_s)

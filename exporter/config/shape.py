@@ -323,6 +323,9 @@ class Config(Section):
     """How often a new snapshot is published: the most that the edge adds to a commit's age."""
     ends_s: float = Field(default=5.0, ge=0.5)
     """How often log ends are asked for: one batched request per Kafka cluster."""
+    state_dir: Annotated[str, AfterValidator(_folder)] = "state"
+    """What must survive a restart; a folder of this daemon alone, relative to where it is
+    started."""
     log: Log = Log()
     """Standard error."""
     limits: Limits = Limits()

@@ -39,7 +39,7 @@ from exporter.ingest.poll import (
 from exporter.ingest.roles import Role
 from exporter.ingest.tail import Tail
 from exporter.ingest.transactions import OpenTransactions
-from exporter.loop import Loop
+from exporter.loop import Loop, Recall, Save
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import GROUPS, InputId, InputRetired
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
@@ -95,6 +95,14 @@ class Edge:
     def failed(self) -> bool:
         """A thread died of a bug."""
         return self._failed.is_set()
+
+    def recall_with(self, recall: Recall) -> None:
+        """Begin with what another process remembered; before `start`."""
+        self._loop.recall_with(recall)
+
+    def save_with(self, save: Save | None) -> None:
+        """Save what must survive a restart from now on; None: no more."""
+        self._loop.save_with(save)
 
     def start(self) -> None:
         """Start the loop, the polls and, as they are discovered, the tails."""

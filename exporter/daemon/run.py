@@ -19,6 +19,7 @@ from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
 from exporter.daemon.edge import Edge
+from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
@@ -43,6 +44,7 @@ class Daemon:
         self._path = path
         self._clock = clock if clock is not None else SystemClock()
         self._edge = Edge(loaded)
+        self._state: StateDir | None = None
         self._stop = threading.Event()
         self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
         self._reloaded = Reload(successful=True, at=self._clock.now())
@@ -65,8 +67,17 @@ class Daemon:
         return self.serve()
 
     def serve(self) -> int:
-        """Serve until `stop`; an exit code."""
+        """Serve until `stop`; an exit code. Raises ConfigError if the state_dir cannot be used."""
+        self._state = StateDir(Path(self._config.state_dir).resolve())
+        try:
+            return self._serve(self._state)
+        finally:
+            self._state.close()
+
+    def _serve(self, state: StateDir) -> int:
         self._server.start()
+        self._edge.recall_with(state.recall)
+        self._edge.save_with(state.save)
         self._edge.start()
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._edge.failed:
@@ -136,12 +147,14 @@ class Daemon:
         return ()
 
     def _refuse_what_needs_a_restart(self, loaded: Config) -> None:
-        for name in ("listen", "log"):
+        for name in ("listen", "log", "state_dir"):
             if getattr(loaded, name) != getattr(self._config, name):
                 raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
 
     def _take_over(self, loaded: Config) -> None:
         edge = Edge(loaded)
+        if self._state is not None:  # what happens from here on, both of them see
+            edge.recall_with(self._state.recall)
         edge.start()
         edge.wait_until_ready(TAKE_OVER_S_MAX, give_up=self._stop.is_set)
         if edge.failed:
@@ -149,6 +162,9 @@ class Daemon:
             raise ConfigError(("a thread of the new inputs died, see the log",))
         self._edge, before = edge, self._edge
         self._config = loaded
+        before.save_with(None)
+        if self._state is not None:
+            edge.save_with(self._state.save)
         before.stop()
 
 

@@ -41,6 +41,12 @@ CATALOG: tuple[Spec, ...] = (
         (),
         "Unix time at which the configuration in use was read.",
     ),
+    STATE_SAVED_AT := gauge(
+        "state_saved_timestamp_seconds",
+        (),
+        "Unix time at which what must survive a restart (topic ids, last positions, counts, "
+        "verdicts) was last written to state_dir.",
+    ),
     INPUT_UP := gauge(
         "input_up",
         INPUT,

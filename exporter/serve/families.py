@@ -48,6 +48,11 @@ def build_info(build: Build) -> Family:
     return Family(catalog.BUILD_INFO, [(build.version, build.revision, build.python)], [1])
 
 
+def memory(snapshot: Snapshot) -> Iterator[Family]:
+    """What would survive a restart."""
+    yield family(catalog.STATE_SAVED_AT, [()], [snapshot.saved_at])
+
+
 def inputs(snapshot: Snapshot) -> Iterator[Family]:
     """The health of everything we read."""
     views = snapshot.inputs
@@ -223,6 +228,7 @@ def dropped(snapshot: Snapshot) -> Iterator[Family]:
 
 
 GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
+    memory,
     inputs,
     tails,
     connectors,

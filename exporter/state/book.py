@@ -208,6 +208,22 @@ class Book:
             pipeline=self._pipeline.view(now),
         )
 
+    # --- over a restart --------------------------------------------------------------------------
+
+    @property
+    def urgent(self) -> bool:
+        """Has something been counted that `remembered` has not told of yet?"""
+        return False
+
+    def remembered(self) -> bytes | None:
+        """What must survive a restart; None while that is nothing new."""
+        return None
+
+    def recall(self, document: bytes) -> None:
+        """Begin where another process ended. Raises ValueError for what no `remembered` gave."""
+
+    # --- details ---------------------------------------------------------------------------------
+
     def _settle_checks(self, now: float) -> None:
         """Count the REST offsets that the tail did not show within their time."""
         for check in self._checks.settle(now):

@@ -288,6 +288,7 @@ class Snapshot:
     judgements      how source partitions, connectors and flows make progress (judge/)
     findings        what is wrong now, the worst first (judge/)
     probes          (reason, upstream reads made), and with `probes_skipped` those that were not
+    saved_at        when what must survive a restart was last saved; None if it never was
     """
 
     at: float
@@ -316,6 +317,7 @@ class Snapshot:
     probes: tuple[tuple[str, int], ...] = ()
     probes_skipped: tuple[tuple[str, int], ...] = ()
     notifications_failed: tuple[tuple[str, int], ...] = ()
+    saved_at: float | None = None
 
 
 EMPTY = Snapshot(

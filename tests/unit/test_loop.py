@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from exporter.loop import BATCHES_PER_STEP_MAX, QUEUE_BATCHES_MAX, Loop
+from exporter.loop import BATCHES_PER_STEP_MAX, QUEUE_BATCHES_MAX, SAVE_EVERY_S, Loop
 from exporter.model.observations import CONNECT_REST, ConnectorsListed, InputId, InputSucceeded
 from exporter.state.book import Book
 from exporter.state.site import ConnectSite
@@ -141,3 +141,78 @@ def test_a_clock_set_back_does_not_keep_a_dead_loop_alive(loop, clock):
     assert not loop.alive()
     loop.step(clock.now(), ())
     assert loop.alive()
+
+
+# --- over a restart -------------------------------------------------------------------------------
+
+
+class Counting:
+    """A part of the state that counts."""
+
+    def __init__(self) -> None:
+        self.urgent = False
+        self.document: bytes | None = b"0"
+
+    def remembered(self) -> bytes | None:
+        told, self.document, self.urgent = self.document, None, False
+        return told
+
+    def recall(self, document: bytes) -> None:
+        self.document = document
+
+    def count(self, document: bytes) -> None:
+        self.document, self.urgent = document, True
+
+
+@pytest.fixture
+def part(loop) -> Counting:
+    part = loop._parts["replication"] = Counting()
+    return part
+
+
+def test_what_was_counted_is_saved_before_it_is_shown(loop, clock, part):
+    shown = []
+    loop.save_with(lambda name, document: shown.append((name, document, loop.snapshot.at)) or True)
+    before = loop.step(clock.now(), ())
+    clock.advance(1)
+    part.count(b"1")
+    after = loop.step(clock.now(), ())
+    assert shown == [("replication", b"1", before.at)]
+    assert after.saved_at == clock.now()
+
+
+def test_the_rest_is_saved_now_and_then_and_only_if_it_is_new(loop, clock, part):
+    saved = []
+    loop.save_with(lambda _, document: saved.append(document) or True)
+    for _ in range(3):
+        loop.step(clock.now(), ())
+        clock.advance(SAVE_EVERY_S)
+    assert saved == [b"0"]
+
+
+def test_after_a_save_that_failed_the_time_of_the_last_good_one_stays(loop, clock, part):
+    loop.save_with(lambda *_: False)
+    part.count(b"1")
+    assert loop.step(clock.now(), ()).saved_at is None
+
+
+def test_what_could_not_be_saved_is_tried_again(loop, clock, part):
+    saved = []
+    loop.save_with(lambda _, document: saved.append(document) or len(saved) > 1)
+    part.count(b"1")
+    loop.step(clock.now(), ())
+    clock.advance(SAVE_EVERY_S)
+    assert loop.step(clock.now(), ()).saved_at == clock.now()
+    assert saved == [b"1", b"1"]
+
+
+def test_a_loop_that_ends_saves_a_last_time(loop, part):
+    saved = []
+    loop.save_with(lambda _, document: saved.append(document) or True)
+    loop.run(lambda _: True)
+    assert saved == [b"0"]
+
+
+def test_a_loop_begins_with_what_another_remembered(loop, part):
+    loop.recall_with(lambda name, into: into(name.encode()))
+    assert part.document == b"replication"

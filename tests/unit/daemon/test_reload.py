@@ -31,6 +31,7 @@ connect:
   - {{name: {name}, kafka: east, url: "http://127.0.0.1:1"}}
 listen: "127.0.0.1:{port}"
 tick_s: 0.05
+state_dir: "{state}"
 """
 
 
@@ -54,7 +55,9 @@ class Running:
 
     def write(self, name: str, more: str = "", *, port: int | None = None) -> None:
         """A file that names one Connect cluster."""
-        self.path.write_text(TEXT.format(name=name, port=port or self.port) + more)
+        self.path.write_text(
+            TEXT.format(name=name, port=port or self.port, state=self.path.parent / "state") + more
+        )
 
     def names(self) -> set[str]:
         """The Connect clusters in the snapshot that is served."""

@@ -306,6 +306,7 @@ def full() -> Snapshot:
             replace(JUDGED, connector="files", verdict=Verdict.OK),
         ),
         findings=(FOUND, replace(FOUND, subject="orders-8")),
+        saved_at=1_763_711_990.75,
         probes=(("lag", 12),),
         probes_skipped=(("budget", 3), ("denied", 1)),
         notifications_failed=(("unreachable", 2),),
@@ -361,6 +362,7 @@ def expected(snapshot: Snapshot) -> Samples:
     out.add("config_last_reload_successful", RELOADED.successful)
     out.add("config_last_reload_timestamp_seconds", RELOADED.at)
     out.add("build_info", 1, version="1.2.3", revision="abc123", python="3.11.7")
+    out.add("state_saved_timestamp_seconds", snapshot.saved_at)
     _expect_inputs(out, snapshot)
     _expect_connectors(out, snapshot)
     _expect_sources(out, snapshot)

@@ -1,0 +1,106 @@
+"""`state_dir`: what must survive a restart, one file for each part that remembers something.
+
+A file is written beside the old one and put in its place when it is on the disk, so a crash leaves
+one or the other. One daemon at a time: two would overwrite what the other has counted. Read verbs
+read without a lock and never write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from exporter.errors import ConfigError
+
+LOCK: Final = ".lock"
+
+_log = structlog.get_logger()
+
+
+def read(folder: Path, name: str) -> bytes | None:
+    """What `name` said last; None if it never said anything, or nobody can read it."""
+    try:
+        return (folder / f"{name}.json").read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        _log.error("memory_unreadable", name=name, error=str(exc))
+        return None
+
+
+def look(folder: Path, name: str, into: Callable[[bytes], None]) -> None:
+    """Hand `into` what `name` said last, unless it refuses (ValueError); write nothing."""
+    document = read(folder, name)
+    if document is not None:
+        with suppress(ValueError):
+            into(document)
+
+
+class StateDir:
+    """The folder, locked. Made if it is not there. Raises ConfigError if it is in use, or cannot be
+    written in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._one_at_a_time = threading.Lock()  # during a reload there are two loops for a moment
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as exc:
+            why = f"state_dir: {folder} cannot be written in ({exc.strerror}): name one that can"
+            raise ConfigError((why,)) from exc
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            os.close(self._lock)
+            raise ConfigError((f"state_dir: another offsetwatch uses {folder}",)) from exc
+
+    def recall(self, name: str, into: Callable[[bytes], None]) -> None:
+        """Hand `into` what `name` said last. What it refuses (ValueError) is put aside, so that it
+        can be looked at, and the part begins anew.
+        """
+        document = read(self.folder, name)
+        if document is None:
+            return
+        try:
+            into(document)
+        except ValueError as exc:
+            aside = self.folder / f"{name}.damaged.json"
+            with suppress(OSError):
+                (self.folder / f"{name}.json").replace(aside)
+            _log.error("memory_damaged", name=name, error=str(exc), kept_as=aside.name)
+
+    def save(self, name: str, document: bytes) -> bool:
+        """Write it down; False, with a line in the log, if that did not work."""
+        try:
+            with self._one_at_a_time:
+                self._write(self.folder / f"{name}.json", document)
+        except OSError as exc:
+            _log.error("memory_not_saved", name=name, error=str(exc))
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let another one use it."""
+        os.close(self._lock)
+
+    def _write(self, path: Path, document: bytes) -> None:
+        fresh = path.with_suffix(".fresh")
+        with fresh.open("wb") as file:
+            file.write(document)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
