@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from exporter.clock import Clock
+from exporter.judge.judge import Judge
 from exporter.model.observations import Observation
 from exporter.state.book import Book
 from exporter.state.snapshot import EMPTY, Snapshot
@@ -42,22 +43,23 @@ class Remembering(Protocol):
         """What is to be saved; None while that is nothing new."""
         ...
 
-    def recall(self, document: bytes) -> None:
+    def recall(self, remembered: bytes) -> None:
         """Begin where another process ended. Raises ValueError for what is no such document."""
         ...
 
 
 class Loop:
-    """Owns the book. `put` may be called from any thread, everything else from one."""
+    """Owns book and judge. `put` may be called from any thread, everything else from one."""
 
-    def __init__(self, book: Book, clock: Clock, tick_s: float) -> None:
+    def __init__(self, book: Book, judge: Judge, clock: Clock, tick_s: float) -> None:
         self._book = book
+        self._judge = judge
         self._clock = clock
         self._tick_s = tick_s
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
         self._snapshot = EMPTY
         self._beat_at = clock.now()
-        self._parts: dict[str, Remembering] = {"replication": book}
+        self._parts: dict[str, Remembering] = {"replication": book, "judge": judge}
         self._save: Save | None = None
         self._unsaved: dict[str, bytes] = {}
         self._saved_at: float | None = None
@@ -85,7 +87,7 @@ class Loop:
         """Take in a batch and publish the picture after it."""
         for seen in batch:
             self._book.apply(seen, now)
-        snapshot = self._book.snapshot(now)
+        snapshot = self._judge.judged(self._book.snapshot(now))
         self._remember(now)
         self._snapshot = replace(snapshot, saved_at=self._saved_at)
         self._beat_at = now

@@ -288,6 +288,14 @@ class Limits(Section):
     """One connector must not fill the scrape of all."""
 
 
+class Judge(Section):
+    """Verdicts on progress, and findings."""
+
+    interval_s: float = Field(default=60.0, ge=1.0)
+    """THE rhythm: three of these without progress, while work waits, are a stall. Not less than the
+    workers' offset.flush.interval.ms, whose default this is: between two flushes nothing moves."""
+
+
 class History(Section):
     """The Spark pipeline: where its tables are and how often it runs."""
 
@@ -330,6 +338,8 @@ class Config(Section):
     """Standard error."""
     limits: Limits = Limits()
     """What one process may hold."""
+    judge: Judge = Judge()
+    """How soon a stall is one."""
     history: History = History()
     """The pipeline."""
 

@@ -75,7 +75,7 @@ class Edge:
         self._readers = wiring.readers(config)
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._pipeline = PipelineFile(Path(config.history.path).resolve(), self._put)
-        self._loop = Loop(wiring.book(config), self._clock, config.tick_s)
+        self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(wiring.workers(config))},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from exporter.clients.connect_read import ConnectReader, reader_of
 from exporter.config import Config
+from exporter.judge.judge import Judge
+from exporter.judge.settings import Settings
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.book import Book
@@ -46,6 +48,11 @@ def book(config: Config) -> Book:
         series_per_connector_max=config.limits.series_per_connector_max,
         pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
     )
+
+
+def judge(config: Config) -> Judge:
+    """Verdicts and findings, at the configured rhythm."""
+    return Judge(Settings(interval_s=config.judge.interval_s))
 
 
 def named_flows(config: Config) -> tuple[MirrorFlow, ...]:

@@ -219,7 +219,7 @@ class Book:
         """What must survive a restart; None while that is nothing new."""
         return None
 
-    def recall(self, document: bytes) -> None:
+    def recall(self, remembered: bytes) -> None:
         """Begin where another process ended. Raises ValueError for what no `remembered` gave."""
 
     # --- details ---------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from itertools import count
 
 import pytest
 
+from exporter.judge.judge import Judge
+from exporter.judge.settings import Settings
 from exporter.loop import BATCHES_PER_STEP_MAX, QUEUE_BATCHES_MAX, SAVE_EVERY_S, Loop
 from exporter.model.observations import CONNECT_REST, ConnectorsListed, InputId, InputSucceeded
 from exporter.state.book import Book
@@ -30,7 +32,7 @@ def loop(clock) -> Loop:
         stale_after_s={CONNECT_REST: 30.0},
         source_partitions_max=10,
     )
-    return Loop(book, clock, tick_s=1.0)
+    return Loop(book, Judge(Settings()), clock, tick_s=1.0)
 
 
 def seen(clock: VirtualClock) -> tuple:
@@ -128,7 +130,7 @@ def test_a_loop_that_ticks_is_alive_and_one_that_does_not_is_not(loop, clock):
 
 
 def test_a_slow_loop_is_given_ten_ticks(clock, loop):
-    slow = Loop(loop._book, clock, tick_s=5.0)
+    slow = Loop(loop._book, loop._judge, clock, tick_s=5.0)
     clock.advance(49)
     assert slow.alive()
     clock.advance(2)
@@ -157,8 +159,8 @@ class Counting:
         told, self.document, self.urgent = self.document, None, False
         return told
 
-    def recall(self, document: bytes) -> None:
-        self.document = document
+    def recall(self, remembered: bytes) -> None:
+        self.document = remembered
 
     def count(self, document: bytes) -> None:
         self.document, self.urgent = document, True
@@ -166,7 +168,8 @@ class Counting:
 
 @pytest.fixture
 def part(loop) -> Counting:
-    part = loop._parts["replication"] = Counting()
+    part = Counting()
+    loop._parts = {"replication": part}
     return part
 
 

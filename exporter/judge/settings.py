@@ -1,0 +1,26 @@
+"""How verdicts and findings are timed: one rhythm, and nothing per connector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+INTERVALS_OF_EVIDENCE: Final = 3  # one missed flush is chance, two are bad luck, three are a fact
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """See the module.
+
+    interval_s    how often progress is sampled; a connector is expected to flush its offsets at
+                  least as often
+    window        how many intervals of samples are kept
+    """
+
+    interval_s: float = 60.0
+    window: int = 10
+
+    @property
+    def patience_s(self) -> float:
+        """How long nothing may happen before that means something."""
+        return INTERVALS_OF_EVIDENCE * self.interval_s
