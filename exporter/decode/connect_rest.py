@@ -1,7 +1,7 @@
 """Bodies of the Connect REST API -> connectors and offsets.
 
-Pure and total like the rest of decode. Configurations may hold secrets: only the settings that
-connector_config.py names leave this module.
+Pure and total like the rest of decode. Configurations may hold secrets, and traces quote data: only
+the settings that connector_config.py names leave this module, and of a trace what failure.py keeps.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 
 from exporter.decode.configs import assigned_partitions
 from exporter.decode.connector_config import connector_settings
+from exporter.decode.failure import failure_of
 from exporter.decode.jsontext import encode_sorted
 from exporter.model.connectors import Connector, Task
 from exporter.model.offsets import Undecodable
@@ -101,7 +102,11 @@ def _connector(name: str, entry: object) -> Connector | None:
         version=str(state.get("version") or ""),
         state=str(state.get("state", "")).lower(),
         tasks=tuple(
-            Task(number=task["id"], state=str(task.get("state", "")).lower())
+            Task(
+                number=task["id"],
+                state=str(task.get("state", "")).lower(),
+                failure=failure_of(task.get("trace")),
+            )
             for task in tasks
             if isinstance(task, dict) and isinstance(task.get("id"), int)
         ),
@@ -109,4 +114,5 @@ def _connector(name: str, entry: object) -> Connector | None:
         sink=settings.sink,
         dedicated_offsets_topic=settings.dedicated_offsets_topic,
         offsets_addresses=settings.offsets_addresses,
+        failure=failure_of(state.get("trace")),
     )

@@ -6,14 +6,14 @@
 
 No value is a status that was deleted. Names hold `-` like any other character: a task's number is
 what stands after the last one. A trace quotes records and configurations at times: it is dropped,
-but for the exception's class.
+but for what failure.py keeps.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from exporter.decode.failure import failure_of
 from exporter.decode.jsontext import parse
 from exporter.model.connectors import (
     Condition,
@@ -26,8 +26,6 @@ from exporter.model.offsets import Undecodable
 
 _CONNECTOR, _TASK, _TOPIC = "status-connector-", "status-task-", "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
-_EXCEPTION = re.compile(r"([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+)(?=[:\s]|\Z)", re.ASCII)
-_FAILURE_CHARS_MAX = 200
 
 
 def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Undecodable:
@@ -100,16 +98,8 @@ def _condition(body: dict[str, Any]) -> Condition | Undecodable:
         worker=worker,
         generation=generation,
         version=str(body.get("version") or ""),
-        failure=_failure(body.get("trace")),
+        failure=failure_of(body.get("trace")),
     )
-
-
-def _failure(trace: object) -> str | None:
-    """`org.example.SomeException`, where a trace begins with one."""
-    if not isinstance(trace, str):
-        return None
-    found = _EXCEPTION.match(trace[: _FAILURE_CHARS_MAX + 1])
-    return None if found is None or len(found[1]) > _FAILURE_CHARS_MAX else found[1]
 
 
 def _topic_use(rest: str, body: dict[str, Any] | None) -> TopicUse | Undecodable:

@@ -25,10 +25,14 @@ class ConnectorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task and its state, in lower case."""
+    """One task and its state, in lower case.
+
+    failure   what kind of failure ended it (decode/failure.py): names of classes, never a message
+    """
 
     number: int
     state: str
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class ConnectorSettings:
 @dataclass(frozen=True, slots=True)
 class Connector:
     """One connector as listed by `GET /connectors?expand=status&expand=info`. See ConnectorSettings
-    for the settings.
+    for the settings, and Task for `failure`.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Connector:
     sink: SinkSettings | None = None
     dedicated_offsets_topic: str | None = None
     offsets_addresses: frozenset[str] = frozenset()
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,8 @@ class Condition:
     worker       `host:port` of the worker that said it
     generation   of the worker group: what an older one said is out of date
     version      of the plugin; "" before Connect 4.1
-    failure      the exception's class, the only part of a trace that cannot quote data
+    failure      what kind of failure it was (decode/failure.py): the parts of a trace that cannot
+                 quote data
     """
 
     state: str

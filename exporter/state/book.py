@@ -251,6 +251,7 @@ class Book:
                 state=connector.state,
                 tasks=connector.tasks,
                 dedicated_offsets_topic=connector.dedicated_offsets_topic,
+                failure=connector.failure,
             )
             for name, site in sorted(self._sites.items())
             if site.listing_live(now)

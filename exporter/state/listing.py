@@ -119,7 +119,7 @@ class Listing:
             version="" if condition is None else condition.version,
             state=NO_STATUS if condition is None else condition.state,
             tasks=tuple(
-                Task(number=number, state=NO_STATUS if at is None else at.state)
+                _task(number, at)
                 for number in range(self._tasks.get(name, 0))
                 for at in (self._conditions.get((name, number)),)
             ),
@@ -127,6 +127,7 @@ class Listing:
             sink=settings.sink,
             dedicated_offsets_topic=settings.dedicated_offsets_topic,
             offsets_addresses=settings.offsets_addresses,
+            failure=None if condition is None else condition.failure,
         )
 
     def assigned(self, name: str) -> frozenset[TopicPartition] | None:
@@ -134,3 +135,9 @@ class Listing:
         None where one task's share is not known.
         """
         return self._copied.get(name)
+
+
+def _task(number: int, at: Condition | None) -> Task:
+    if at is None:
+        return Task(number=number, state=NO_STATUS)
+    return Task(number=number, state=at.state, failure=at.failure)

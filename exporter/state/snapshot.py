@@ -51,7 +51,7 @@ class InputView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorView:
-    """One connector and its tasks."""
+    """One connector and its tasks. `failure`: see model.connectors.Task."""
 
     connect_cluster: str
     name: str
@@ -61,6 +61,7 @@ class ConnectorView:
     state: str
     tasks: tuple[Task, ...]
     dedicated_offsets_topic: str | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from exporter.decode.dialects import (
     position,
     position_of,
 )
+from exporter.decode.failure import FAILURE_CHARS_MAX, failure_of
 from exporter.decode.javamap import connect_key, hash_map_order
 from exporter.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
 from exporter.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
@@ -346,6 +347,37 @@ def test_a_heartbeat_means_what_was_written(source, target, millis, written):
 def test_a_status_is_decoded_or_undecodable_and_never_an_error(key, value):
     found = decode_status(key, value)
     assert isinstance(found, Undecodable) or isinstance(observation(found), str)
+
+
+def _trace(*messages):
+    outer, *causes = messages
+    lines = [f"org.example.Outer: {outer}", "\tat org.example.Outer.wrap(Outer.java:1)"]
+    for message in causes:
+        lines += [f"Caused by: org.example.Cause: {message}", "\tat org.example.Cause.go(C.java:2)"]
+    return "\n".join([*lines, "\t... 3 more"])
+
+
+# What stands in a message, with line breaks and the beginnings of a trace's own lines.
+MESSAGES = st.lists(
+    st.text(max_size=40)
+    | st.sampled_from(("\n", "\tat ", "\nCaused by: ", "\n\tat ", "\norg.example.Bad: ", "\t... "))
+    | st.from_regex(r"[a-z0-9_=:{}\"., -]{1,30}", fullmatch=True),
+    max_size=6,
+).map("".join)
+
+
+@given(MESSAGES, st.lists(MESSAGES, max_size=3))
+@example("password=hunter2\nCaused by: hunter2\n\tat hunter2\n\tat hunter2()", [])
+@example('{"name": "x"}\nCaused by: a.b: hunter2', ["\n\tat a b(hunter2)"])
+def test_no_word_of_a_message_is_in_a_failure(outer, causes):
+    found = failure_of(_trace(outer, *causes))
+    assert found == failure_of(_trace("", *("" for _ in causes)))
+
+
+@given(st.text() | st.binary() | st.none() | st.integers() | MESSAGES)
+def test_a_failure_is_a_short_line_or_none(trace):
+    found = failure_of(trace)
+    assert found is None or (0 < len(found) <= FAILURE_CHARS_MAX and "\n" not in found)
 
 
 @given(RAW_KEYS, RAW_VALUES)

@@ -152,6 +152,14 @@ def test_states_are_lower_case_and_tasks_keep_their_numbers():
     assert listed({}, tasks=tasks).tasks == (Task(1, "failed"), Task(0, "running"))
 
 
+def test_a_failed_connector_and_a_failed_task_say_what_kind_of_failure_it_was():
+    trace = f"org.example.Bad: {SECRET}\n\tat org.example.Task.poll(Task.java:7)"
+    failed = {"state": "FAILED", "trace": trace, "worker_id": "w"}
+    found = listed({}, connector=failed, tasks=[{"id": 0, **failed}])
+    assert found.failure == found.tasks[0].failure == "org.example.Bad in Task.poll"
+    assert SECRET not in repr(found)
+
+
 def test_what_is_no_task_is_passed_over():
     tasks = [7, {"state": "RUNNING"}, {"id": "0"}, {"id": 3}]
     assert listed({}, tasks=tasks).tasks == (Task(3, ""),)

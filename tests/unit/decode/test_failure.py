@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from exporter.decode.failure import FAILURE_CHARS_MAX, TRACE_CHARS_MAX, failure_of
+
+WRAPPED = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception
+\tat org.apache.kafka.connect.runtime.WorkerSourceTask.sendRecords(WorkerSourceTask.java:320)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is 2500088 bytes
+"""
+CAUSED = """org.example.Outer: key=hunter2
+\tat org.example.Outer.wrap(Outer.java:1)
+\tSuppressed: org.example.Closing: hunter2
+\t\tat org.example.Closing.close(Closing.java:9)
+\tCaused by: org.example.Hidden: hunter2
+Caused by: java.lang.NullPointerException
+\tat java.base/java.util.Objects.requireNonNull(Objects.java:233)
+\tat app//org.example.jdbc.Reader$Row.<init>(Reader.java:77) ~[jdbc.jar:?]
+\t... 14 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("trace", "failure"),
+    [
+        pytest.param(
+            WRAPPED,
+            "org.apache.kafka.common.errors.RecordTooLargeException in "
+            "WorkerSourceTask.sendRecords",
+            id="a-cause-without-frames-borrows-them",
+        ),
+        pytest.param(
+            CAUSED,
+            "java.lang.NullPointerException in Reader$Row.<init>",
+            id="the-last-cause-and-its-first-frame-outside-the-jdk",
+        ),
+        pytest.param(
+            WRAPPED.replace("\n", "\r\n"),
+            "org.apache.kafka.common.errors.RecordTooLargeException in "
+            "WorkerSourceTask.sendRecords",
+            id="lines-of-windows",
+        ),
+        pytest.param("org.example.Outer$Inner", "org.example.Outer$Inner", id="no-frames"),
+        pytest.param(
+            "java.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.util.A.b(A.java:1)",
+            "java.lang.OutOfMemoryError in A.b",
+            id="nothing-but-the-jdk",
+        ),
+        pytest.param(
+            "org.example.Bad: x\nat org.example.A.b(A.java:1)", "org.example.Bad", id="no-tab"
+        ),
+        pytest.param("x\norg.example.Bad: hunter2", None, id="a-message-that-begins-like-a-trace"),
+        pytest.param("hunter2", None, id="words"),
+        pytest.param("password: hunter2", None, id="a-pair"),
+        pytest.param("org.example.Bad=hunter2", None, id="no-colon"),
+        pytest.param("a." + "B" * FAILURE_CHARS_MAX, None, id="endless-name"),
+        pytest.param(
+            "org.example.Bad\n\tat org.example.A." + "b" * FAILURE_CHARS_MAX + "(A.java:1)",
+            "org.example.Bad",
+            id="endless-method",
+        ),
+        pytest.param("", None, id="empty"),
+        pytest.param(None, None, id="none"),
+        pytest.param(7, None, id="no-text"),
+    ],
+)
+def test_a_failure_is_its_last_cause_and_where_it_came_from(trace, failure):
+    assert failure_of(trace) == failure
+
+
+def test_an_endless_trace_is_read_to_a_bound():
+    endless = "org.example.Bad\n" + "x" * TRACE_CHARS_MAX + "\nCaused by: org.example.Worse"
+    assert failure_of(endless) == "org.example.Bad"
