@@ -225,7 +225,8 @@ class Connect(Section):
     config_topic: Topic | None = None
     """Read where there is no url: connectors and their configurations."""
     status_topic: Topic | None = None
-    """Read where there is no url: states of connectors and tasks."""
+    """States of connectors and tasks where there is no url. With one, it tells the changes that a
+    poll misses, and is found by itself where it is called after the offsets topic."""
     connectors: Patterns = Patterns()
     """Which connectors to look at."""
     topics: Patterns = Patterns()

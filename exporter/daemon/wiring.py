@@ -33,6 +33,7 @@ def book(config: Config) -> Book:
                 wants_connector=at.connectors.allows,
                 wants_topic=at.topics.allows,
                 by_topic=at.granularity == "topic",
+                status=None if at.status_topic is None else KafkaTopic(at.kafka, at.status_topic),
             )
             for at in config.connect
         ),

@@ -218,7 +218,7 @@ class ListingRole:
         unreadable = Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
-        return tuple(ListingRecord(says) for _, says in kept), unreadable
+        return tuple(ListingRecord(says, at=_at(message)) for message, says in kept), unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See Role."""
@@ -229,7 +229,7 @@ class ListingRole:
             if isinstance(says, Undecodable):
                 undecodable[says.reason] += 1
             else:
-                records.append(ListingRecord(says))
+                records.append(ListingRecord(says, at=_at(message), live=True))
         return tuple(records), undecodable
 
 
@@ -249,6 +249,6 @@ def role_in(topology: Topology, topic: KafkaTopic) -> Callable[[], Role]:
         return SourceRole
     if topic in {at.configs for at in topology.listings}:
         return partial(ListingRole, decode_config)
-    if topic in {at.status for at in topology.listings}:
+    if topic in {at.status for at in topology.listings} | {at.at for at in topology.statuses}:
         return partial(ListingRole, decode_status)
     return SyncRole

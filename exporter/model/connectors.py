@@ -12,6 +12,7 @@ from enum import StrEnum
 from exporter.model.topology import TopicPartition
 
 STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting")
+DELETED = "deleted"  # no state of Connect's: a status that was taken back
 
 
 class ConnectorKind(StrEnum):
@@ -126,6 +127,30 @@ class Condition:
         over.
         """
         return self.state == "unassigned" and self.generation < before.generation
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A state that a connector or a task came into, at the time of the record that says so.
+
+    state     one of STATES, or DELETED; the rest as of a Condition
+    """
+
+    at: float
+    state: str
+    failure: str | None = None
+    worker: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateHistory:
+    """The newest changes of one connector (`task` None) or task, the oldest first; bounded."""
+
+    connect_cluster: str
+    connector: str
+    task: int | None
+    changes: tuple[StateChange, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,11 @@ class SyncRecord:
 
 @dataclass(frozen=True, slots=True)
 class ListingRecord:
-    """One record of a config or a status topic."""
+    """One record of a config or a status topic. `at` and `live` as of a SourceRecord."""
 
     says: ConfigRecord | StatusRecord
+    at: float = 0.0
+    live: bool = False
 
 
 Records = tuple[SourceRecord, ...] | tuple[SyncRecord, ...] | tuple[ListingRecord, ...]

@@ -57,6 +57,16 @@ class ListingTopics:
         return tuple(topic for topic in (self.configs, self.status) if topic is not None)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class StatusTopic:
+    """Where a Connect cluster that is asked over REST writes every change of a state as well: a
+    poll misses the quick ones. Nothing waits for it and nothing else is known from it.
+    """
+
+    connect_cluster: str
+    at: KafkaTopic
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorFlow:
     """One MirrorSourceConnector: what it reads, under which aliases, and where its syncs are.
@@ -109,19 +119,24 @@ class Topology:
     sinks: tuple[SinkGroup, ...] = ()
     listings: tuple[ListingTopics, ...] = ()
     elsewhere: tuple[tuple[str, str], ...] = ()
+    statuses: tuple[StatusTopic, ...] = ()
 
     def recorded(self) -> tuple[KafkaTopic, ...]:
         """Every topic with progress in it, in a stable order: what the pipeline keeps for ever."""
         syncs = {flow.offset_syncs for flow in self.flows if flow.offset_syncs is not None}
         return tuple(sorted(syncs | {topic.at for topic in self.offsets_topics}))
 
-    def tailed(self) -> tuple[KafkaTopic, ...]:
-        """Every topic the edge follows, in a stable order.
+    def awaited(self) -> tuple[KafkaTopic, ...]:
+        """Every topic without which something is not known, in a stable order.
 
         A configuration topic is followed and never kept: its records hold secrets.
         """
         listings = {topic for at in self.listings for topic in at.topics()}
         return tuple(sorted({*self.recorded(), *listings}))
+
+    def tailed(self) -> tuple[KafkaTopic, ...]:
+        """Every topic the edge follows, in a stable order."""
+        return tuple(sorted({*self.awaited(), *(at.at for at in self.statuses)}))
 
 
 class TopicRole(StrEnum):

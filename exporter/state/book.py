@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from exporter.model.connectors import StateHistory
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -34,7 +35,7 @@ from exporter.model.observations import (
     TailRead,
     TopicFactsRead,
 )
-from exporter.model.topology import MirrorFlow, SinkGroup, Topology
+from exporter.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
 from exporter.state.budget import Budget
 from exporter.state.checks import Checks
 from exporter.state.facts import FactsBook
@@ -79,6 +80,7 @@ class Book:
         self._pipeline = PipelineBook(pipeline_fresh_s)
         self._checks = Checks(self._sites)
         self._joined: Joined[SourcePartitionView] = Joined()
+        self._histories: Joined[StateHistory] = Joined()
         self._budget = Budget(series_per_connector_max)
         self._readiness = Readiness(self._sites, self._inputs, self._replication)
         self._topology = Topology(offsets_topics=(), flows=())
@@ -118,8 +120,15 @@ class Book:
         match seen:
             case TopicFactsRead():
                 self._facts.read(seen)
+                self._find_status_topics()
             case PipelineSeen():
                 self._pipeline.read(seen)
+
+    def _find_status_topics(self) -> None:
+        beside = self._facts.topics(TopicRole.STATUS)
+        changed = [site.found_status(beside) for site in self._sites.values()]
+        if any(changed):
+            self._rebuild_topology()
 
     def _apply_discovery(self, seen: Observation) -> None:
         """What changes who is connected to whom."""
@@ -167,6 +176,7 @@ class Book:
             sinks=tuple(sinks),
             listings=tuple(site.listing_topics for site in sites if site.listing_topics),
             elsewhere=tuple(at for site in sites for at in site.elsewhere()),
+            statuses=tuple(at for site in sites for at in site.status_topics()),
         )
         self._replication.follow(self._topology.flows)
         for flow in self._topology.flows:
@@ -206,6 +216,9 @@ class Book:
             not_exported=within.not_exported,
             partial=self._replication.partial(within.by_topic),
             pipeline=self._pipeline.view(now),
+            histories=self._histories.of(
+                tuple(site.histories(now) for _, site in sorted(self._sites.items()))
+            ),
         )
 
     # --- over a restart --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from exporter.model.observations import TopicFactsRead
-from exporter.model.topology import Topology
+from exporter.model.topology import KafkaTopic, TopicRole, Topology
 from exporter.state.lint import Intruder, TopicProblem, lint, shared
 from exporter.state.site import Site
 
@@ -30,6 +30,11 @@ class FactsBook:
     def read(self, seen: TopicFactsRead) -> None:
         """Replace what was known of this Kafka cluster."""
         self._facts[seen.kafka] = seen
+
+    def topics(self, role: TopicRole) -> frozenset[KafkaTopic]:
+        """Every topic that was last seen to have this role."""
+        seen = (topic for read in self._facts.values() for topic in read.facts)
+        return frozenset(topic.at for topic in seen if topic.role is role)
 
     def problems(self, now: float, topology: Topology) -> tuple[TopicProblem, ...]:
         """What is wrong now. An offsets topic not soundly read says nothing of its users."""

@@ -29,7 +29,7 @@ class Readiness:
         for _, site in sorted(self._sites.items()):
             missing.extend(self._site(site))
         recorded = frozenset(topology.recorded())
-        for topic in topology.tailed():
+        for topic in topology.awaited():
             state = self._inputs.find(InputId(str(topic), TAIL))
             hopeless = {"not_found"} if topic in recorded else UNREADABLE
             if state is not None and state.last_reason in hopeless:

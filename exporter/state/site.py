@@ -14,14 +14,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.model.connectors import Connector, ConnectorKind
+from exporter.model.connectors import Connector, ConnectorKind, StateHistory
 from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
-from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, TopicPartition
+from exporter.model.topology import (
+    KafkaTopic,
+    ListingTopics,
+    OffsetsTopic,
+    StatusTopic,
+    TopicPartition,
+)
 from exporter.state.flows import cluster_at
+from exporter.state.histories import Histories
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
+from exporter.state.lint import sibling_names
 from exporter.state.listing import Listing
 from exporter.state.shadows import Shadows
 from exporter.state.snapshot import SourcePartitionView
@@ -40,6 +48,7 @@ class ConnectSite:
     rest                it is asked over REST; otherwise its topics are all there is
     wants_connector, wants_topic    what the configuration includes
     by_topic            mirrored partitions are shown summed up, one series per topic
+    status              its status topic, if it has a REST API and the configuration names one
     """
 
     name: str
@@ -48,6 +57,7 @@ class ConnectSite:
     wants_connector: Callable[[str], bool] = everything
     wants_topic: Callable[[str], bool] = everything
     by_topic: bool = False
+    status: KafkaTopic | None = None
 
 
 class Site:
@@ -71,6 +81,8 @@ class Site:
         self.listing_topics: ListingTopics | None = None
         self._listing = Listing()
         self._has_list = False
+        self._status_topic = of.status
+        self._histories = Histories(of.name)
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -124,7 +136,24 @@ class Site:
             if read.whole:
                 self._late.discard(read.topic)
             book.freeze(frozenset(at.partition for at in read.frozen))
+        if read.topic == self._status():
+            self._histories.apply(read.listing_records(), whole=read.whole)
         return self._apply_listing(read)
+
+    def found_status(self, beside: frozenset[KafkaTopic]) -> bool:
+        """These are status topics: one of them may be its own, by its name. True if it has another
+        one than before. Of several nobody can tell, and which one it was stays what it was.
+        """
+        if not self.of.rest or self.of.status is not None:
+            return False
+        names = () if self.home is None else sibling_names(self.home.topic)
+        mine = [at for at in beside if at.topic in names and at.kafka == self.of.kafka]
+        found = mine[0] if len(mine) == 1 else None
+        if found == self._status_topic:
+            return False
+        self._histories.forget()
+        self._status_topic = found
+        return True
 
     def _apply_listing(self, read: TailRead) -> bool:
         topics = self.listing_topics
@@ -158,6 +187,19 @@ class Site:
             if topic is not None and topic != self.home
         ]
         return tuple(found)
+
+    def status_topics(self) -> tuple[StatusTopic, ...]:
+        """The topic that tells what a poll misses, where there is one and states are polled."""
+        if not self.of.rest or self._status_topic is None:
+            return ()
+        return (StatusTopic(self.name, self._status_topic),)
+
+    def histories(self, now: float) -> tuple[StateHistory, ...]:
+        """What became of its connectors and tasks, if their status topic is read to its end."""
+        topic = self._status()
+        if topic is None or not self._inputs.whole(InputId(str(topic), TAIL), now):
+            return ()
+        return self._histories.views()
 
     def elsewhere(self) -> tuple[tuple[str, str], ...]:
         """Its connectors whose offsets lie on a Kafka cluster that is not configured."""
@@ -273,6 +315,8 @@ class Site:
         found = self._cut.copy()
         for book in self._books.values():
             found.update(book.dropped)
+        if self._histories.dropped:
+            found["histories_max"] += self._histories.dropped
         return dict(found)
 
     # --- for the truth check ---------------------------------------------------------------------
@@ -299,6 +343,10 @@ class Site:
         return () if book is None else book.held(connector)
 
     # --- details ---------------------------------------------------------------------------------
+
+    def _status(self) -> KafkaTopic | None:
+        listed = None if self.listing_topics is None else self.listing_topics.status
+        return listed or self._status_topic
 
     def _list_to_come(self) -> bool:
         configs = None if self.listing_topics is None else self.listing_topics.configs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.connectors import ConnectorKind, StateHistory, Task
 from exporter.model.findings import Finding, Judgement
 from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
@@ -290,6 +290,7 @@ class Snapshot:
     findings        what is wrong now, the worst first (judge/)
     probes          (reason, upstream reads made), and with `probes_skipped` those that were not
     saved_at        when what must survive a restart was last saved; None if it never was
+    histories       what became of connectors and tasks, as far as status topics tell
     """
 
     at: float
@@ -319,6 +320,7 @@ class Snapshot:
     probes_skipped: tuple[tuple[str, int], ...] = ()
     notifications_failed: tuple[tuple[str, int], ...] = ()
     saved_at: float | None = None
+    histories: tuple[StateHistory, ...] = ()
 
 
 EMPTY = Snapshot(

@@ -8,12 +8,20 @@ from functools import partial
 from exporter.daemon.tails import Tails
 from exporter.ingest.roles import ListingRole, SourceRole, SyncRole
 from exporter.model.observations import TAIL, InputId, InputRetired
-from exporter.model.topology import KafkaTopic, ListingTopics, MirrorFlow, OffsetsTopic, Topology
+from exporter.model.topology import (
+    KafkaTopic,
+    ListingTopics,
+    MirrorFlow,
+    OffsetsTopic,
+    StatusTopic,
+    Topology,
+)
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
 OWN = KafkaTopic("east", "own")
 SYNCS = KafkaTopic("west", "syncs")
 CONFIGS, STATUS = KafkaTopic("east", "configs"), KafkaTopic("east", "status")
+OTHER_STATUS = KafkaTopic("east", "other-status")
 
 
 def topology(*offsets: OffsetsTopic, **more) -> Topology:
@@ -65,9 +73,10 @@ def test_each_topic_has_one_tail_that_reads_it_by_its_role():
                 OffsetsTopic("lab", OWN, "b"),
                 flows=(flow,),
                 listings=(ListingTopics("lab", CONFIGS, STATUS),),
+                statuses=(StatusTopic("other", OTHER_STATUS),),
             )
         )
-    assert sorted(world.started) == sorted({OFFSETS, OWN, SYNCS, CONFIGS, STATUS})
+    assert sorted(world.started) == sorted({OFFSETS, OWN, SYNCS, CONFIGS, STATUS, OTHER_STATUS})
     roles = {
         at.topic: role.func if isinstance(role, partial) else role
         for at, role in world.roles.items()
@@ -78,6 +87,7 @@ def test_each_topic_has_one_tail_that_reads_it_by_its_role():
         "syncs": SyncRole,
         "configs": ListingRole,
         "status": ListingRole,
+        "other-status": ListingRole,
     }
 
 

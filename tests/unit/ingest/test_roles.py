@@ -196,6 +196,16 @@ def test_a_folded_listing_keeps_the_last_record_that_can_be_read_and_counts_the_
     assert sum(undecodable.values()) == 1
 
 
+def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read():
+    role = roles.ListingRole(decode_status)
+    running = b'{"state":"RUNNING","trace":null,"worker_id":"a:1","generation":5}'
+    role.fold([message(b"status-task-c-0", running, 0)])
+    (folded,), _ = role.folded()
+    (live,), _ = role.live([message(b"status-task-c-0", running, 1)])
+    assert (folded.at, live.at) == (1000.0, 1001.0)
+    assert (folded.live, live.live) == (False, True)
+
+
 def test_a_listing_without_keys_is_given_back():
     role = roles.ListingRole(decode_config)
     assert len(role.fold([message(None, b"x", 0), message(COMMIT, b'{"tasks":1}', 1)])) == 1

@@ -1,0 +1,119 @@
+"""What became of connectors and tasks: every change of state that a status topic tells of.
+
+The REST API is asked every few seconds and gives the state of that moment: a task that fails, is
+restarted and fails again between two questions looks as if nothing had happened. Called by site.py
+only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from exporter.model.connectors import (
+    DELETED,
+    Condition,
+    ConnectorStatus,
+    StateChange,
+    StateHistory,
+    TaskStatus,
+)
+from exporter.model.observations import ListingRecord
+
+CHANGES_KEPT: Final = 32  # ten failures with the restart between them: nobody counts further
+HISTORIES_MAX: Final = 50_000  # connectors and tasks of one Connect cluster
+
+_Whose = tuple[str, int | None]
+
+
+class Histories:
+    """See the module. Of what was in the topic before we looked only the last is known."""
+
+    def __init__(self, connect_cluster: str) -> None:
+        self._connect_cluster = connect_cluster
+        self._changes: dict[_Whose, deque[StateChange]] = {}
+        self._conditions: dict[_Whose, Condition] = {}
+        self._views: dict[_Whose, StateHistory] = {}
+        self._all: tuple[StateHistory, ...] | None = None
+        self.dropped = 0
+
+    def forget(self) -> None:
+        """It is another topic now."""
+        self._changes.clear()
+        self._conditions.clear()
+        self._views.clear()
+        self._all = None
+
+    def apply(self, records: tuple[ListingRecord, ...], *, whole: bool) -> None:
+        """Take in records in topic order. `whole`: there are no others, so who is not among them is
+        forgotten.
+        """
+        told: set[_Whose] = set()
+        for record in records:
+            match record.says:
+                case ConnectorStatus(name, condition):
+                    whose: _Whose = (name, None)
+                case TaskStatus(name, task, condition):
+                    whose = (name, task)
+                case _:
+                    continue
+            told.add(whose)
+            self._note(whose, condition, record.at)
+        if whole:
+            for whose in self._changes.keys() - told:
+                del self._changes[whose]
+                self._conditions.pop(whose, None)
+                self._views.pop(whose, None)
+        if told or whole:
+            self._all = None
+
+    def _note(self, whose: _Whose, condition: Condition | None, at: float) -> None:
+        before = self._conditions.get(whose)
+        if condition is not None and before is not None and condition.outdated_by(before):
+            return
+        changes = self._changes.get(whose)
+        if changes is None:
+            if len(self._changes) >= HISTORIES_MAX:
+                self.dropped += 1
+                return
+            changes = self._changes[whose] = deque(maxlen=CHANGES_KEPT)
+        change = _change(condition, at)
+        if not changes or changes[-1] != change:  # read again, it is no news
+            changes.append(change)
+        if condition is None:
+            self._conditions.pop(whose, None)
+        else:
+            self._conditions[whose] = condition
+        self._views.pop(whose, None)
+
+    def views(self) -> tuple[StateHistory, ...]:
+        """Of all of them, in a stable order; the same tuple while nothing changes."""
+        if self._all is None:
+            self._all = tuple(self._view(whose) for whose in sorted(self._changes, key=_order))
+        return self._all
+
+    def _view(self, whose: _Whose) -> StateHistory:
+        if whose not in self._views:
+            self._views[whose] = StateHistory(
+                connect_cluster=self._connect_cluster,
+                connector=whose[0],
+                task=whose[1],
+                changes=tuple(self._changes[whose]),
+            )
+        return self._views[whose]
+
+
+def _change(condition: Condition | None, at: float) -> StateChange:
+    if condition is None:
+        return StateChange(at=at, state=DELETED)
+    return StateChange(
+        at=at,
+        state=condition.state,
+        failure=condition.failure,
+        worker=condition.worker,
+        generation=condition.generation,
+    )
+
+
+def _order(whose: _Whose) -> tuple[str, int]:
+    return (whose[0], -1 if whose[1] is None else whose[1])

@@ -1,0 +1,185 @@
+"""What the status topic of a Connect cluster with a REST API tells beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.connectors import Condition, ConnectorStatus, StatusRecord, TaskStatus
+from exporter.model.observations import ListingRecord, TopicFactsRead
+from exporter.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRole
+from exporter.state import histories
+from exporter.state.site import ConnectSite
+
+from .worlds import World, files, source
+
+STATUS = KafkaTopic("east", "connect-status")
+BAD = "org.example.Bad in Files.poll"
+
+
+def found(*topics: KafkaTopic) -> TopicFactsRead:
+    return TopicFactsRead(
+        kafka="east",
+        facts=tuple(
+            TopicFacts(
+                at=at,
+                role=TopicRole.STATUS,
+                policy="compact",
+                partitions=5,
+                replication=1,
+                brokers=1,
+            )
+            for at in topics
+        ),
+        at=0.0,
+    )
+
+
+def task(state: str | None, *, generation: int = 1, failure: str | None = None) -> TaskStatus:
+    condition = None if state is None else Condition(state, "w:1", generation, "4.3.1", failure)
+    return TaskStatus("files", 0, condition)
+
+
+def connector(state: str | None) -> ConnectorStatus:
+    condition = None if state is None else Condition(state, "w:1", 1, "4.3.1")
+    return ConnectorStatus("files", condition)
+
+
+def told(world: World, *says: StatusRecord, whole: bool = False, **changes) -> None:
+    records = (ListingRecord(at, at=world.now, live=not whole) for at in says)
+    world.tail(*records, topic=STATUS, whole=whole, **changes)
+
+
+def followed() -> World:
+    """Its status topic was found and read, and was empty."""
+    world = files()
+    world.see(found(STATUS))
+    told(world, whole=True)
+    return world
+
+
+def changes(world: World) -> dict[tuple[str, int | None], list[str]]:
+    return {
+        (at.connector, at.task): [change.state for change in at.changes]
+        for at in world.snapshot().histories
+    }
+
+
+def test_a_status_topic_beside_the_offsets_topic_is_followed():
+    world = files()
+    world.see(found(STATUS, KafkaTopic("east", "other-status")))
+    topology = world.snapshot().topology
+    assert topology.statuses == (StatusTopic("lab", STATUS),)
+    assert STATUS in topology.tailed()
+    assert STATUS not in topology.awaited()
+    assert STATUS not in topology.recorded()
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        pytest.param((), id="none"),
+        pytest.param((KafkaTopic("west", "connect-status"),), id="on-another-cluster"),
+        pytest.param((STATUS, KafkaTopic("east", "connect-statuses")), id="two-of-them"),
+    ],
+)
+def test_what_is_not_certainly_its_status_topic_is_not_followed(topics):
+    world = files()
+    world.see(found(*topics))
+    assert world.snapshot().topology.statuses == ()
+
+
+def test_a_status_topic_that_is_named_is_followed_whatever_is_found():
+    site = ConnectSite(name="lab", kafka="east", status=KafkaTopic("east", "how-they-are"))
+    world = files(sites=(site,))
+    world.see(found(STATUS))
+    assert [str(at.at) for at in world.snapshot().topology.statuses] == ["east/how-they-are"]
+
+
+def test_a_status_topic_that_went_is_no_longer_followed_and_what_it_told_is_forgotten():
+    world = followed()
+    told(world, task("running"))
+    world.see(found())
+    assert world.snapshot().topology.statuses == ()
+    world.see(found(STATUS))
+    assert changes(world) == {}
+
+
+def test_nothing_waits_for_a_status_topic_and_no_list_depends_on_it():
+    world = files()
+    assert world.snapshot().ready
+    world.see(found(STATUS))
+    world.tail_failed("denied", STATUS)
+    assert world.snapshot().ready
+    assert [at.name for at in world.snapshot().connectors] == ["files"]
+
+
+def test_every_change_is_kept_that_a_poll_would_miss():
+    world = followed()
+    told(world, task("running"), connector("running"))
+    for _ in range(2):
+        world.now += 1
+        told(world, task("failed", failure=BAD))
+        told(world, task("running"))
+    assert changes(world) == {
+        ("files", None): ["running"],
+        ("files", 0): ["running", "failed", "running", "failed", "running"],
+    }
+    failed = world.snapshot().histories[1].changes[1]
+    assert (failed.at, failed.failure, failed.worker, failed.generation) == (
+        world.now - 1,
+        BAD,
+        "w:1",
+        1,
+    )
+
+
+def test_a_life_ends_with_its_status():
+    world = followed()
+    told(world, connector("running"), connector(None), connector("unassigned"))
+    assert changes(world) == {("files", None): ["running", "deleted", "unassigned"]}
+
+
+def test_what_a_worker_says_late_is_no_change():
+    world = followed()
+    told(world, task("running", generation=5), task("unassigned", generation=4))
+    assert changes(world) == {("files", 0): ["running"]}
+
+
+def test_a_topic_read_again_repeats_nothing_and_forgets_who_is_gone():
+    world = followed()
+    told(world, task("running"), connector("running"))
+    told(world, task("running"), whole=True)
+    assert changes(world) == {("files", 0): ["running"]}
+
+
+def test_a_history_is_bounded_and_the_newest_is_kept(monkeypatch):
+    monkeypatch.setattr(histories, "HISTORIES_MAX", 1)
+    world = followed()
+    for number in range(histories.CHANGES_KEPT):
+        told(world, task("running", generation=number))
+    told(world, task("failed"), connector("running"))
+    kept = changes(world)["files", 0]
+    assert (len(kept), kept[-1]) == (histories.CHANGES_KEPT, "failed")
+    assert dict(world.snapshot().dropped)["histories_max"] == 1
+
+
+@pytest.mark.parametrize("how", ["stale", "held", "starting"])
+def test_what_is_not_read_to_its_end_tells_nothing(how):
+    world = followed()
+    told(world, task("running"))
+    assert changes(world)
+    if how == "stale":
+        world.now += 21
+    elif how == "held":
+        told(world, frozen=(0,))
+    else:
+        told(world, caught_up=False)
+    assert changes(world) == {}
+
+
+def test_the_same_histories_are_given_while_nothing_changes():
+    world = followed()
+    told(world, task("running"))
+    before = world.snapshot().histories
+    world.listed(source("files"))
+    assert world.snapshot().histories is before
