@@ -64,6 +64,8 @@ class Builder:
         properties = settings.broker(
             port=port, controller_port=controller_port, data=self._directory / f"{name}-data"
         )
+        if self._options.authorizer:
+            properties = {**properties, **settings.authorizer()}
         if self._security is not None:
             properties = self._security.broker(properties, getattr(self._ports, f"{name}_secured"))
         return self._child(name, "kafka.Kafka", properties, heap_mb=BROKER_HEAP_MB)

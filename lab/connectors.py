@@ -27,7 +27,7 @@ MM2_INTERVALS: Config = {
     "sync.topic.configs.interval.seconds": "5",
     "emit.checkpoints.interval.seconds": "5",
     "emit.heartbeats.interval.seconds": "1",
-    # The brokers have no authorizer, so listing ACLs can only fail.
+    # Without an authorizer listing ACLs can only fail, and with one nobody asked for the copies.
     "sync.topic.acls.enabled": "false",
     "offset-syncs.topic.replication.factor": "1",
     "checkpoints.topic.replication.factor": "1",

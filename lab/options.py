@@ -73,6 +73,12 @@ class LabOptions:
     password on every listener. Off, as it takes certificates and tells nothing about offsets.
     """
 
+    authorizer: bool = False
+    """
+    Whether the brokers ask an authorizer, which allows everybody everything until an ACL says
+    otherwise. Off, as in Kafka itself.
+    """
+
     connectors: bool = True
     """Whether start() also creates the standard connectors and waits until they run."""
 

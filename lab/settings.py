@@ -60,6 +60,16 @@ def broker(*, port: int, controller_port: int, data: Path) -> Properties:
     }
 
 
+def authorizer() -> Properties:
+    """What makes a broker look at ACLs. A resource that has none stays open to everybody; one that
+    has any is closed to all whom none of them allows.
+    """
+    return {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+
+
 def worker(
     *, cluster: str, bootstrap: str, port: int, offset_flush_interval_ms: int, exactly_once: bool
 ) -> Properties:
