@@ -1,6 +1,6 @@
-"""Who we are to a Connect worker: an `Authorization` header and a TLS context.
+"""Who we are to a server: an `Authorization` header and a TLS context.
 
-Called by clients that speak to Connect. Files are read when they are needed, as secrets and
+Called by clients that speak HTTP. Files are read when they are needed, as secrets and
 certificates rotate. No error repeats what a file holds.
 """
 
@@ -45,6 +45,10 @@ class TlsContext:
         if self._made is None or self._made[0] != stamp:
             self._made = (stamp, _context(self._tls if self._tls is not None else Tls()))
         return self._made[1]
+
+    def get_for(self, url: str) -> ssl.SSLContext:
+        """For plain HTTP an empty one, which trusts nobody: the real one takes a while to make."""
+        return self.get() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def _stamp(self) -> object:
         """What changes when a file is written or replaced; a missing file changes it too."""

@@ -5,18 +5,14 @@ Called by ingest and the CLI. Anything that changes a Connect cluster lives else
 
 from __future__ import annotations
 
-import asyncio
-import os
-import socket
-import ssl
-from collections.abc import Coroutine, Iterator
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 import httpx
 import msgspec
 
-from exporter.clients.auth import CannotIdentify, TlsContext, authorization
+from exporter.clients.auth import TlsContext, authorization
+from exporter.clients.wire import bounds, carry_out
 from exporter.config import Auth, Connect, Tls
 from exporter.errors import (
     Ambiguous,
@@ -35,8 +31,6 @@ from exporter.errors import (
 
 BODY_BYTES_MAX = 32 * 1024 * 1024  # ten thousand connectors with stack traces stay below
 ERROR_BYTES_MAX = 64 * 1024  # only looked into for who says that something is not there
-# A connection and its handshake get this much each; a worker that is well needs milliseconds.
-_CONNECT_SHARE: Final = 0.5
 
 
 class _NoRoute(NotFound):
@@ -127,20 +121,7 @@ class ConnectReader:
 
     def _ask(self, url: str, path: str) -> bytes:
         """One worker's answer. Raises errors whose detail says nothing of worker and path."""
-        try:
-            status, body = _run_to_end(self._answer(url, path), self._timeout_s)
-        except CannotIdentify as exc:
-            raise Unreachable(self.name, str(exc)) from exc
-        except httpx.ConnectTimeout as exc:
-            bound_s = self._timeout_s * _CONNECT_SHARE
-            raise TimedOut(self.name, f"no connection within {bound_s:g} s") from exc
-        except (TimeoutError, httpx.TimeoutException) as exc:
-            raise TimedOut(self.name, f"no whole answer within {self._timeout_s:g} s") from exc
-        # OSError, because a TLS alert after the handshake passes through httpx as it is.
-        except (httpx.TransportError, httpx.InvalidURL, OSError) as exc:
-            raise _connection_error(self.name, exc) from exc
-        except httpx.DecodingError as exc:
-            raise Malformed(self.name, "the encoding of the answer is broken") from exc
+        status, body = carry_out(self.name, self._answer(url, path), self._timeout_s)
         if status != httpx.codes.OK:
             raise _refusal(self.name, status, body)
         try:
@@ -153,17 +134,12 @@ class ConnectReader:
         """(status, body); of a 404 the beginning of the body, of other errors nothing."""
         client = httpx.AsyncClient(
             base_url=url,
-            # The whole call is bounded by _run_to_end. A handshake needs a bound of its own that
-            # ends first: httpx leaves the socket of one that is cancelled open.
-            timeout=httpx.Timeout(None, connect=self._timeout_s * _CONNECT_SHARE),
+            timeout=bounds(self._timeout_s),
             follow_redirects=False,
             headers={"Accept": "application/json", **authorization(self._auth)},
             transport=self._transport,
             trust_env=False,
-            # For plain HTTP an empty context, which trusts nobody: the real one takes a while.
-            verify=self._tls.get()
-            if url.startswith("https:")
-            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            verify=self._tls.get_for(url),
         )
         async with client, client.stream("GET", path) as response:
             body = bytearray()
@@ -178,62 +154,9 @@ class ConnectReader:
             return response.status_code, bytes(body)
 
 
-def _run_to_end(
-    answer: Coroutine[None, None, tuple[int, bytes]], timeout_s: float
-) -> tuple[int, bytes]:
-    """Run it in a loop of its own and leave nothing of it behind.
-
-    Not asyncio.run: that would wait for a name server that does not answer.
-    """
-
-    async def bounded() -> tuple[int, bytes]:
-        async with asyncio.timeout(timeout_s):
-            return await answer
-
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(bounded())
-    try:
-        return loop.run_until_complete(task)
-    finally:
-        task.cancel()  # after Ctrl-C it is still under way
-        loop.run_until_complete(asyncio.wait([task]))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-
-
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _connection_error(name: str, error: Exception) -> ClientError:
-    """Before an answer or in the middle of it, and why, from the error that came first."""
-    before = isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol | httpx.InvalidURL)
-    kind: type[ClientError] = Unreachable if before else CutOff
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return Unreachable(name, f"its certificate is not trusted: {cause.verify_message}")
-        if isinstance(cause, ssl.SSLError):
-            reason = str(cause.reason)
-            if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-                return Denied(name, f"it refuses our certificate, or wants one: {reason}")
-            return kind(name, f"TLS failed: {reason}")
-        if isinstance(cause, socket.gaierror):
-            return kind(name, f"its name is not known: {cause.strerror}")
-        if isinstance(cause, OSError) and cause.errno is not None:
-            return kind(name, os.strerror(cause.errno))
-    if isinstance(error, httpx.LocalProtocolError):
-        return kind(name, "the request could not be sent")  # the error's text quotes headers
-    return kind(name, str(error) or type(error).__name__)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it came from, and so on; of several at once the first."""
-    at: BaseException | None = error
-    while at is not None:
-        yield at
-        group = at.exceptions[0] if isinstance(at, BaseExceptionGroup) else None
-        at = group or at.__cause__ or at.__context__
 
 
 def _refusal(name: str, status: int, body: bytes) -> ClientError:

@@ -1,0 +1,104 @@
+"""One HTTP exchange, bounded in time and brought to an end, and what its failures mean.
+
+Called by the clients that speak HTTP, from any thread. They say what to send and what to make of
+the answer; whatever httpx, asyncio and OpenSSL raise on the way is translated here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Coroutine, Iterator
+from typing import Final
+
+import httpx
+
+from exporter.clients.auth import CannotIdentify
+from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
+
+# A connection and its handshake get this much each; a server that is well needs milliseconds.
+_CONNECT_SHARE: Final = 0.5
+
+
+def bounds(timeout_s: float) -> httpx.Timeout:
+    """For a client whose whole call is bounded by `carry_out`. A handshake needs a bound of its own
+    that ends first: httpx leaves the socket of one that is cancelled open.
+    """
+    return httpx.Timeout(None, connect=timeout_s * _CONNECT_SHARE)
+
+
+def carry_out(
+    name: str, exchange: Coroutine[None, None, tuple[int, bytes]], timeout_s: float
+) -> tuple[int, bytes]:
+    """(status, body) of an exchange. Raises ClientError with `name` as the target; its detail says
+    nothing of the address.
+    """
+    try:
+        return _run_to_end(exchange, timeout_s)
+    except CannotIdentify as exc:
+        raise Unreachable(name, str(exc)) from exc
+    except httpx.ConnectTimeout as exc:
+        bound_s = timeout_s * _CONNECT_SHARE
+        raise TimedOut(name, f"no connection within {bound_s:g} s") from exc
+    except (TimeoutError, httpx.TimeoutException) as exc:
+        raise TimedOut(name, f"no whole answer within {timeout_s:g} s") from exc
+    # OSError, because a TLS alert after the handshake passes through httpx as it is.
+    except (httpx.TransportError, httpx.InvalidURL, OSError) as exc:
+        raise _connection_error(name, exc) from exc
+    except httpx.DecodingError as exc:
+        raise Malformed(name, "the encoding of the answer is broken") from exc
+
+
+def _run_to_end(
+    answer: Coroutine[None, None, tuple[int, bytes]], timeout_s: float
+) -> tuple[int, bytes]:
+    """Run it in a loop of its own and leave nothing of it behind.
+
+    Not asyncio.run: that would wait for a name server that does not answer.
+    """
+
+    async def bounded() -> tuple[int, bytes]:
+        async with asyncio.timeout(timeout_s):
+            return await answer
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(bounded())
+    try:
+        return loop.run_until_complete(task)
+    finally:
+        task.cancel()  # after Ctrl-C it is still under way
+        loop.run_until_complete(asyncio.wait([task]))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+def _connection_error(name: str, error: Exception) -> ClientError:
+    """Before an answer or in the middle of it, and why, from the error that came first."""
+    before = isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol | httpx.InvalidURL)
+    kind: type[ClientError] = Unreachable if before else CutOff
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Unreachable(name, f"its certificate is not trusted: {cause.verify_message}")
+        if isinstance(cause, ssl.SSLError):
+            reason = str(cause.reason)
+            if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
+                return Denied(name, f"it refuses our certificate, or wants one: {reason}")
+            return kind(name, f"TLS failed: {reason}")
+        if isinstance(cause, socket.gaierror):
+            return kind(name, f"its name is not known: {cause.strerror}")
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return kind(name, os.strerror(cause.errno))
+    if isinstance(error, httpx.LocalProtocolError):
+        return kind(name, "the request could not be sent")  # the error's text quotes headers
+    return kind(name, str(error) or type(error).__name__)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it came from, and so on; of several at once the first."""
+    at: BaseException | None = error
+    while at is not None:
+        yield at
+        group = at.exceptions[0] if isinstance(at, BaseExceptionGroup) else None
+        at = group or at.__cause__ or at.__context__
