@@ -53,12 +53,16 @@ class Tally:
 
 
 def log_end(connectors: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """The log end that a snapshot of the daemon had read: {"kafka/topic": {"partition": next}}."""
-    return {
+    """The log end that a snapshot of the daemon had read: {"kafka/topic": {"partition": next}}.
+
+    Of the topics that the pipeline reads too.
+    """
+    tails = {
         f"{tail['kafka']}/{tail['topic']}": tail["positions"]
         for tail in (entry["tail"] for entry in connectors["inputs"])
         if tail is not None
     }
+    return {topic: tails[topic] for topic in connectors["recorded"] if topic in tails}
 
 
 def with_pipeline(product: Product) -> Tally:

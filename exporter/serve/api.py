@@ -8,6 +8,8 @@ Both documents have
 
     at                 when the snapshot was made
     ready, waiting_for are all inputs caught up, and in words which are not
+    recorded           ["kafka/topic"] the topics that progress is read from, and that the history
+                       pipeline keeps
     inputs             [{input, kind, up, live, last_success_at, errors: {reason: count},
                          last_error,
                          tail: {kafka, topic, caught_up, behind,
@@ -130,6 +132,7 @@ def _head(snapshot: Snapshot) -> Document:
         "at": snapshot.at,
         "ready": snapshot.ready,
         "waiting_for": snapshot.waiting_for,
+        "recorded": [str(topic) for topic in snapshot.topology.recorded()],
         "inputs": [_input(view) for view in snapshot.inputs],
     }
 

@@ -243,8 +243,22 @@ def test_syncs_belong_to_their_own_flow_only():
     assert len(flow["syncs"]) == 1
 
 
+def test_the_recorded_topics_are_those_with_progress_in_them():
+    for name in (connectors, flows):
+        assert name(full())["recorded"] == [
+            "east/connect-offsets",
+            "west/mm2-offset-syncs.east.internal",
+        ]
+
+
 def test_an_empty_snapshot_gives_empty_documents():
-    head = {"at": 0.0, "ready": False, "waiting_for": ["the first tick"], "inputs": []}
+    head = {
+        "at": 0.0,
+        "ready": False,
+        "waiting_for": ["the first tick"],
+        "recorded": [],
+        "inputs": [],
+    }
     assert connectors(EMPTY) == {**head, "connectors": []}
     assert flows(EMPTY) == {**head, "flows": []}
 
