@@ -131,7 +131,7 @@ def poll_ends(
     }
     stable = any(flow.read_committed for flow in flows.values())
     number = next(_askings)
-    if not put((EndsAsked(kafka=admin.name, number=number),)):
+    if not put((EndsAsked(kafka=admin.name, number=number, at=clock.now()),)):
         return
     try:
         bounds = admin.bounds(wanted, stable=stable) if wanted else _ping(admin)
@@ -162,6 +162,7 @@ def poll_groups(
     input_id = InputId(connect_cluster, GROUPS)
     found: list[SinkOffset] = []
     existing: dict[str, dict[str, int]] = {}
+    asked_at = clock.now()
     try:
         for sink in sinks:
             if sink.kafka is None:
@@ -173,7 +174,7 @@ def poll_groups(
     except ClientError as exc:
         return (failure(input_id, exc),)
     return (
-        SinkOffsetsRead(connect_cluster=connect_cluster, offsets=tuple(found)),
+        SinkOffsetsRead(connect_cluster=connect_cluster, offsets=tuple(found), at=asked_at),
         InputSucceeded(input=input_id, at=clock.now()),
     )
 

@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.model.connectors import ConfigRecord, Connector, StatusRecord
-from exporter.model.offsets import OffsetSync, SourceKey, SourceOffset, Undecodable
+from exporter.model.offsets import (
+    MirrorPartition,
+    OffsetSync,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
 from exporter.model.pipeline import PipelineStatus
 from exporter.model.topology import KafkaTopic, ListingTopics, TopicFacts, TopicPartition
 
@@ -199,10 +205,13 @@ class BrokersSeen:
 class EndsAsked:
     """We are about to ask a cluster for its log ends: positions known by now were read before
     them. `number` tells it from every other asking: two may be under way at once.
+
+    at    before the question went out; None: when this is applied
     """
 
     kafka: str
     number: int
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +248,63 @@ class SinkOffset:
 
 @dataclass(frozen=True, slots=True)
 class SinkOffsetsRead:
-    """The committed offsets of all sink connectors of a Connect cluster."""
+    """The committed offsets of all sink connectors of a Connect cluster.
+
+    at    before the first question went out; None: when this is applied
+    """
 
     connect_cluster: str
     offsets: tuple[SinkOffset, ...]
+    at: float | None = None
+
+
+# Who follows a partition: Connect cluster, connector, and the partition as it knows it (a sink's
+# without a source alias).
+Follower = tuple[str, str, MirrorPartition | TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecord:
+    """The first record that a reader is given at or after some offset.
+
+    at          its timestamp; None if it has none (message formats before Kafka 0.10)
+    appended    the timestamp is the broker's (LogAppendTime), not the producer's
+    """
+
+    offset: int
+    at: float | None
+    appended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NothingUpTo:
+    """No reader is given any record between some offset and this one, which is not included."""
+
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What was read for one follower, from offset `start` on."""
+
+    of: Follower
+    start: int
+    found: FirstRecord | NothingUpTo
+
+
+@dataclass(frozen=True, slots=True)
+class ProbesRead:
+    """One round of reads of single records on a Kafka cluster.
+
+    at             before the first of them
+    made, skipped  (reason, reads): why they were made, why others were not or came to nothing
+    """
+
+    kafka: str
+    at: float
+    answers: tuple[Probed, ...]
+    made: tuple[tuple[str, int], ...] = ()
+    skipped: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +363,7 @@ Observation = (
     | EndsAsked
     | EndsRead
     | SinkOffsetsRead
+    | ProbesRead
     | RestOffsetsAsked
     | RestOffsetsRead
     | TopicFactsRead

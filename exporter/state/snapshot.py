@@ -118,6 +118,7 @@ class MirrorPartitionView:
     headroom      records between the log start and the next record to replicate; negative: lost
     headroom_s    until retention reaches the position at its present pace; None if it does not
     lost          (cause, records) that can no longer be replicated, ever counted
+    probe_from    the offset from which on a read could tell more; None if nothing is missing
     """
 
     connect_cluster: str
@@ -141,6 +142,7 @@ class MirrorPartitionView:
     headroom: int | None = None
     headroom_s: float | None = None
     lost: tuple[tuple[str, int], ...] = ()
+    probe_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +258,7 @@ class SyncView:
 class SinkPartitionView:
     """One partition that a sink connector consumes. `committed` is the NEXT record to read.
 
-    caught_up, behind_since, behind_from    as of a replicated partition
+    caught_up, behind_since, behind_from, probe_from    as of a replicated partition
     """
 
     connect_cluster: str
@@ -270,6 +272,7 @@ class SinkPartitionView:
     caught_up: bool | None = None
     behind_since: float | None = None
     behind_from: str | None = None
+    probe_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,7 @@ def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
     kafka = upstream()
     kafka.groups["connect-s"] = {ORDERS: 1, TopicPartition("gone", 0): 5}
     read, succeeded = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
-    assert read == SinkOffsetsRead("lab", (SinkOffset("s", "orders", 0, 1, 3),))
+    assert read == SinkOffsetsRead("lab", (SinkOffset("s", "orders", 0, 1, 3),), at=CLOCK.now())
     assert succeeded.input == InputId("lab", GROUPS)
 
 
