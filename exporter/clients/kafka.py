@@ -75,9 +75,9 @@ _UNREACHABLE = {
 
 # librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own
 # events do not, so they are dropped.
-_silent = logging.getLogger("exporter.clients.librdkafka")
-_silent.addHandler(logging.NullHandler())
-_silent.propagate = False
+silent = logging.getLogger("exporter.clients.librdkafka")
+silent.addHandler(logging.NullHandler())
+silent.propagate = False
 
 
 def translate(target: str, error: ck.KafkaError) -> ClientError:
@@ -99,7 +99,7 @@ def translate(target: str, error: ck.KafkaError) -> ClientError:
 
 
 @contextmanager
-def _translated(target: str) -> Iterator[None]:
+def translated(target: str) -> Iterator[None]:
     """Exceptions of librdkafka end here."""
     try:
         yield
@@ -116,7 +116,7 @@ class ReadableEnd(NamedTuple):
     high: int
 
 
-def _made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, Any]) -> C:
+def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, Any]) -> C:
     """A client. librdkafka refuses settings it does not know, and waits for an `oauth_cb`, which it
     calls from a thread of its own, ten seconds for its first token.
     """
@@ -138,7 +138,7 @@ class KafkaAdmin:
             **properties,
             "client.id": properties.get("client.id", "offsetwatch"),
             "error_cb": self._errors.append,
-            "logger": _silent,
+            "logger": silent,
         }
         self._settings = settings
         self._groups = GroupReaders(settings)
@@ -146,13 +146,13 @@ class KafkaAdmin:
         self._made: ck_admin.AdminClient | None = None
         # A hook that has no token now may have one later: each question asks it again.
         with suppress(Denied):
-            self._made = _made(name, ck_admin.AdminClient, settings)
+            self._made = made(name, ck_admin.AdminClient, settings)
 
     @property
     def _client(self) -> ck_admin.AdminClient:
         """The client. Raises Denied while there is no token to make it with."""
         if self._made is None:
-            self._made = _made(self.name, ck_admin.AdminClient, self._settings)
+            self._made = made(self.name, ck_admin.AdminClient, self._settings)
         return self._made
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
@@ -336,16 +336,16 @@ class TailReader:
             "fetch.wait.max.ms": 100,
             "queued.min.messages": 100_000,
             "error_cb": self._errors.append,
-            "logger": _silent,
+            "logger": silent,
         }
-        self._consumer = _made(name, ck.Consumer, settings)
+        self._consumer = made(name, ck.Consumer, settings)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets."""
         wanted = [
             ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
         ]
-        with _translated(self.name):
+        with translated(self.name):
             self._consumer.assign(wanted)
 
     def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
@@ -353,7 +353,7 @@ class TailReader:
 
         Raises the error librdkafka reported since the last call, if any.
         """
-        with _translated(self.name):
+        with translated(self.name):
             messages: list[ck.Message] = self._consumer.consume(records_max, timeout_s)
         if self._errors:
             error = self._errors[0]
@@ -367,7 +367,7 @@ class TailReader:
         transactions that follow it; without those never read.
         """
         wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
-        with _translated(self.name):
+        with translated(self.name):
             found = self._consumer.position(wanted)
         return {at.partition: at.offset for at in found if at.offset >= 0}
 

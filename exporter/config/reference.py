@@ -143,8 +143,14 @@ def _kind(field: FieldInfo) -> str:
     if field.is_required():
         words.append("required")
     elif default is not None and section_in(field.annotation) is None and default not in ([], {}):
-        words.append(f"default {default:g}" if isinstance(default, float) else f"default {default}")
+        words.append(f"default {_word(default)}")
     return ", ".join(words)
+
+
+def _word(default: object) -> str:
+    if isinstance(default, bool):
+        return json.dumps(default)
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def _type(annotation: Any) -> str:
@@ -164,7 +170,7 @@ def _type(annotation: Any) -> str:
     if inspect.isclass(annotation) and issubclass(annotation, Section):
         return "section"
     words = {str: "text", SecretStr: "text, secret", float: "number", int: "whole number"}
-    return {**words, Path: "file"}[annotation]
+    return {**words, bool: "true or false", Path: "file"}[annotation]
 
 
 def _docstrings() -> dict[str, str]:

@@ -297,6 +297,17 @@ class Judge(Section):
     workers' offset.flush.interval.ms, whose default this is: between two flushes nothing moves."""
 
 
+class Probes(Section):
+    """Reads of single upstream records: they tell how old the oldest unreplicated one is."""
+
+    enabled: bool = True
+    """They need the permission to read the upstream topics. Without them log ends alone tell it."""
+    reads_per_round: int = Field(default=500, ge=1)
+    """Per Kafka cluster, after each reading of its log ends; the others wait for their turn."""
+    budget_s: float = Field(default=2.0, ge=0.1)
+    """What one round may take. Less than ends_s, or rounds are left out."""
+
+
 class History(Section):
     """The Spark pipeline: where its tables are and how often it runs."""
 
@@ -341,6 +352,8 @@ class Config(Section):
     """What one process may hold."""
     judge: Judge = Judge()
     """How soon a stall is one."""
+    probes: Probes = Probes()
+    """How the age of lag is told."""
     history: History = History()
     """The pipeline."""
 

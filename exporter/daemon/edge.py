@@ -25,6 +25,7 @@ from exporter.config import Config, Connect
 from exporter.daemon import wiring
 from exporter.daemon.discovery import Discovery
 from exporter.daemon.pipeline import LOOK_S, PipelineFile
+from exporter.daemon.probes import Probes
 from exporter.daemon.tails import Tails
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
@@ -74,6 +75,7 @@ class Edge:
         self._homes = {connect.name: connect.kafka for connect in config.connect}
         self._readers = wiring.readers(config)
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
+        self._probes = Probes(config, self._clock, self._stop.is_set)
         self._pipeline = PipelineFile(Path(config.history.path).resolve(), self._put)
         self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
         self._scheduler = BackgroundScheduler(
@@ -113,6 +115,7 @@ class Edge:
         for admin in self._admins.values():
             self._every(BROKERS_S, partial(self._poll_brokers, admin))
             self._every(self._config.ends_s, partial(self._poll_ends, admin))
+            self._every(self._config.ends_s, partial(self._probe, admin.name), delayed=True)
             self._every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
         self._every(LOOK_S, self._pipeline.look)
         self._every(RECONCILE_S, self._reconcile)
@@ -130,6 +133,7 @@ class Edge:
             thread.join(max(0.0, deadline - time.monotonic()))
         for reader in self._readers.values():
             reader.close()
+        self._probes.close()
         for admin in self._admins.values():
             admin.close()
 
@@ -167,6 +171,9 @@ class Edge:
 
     def _poll_ends(self, admin: KafkaAdmin) -> None:
         poll_ends(admin, self.snapshot, self._put, self._clock)
+
+    def _probe(self, kafka: str) -> None:
+        self._put(self._probes.round(kafka, self.snapshot))
 
     def _poll_facts(self, admin: KafkaFacts, memory: TopicMemory) -> None:
         self._put(

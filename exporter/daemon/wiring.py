@@ -84,4 +84,4 @@ def readers(config: Config) -> dict[str, ConnectReader]:
 
 def workers(config: Config) -> int:
     """One slow input must not hold up the others: a thread for each poll that can block."""
-    return 2 + 4 * len(config.connect) + 3 * len(config.kafka)
+    return 2 + 4 * len(config.connect) + 4 * len(config.kafka)

@@ -28,6 +28,7 @@ from exporter.model.observations import (
     OffsetsTopicLost,
     PartitionsAssigned,
     PipelineSeen,
+    ProbesRead,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
@@ -76,6 +77,8 @@ class Book:
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs)
         self._sinks: dict[str, tuple[SinkOffset, ...]] = {}
+        self._probes: Counter[str] = Counter()
+        self._probes_skipped: Counter[str] = Counter()
         self._facts = FactsBook(self._sites)
         self._pipeline = PipelineBook(pipeline_fresh_s)
         self._checks = Checks(self._sites)
@@ -98,10 +101,8 @@ class Book:
                 if isinstance(seen, InputRetired):
                     for site in self._sites.values():
                         site.retire(seen.input)
-            case EndsAsked():
-                self._replication.ends_asked(seen.kafka, seen.number, now)
-            case EndsRead():
-                self._replication.ends_read(seen)
+            case EndsAsked() | EndsRead() | ProbesRead():
+                self._apply_ends(seen, now)
             case SinkOffsetsRead():
                 self._sinks[seen.connect_cluster] = seen.offsets
             case RestOffsetsAsked():
@@ -147,6 +148,18 @@ class Book:
             case _:
                 raise AssertionError(seen)
         self._rebuild_topology()
+
+    def _apply_ends(self, seen: EndsAsked | EndsRead | ProbesRead, now: float) -> None:
+        """Where logs end, and what stands in them."""
+        match seen:
+            case EndsAsked():
+                self._replication.ends_asked(seen, now)
+            case EndsRead():
+                self._replication.ends_read(seen, now)
+            case ProbesRead():
+                self._replication.probed(seen)
+                self._probes.update(dict(seen.made))
+                self._probes_skipped.update(dict(seen.skipped))
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         self._inputs.of(read.input).read(read, now)
@@ -219,6 +232,8 @@ class Book:
             histories=self._histories.of(
                 tuple(site.histories(now) for _, site in sorted(self._sites.items()))
             ),
+            probes=tuple(sorted(self._probes.items())),
+            probes_skipped=tuple(sorted(self._probes_skipped.items())),
         )
 
     # --- over a restart --------------------------------------------------------------------------

@@ -11,13 +11,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.model.observations import LogBounds, SyncRecord
+from exporter.model.observations import Follower, LogBounds, SyncRecord
 from exporter.model.offsets import MirrorPartition, OffsetSync
 from exporter.model.topology import MirrorFlow, TopicPartition
+from exporter.state.ages import UNKNOWN, Ages, Stretch
 from exporter.state.lag import Lag, Seen, replicated_offset, replication_lag
 from exporter.state.snapshot import MirrorPartitionView, SyncView
-
-_Where = tuple[str, str, MirrorPartition]  # connect cluster, connector, upstream partition
 
 ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are never answered
 
@@ -59,7 +58,7 @@ class Position:
     replicated: int | None
 
     @property
-    def where(self) -> _Where:
+    def where(self) -> Follower:
         """What identifies it between moments."""
         return (self.flow.connect_cluster, self.flow.connector, self.partition)
 
@@ -107,11 +106,19 @@ def positions(
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """The replicated offsets that were known before a question went out, and when that was."""
+
+    at: float
+    known: dict[Follower, int | None]
+
+
+@dataclass(frozen=True, slots=True)
 class _Paired:
     """An answer, and the replicated offsets that were known before it was asked for."""
 
     number: int
-    known: dict[_Where, int | None]
+    known: dict[Follower, int | None]
     bounds: dict[TopicPartition, LogBounds]
 
 
@@ -121,46 +128,68 @@ class EndsBook:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[int, dict[_Where, int | None]]] = {}
+        self._asked: dict[str, dict[int, _Asked]] = {}
         self._paired: dict[str, _Paired] = {}
         self._compared: set[str] = set()
         self.version = 0
 
-    def asked(self, kafka: str, number: int, known: dict[_Where, int | None]) -> None:
+    def asked(
+        self, kafka: str, number: int, known: dict[Follower, int | None], at: float = 0.0
+    ) -> None:
         """Put aside the replicated offsets known now."""
         asked = self._asked.setdefault(kafka, {})
-        asked[number] = known
+        asked[number] = _Asked(at=at, known=known)
         while len(asked) > ASKS_OPEN_MAX:
             del asked[min(asked)]
 
-    def read(self, kafka: str, number: int, bounds: dict[TopicPartition, LogBounds]) -> None:
-        """The answer: pair it with what was put aside for it, unless a later one came first."""
-        known = self._asked.get(kafka, {}).pop(number, None)
+    def read(
+        self, kafka: str, number: int, bounds: dict[TopicPartition, LogBounds]
+    ) -> float | None:
+        """The answer: pair it with what was put aside for it, unless a later one came first.
+        Returns when it was asked for, None if it is of no use.
+        """
+        asked = self._asked.get(kafka, {}).pop(number, None)
         last = self._paired.get(kafka)
-        if known is None or (last is not None and number < last.number):
-            return
-        self._paired[kafka] = _Paired(number=number, known=known, bounds=bounds)
-        if known:
+        if asked is None or (last is not None and number < last.number):
+            return None
+        self._paired[kafka] = _Paired(number=number, known=asked.known, bounds=bounds)
+        if asked.known:
             self._compared.add(kafka)
         self.version += 1
+        return asked.at
 
     def compared(self, kafka: str) -> bool:
         """Was there ever an answer for a position of this cluster?"""
         return kafka in self._compared
 
-    def view(self, position: Position, *, live: bool) -> MirrorPartitionView:
-        """The picture of one replicated partition; without live ends it has no lag.
+    def stretch(self, position: Position) -> Stretch | None:
+        """What lies before a position, by the newest answer; None if that does not tell."""
+        replicated, bounds = self._against(position)
+        return None if bounds is None else _stretch(position.flow, replicated, bounds)
 
-        An end that was not read for this position is left out too: they would not add up.
+    def _against(self, position: Position) -> tuple[int | None, LogBounds | None]:
+        """The replicated offset, and the bounds that were read for it.
+
+        Bounds that were not are left out: they would not add up.
         """
-        flow, bounds, lag, replicated = position.flow, None, None, None
-        if live and flow.upstream is not None and flow.upstream in self._paired:
-            paired = self._paired[flow.upstream]
-            if position.where in paired.known:
-                bounds = paired.bounds.get(position.upstream)
-            if bounds is not None:
-                replicated = _lower(paired.known[position.where], position.replicated)
-                lag = _lag(flow, replicated, bounds)
+        paired = self._paired.get(position.flow.upstream or "")
+        if paired is None or position.where not in paired.known:
+            return None, None
+        bounds = paired.bounds.get(position.upstream)
+        if bounds is None:
+            return None, None
+        return _lower(paired.known[position.where], position.replicated), bounds
+
+    def view(self, position: Position, ages: Ages, *, live: bool) -> MirrorPartitionView:
+        """The picture of one replicated partition; without live ends it has no lag."""
+        flow, lag, behind = position.flow, None, UNKNOWN
+        replicated, bounds = self._against(position) if live else (None, None)
+        if bounds is not None:
+            lag = _lag(flow, replicated, bounds)
+            stretch = _stretch(flow, replicated, bounds)
+            # A position beyond the end is none in this log: nothing lies "after" it.
+            if stretch is not None and lag is not None and not lag.ahead:
+                behind = ages.behind(flow.upstream or "", position.where, stretch)
         committed = position.committed
         return MirrorPartitionView(
             connect_cluster=flow.connect_cluster,
@@ -179,6 +208,10 @@ class EndsBook:
             lag=None if lag is None else lag.records,
             ahead=None if lag is None else lag.ahead,
             lag_position=replicated,
+            caught_up=behind.caught_up,
+            behind_since=behind.since,
+            behind_from=behind.told_by,
+            probe_from=behind.probe_from,
         )
 
 
@@ -194,6 +227,18 @@ def _lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | N
     if not flow.from_start:
         return None
     return Lag(records=max(0, _end(flow, bounds) - bounds.start), ahead=0)
+
+
+def _stretch(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Stretch | None:
+    """What retention took before it was replicated does not lie before it any more."""
+    if replicated is None and not flow.from_start:
+        return None
+    return Stretch(
+        following=bounds.start if replicated is None else max(replicated + 1, bounds.start),
+        start=bounds.start,
+        end=_end(flow, bounds),
+        committed=flow.read_committed,
+    )
 
 
 def _end(flow: MirrorFlow, bounds: LogBounds) -> int:

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from exporter.model.observations import LOG_ENDS, TAIL, EndsRead, InputId, TailRead
+from exporter.model.observations import (
+    LOG_ENDS,
+    TAIL,
+    EndsAsked,
+    EndsRead,
+    InputId,
+    ProbesRead,
+    TailRead,
+)
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from exporter.state.ages import Ages
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
@@ -18,8 +27,9 @@ from exporter.state.mirrors import EndsBook, Position, SyncBook, positions, sync
 from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 
-# The positions, the version of the log ends and whether those are live; the views of all that.
-_Views = tuple[tuple[Position, ...], tuple[int, bool], tuple[MirrorPartitionView, ...]]
+# The positions, the versions of the log ends and of ages, and whether the ends are live; the views
+# of all that.
+_Views = tuple[tuple[Position, ...], tuple[int, int, bool], tuple[MirrorPartitionView, ...]]
 
 
 class Replication:
@@ -31,6 +41,7 @@ class Replication:
         self._inputs = inputs
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = EndsBook()
+        self._ages = Ages()
         self._flows_of: Counter[tuple[str, str]] = Counter()
         self._positions_made: dict[MirrorFlow, tuple[tuple[object, ...], tuple[Position, ...]]] = {}
         self._views_made: dict[MirrorFlow, _Views] = {}
@@ -73,16 +84,23 @@ class Replication:
             if not self._sites[flow.connect_cluster].gone(flow.connector)
         )
 
-    def ends_asked(self, kafka: str, number: int, now: float) -> None:
+    def ends_asked(self, seen: EndsAsked, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
         known = {
-            at.where: at.replicated for at in self.positions(kafka) if self.shown(at.flow, now)
+            at.where: at.replicated for at in self.positions(seen.kafka) if self.shown(at.flow, now)
         }
-        self._ends.asked(kafka, number, known)
+        self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
 
-    def ends_read(self, seen: EndsRead) -> None:
+    def ends_read(self, seen: EndsRead, now: float) -> None:
         """The answer."""
-        self._ends.read(seen.kafka, seen.number, seen.bounds)
+        asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
+        if asked_at is not None:
+            found = ((at.where, self._ends.stretch(at)) for at in self.positions(seen.kafka))
+            self._ages.saw(seen.kafka, found, at=asked_at, now=now)
+
+    def probed(self, seen: ProbesRead) -> None:
+        """What single reads found."""
+        self._ages.told(seen.answers, seen.at)
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -185,9 +203,10 @@ class Replication:
         self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
     ) -> tuple[MirrorPartitionView, ...]:
         made = self._views_made.get(flow)
-        version = (self._ends.version, live)
+        version = (self._ends.version, self._ages.version, live)
         if made is None or made[0] is not found or made[1] != version:
-            made = (found, version, tuple(self._ends.view(at, live=live) for at in found))
+            views = tuple(self._ends.view(at, self._ages, live=live) for at in found)
+            made = (found, version, views)
             self._views_made[flow] = made
         return made[2]
 

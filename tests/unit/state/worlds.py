@@ -23,6 +23,7 @@ from exporter.model.observations import (
     ConnectorsListed,
     EndsAsked,
     EndsRead,
+    FirstRecord,
     Frozen,
     InputFailed,
     InputId,
@@ -30,8 +31,11 @@ from exporter.model.observations import (
     InputSucceeded,
     ListingRecord,
     LogBounds,
+    NothingUpTo,
     OffsetsTopicFound,
     PartitionsAssigned,
+    Probed,
+    ProbesRead,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
@@ -40,7 +44,7 @@ from exporter.model.observations import (
     SyncRecord,
     TailRead,
 )
-from exporter.model.offsets import OffsetSync, SourceKey
+from exporter.model.offsets import MirrorPartition, OffsetSync, SourceKey
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.book import Book
 from exporter.state.site import ConnectSite
@@ -279,6 +283,21 @@ class World:
         self.see(
             EndsRead(kafka=kafka, number=asked, bounds=bounds),
             InputSucceeded(InputId(kafka, LOG_ENDS), self.now),
+        )
+
+    def probed(
+        self,
+        start: int,
+        found: FirstRecord | NothingUpTo,
+        *,
+        asked_at: float | None = None,
+        partition: int = 0,
+    ) -> None:
+        """What a read of orders found for mm2, from this offset on; begun now, or before."""
+        who = ("lab", "mm2", MirrorPartition("west", "orders", partition))
+        at = self.now if asked_at is None else asked_at
+        self.see(
+            ProbesRead(kafka="west", at=at, answers=(Probed(of=who, start=start, found=found),))
         )
 
     def sinks(self, *offsets: SinkOffset) -> None:

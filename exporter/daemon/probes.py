@@ -1,0 +1,55 @@
+"""The readers of single records, one per Kafka cluster and isolation level, kept between rounds.
+
+Called by edge.py: a job per Kafka cluster, each in one thread at a time. A reader is made when it
+is first needed, so nothing connects to a cluster that nobody lags behind on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from exporter.clients.kafka_probe import ProbeReader
+from exporter.clock import Clock
+from exporter.config import Config
+from exporter.ingest.poll import Batch
+from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
+from exporter.state.snapshot import Snapshot
+
+
+class Probes:
+    """See the module. `stopped` is looked at while reading."""
+
+    def __init__(self, config: Config, clock: Clock, stopped: Callable[[], bool]) -> None:
+        self._config = config
+        self._clock = clock
+        self._stopped = stopped
+        self._memories = {name: ProbeMemory() for name in config.kafka}
+        self._readers: dict[tuple[str, bool], ProbeReader] = {}
+
+    def round(self, kafka: str, snapshot: Snapshot) -> Batch:
+        """What one round of reads on this cluster came to."""
+        told = self._config.probes
+        if not told.enabled:
+            return ()
+        return poll_probes(
+            kafka,
+            lambda committed: self._reader(kafka, committed=committed),
+            snapshot,
+            self._memories[kafka],
+            Budget(reads_max=told.reads_per_round, seconds=told.budget_s),
+            self._clock,
+            self._stopped,
+        )
+
+    def close(self) -> None:
+        """After the last round."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def _reader(self, kafka: str, *, committed: bool) -> ProbeReader:
+        found = self._readers.get((kafka, committed))
+        if found is None:
+            properties = self._config.kafka[kafka].client_properties()
+            found = ProbeReader(kafka, properties, committed=committed)
+            self._readers[kafka, committed] = found
+        return found

@@ -1,0 +1,56 @@
+"""ProbeReader, of a FakeKafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from exporter.clients.kafka_probe import Answer
+from exporter.errors import Denied, NotFound, TopicChanged
+from exporter.model.observations import FirstRecord, NothingUpTo
+from exporter.model.topology import TopicPartition
+
+from .kafka import FakeKafka
+
+
+@dataclass
+class FakeProbeReader:
+    """`denied` topics may not be read; of `mute` ones nothing is heard; each round takes
+    `round_s` of the cluster's clock.
+    """
+
+    kafka: FakeKafka
+    committed: bool = False
+    denied: set[str] = field(default_factory=set)
+    mute: set[str] = field(default_factory=set)
+    round_s: float = 0.1
+    rounds: list[dict[TopicPartition, int]] = field(default_factory=list)
+
+    def first(
+        self,
+        starts: Mapping[TopicPartition, int],
+        timeout_s: float,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> dict[TopicPartition, Answer]:
+        assert timeout_s > 0
+        self.rounds.append(dict(starts))
+        self.kafka.clock.advance(self.round_s)
+        if self.kafka.down is not None:
+            raise self.kafka.down
+        return {
+            at: self._first(at, start) for at, start in starts.items() if at.topic not in self.mute
+        }
+
+    def _first(self, at: TopicPartition, start: int) -> Answer:
+        if at.topic in self.denied:
+            return Denied(self.kafka.name, "Topic authorization failed")
+        if at.topic not in self.kafka.names():
+            return NotFound(self.kafka.name, "Unknown topic or partition")
+        log = self.kafka.log(at.topic, at.partition)
+        if not log.start <= start <= log.end:
+            return TopicChanged(self.kafka.name, "Offset out of range")
+        end = log.readable_end if self.committed else log.end
+        for offset, message in sorted(log.records.items()):
+            if start <= offset < end:
+                return FirstRecord(offset=offset, at=message.timestamp()[1] / 1000)
+        return NothingUpTo(max(start, end))

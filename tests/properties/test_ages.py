@@ -1,0 +1,132 @@
+"""Ages against a slow and plain telling of the same: every log, every moment, remembered whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.model.observations import FirstRecord, NothingUpTo, Probed
+from exporter.model.topology import TopicPartition
+from exporter.state.ages import LOG_ENDS, RECORD, Ages, Stretch
+
+WHO = ("lab", "mm2", TopicPartition("orders", 0))
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(0, 4)),
+        st.tuples(st.just("mark"), st.integers(1, 3)),
+        st.tuples(st.just("backdate"), st.integers(1, 50)),
+        st.tuples(st.just("move"), st.integers(0, 6)),
+        st.tuples(st.just("rewind"), st.integers(1, 6)),
+        st.tuples(st.just("retain"), st.integers(0, 4)),
+        st.tuples(st.just("ends"), st.just(0)),
+        st.tuples(st.just("probe"), st.just(0)),
+        st.tuples(st.just("recreate"), st.integers(0, 3)),
+    ),
+    max_size=40,
+)
+
+
+@dataclass
+class Log:
+    """A partition, a follower of it, and all that was ever seen of this log."""
+
+    now: float = 1000.0
+    start: int = 0
+    end: int = 0
+    records: dict[int, float] = field(default_factory=dict)
+    following: int = 0
+    shown: tuple[int, int] = (0, 0)
+    seen: list[tuple[float, int]] = field(default_factory=list)
+
+    def write(self, at: float) -> None:
+        self.records[self.end] = at
+        self.end += 1
+
+    def first(self, offset: int) -> FirstRecord | NothingUpTo:
+        for at in range(max(offset, self.start), self.end):
+            if at in self.records:
+                return FirstRecord(at, self.records[at])
+        return NothingUpTo(max(offset, self.end))
+
+    def not_before(self, offset: int) -> float | None:
+        return max((at for at, end in self.seen if end <= offset), default=None)
+
+
+def stretch(log: Log) -> Stretch:
+    start, end = log.shown
+    return Stretch(following=max(log.following, start), start=start, end=end)
+
+
+def step(log: Log, ages: Ages, verb: str, number: int) -> None:
+    log.now += 1
+    match verb:
+        case "write":
+            for _ in range(number):
+                log.write(log.now)
+        case "mark":
+            log.end += number
+        case "backdate":
+            log.write(log.now - number)
+        case "move":
+            log.following = min(log.following + number, log.end)
+        case "rewind":
+            log.following = max(0, log.following - number)
+        case "retain":
+            log.start = min(log.start + number, log.end)
+            log.records = {at: when for at, when in log.records.items() if at >= log.start}
+        case "ends":
+            if log.seen and log.end < log.seen[-1][1]:
+                log.seen.clear()
+            log.shown = (log.start, log.end)
+            log.seen.append((log.now, log.end))
+            ages.saw("west", [(WHO, stretch(log))], at=log.now, now=log.now)
+        case "probe":
+            wanted = ages.behind("west", WHO, stretch(log)).probe_from
+            if wanted is not None and log.start <= wanted <= log.end:
+                ages.told([Probed(WHO, wanted, log.first(wanted))], log.now)
+        case "recreate" if number < log.end:
+            log.start, log.end, log.following, log.records = 0, number, 0, {}
+            step(log, ages, "ends", 0)
+
+
+@given(STEPS)
+def test_what_is_told_is_true_and_nothing_older_than_the_truth_is_told_of_a_record(steps):
+    log, ages = Log(), Ages()
+    step(log, ages, "ends", 0)
+    for verb, number in steps:
+        step(log, ages, verb, number)
+        at = stretch(log)
+        told = ages.behind("west", WHO, at)
+        truth = log.first(at.following)
+        waits = isinstance(truth, FirstRecord)
+        if told.caught_up:
+            assert not waits or truth.offset >= at.end
+            assert (told.since, told.probe_from) == (None, None)
+        elif told.caught_up is False:
+            assert told.probe_from is None
+            # Retention may have taken the record since, which the next log ends will tell.
+            if waits and log.start == at.start:
+                floor = log.not_before(truth.offset)
+                exact = truth.at if floor is None else max(truth.at, floor)
+                assert told.told_by == RECORD
+                assert truth.at <= told.since <= exact
+                rewound = log.following < max((end for _, end in log.seen), default=0)
+                assert told.since == exact or rewound
+        else:
+            assert at.following <= told.probe_from <= at.end
+            assert (told.told_by == LOG_ENDS) is (told.since is not None)
+            if told.since is not None and waits:
+                assert told.since <= (log.not_before(truth.offset) or told.since)
+
+
+@given(STEPS)
+def test_a_read_of_what_is_wanted_leaves_nothing_to_be_wanted(steps):
+    log, ages = Log(), Ages()
+    for verb, number in steps:
+        step(log, ages, verb, number)
+        step(log, ages, "ends", 0)
+        step(log, ages, "probe", 0)
+        assert ages.behind("west", WHO, stretch(log)).probe_from is None

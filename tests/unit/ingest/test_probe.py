@@ -1,0 +1,220 @@
+"""Rounds of single reads: which, in which order, how many, and what becomes of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from exporter.errors import Denied, Unreachable
+from exporter.ingest.probe import DENIED_S, REPLICATION, Budget, ProbeMemory, poll_probes
+from exporter.model.observations import FirstRecord, NothingUpTo, Probed, ProbesRead
+from exporter.model.offsets import MirrorPartition
+from exporter.model.topology import MirrorFlow, Topology
+from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+from tests.fakes.kafka import FakeKafka
+from tests.fakes.probes import FakeProbeReader
+
+BUDGET = Budget(reads_max=10, seconds=2.0)
+FLOW = MirrorFlow("lab", "mm2", "west", "east", upstream="west", offset_syncs=None)
+
+
+def lagging(
+    start: int | None, *, topic: str = "orders", partition: int = 0, connector: str = "mm2"
+) -> MirrorPartitionView:
+    """A view that wants a read from `start` on."""
+    return MirrorPartitionView(
+        connect_cluster="lab",
+        connector=connector,
+        source="west",
+        target="east",
+        topic=topic,
+        partition=partition,
+        committed=None,
+        committed_at=None,
+        synced=None,
+        replicated=None,
+        log_start=None,
+        log_end=None,
+        lag=None,
+        ahead=None,
+        probe_from=start,
+    )
+
+
+def who(partition: int = 0, *, topic: str = "orders", connector: str = "mm2"):
+    return ("lab", connector, MirrorPartition("west", topic, partition))
+
+
+@dataclass
+class Site:
+    """One Kafka cluster, one reader per isolation level, and what is remembered between rounds."""
+
+    kafka: FakeKafka = field(default_factory=lambda: FakeKafka("west"))
+    memory: ProbeMemory = field(default_factory=ProbeMemory)
+    budget: Budget = BUDGET
+    flows: tuple[MirrorFlow, ...] = (FLOW,)
+
+    def __post_init__(self) -> None:
+        self.readers = {at: FakeProbeReader(self.kafka, committed=at) for at in (False, True)}
+        self.kafka.create("orders", 4)
+
+    def snapshot(self, *views: MirrorPartitionView) -> Snapshot:
+        topology = Topology(offsets_topics=(), flows=self.flows)
+        return replace(EMPTY, mirror_partitions=views, topology=topology)
+
+    def round(self, *views: MirrorPartitionView, stopped: bool = False) -> ProbesRead | None:
+        found = poll_probes(
+            "west",
+            self.readers.__getitem__,
+            self.snapshot(*views),
+            self.memory,
+            self.budget,
+            self.kafka.clock,
+            lambda: stopped,
+        )
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    @property
+    def asked(self) -> list[list[int]]:
+        """The partitions of each round of reads of all records."""
+        return [[at.partition for at in starts] for starts in self.readers[False].rounds]
+
+
+def test_a_partition_that_wants_nothing_is_not_read():
+    site = Site()
+    assert site.round(lagging(None)) is None
+    assert site.asked == []
+
+
+def test_the_first_record_is_told_with_the_offset_it_was_looked_for_from():
+    site = Site()
+    began = site.kafka.clock.now()
+    site.kafka.mark("orders")
+    site.kafka.produce("orders", b"k", b"v", at=1_700_000_000.5)
+    read = site.round(lagging(0))
+    assert read == ProbesRead(
+        kafka="west",
+        at=began,
+        answers=(Probed(who(), 0, FirstRecord(offset=1, at=1_700_000_000.5)),),
+        made=((REPLICATION, 1),),
+    )
+
+
+def test_where_there_is_no_record_the_end_is_told():
+    site = Site()
+    site.kafka.produce("orders", b"k", b"v")
+    site.kafka.mark("orders")
+    assert site.round(lagging(1)).answers == (Probed(who(), 1, NothingUpTo(2)),)
+
+
+def test_a_flow_of_committed_records_is_read_as_its_connector_reads():
+    site = Site(flows=(replace(FLOW, read_committed=True),))
+    site.kafka.produce("orders", b"k", b"v")
+    site.kafka.log("orders").stable_end = 0
+    assert site.round(lagging(0)).answers == (Probed(who(), 0, NothingUpTo(0)),)
+    assert site.readers[False].rounds == []
+
+
+def test_flows_of_another_cluster_are_left_to_its_own_rounds():
+    site = Site(flows=(replace(FLOW, upstream="north"),))
+    assert site.round(lagging(0)) is None
+
+
+def test_no_more_is_read_than_is_allowed_and_the_rest_is_counted_and_comes_first_next_time():
+    site = Site(budget=Budget(reads_max=3, seconds=2.0))
+    views = [lagging(0, partition=at) for at in range(4)]
+    read = site.round(*views)
+    assert (read.made, read.skipped) == (((REPLICATION, 3),), (("budget", 1),))
+    site.round(*views)
+    assert site.asked[0] == [0, 1, 2]
+    assert site.asked[1][0] == 3
+
+
+def test_reads_for_which_no_time_is_left_are_not_made_and_counted():
+    site = Site(flows=(FLOW, replace(FLOW, connector="strict", read_committed=True)))
+    site.readers[False].round_s = 5.0
+    read = site.round(lagging(0), lagging(0, connector="strict"))
+    assert (read.made, read.skipped) == (((REPLICATION, 1),), (("budget", 1),))
+    assert site.readers[True].rounds == []
+
+
+def test_two_flows_of_one_partition_share_a_read_and_each_is_told_what_holds_for_it():
+    site = Site(flows=(FLOW, replace(FLOW, connector="other")))
+    for _ in range(5):
+        site.kafka.produce("orders", b"k", b"v", at=1_700_000_000.0)
+    near, far = lagging(1), lagging(4, connector="other")
+    read = site.round(near, far)
+    # The record at 1 says nothing of what stands at or after 4.
+    assert read.answers == (Probed(who(), 1, FirstRecord(1, 1_700_000_000.0)),)
+    assert site.round(far).answers == (
+        Probed(who(connector="other"), 4, FirstRecord(4, 1_700_000_000.0)),
+    )
+    site.kafka.log("orders").records.clear()
+    assert {answer.of for answer in site.round(near, far).answers} == {
+        who(),
+        who(connector="other"),
+    }
+
+
+def test_a_topic_that_may_not_be_read_is_left_alone_for_a_while():
+    site = Site()
+    site.readers[False].denied.add("orders")
+    site.kafka.create("payments")
+    views = (lagging(0), lagging(0, topic="payments"))
+    read = site.round(*views)
+    assert read.skipped == (("denied", 1),)
+    assert [answer.of for answer in read.answers] == [who(topic="payments")]
+    read = site.round(lagging(0))
+    assert (read.made, read.skipped) == ((), (("denied", 1),))
+    assert len(site.asked) == 1
+    site.readers[False].denied.clear()
+    site.kafka.clock.advance(DENIED_S + 1)
+    assert len(site.round(lagging(0)).answers) == 1
+
+
+def test_what_gives_no_answer_in_time_is_counted():
+    site = Site()
+    site.readers[False].mute.add("orders")
+    read = site.round(lagging(0))
+    assert (read.answers, read.skipped) == ((), (("timeout", 1),))
+
+
+def test_a_cluster_that_is_away_is_counted_for_each_read():
+    site = Site()
+    site.kafka.down = Unreachable("west", "connection refused")
+    read = site.round(lagging(0), lagging(0, partition=1))
+    assert (read.answers, read.skipped) == ((), (("unreachable", 2),))
+
+
+def test_a_reader_that_cannot_be_made_is_counted_for_each_read():
+    site = Site()
+
+    def refuse(_committed: bool) -> FakeProbeReader:
+        raise Denied("west", "no token")
+
+    (read,) = poll_probes(
+        "west", refuse, site.snapshot(lagging(0)), site.memory, site.budget, site.kafka.clock
+    )
+    assert read.skipped == (("denied", 1),)
+
+
+def test_a_position_that_retention_overtook_meanwhile_is_counted_and_asked_for_again():
+    site = Site()
+    site.kafka.log("orders").start = site.kafka.log("orders").end = 50
+    read = site.round(lagging(10))
+    assert (read.answers, read.skipped) == ((), (("topic_changed", 1),))
+    assert len(site.round(lagging(50)).answers) == 1
+
+
+def test_nothing_is_read_any_more_once_it_is_to_stop():
+    site = Site()
+    site.round(lagging(0), stopped=True)
+    assert site.asked == []
+
+
+def test_what_is_remembered_is_of_those_that_still_want_a_read():
+    site = Site()
+    site.round(*(lagging(0, partition=at) for at in range(4)))
+    assert len(site.memory.asked_at) == 4
+    site.round(lagging(0))
+    assert set(site.memory.asked_at) == {who()}

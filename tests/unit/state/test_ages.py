@@ -1,0 +1,281 @@
+"""The age of lag: single records, and moments at which the log end was seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.observations import FirstRecord, LogBounds, NothingUpTo
+from exporter.model.topology import TopicPartition
+from exporter.state.ages import ENDS_MAX, LOG_ENDS, OLDER_BY, RECORD, Ages, Stretch
+from exporter.state.lag import lag_seconds
+
+from .worlds import NOW, SYNCS, World, mirror, mirrors, orders
+
+ORDERS = TopicPartition("orders", 0)
+WHO = ("lab", "mm2", ORDERS)
+
+
+def replicating(offset: int = 9, **settings) -> World:
+    """A flow that has replicated up to this offset, and was asked for log ends just then."""
+    world = mirrors(mirror(**settings))
+    world.commit("mm2", orders(), {"offset": offset})
+    world.ends(offset + 1)
+    return world
+
+
+def told(world: World) -> tuple[bool | None, float | None, str | None]:
+    view = world.mirrored()
+    return (view.caught_up, view.behind_since, view.behind_from)
+
+
+def test_without_lag_nothing_is_behind_and_nothing_is_to_be_read():
+    world = replicating()
+    assert told(world) == (True, None, None)
+    assert world.mirrored().probe_from is None
+
+
+def test_until_a_record_is_read_the_lag_counts_from_when_the_log_end_was_last_at_the_position():
+    world = replicating()
+    seen_at = world.now = NOW + 5
+    world.ends(10)
+    world.now += 5
+    world.ends(15)
+    assert told(world) == (None, seen_at, LOG_ENDS)
+    assert world.mirrored().probe_from == 10
+
+
+def test_a_record_that_was_read_counts_from_its_own_timestamp():
+    world = replicating()
+    world.now += 10
+    world.ends(15)
+    world.probed(10, FirstRecord(offset=12, at=NOW + 7))
+    assert told(world) == (False, NOW + 7, RECORD)
+    assert world.mirrored().probe_from is None
+
+
+def test_the_age_grows_with_the_clock_while_nothing_else_is_seen():
+    world = replicating()
+    world.now += 10
+    world.ends(15)
+    world.probed(10, FirstRecord(offset=10, at=NOW + 7))
+    view = world.mirrored()
+    ages = [lag_seconds(view.behind_since, NOW + at, caught_up=view.caught_up) for at in (10, 130)]
+    assert ages == [3, 123]
+
+
+def test_a_back_dated_record_counts_from_when_it_was_seen_not_to_be_there_yet():
+    world = replicating()
+    seen_at = world.now = NOW + 5
+    world.ends(12)
+    world.now += 5
+    world.ends(15)
+    world.probed(10, FirstRecord(offset=12, at=NOW - 86_400 * 365))
+    assert told(world) == (False, seen_at, RECORD)
+
+
+def test_the_brokers_own_timestamp_counts_as_it_is():
+    world = replicating()
+    world.now += 10
+    world.ends(15)
+    world.probed(10, FirstRecord(offset=12, at=NOW - 50, appended=True))
+    assert told(world) == (False, NOW - 50, RECORD)
+
+
+def test_a_record_of_the_future_has_age_0_and_is_still_waiting():
+    world = replicating()
+    world.now += 10
+    world.ends(15)
+    world.probed(10, FirstRecord(offset=10, at=NOW + 3600))
+    view = world.mirrored()
+    assert lag_seconds(view.behind_since, world.now, caught_up=view.caught_up) == 0
+    assert view.caught_up is False
+
+
+def test_a_record_without_a_timestamp_counts_from_when_it_was_seen_not_to_be_there_yet():
+    world = replicating()
+    world.now += 10
+    world.ends(15)
+    world.probed(10, FirstRecord(offset=10, at=None))
+    assert told(world) == (False, NOW, LOG_ENDS)
+
+
+def test_nothing_but_markers_before_the_end_is_caught_up_although_there_is_lag():
+    world = replicating()
+    world.ends(11)
+    world.probed(10, NothingUpTo(11))
+    assert told(world) == (True, None, None)
+    assert world.mirrored().lag == 1
+
+
+def test_after_nothing_was_found_only_what_is_new_is_to_be_read():
+    world = replicating()
+    world.ends(11)
+    world.probed(10, NothingUpTo(11))
+    seen_at = world.now = NOW + 5
+    world.ends(11)
+    world.now += 5
+    world.ends(13)
+    assert told(world) == (None, seen_at, LOG_ENDS)
+    assert world.mirrored().probe_from == 11
+    world.probed(11, NothingUpTo(13))
+    assert told(world) == (True, None, None)
+    world.ends(14)
+    world.probed(13, FirstRecord(offset=13, at=NOW + 9))
+    assert told(world) == (False, NOW + 10, RECORD)
+
+
+def test_an_answer_lasts_until_the_position_is_past_the_record():
+    world = replicating()
+    world.ends(15)
+    world.probed(10, FirstRecord(offset=12, at=NOW))
+    world.commit("mm2", orders(), {"offset": 11})
+    world.ends(15)
+    assert told(world) == (False, NOW, RECORD)
+    world.commit("mm2", orders(), {"offset": 12})
+    world.ends(15)
+    assert world.mirrored().caught_up is None
+    assert world.mirrored().probe_from == 13
+
+
+def test_after_a_rewind_what_lies_before_the_old_position_is_not_known():
+    world = replicating(99)
+    world.ends(110)
+    world.probed(100, FirstRecord(offset=100, at=NOW))
+    world.commit("mm2", orders(), {"offset": 49})
+    assert told(world) == (None, None, None)
+    assert world.mirrored().probe_from == 50
+
+
+def test_what_retention_took_is_not_waited_for():
+    world = replicating()
+    world.ends({ORDERS: LogBounds(0, 100, 100)})
+    world.probed(10, FirstRecord(offset=10, at=NOW))
+    world.ends({ORDERS: LogBounds(40, 100, 100)})
+    assert world.mirrored().caught_up is None
+    assert world.mirrored().probe_from == 40
+    world.probed(40, FirstRecord(offset=40, at=NOW + 1))
+    assert told(world) == (False, NOW + 1, RECORD)
+
+
+@pytest.mark.parametrize("bounds", [(0, 90), (0, 14)], ids=["longer", "shorter"])
+def test_of_a_log_that_is_another_one_nothing_old_is_believed(bounds):
+    """Its end fell, or its start did."""
+    world = replicating()
+    world.ends({ORDERS: LogBounds(5, 15, 15)})
+    world.probed(10, FirstRecord(offset=10, at=NOW))
+    asked_at = world.now
+    world.now += 5
+    start, end = bounds
+    world.ends({ORDERS: LogBounds(start, end, end)})
+    assert world.mirrored().caught_up is None
+    # A read that began before that was seen may still be of the old one.
+    world.probed(10, FirstRecord(offset=11, at=NOW), asked_at=asked_at)
+    assert world.mirrored().caught_up is None
+    world.probed(10, FirstRecord(offset=11, at=NOW), asked_at=world.now + 1)
+    assert world.mirrored().caught_up is False
+
+
+def test_a_position_beyond_the_end_is_not_called_caught_up():
+    world = replicating(99)
+    world.ends(40)
+    assert told(world) == (None, None, None)
+
+
+def test_where_nothing_was_replicated_yet_the_whole_log_waits():
+    world = mirrors()
+    world.assigned(0)
+    world.ends({ORDERS: LogBounds(3, 8, 8)})
+    assert world.mirrored().probe_from == 3
+    world.probed(3, FirstRecord(offset=4, at=NOW - 7))
+    assert told(world) == (False, NOW - 7, RECORD)
+
+
+def test_where_a_flow_begins_elsewhere_without_an_offset_nothing_is_known():
+    world = mirrors(mirror(from_start=False))
+    world.assigned(0)
+    world.ends({ORDERS: LogBounds(3, 8, 8)})
+    assert told(world) == (None, None, None)
+    assert world.mirrored().probe_from is None
+
+
+def test_a_reader_of_committed_records_waits_for_no_open_transaction():
+    world = replicating(read_committed=True)
+    world.ends({ORDERS: LogBounds(0, 50, 10)})
+    assert told(world) == (True, None, None)
+
+
+def test_an_answer_for_another_isolation_level_is_not_believed():
+    world = replicating()
+    world.ends({ORDERS: LogBounds(0, 15, 15)})
+    world.probed(10, FirstRecord(offset=10, at=NOW))
+    world.listed(mirror(read_committed=True))
+    world.ends({ORDERS: LogBounds(0, 15, 15)})
+    assert world.mirrored().caught_up is None
+
+
+def test_without_live_ends_nothing_is_known_and_nothing_is_to_be_read():
+    world = replicating()
+    world.ends(15)
+    world.now += 300
+    world.tail()
+    world.tail(topic=SYNCS)
+    assert told(world) == (None, None, None)
+    assert world.mirrored().probe_from is None
+
+
+# --- the samples by themselves -------------------------------------------------------------------
+
+
+def saw(ages: Ages, end: int, at: float, *, following: int = 0) -> None:
+    seen = Stretch(following=following, start=0, end=end)
+    ages.saw("west", [(WHO, seen)], at=at, now=at)
+
+
+def since(ages: Ages, following: int, end: int) -> float | None:
+    return ages.behind("west", WHO, Stretch(following=following, start=0, end=end)).since
+
+
+def test_a_clock_that_is_set_back_takes_what_was_seen_in_the_future_with_it():
+    ages = Ages()
+    saw(ages, 10, NOW + 3600)
+    saw(ages, 20, NOW)
+    assert since(ages, 10, 20) is None
+    assert since(ages, 19, 21) is None
+    assert since(ages, 20, 21) == NOW
+
+
+def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
+    ages = Ages()
+    for step in range(20_000):
+        saw(ages, 10 + step, NOW + step, following=10)
+        (age,) = ages._groups["west"].values()
+        assert len(age.ends) <= ENDS_MAX
+    assert since(ages, 10, 99_999) == NOW
+    for offset in (11, 500, 5000, 19_000, 19_990, 20_009):
+        exact, known = NOW + offset - 10, since(ages, offset, 99_999)
+        assert known <= exact
+        assert NOW + 20_000 - known <= OLDER_BY * (NOW + 20_000 - exact) + 1
+
+
+def test_who_is_no_longer_among_the_followers_is_forgotten():
+    ages = Ages()
+    saw(ages, 10, NOW)
+    ages.saw("west", [], at=NOW + 1, now=NOW + 1)
+    assert ages._groups["west"] == {}
+    ages.told([], NOW)
+
+
+def test_a_log_that_could_not_be_asked_for_once_keeps_what_is_known():
+    ages = Ages()
+    saw(ages, 10, NOW)
+    ages.saw("west", [(WHO, None)], at=NOW + 1, now=NOW + 1)
+    assert since(ages, 10, 20) == NOW
+
+
+def test_a_topic_that_is_another_one_takes_its_samples_and_answers_with_it():
+    ages = Ages()
+    saw(ages, 10, NOW)
+    ages.cut("west", "payments", NOW + 1)
+    assert since(ages, 10, 20) == NOW
+    ages.cut("west", "orders", NOW + 1)
+    assert since(ages, 10, 20) is None
