@@ -10,8 +10,9 @@ from exporter.serve.exposition import Exposition
 from exporter.serve.negotiate import TEXT_0_0_4
 from exporter.state.snapshot import EMPTY
 from tests.unit.serve.worlds import BUILD, RELOADED, full
-from tools import promtool
-from tools.promtool import PromtoolError, binaries, check_metrics, run_rule_tests
+from tools import debian
+from tools.debian import ToolError
+from tools.promtool import binaries, check_metrics, run_rule_tests
 
 
 @pytest.mark.parametrize("snapshot", [full(), EMPTY], ids=["full", "empty"])
@@ -69,7 +70,7 @@ def test_programs_on_the_path_are_taken_and_nothing_is_fetched(tmp_path, cache):
 
 
 def test_a_machine_without_apt_is_told_what_to_install(cache):
-    with pytest.raises(PromtoolError, match=r"no apt-get to fetch one: install Prometheus 2\.42"):
+    with pytest.raises(ToolError, match=r"no apt-get to fetch one: install Prometheus 2\.42"):
         binaries()
 
 
@@ -98,7 +99,7 @@ def test_a_package_list_that_is_out_of_date_is_renewed_once(tmp_path, cache):
     program(folder, "dpkg")
     program(folder, "dpkg-deb")
     program(folder, "apt-get", f'echo "$@" >> {tmp_path}/calls; [ "$2" = update ]')
-    with pytest.raises(PromtoolError, match="apt-get -q download prometheus failed"):
+    with pytest.raises(ToolError, match="apt-get -q download prometheus failed"):
         binaries()
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls == ["-q download prometheus", "-q update", "-q download prometheus"]
@@ -108,7 +109,7 @@ def test_a_package_list_that_is_out_of_date_is_renewed_once(tmp_path, cache):
 def test_the_cache_lies_where_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.delenv("OFFSETWATCH_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert promtool.cache_directory() == tmp_path / "offsetwatch"
+    assert debian.cache_directory() == tmp_path / "offsetwatch"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert promtool.cache_directory() == tmp_path / ".cache" / "offsetwatch"
+    assert debian.cache_directory() == tmp_path / ".cache" / "offsetwatch"

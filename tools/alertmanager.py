@@ -1,0 +1,64 @@
+"""An Alertmanager that runs on loopback for as long as a test needs it.
+
+From the PATH, else from Debian's package, unpacked in the cache. Called by tests.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.debian import ToolError, package
+
+PACKAGE = "prometheus-alertmanager"
+HINT = "install Alertmanager 0.25 or newer and put it on the PATH as alertmanager"
+STOP_S_MAX = 10.0
+# Debian's build reads its template from a folder that only an installed package has. The name can
+# be changed to one of the same length that leads to wherever the program is started.
+_INSTALLED = b"/usr/share/prometheus/alertmanager"
+_STARTED = b"/proc/self/cwd".ljust(len(_INSTALLED), b"/")
+
+
+@contextmanager
+def alertmanager(folder: Path, port: int, config: str) -> Iterator[str]:
+    """Started, not yet up; its address. `folder` is empty and keeps its data. Raises ToolError."""
+    program = _program(folder)
+    (folder / "alertmanager.yml").write_text(config)
+    command = [
+        str(program),
+        "--config.file=alertmanager.yml",
+        "--storage.path=data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)  # noqa: S603 - ours
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_S_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _program(folder: Path) -> Path:
+    for name in ("alertmanager", PACKAGE):
+        found = shutil.which(name)
+        if found is not None:
+            return Path(found)
+    unpacked = package(PACKAGE, HINT)
+    program = folder / "alertmanager"
+    try:
+        text = (unpacked / "usr" / "bin" / PACKAGE).read_bytes()
+        program.write_bytes(text.replace(_INSTALLED, _STARTED))
+        program.chmod(0o755)
+        shutil.copytree(unpacked / _INSTALLED.decode().lstrip("/"), folder, dirs_exist_ok=True)
+    except OSError as exc:
+        raise ToolError(f"the package of {PACKAGE} is not what it used to be: {exc}") from exc
+    return program
