@@ -43,6 +43,7 @@ def cross_checks(document: dict[str, Any]) -> list[str]:
         if "bootstrap.servers" in properties:
             mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
         mistakes.extend(_both(f"kafka.{name}.properties", properties))
+    mistakes.extend(_notify(_mapping(document.get("notify"))))
     return mistakes
 
 
@@ -82,10 +83,30 @@ def _connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
         yield f"{path}: give url or urls, not both"
     if not _has_url(connect) and connect.get("offsets_topic") is None:
         yield f"{path}: without url, offsets_topic is required"
-    auth = connect.get("auth")
+    yield from _access(path, connect)
+
+
+def _notify(notify: dict[Any, Any]) -> Iterator[str]:
+    for kind, key in (("alertmanagers", "url"), ("webhooks", "name")):
+        taken: set[str] = set()
+        for path, receiver in _mappings(notify.get(kind), f"notify.{kind}"):
+            named = receiver.get(key)
+            if isinstance(named, str) and named in taken:
+                yield f"{path}.{key}: used twice"
+            taken.add(str(named))
+            yield from _access(path, receiver)
+            if kind == "webhooks":
+                if "url" not in receiver and "url_file" not in receiver:
+                    yield f"{path}: url or url_file is required"
+                yield from _both(path, receiver)
+
+
+def _access(path: str, server: dict[Any, Any]) -> Iterator[str]:
+    """Who we are to a server, and whom we trust."""
+    auth = server.get("auth")
     if isinstance(auth, dict):
         yield from _auth(f"{path}.auth", auth)
-    tls = _mapping(connect.get("tls"))
+    tls = _mapping(server.get("tls"))
     yield from _both(f"{path}.tls", tls)
     if "cert_file" not in tls:
         for name in ("key_file", "key_password", "key_password_file"):

@@ -65,6 +65,10 @@ _EXAMPLES: Final[dict[str, Any]] = {
     "Flow.connect": "lab",
     "OffsetSyncs.kafka": "east",
     "OffsetSyncs.topic": "mm2-offset-syncs.east.internal",
+    "Alertmanager.url": "http://alertmanager-1:9093",
+    "Webhook.name": "on-call",
+    "Webhook.url": "https://hooks.example.com/offsetwatch",
+    "Webhook.url_file": "secrets/webhook-url",
 }
 _ON: Final = frozenset({"Connect.url"})  # optional by itself, but the smallest file has it
 _WIDTH: Final = 96

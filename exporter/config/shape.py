@@ -145,7 +145,7 @@ class Kafka(Section):
 
 
 class Auth(Section):
-    """How workers know us: username and password, or a bearer token."""
+    """How servers know us: username and password, or a bearer token."""
 
     username: str | None = None
     """HTTP basic authentication."""
@@ -160,12 +160,12 @@ class Auth(Section):
 
 
 class Tls(Section):
-    """Whom we trust when a worker answers over https, and what we show it. All files are PEM."""
+    """Whom we trust when a server answers over https, and what we show it. All files are PEM."""
 
     ca_file: File | None = None
     """The authorities to trust; without it those of the operating system."""
     cert_file: File | None = None
-    """Our certificate and its chain, for workers that ask for one."""
+    """Our certificate and its chain, for servers that ask for one."""
     key_file: File | None = None
     """Its key; without it the key stands in cert_file."""
     key_password: SecretStr | None = None
@@ -326,6 +326,54 @@ class History(Section):
     does not take longer than it must; local[2] leaves others to others."""
 
 
+class Alertmanager(Section):
+    """An Alertmanager (API v2). Of those that form a cluster, each is to be named."""
+
+    url: Url
+    """Without /api/v2/alerts."""
+    auth: Auth | None = Field(default=None, repr=False)
+    """None: it asks for nothing."""
+    tls: Tls | None = Field(default=None, repr=False)
+    """None: as for Connect."""
+
+
+class Webhook(Section):
+    """An address that takes findings as JSON."""
+
+    name: Name
+    """As it stands in logs, where the address does not."""
+    url: Url | None = Field(default=None, repr=False)
+    """Kept out of logs: such an address is often all that is asked of a sender."""
+    url_file: File | None = None
+    """Instead of url; read again at each call."""
+    auth: Auth | None = Field(default=None, repr=False)
+    """None: it asks for nothing."""
+    tls: Tls | None = Field(default=None, repr=False)
+    """None: as for Connect."""
+
+
+class Notify(Section):
+    """Who is told of findings. Nobody, unless somebody is named."""
+
+    alertmanagers: list[Alertmanager] = []
+    """Each on its own: what one does not take is kept for it."""
+    webhooks: list[Webhook] = []
+    """Each on its own as well."""
+    severity: Literal["info", "warning", "critical"] = "warning"
+    """What matters less is shown and not told."""
+    resend_s: float = Field(default=60.0, ge=1.0)
+    """How often an Alertmanager is told that an alert still stands: it keeps none over its own
+    restart."""
+    lasts_s: float = Field(default=3600.0, ge=60.0)
+    """How long an alert stands in an Alertmanager that hears no more of it: while this daemon is
+    away for less, nothing is taken for resolved."""
+    changes_s: float = Field(default=3600.0, ge=1.0)
+    """How often a webhook is told at most that a finding has changed. A severity that rises is told
+    at once."""
+    timeout_s: float = Field(default=10.0, ge=0.5)
+    """One delivery to one receiver, from the connection to the answer."""
+
+
 class Config(Section):
     """The whole file."""
 
@@ -354,6 +402,8 @@ class Config(Section):
     """How soon a stall is one."""
     probes: Probes = Probes()
     """How the age of lag is told."""
+    notify: Notify = Notify()
+    """Findings to people."""
     history: History = History()
     """The pipeline."""
 

@@ -40,13 +40,15 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load(path, dict.fromkeys(("CONNECT_PASSWORD", "CONNECT_TOKEN", "KEY_PASSWORD"), "x"))
-    assert caught.value.mistakes == tuple(
-        f"config.yaml: connect[0]{mistake}"
-        for mistake in (
-            ": give url or urls, not both",
-            ".auth: give a username and its password or a bearer token, not both",
-            ".auth: give password or password_file, not both",
-            ".auth: give bearer_token or bearer_token_file, not both",
-            ".tls: give key_password or key_password_file, not both",
-        )
+    access = (
+        ".auth: give a username and its password or a bearer token, not both",
+        ".auth: give password or password_file, not both",
+        ".auth: give bearer_token or bearer_token_file, not both",
+        ".tls: give key_password or key_password_file, not both",
     )
+    expected = [f"connect[0]{mistake}" for mistake in (": give url or urls, not both", *access)]
+    expected += [f"notify.alertmanagers[0]{mistake}" for mistake in access]
+    expected += [
+        f"notify.webhooks[0]{mistake}" for mistake in (*access, ": give url or url_file, not both")
+    ]
+    assert caught.value.mistakes == tuple(f"config.yaml: {mistake}" for mistake in expected)

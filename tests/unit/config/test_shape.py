@@ -14,7 +14,7 @@ from exporter.config import Config, Patterns, parse
 from exporter.errors import ConfigError
 
 HERE = Path(__file__).parent
-FILES = ("secret-property", "secret-token", "secret-basic", "secret-key")
+FILES = ("secret-property", "secret-token", "secret-basic", "secret-key", "secret-hook")
 SECRET = "s3cret"  # in each of them, and in each secret that stands in the file itself
 
 
@@ -114,7 +114,8 @@ def test_a_flow_is_run_by_the_connect_cluster_it_names_or_by_the_only_one_that_c
 def test_no_picture_of_a_configuration_shows_a_secret(folder: Path):
     config = read(folder)
     pictures = [repr(config), str(config), f"{config.connect} {config.kafka}"]
-    pictures += [repr(at.auth) + repr(at.tls) + str(at.auth) for at in config.connect]
+    servers = (*config.connect, *config.notify.alertmanagers, *config.notify.webhooks)
+    pictures += [repr(at) + repr(at.auth) + repr(at.tls) + str(at.auth) for at in servers]
     assert SECRET not in "".join(pictures)
 
 
@@ -155,6 +156,9 @@ SECRETS = [
     ("connect", 3, "auth", "password_file"),
     ("connect", 3, "auth", "username"),
     ("connect", 1, "urls", 0),
+    ("notify", "alertmanagers", 0, "auth", "bearer_token"),
+    ("notify", "webhooks", 0, "url"),
+    ("notify", "webhooks", 1, "url_file"),
     ("kafka", "east", "bootstrap"),
     ("listen",),
 ]
