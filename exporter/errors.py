@@ -12,6 +12,7 @@
       - NotFound           404, unknown topic                       -> forget the subject
       - Conflict           409: rebalance, leader unknown           -> retry later
       - Unsettled          no leader, or a new one, just now        -> retry later
+      - Throttled          429                                      -> retry later
       - Denied             401, 403, ACL                            -> retrying will not help
     + Malformed            a 2xx the protocol forbids               -> count, do not believe
     + TooLarge             an answer beyond our bound               -> retrying will not help
@@ -121,6 +122,12 @@ class Unsettled(Refused):
     """The partition has no leader, or a new one, just now."""
 
     reason = "unsettled"
+
+
+class Throttled(Refused):
+    """429: too much at once."""
+
+    reason = "throttled"
 
 
 class Denied(Refused):

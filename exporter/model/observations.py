@@ -349,6 +349,13 @@ class PipelineSeen:
     unreadable: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NotificationsFailed:
+    """How many notifications could not be delivered since this process started, by reason."""
+
+    counts: tuple[tuple[str, int], ...]
+
+
 Observation = (
     InputSucceeded
     | InputFailed
@@ -368,4 +375,5 @@ Observation = (
     | RestOffsetsRead
     | TopicFactsRead
     | PipelineSeen
+    | NotificationsFailed
 )

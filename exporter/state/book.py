@@ -23,6 +23,7 @@ from exporter.model.observations import (
     InputRetired,
     InputSucceeded,
     ListingTopicsFound,
+    NotificationsFailed,
     Observation,
     OffsetsTopicFound,
     OffsetsTopicLost,
@@ -81,6 +82,7 @@ class Book:
         self._probes_skipped: Counter[str] = Counter()
         self._facts = FactsBook(self._sites)
         self._pipeline = PipelineBook(pipeline_fresh_s)
+        self._notifications_failed: tuple[tuple[str, int], ...] = ()
         self._checks = Checks(self._sites)
         self._joined: Joined[SourcePartitionView] = Joined()
         self._histories: Joined[StateHistory] = Joined()
@@ -109,14 +111,14 @@ class Book:
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
                 self._checks.read(seen, now)
-            case TopicFactsRead() | PipelineSeen():
+            case TopicFactsRead() | PipelineSeen() | NotificationsFailed():
                 self._apply_aside(seen)
             case PartitionsAssigned():
                 self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
             case _:
                 self._apply_discovery(seen)
 
-    def _apply_aside(self, seen: TopicFactsRead | PipelineSeen) -> None:
+    def _apply_aside(self, seen: TopicFactsRead | PipelineSeen | NotificationsFailed) -> None:
         """What nothing else depends on."""
         match seen:
             case TopicFactsRead():
@@ -124,6 +126,8 @@ class Book:
                 self._find_status_topics()
             case PipelineSeen():
                 self._pipeline.read(seen)
+            case NotificationsFailed():
+                self._notifications_failed = seen.counts
 
     def _find_status_topics(self) -> None:
         beside = self._facts.topics(TopicRole.STATUS)
@@ -234,6 +238,7 @@ class Book:
             ),
             probes=tuple(sorted(self._probes.items())),
             probes_skipped=tuple(sorted(self._probes_skipped.items())),
+            notifications_failed=self._notifications_failed,
         )
 
     # --- over a restart --------------------------------------------------------------------------
