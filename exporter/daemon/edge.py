@@ -42,7 +42,7 @@ from exporter.ingest.tail import Tail
 from exporter.ingest.transactions import OpenTransactions
 from exporter.loop import Loop, Recall, Save
 from exporter.model.connectors import ConnectorKind
-from exporter.model.observations import GROUPS, InputId, InputRetired
+from exporter.model.observations import GROUPS, InputId, InputRetired, Observation
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.state.snapshot import Snapshot
 
@@ -105,6 +105,10 @@ class Edge:
     def save_with(self, save: Save | None) -> None:
         """Save what must survive a restart from now on; None: no more."""
         self._loop.save_with(save)
+
+    def tell(self, seen: Observation) -> None:
+        """Something that was seen elsewhere in the process. Any thread; it may be dropped."""
+        self._put((seen,))
 
     def start(self) -> None:
         """Start the loop, the polls and, as they are discovered, the tails."""

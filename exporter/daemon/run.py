@@ -19,8 +19,10 @@ from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
 from exporter.daemon.edge import Edge
+from exporter.daemon.notices import Notices
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
+from exporter.model.observations import Observation
 from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
 
@@ -45,6 +47,7 @@ class Daemon:
         self._clock = clock if clock is not None else SystemClock()
         self._edge = Edge(loaded)
         self._state: StateDir | None = None
+        self._notices: Notices | None = None
         self._stop = threading.Event()
         self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
         self._reloaded = Reload(successful=True, at=self._clock.now())
@@ -79,14 +82,26 @@ class Daemon:
         self._edge.recall_with(state.recall)
         self._edge.save_with(state.save)
         self._edge.start()
+        self._notices = Notices(lambda: self._edge.snapshot, self._tell, state, self._clock)
+        self._notices.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
-        while not self._stop.is_set() and not self._edge.failed:
+        while not self._stop.is_set() and not self._broken:
             self._answer_next()
         _log.info("stopping")
         self.stop()
+        self._notices.stop()
         self._edge.stop()
         self._server.stop()
-        return BUG if self._edge.failed else 0
+        return BUG if self._broken else 0
+
+    def _tell(self, seen: Observation) -> None:
+        """To whichever inputs are in use."""
+        self._edge.tell(seen)
+
+    @property
+    def _broken(self) -> bool:
+        """A thread died of a bug."""
+        return self._edge.failed or (self._notices is not None and self._notices.failed)
 
     def stop(self) -> None:
         """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
@@ -165,6 +180,8 @@ class Daemon:
         before.save_with(None)
         if self._state is not None:
             edge.save_with(self._state.save)
+        if self._notices is not None:
+            self._notices.follow(loaded)
         before.stop()
 
 

@@ -1,0 +1,102 @@
+"""The thread that tells people, and what it needs from one configuration to the next.
+
+Called by run.py, in its thread. Not part of the edge: during a reload there are two of those, and
+nobody is to be told twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from exporter.clock import Clock
+from exporter.config import Config, Judge, Notify
+from exporter.daemon.state_dir import StateDir
+from exporter.judge.settings import INTERVALS_OF_EVIDENCE
+from exporter.model.observations import NotificationsFailed, Observation
+from exporter.notify.notifier import Notifier
+from exporter.notify.receivers import receivers
+from exporter.state.snapshot import Snapshot
+
+MEMORY: Final = "notify"
+STOP_S: Final = 5.0  # and as long as one delivery may take
+
+_log = structlog.get_logger()
+
+
+class Notices:
+    """See the module. `snapshot` is the newest picture, `put` hands an observation to its loop."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        put: Callable[[Observation], object],
+        state: StateDir,
+        clock: Clock,
+    ) -> None:
+        self._snapshot = snapshot
+        self._put = put
+        self._state = state
+        self._clock = clock
+        self._settings: tuple[Notify, Judge] | None = None
+        self._notifier: Notifier | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._failed = threading.Event()
+
+    @property
+    def failed(self) -> bool:
+        """The thread died of a bug."""
+        return self._failed.is_set()
+
+    def follow(self, config: Config) -> None:
+        """Tell those that this configuration names, from now on."""
+        settings = (config.notify, config.judge)
+        if settings == self._settings:
+            return
+        self.stop()
+        self._settings = settings
+        failed = {} if self._notifier is None else self._notifier.failed
+        self._notifier = self._made(config, failed)
+        if self._notifier is not None:
+            self._start(self._notifier)
+
+    def stop(self) -> None:
+        """Tell nobody any more, when what is under way has come to its end."""
+        self._stop.set()
+        if self._thread is not None and self._settings is not None:
+            self._thread.join(self._settings[0].timeout_s + STOP_S)
+        self._thread = None
+
+    def _made(self, config: Config, failed: Mapping[str, int]) -> Notifier | None:
+        named = receivers(config.notify, INTERVALS_OF_EVIDENCE * config.judge.interval_s)
+        if not named:
+            return None
+        notifier = Notifier(
+            named,
+            snapshot=self._snapshot,
+            save=lambda document: self._state.save(MEMORY, document),
+            report=lambda counts: self._put(NotificationsFailed(counts)),
+            clock=self._clock,
+            failed=failed,
+        )
+        self._state.recall(MEMORY, notifier.recall)
+        return notifier
+
+    def _start(self, notifier: Notifier) -> None:
+        self._stop = threading.Event()
+        stopped = self._stop
+
+        def run() -> None:
+            """A broad except, as in the edge: whatever escapes is a bug and ends the process."""
+            try:
+                notifier.run(stopped.wait)
+            except Exception:  # noqa: BLE001 - see the docstring
+                _log.exception("thread_died", thread=MEMORY)
+                self._failed.set()
+
+        self._thread = threading.Thread(target=run, name=MEMORY, daemon=True)
+        self._thread.start()

@@ -1,0 +1,227 @@
+"""What one receiver has been told, and what it has yet to be told.
+
+There is no queue of messages: an entry holds the newest state of a finding and what was last told
+of it, and what differs is due. So nothing can pile up while a receiver is away, and it is told how
+things are when it is back. Called by courier.py. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from exporter.model.findings import Finding, Severity
+from exporter.model.observations import InputId
+
+ENTRIES_MAX: Final = 5_000  # what is wrong with more than this is one thing, and is told
+# As long as Prometheus does. An Alertmanager whose clock is behind ours does not believe an end
+# that lies ahead of it, and would let the alert stand.
+RESOLVED_S: Final = 900.0
+
+_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}  # the worst first
+
+_FIRST: Final = {"new": 0, "resolved": 0, "changed": 1, "active": 2}
+
+Identity = tuple[str, ...]
+Sight = Callable[[Finding], frozenset[InputId]]  # the inputs that a finding rests on and are blind
+
+
+class Status(StrEnum):
+    """What a message says of a finding. ACTIVE repeats what was told, and only where wanted."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    RESOLVED = "resolved"
+    ACTIVE = "active"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a kind of receiver wants to be told.
+
+    least         what matters less is no finding here
+    by_severity   another severity is another finding: it is part of what the receiver knows it by
+    resend_s      how often what stands is repeated, and for RESOLVED_S what ended; None: never
+    changes_s     how often a change is told at most; None: never
+    settle_s      for how long everything a finding rests on must have been in sight, without it,
+                  before it is over: after a restart windows have to fill first
+    """
+
+    least: Severity
+    settle_s: float
+    by_severity: bool = False
+    resend_s: float | None = None
+    changes_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finding in one receiver's eyes.
+
+    finding      as it is now, or was at last; `since` is the first one
+    excused      inputs that were blind when it was found: they have no say in its end
+    attempted    it may have been told, so its end must be
+    told         as it was last told; None if it was not, for certain
+    resolved_at  when it was over
+    """
+
+    finding: Finding
+    excused: frozenset[InputId] = frozenset()
+    attempted: bool = False
+    told: Finding | None = None
+    told_at: float = 0.0
+    resolved_at: float | None = None
+    end_attempted: bool = False
+    end_told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing to tell. `resolved_at` is None while it stands."""
+
+    identity: Identity
+    status: Status
+    finding: Finding
+    resolved_at: float | None
+
+
+class Ledger:
+    """See the module."""
+
+    def __init__(self, rules: Rules, entries: Iterable[Entry] = ()) -> None:
+        self._rules = rules
+        self._entries = {self._identity(entry.finding): entry for entry in entries}
+        self._sighted_since: dict[Identity, float] = {}
+        self.beyond = 0  # findings that there was no room for when we last looked
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """To be remembered."""
+        return tuple(self._entries.values())
+
+    def look(self, now: float, findings: Iterable[Finding], blind: Sight) -> None:
+        """Take in what is wrong now. Only for a snapshot that is ready."""
+        found = {
+            self._identity(finding): finding
+            for finding in findings
+            if _RANK[finding.severity] <= _RANK[self._rules.least]
+        }
+        others = {finding.key for finding in found.values()}
+        self.beyond = 0
+        for identity, finding in found.items():
+            self._stands(identity, finding, now, blind)
+        for identity, entry in tuple(self._entries.items()):
+            if identity not in found and entry.resolved_at is None:
+                # Under another severity it still stands, so this one is over whatever is in sight.
+                replaced = self._rules.by_severity and entry.finding.key in others
+                if replaced or self._over(identity, entry, now, blind):
+                    self._entries[identity] = replace(entry, resolved_at=now)
+
+    def due(self, now: float) -> Iterator[Message]:
+        """What has to be told: what is new or over before what changed, and repetitions at last."""
+        messages = [
+            Message(identity, status, entry.finding, entry.resolved_at)
+            for identity, entry in self._entries.items()
+            if (status := self._status(entry, now)) is not None
+        ]
+        return iter(sorted(messages, key=_order))
+
+    def attempt(self, messages: Iterable[Message]) -> bool:
+        """Note that these are about to be told. True if that has to be written down first: of what
+        may have been told somebody waits for the end, and what may have been ended is new if it is
+        back.
+        """
+        fresh = False
+        for message in messages:
+            entry = self._entries[message.identity]
+            ending = entry.end_attempted or message.status is Status.RESOLVED
+            noted = replace(entry, attempted=True, end_attempted=ending)
+            fresh |= noted != entry
+            self._entries[message.identity] = noted
+        return fresh
+
+    def told(self, messages: Iterable[Message], now: float) -> bool:
+        """The receiver has them. True if that is to be remembered; a repetition is not."""
+        news = False
+        for message in messages:
+            entry = self._entries[message.identity]
+            news |= message.status is not Status.ACTIVE
+            if message.status is not Status.RESOLVED:
+                told = replace(entry, told=message.finding, told_at=now)
+                self._entries[message.identity] = told
+            elif self._rules.resend_s is None:
+                self._forget(message.identity)
+            else:
+                news &= not entry.end_told
+                self._entries[message.identity] = replace(entry, end_told=True, told_at=now)
+        return news
+
+    def prune(self, now: float) -> bool:
+        """Forget ends that were told often enough. True if there were any."""
+        old = [
+            identity
+            for identity, entry in self._entries.items()
+            if entry.end_told
+            and entry.resolved_at is not None
+            and not 0 <= now - entry.resolved_at < RESOLVED_S
+        ]
+        for identity in old:
+            self._forget(identity)
+        return bool(old)
+
+    def _identity(self, finding: Finding) -> Identity:
+        if self._rules.by_severity:
+            return (*finding.key, finding.severity.value)
+        return finding.key
+
+    def _stands(self, identity: Identity, finding: Finding, now: float, blind: Sight) -> None:
+        entry = self._entries.get(identity)
+        if entry is not None and not entry.end_attempted:
+            # It may never have been over. Whatever `since` says now, this is when we heard of it.
+            kept = replace(finding, since=entry.finding.since)
+            self._entries[identity] = replace(entry, finding=kept, resolved_at=None)
+            return
+        if entry is None and len(self._entries) >= ENTRIES_MAX:
+            self.beyond += 1
+            return
+        self._entries[identity] = Entry(
+            finding, excused=blind(finding), attempted=entry is not None and entry.attempted
+        )
+        self._sighted_since[identity] = now
+
+    def _over(self, identity: Identity, entry: Entry, now: float, blind: Sight) -> bool:
+        if blind(entry.finding) - entry.excused:
+            self._sighted_since.pop(identity, None)
+            return False
+        return now - self._sighted_since.setdefault(identity, now) >= self._rules.settle_s
+
+    def _status(self, entry: Entry, now: float) -> Status | None:
+        since_told = abs(now - entry.told_at)  # a clock set back must not silence anything
+        resend_s = self._rules.resend_s
+        again = resend_s is not None and since_told >= resend_s
+        if entry.resolved_at is not None:
+            return Status.RESOLVED if not entry.end_told or again else None
+        if entry.told is None:
+            return Status.NEW
+        if self._changed(entry.told, entry.finding, since_told):
+            return Status.CHANGED
+        return Status.ACTIVE if again else None
+
+    def _changed(self, told: Finding, now: Finding, since_told: float) -> bool:
+        changes_s = self._rules.changes_s
+        if changes_s is None:
+            return False
+        if _RANK[now.severity] < _RANK[told.severity]:
+            return True
+        same = (now.severity, now.summary) == (told.severity, told.summary)
+        return not same and since_told >= changes_s
+
+    def _forget(self, identity: Identity) -> None:
+        del self._entries[identity]
+        self._sighted_since.pop(identity, None)
+
+
+def _order(message: Message) -> tuple[int, int]:
+    return (_FIRST[message.status.value], _RANK[message.finding.severity])

@@ -1,0 +1,58 @@
+"""What a finding rests on, and which of it is out of sight: a finding that is no longer found is
+over only if it could have been found.
+
+Called by courier.py. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.model.findings import Finding
+from exporter.model.observations import InputId
+from exporter.model.topology import Topology
+from exporter.state.snapshot import Snapshot
+
+
+class Blind:
+    """The inputs of one snapshot that tell nothing now, by the Connect cluster they matter to."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._topology = snapshot.topology
+        self._down = tuple(view.id for view in snapshot.inputs if not view.live)
+        self._by_cluster: dict[str, frozenset[InputId]] = {}
+
+    def to(self, finding: Finding) -> frozenset[InputId]:
+        """Those that this finding may rest on. Rather one too many than one too few."""
+        name = finding.connect_cluster
+        if name not in self._by_cluster:
+            self._by_cluster[name] = frozenset(self._of(name))
+        return self._by_cluster[name]
+
+    def _of(self, connect_cluster: str) -> Iterator[InputId]:
+        homes = {
+            topic.at.kafka
+            for topic in self._topology.offsets_topics
+            if topic.connect_cluster == connect_cluster
+        }
+        kafkas = homes | _beside(self._topology, connect_cluster)
+        for at in self._down:
+            # A tail is called KAFKA/TOPIC, an input of a whole Kafka cluster by its name.
+            if not homes or at.input == connect_cluster or at.input.partition("/")[0] in kafkas:
+                yield at
+
+
+def _beside(topology: Topology, connect_cluster: str) -> set[str]:
+    """The Kafka clusters that a Connect cluster has to do with, beside the one it keeps offsets
+    on.
+    """
+    found: set[str | None] = set()
+    for flow in topology.flows:
+        if flow.connect_cluster == connect_cluster:
+            found.add(flow.upstream)
+            found.add(None if flow.offset_syncs is None else flow.offset_syncs.kafka)
+    found |= {sink.kafka for sink in topology.sinks if sink.connect_cluster == connect_cluster}
+    for listing in topology.listings:
+        if listing.connect_cluster == connect_cluster:
+            found |= {topic.kafka for topic in listing.topics()}
+    return {name for name in found if name is not None}

@@ -1,0 +1,138 @@
+"""What a real Alertmanager makes of what we tell it: active, then resolved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from exporter.config import Notify
+from exporter.model.findings import Severity
+from exporter.notify.notifier import Notifier
+from exporter.notify.receivers import receivers
+from lab.ports import free_port
+from lab.waiting import NotYet, until
+from tests.fakes.clock import VirtualClock
+from tests.fakes.endpoint import Endpoint, endpoint
+from tests.unit.notify.findings import LOST, STUCK, snapshot
+from tools.alertmanager import alertmanager
+
+pytestmark = pytest.mark.real
+
+DEADLINE_S = 30.0
+CONFIG = """
+route: {{receiver: hook, group_by: [alertname, subject], group_wait: 0s, group_interval: 1s}}
+receivers: [{{name: hook, webhook_configs: [{{url: "{url}", send_resolved: true}}]}}]
+"""
+
+
+@pytest.fixture
+def person() -> Iterator[Endpoint]:
+    """Whoever Alertmanager tells in the end."""
+    with endpoint() as made:
+        yield made
+
+
+@pytest.fixture
+def url(tmp_path: Path, person: Endpoint) -> Iterator[str]:
+    with alertmanager(tmp_path, free_port(), CONFIG.format(url=person.url)) as at:
+
+        def up() -> None:
+            try:
+                httpx.get(f"{at}/-/ready").raise_for_status()
+            except httpx.HTTPError as exc:
+                raise NotYet(str(exc)) from exc
+
+        until("Alertmanager is up", up, timeout_s=DEADLINE_S)
+        yield at
+
+
+def active(url: str) -> dict[tuple[str, str], dict]:
+    """(alertname, severity) -> alert, as its own API tells."""
+    found = httpx.get(f"{url}/api/v2/alerts").raise_for_status().json()
+    return {(at["labels"]["alertname"], at["labels"]["severity"]): at for at in found}
+
+
+def awaits(url: str, *names: tuple[str, str]) -> dict[tuple[str, str], dict]:
+    def probe() -> dict[tuple[str, str], dict]:
+        found = active(url)
+        if set(found) != set(names):
+            raise NotYet(str(sorted(found)))
+        return found
+
+    return until(f"{names} are active", probe, timeout_s=DEADLINE_S)
+
+
+def told(person: Endpoint, *expected: tuple[str, str]) -> None:
+    """The person was told (alertname, status) of each alert, in any order and nothing else."""
+
+    def probe() -> None:
+        found = {
+            (at["labels"]["alertname"], at["status"])
+            for got in person.got
+            for at in got.body["alerts"]
+        }
+        if found != set(expected):
+            raise NotYet(str(sorted(found)))
+
+    until(f"somebody was told {expected}", probe, timeout_s=DEADLINE_S)
+
+
+def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, person: Endpoint):
+    now = time.time() - 60  # an end that lies ahead of its own clock, Alertmanager does not believe
+    mild = replace(LOST, severity=Severity.WARNING, since=now - 60)
+    shown = [snapshot(mild, replace(STUCK, since=now - 30))]
+    notifier = Notifier(
+        receivers(Notify.model_validate({"alertmanagers": [{"url": url}]}), 0.0),
+        snapshot=lambda: shown[0],
+        save=lambda _: True,
+        report=lambda counts: pytest.fail(str(counts)) if any(n for _, n in counts) else None,
+        clock=VirtualClock(),
+        failed={},
+    )
+
+    def deliver(moment: float) -> None:
+        for _ in range(3):
+            notifier.step(moment)
+            for courier in notifier._couriers:
+                if courier._sending is not None:
+                    courier._sending[0].result(DEADLINE_S)
+
+    deliver(now)
+    lost, stuck = ("MM2RecordsLost", "warning"), ("SinkStuck", "warning")
+    found = awaits(url, lost, stuck)
+    assert found[lost]["labels"]["subject"] == "orders-3"
+    assert found[lost]["annotations"]["summary"] == LOST.summary
+    assert found[lost]["annotations"]["evidence"] == "lost offsets: 100 to 150\nlog start: 151"
+    started = found[lost]["startsAt"]
+
+    shown[0] = snapshot(replace(mild, severity=Severity.CRITICAL))
+    deliver(now + 1)
+    worse = ("MM2RecordsLost", "critical")
+    assert awaits(url, worse)[worse]["startsAt"] == started
+    told(
+        person,
+        ("MM2RecordsLost", "firing"),
+        ("MM2RecordsLost", "resolved"),
+        ("SinkStuck", "firing"),
+        ("SinkStuck", "resolved"),
+    )
+
+    before = len(person.got)
+    shown[0] = snapshot()
+    deliver(now + 2)
+    awaits(url)
+
+    def over() -> None:
+        last = [at for got in person.got[before:] for at in got.body["alerts"]]
+        if not any(
+            (at["labels"]["severity"], at["status"]) == ("critical", "resolved") for at in last
+        ):
+            raise NotYet(str(last))
+
+    until("somebody was told that it is over", over, timeout_s=DEADLINE_S)
+    notifier._pool.shutdown(wait=True)

@@ -1,0 +1,157 @@
+"""The thread that tells people, from one configuration to the next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.config import Config, parse
+from exporter.daemon.notices import Notices
+from exporter.daemon.state_dir import StateDir
+from exporter.model.observations import NotificationsFailed
+from exporter.notify import notifier
+from lab.ports import free_port
+from lab.waiting import NotYet, until
+from tests.fakes.clock import VirtualClock
+from tests.fakes.endpoint import Endpoint, endpoint
+from tests.unit.notify.findings import LOST, snapshot
+
+DEADLINE_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "LOOK_S", 0.01)
+
+
+@pytest.fixture
+def hook() -> Iterator[Endpoint]:
+    with endpoint() as made:
+        yield made
+
+
+class Running:
+    """Notices, what they look at and what they report."""
+
+    def __init__(self, folder: Path) -> None:
+        self.shown = snapshot(LOST)
+        self.reported: list[Any] = []
+        self.state = StateDir(folder)
+        self.notices = Notices(lambda: self.shown, self.reported.append, self.state, VirtualClock())
+
+    def stop(self) -> None:
+        self.notices.stop()
+        self.state.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path)
+    yield made
+    made.stop()
+
+
+def config(**notify: Any) -> Config:
+    document = {
+        "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
+        "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
+        "notify": notify,
+    }
+    return parse(document, {})
+
+
+def webhook(url: str, name: str = "on-call") -> Config:
+    return config(webhooks=[{"name": name, "url": url}])
+
+
+def told(hook: Endpoint, times: int = 1) -> None:
+    def probe() -> None:
+        if len(hook.got) < times:
+            raise NotYet(str(len(hook.got)))
+
+    until("somebody is told", probe, timeout_s=DEADLINE_S)
+
+
+def threads() -> list[str]:
+    return [at.name for at in threading.enumerate() if at.name.startswith("notify")]
+
+
+def test_nobody_is_told_and_no_thread_started_where_nobody_is_named(running):
+    running.notices.follow(config())
+    assert threads() == []
+
+
+def test_those_who_are_named_are_told_and_the_thread_ends_with_the_daemon(running, hook):
+    running.notices.follow(webhook(hook.url))
+    told(hook)
+    running.notices.stop()
+    assert threads() == []
+    assert not running.notices.failed
+
+
+def test_another_process_tells_nothing_twice(tmp_path, hook):
+    with endpoint() as other:
+        for _ in range(2):
+            running = Running(tmp_path)
+            running.notices.follow(webhook(hook.url))
+            told(hook)
+            # Whoever is told beside it is told after a whole look of the second process.
+            running.notices.follow(webhook(hook.url))
+            running.notices.follow(
+                config(
+                    webhooks=[
+                        {"name": "on-call", "url": hook.url},
+                        {"name": "other", "url": other.url},
+                    ]
+                )
+            )
+            told(other)
+            running.stop()
+        assert len(hook.got) == len(other.got) == 1
+
+
+def test_a_configuration_that_says_the_same_changes_nothing(running, hook):
+    running.notices.follow(webhook(hook.url))
+    thread = running.notices._thread
+    running.notices.follow(webhook(hook.url))
+    assert running.notices._thread is thread
+
+
+def test_failures_are_reported_and_counted_on_through_a_reload(running, hook):
+    gone = f"http://127.0.0.1:{free_port()}"
+    running.notices.follow(webhook(gone))
+
+    def unreachable(times: int) -> None:
+        def probe() -> None:
+            counts = [dict(at.counts)["unreachable"] for at in tuple(running.reported)]
+            if times not in counts:
+                raise NotYet(str(counts[-1:]))
+
+        until(f"{times} failures are reported", probe, timeout_s=DEADLINE_S)
+
+    unreachable(1)
+    assert isinstance(running.reported[0], NotificationsFailed)
+    running.notices.follow(webhook(gone, name="another"))
+    unreachable(2)
+
+
+def test_nobody_is_told_any_more_once_nobody_is_named(running, hook):
+    running.notices.follow(webhook(hook.url))
+    told(hook)
+    running.notices.follow(config())
+    assert threads() == []
+
+
+def test_a_bug_in_the_thread_is_the_daemons_end(running, hook):
+    running.shown = None  # type: ignore[assignment]
+    running.notices.follow(webhook(hook.url))
+
+    def failed() -> None:
+        if not running.notices.failed:
+            raise NotYet
+
+    until("the thread has died", failed, timeout_s=DEADLINE_S)

@@ -1,0 +1,44 @@
+"""Findings and snapshots to tell of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.model.observations import CONNECT_REST, InputId
+from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
+from exporter.state.snapshot import EMPTY, InputView, Snapshot
+
+NOW = 1_790_000_000.0
+REST = InputId("lab", CONNECT_REST)
+LOST = Finding(
+    name=FindingName.MM2_RECORDS_LOST,
+    severity=Severity.CRITICAL,
+    connect_cluster="lab",
+    connector="west->east",
+    subject="orders-3",
+    summary="51 records of orders-3 were deleted upstream before they were replicated.",
+    since=NOW - 5.25,
+    evidence=(("lost offsets", "100 to 150"), ("log start", "151")),
+)
+STUCK = replace(
+    LOST, name=FindingName.SINK_STUCK, severity=Severity.WARNING, connector="files", subject=""
+)
+
+
+def view(at: InputId, *, live: bool) -> InputView:
+    return InputView(
+        id=at, up=live, live=live, last_success_at=None, errors=(), last_error=None, tail=None
+    )
+
+
+def snapshot(*findings: Finding, ready: bool = True, blind: tuple[InputId, ...] = ()) -> Snapshot:
+    return replace(
+        EMPTY,
+        findings=findings,
+        ready=ready,
+        inputs=tuple(view(at, live=at not in blind) for at in {REST, *blind}),
+        topology=Topology(
+            offsets_topics=(OffsetsTopic("lab", KafkaTopic("east", "connect-offsets")),), flows=()
+        ),
+    )

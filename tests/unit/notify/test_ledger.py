@@ -1,0 +1,202 @@
+"""What is told when: once, again when it matters, and its end for certain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.model.findings import Severity
+from exporter.model.observations import LOG_ENDS, InputId
+from exporter.notify import ledger as ledgers
+from exporter.notify.ledger import Ledger, Rules, Status
+from tests.unit.notify.findings import LOST, NOW, REST, STUCK
+
+PLAIN = Rules(Severity.WARNING, settle_s=180.0, changes_s=3600.0)
+ALERTS = Rules(Severity.WARNING, settle_s=180.0, by_severity=True, resend_s=60.0)
+SLIGHT = replace(LOST, severity=Severity.INFO)
+MILD = replace(LOST, severity=Severity.WARNING)
+
+
+class Told:
+    """A ledger whose messages are delivered at once."""
+
+    def __init__(self, rules: Rules = PLAIN, entries=()) -> None:
+        self.ledger = Ledger(rules, entries)
+
+    def at(self, now: float, *findings, blind=frozenset(), arrives=True) -> list:
+        self.ledger.look(NOW + now, findings, lambda _: blind)
+        due = tuple(self.ledger.due(NOW + now))
+        self.ledger.attempt(due)
+        if arrives:
+            self.ledger.told(due, NOW + now)
+        return [(at.status, at.finding.severity) for at in due]
+
+
+def statuses(told: list) -> list[Status]:
+    return [status for status, _ in told]
+
+
+def test_a_finding_is_told_once_while_nothing_changes():
+    told = Told()
+    assert statuses(told.at(0, LOST)) == [Status.NEW]
+    assert [told.at(now, LOST) for now in (1, 3601, 100_000)] == [[], [], []]
+
+
+def test_what_matters_less_than_asked_for_is_not_told():
+    told = Told()
+    assert statuses(told.at(0, SLIGHT, STUCK)) == [Status.NEW]
+
+
+def test_a_finding_that_comes_to_matter_less_than_asked_for_is_over():
+    told = Told()
+    told.at(0, LOST)
+    assert told.at(179, SLIGHT) == []
+    assert statuses(told.at(180, SLIGHT)) == [Status.RESOLVED]
+
+
+def test_the_end_is_told_once_and_the_next_time_it_is_new():
+    told = Told()
+    told.at(0, LOST)
+    assert told.at(179) == []
+    assert statuses(told.at(180)) == [Status.RESOLVED]
+    assert told.at(181) == []
+    assert told.ledger.entries == ()
+    assert statuses(told.at(182, LOST)) == [Status.NEW]
+
+
+def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():
+    told = Told()
+    told.at(0, LOST)
+    assert told.at(1000, blind={REST}) == []
+    assert [told.at(now) for now in (1001, 1180)] == [[], []]
+    assert statuses(told.at(1181)) == [Status.RESOLVED]
+
+
+def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
+    told, denied = Told(), InputId("west", LOG_ENDS)
+    told.at(0, LOST, blind={denied})
+    assert told.at(1000, blind={denied, REST}) == []
+    told.at(1001, blind={denied})
+    assert statuses(told.at(1181, blind={denied})) == [Status.RESOLVED]
+
+
+def test_after_a_restart_nothing_is_over_before_it_could_have_been_found_again():
+    told = Told()
+    told.at(0, LOST)
+    again = Told(entries=told.ledger.entries)
+    assert [again.at(now) for now in (5000, 5179)] == [[], []]
+    assert statuses(again.at(5180)) == [Status.RESOLVED]
+
+
+def test_after_a_restart_nothing_is_new_that_was_told_before():
+    told = Told()
+    told.at(0, LOST)
+    again = Told(entries=told.ledger.entries)
+    assert again.at(5000, replace(LOST, since=NOW + 4999)) == []
+    assert again.ledger.entries[0].finding.since == LOST.since
+
+
+def test_a_severity_that_rises_is_told_at_once_and_one_that_falls_in_its_time():
+    told = Told()
+    told.at(0, MILD)
+    assert told.at(1, LOST) == [(Status.CHANGED, Severity.CRITICAL)]
+    assert told.at(2, MILD) == []
+    assert told.at(3601, MILD) == [(Status.CHANGED, Severity.WARNING)]
+
+
+def test_another_summary_is_told_once_an_hour_at_most():
+    told = Told()
+    told.at(0, LOST)
+    changing = [replace(LOST, summary=f"{number} records") for number in range(3)]
+    assert told.at(1, changing[0]) == []
+    assert statuses(told.at(3600, changing[1])) == [Status.CHANGED]
+    assert told.at(3601, changing[2]) == []
+
+
+def test_other_numbers_in_the_evidence_alone_are_no_change():
+    told = Told()
+    told.at(0, LOST)
+    assert told.at(4000, replace(LOST, evidence=(("lost offsets", "100 to 160"),))) == []
+
+
+def test_what_did_not_arrive_is_due_in_its_newest_state():
+    told = Told()
+    told.at(0, MILD, arrives=False)
+    assert told.at(1, LOST) == [(Status.NEW, Severity.CRITICAL)]
+
+
+def test_a_finding_that_came_and_went_while_nobody_could_be_told_is_told_as_over():
+    told = Told()
+    told.at(0, LOST, arrives=False)
+    assert statuses(told.at(200)) == [Status.RESOLVED]
+
+
+def test_a_finding_that_is_back_before_its_end_was_told_was_never_over():
+    told = Told()
+    told.at(0, LOST)
+    told.ledger.look(NOW + 200, (), lambda _: frozenset())
+    assert told.at(201, LOST) == []
+
+
+def test_a_finding_that_is_back_after_its_end_may_have_been_told_is_new():
+    told = Told()
+    told.at(0, LOST)
+    assert statuses(told.at(200, arrives=False)) == [Status.RESOLVED]
+    assert statuses(told.at(201, LOST)) == [Status.NEW]
+    assert statuses(told.at(500)) == [Status.RESOLVED]
+
+
+def test_an_alert_that_stands_is_repeated_and_so_is_its_end_for_a_quarter_of_an_hour():
+    told = Told(ALERTS)
+    assert statuses(told.at(0, LOST)) == [Status.NEW]
+    assert told.at(59, LOST) == []
+    assert statuses(told.at(60, LOST)) == [Status.ACTIVE]
+    assert statuses(told.at(240)) == [Status.RESOLVED]
+    assert told.at(299) == []
+    assert statuses(told.at(300)) == [Status.RESOLVED]
+    assert not told.ledger.prune(NOW + 240 + 899)
+    assert told.ledger.prune(NOW + 240 + 900)
+    assert told.ledger.entries == ()
+
+
+def test_an_alert_of_another_severity_ends_the_one_before_at_once():
+    told = Told(ALERTS)
+    told.at(0, MILD)
+    found = told.at(1, LOST, blind={REST})
+    assert sorted(found) == [
+        (Status.NEW, Severity.CRITICAL),
+        (Status.RESOLVED, Severity.WARNING),
+    ]
+
+
+def test_what_matters_most_is_told_first_and_repetitions_last():
+    told = Told(ALERTS)
+    told.at(0, LOST)
+    news = [replace(STUCK, subject=str(number)) for number in range(2)]
+    assert told.at(60, *news, LOST) == [
+        (Status.NEW, Severity.WARNING),
+        (Status.NEW, Severity.WARNING),
+        (Status.ACTIVE, Severity.CRITICAL),
+    ]
+
+
+def test_a_clock_that_is_set_back_silences_no_alert():
+    told = Told(ALERTS)
+    told.at(10_000, LOST)
+    assert statuses(told.at(0, LOST)) == [Status.ACTIVE]
+
+
+def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch):
+    monkeypatch.setattr(ledgers, "ENTRIES_MAX", 1)
+    told = Told()
+    assert len(told.at(0, LOST, STUCK)) == 1
+    assert told.ledger.beyond == 1
+    told.at(500, STUCK)
+    assert statuses(told.at(501, STUCK)) == [Status.NEW]
+    assert told.ledger.beyond == 0
+
+
+def test_only_what_was_never_attempted_has_to_be_written_down_first():
+    told = Told()
+    told.ledger.look(NOW, (LOST,), lambda _: frozenset())
+    assert told.ledger.attempt(tuple(told.ledger.due(NOW)))
+    assert not told.ledger.attempt(tuple(told.ledger.due(NOW)))

@@ -1,0 +1,347 @@
+"""Findings on their way to endpoints that answer, that do not, and over a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import wait
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import pytest
+from structlog.testing import capture_logs
+
+from exporter.config import Notify
+from exporter.model.findings import Severity
+from exporter.notify.notifier import Notifier
+from exporter.notify.receivers import receivers
+from lab.ports import free_port
+from tests.fakes.clock import VirtualClock
+from tests.fakes.endpoint import Endpoint, endpoint
+from tests.unit.notify.findings import LOST, NOW, REST, STUCK, snapshot
+
+SETTLE_S = 180.0
+WAIT_S = 20.0
+SECRET = "hunter2"
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+@pytest.fixture(autouse=True)
+def started() -> Iterator[list[Notifier]]:
+    """Every notifier of a test, so that none of its threads is left."""
+    World.started = []
+    yield World.started
+    for notifier in World.started:
+        notifier._pool.shutdown(wait=True)
+
+
+class World:
+    """A notifier, what it was shown and what it wrote down; `restart` is another process."""
+
+    started: ClassVar[list[Notifier]] = []
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = Notify.model_validate(settings)
+        self.now = NOW
+        self.shown = snapshot()
+        self.memory: bytes | None = None
+        self.saves = 0
+        self.die_at: str | None = None
+        self.reported: tuple = ()
+        self.notifier = self._started()
+
+    def _started(self) -> Notifier:
+        notifier = Notifier(
+            receivers(self.settings, SETTLE_S),
+            snapshot=lambda: replace(self.shown, notifications_failed=self.reported),
+            save=self._save,
+            report=self._report,
+            clock=VirtualClock(),
+            failed={},
+        )
+        World.started.append(notifier)
+        if self.memory is not None:
+            notifier.recall(self.memory)
+        return notifier
+
+    def _save(self, document: bytes) -> bool:
+        if self.die_at == f"before save {self.saves}":
+            raise Killed
+        self.memory = document
+        self.saves += 1
+        if self.die_at == f"after save {self.saves - 1}":
+            raise Killed
+        return True
+
+    def _report(self, counts) -> None:
+        self.reported = counts
+
+    def restart(self, later: float = 0.0) -> None:
+        self.notifier._pool.shutdown(wait=True)
+        self.now += later
+        self.notifier = self._started()
+
+    def show(self, *findings, later: float = 1.0, rounds: int = 3, **how: Any) -> None:
+        """Let this be seen from now on, until there is nothing left to tell."""
+        self.shown = snapshot(*findings, **how)
+        self.now += later
+        for _ in range(rounds):
+            self.notifier.step(self.now)
+            self.arrived()
+        self.notifier.step(self.now)
+
+    def arrived(self) -> None:
+        under_way = [at._sending[0] for at in self.notifier._couriers if at._sending is not None]
+        assert not wait(under_way, WAIT_S).not_done
+
+    def failed(self) -> dict[str, int]:
+        return {reason: count for reason, count in self.reported if count}
+
+
+@pytest.fixture
+def hook():
+    with endpoint() as made:
+        yield made
+
+
+def webhooks(*hooks: Endpoint, **settings: Any) -> World:
+    named = [{"name": f"hook-{number}", "url": at.url} for number, at in enumerate(hooks)]
+    return World(webhooks=named, **settings)
+
+
+def said(hook: Endpoint) -> list[tuple[str, str]]:
+    return [(at["status"], at["name"]) for at in hook.findings()]
+
+
+LOST_NEW, LOST_OVER = ("new", "mm2_records_lost"), ("resolved", "mm2_records_lost")
+STUCK_NEW = ("new", "sink_stuck")
+
+
+def test_a_webhook_is_told_once_of_what_is_new_and_once_of_its_end(hook):
+    world = webhooks(hook)
+    world.show(LOST)
+    world.show(LOST, STUCK)
+    world.show(STUCK, later=SETTLE_S)
+    world.show(STUCK, later=1000.0)
+    assert said(hook) == [LOST_NEW, STUCK_NEW, LOST_OVER]
+    assert hook.got[0].headers["Content-Type"] == "application/json"
+
+
+def test_every_alertmanager_of_a_cluster_is_told_and_told_again(hook):
+    with endpoint() as other:
+        world = World(alertmanagers=[{"url": hook.url}, {"url": f"{other.url}/prefix/"}])
+        world.show(LOST)
+        world.show(LOST, later=60.0)
+        world.show(later=SETTLE_S)
+        paths = {got.path for got in hook.got} | {got.path for got in other.got}
+        assert paths == {"/api/v2/alerts", "/prefix/api/v2/alerts"}
+        for told in (hook.alerts(), other.alerts()):
+            assert [at["endsAt"] for at in told] == [
+                "2026-09-21T15:13:21.000Z",
+                "2026-09-21T15:14:21.000Z",
+                "2026-09-21T14:17:21.000Z",
+            ]
+            assert {at["startsAt"] for at in told} == {"2026-09-21T14:13:14.750Z"}
+
+
+def test_nothing_is_over_while_the_daemon_is_not_ready_or_its_inputs_are_blind(hook):
+    world = webhooks(hook)
+    world.show(LOST)
+    world.show(later=10_000.0, ready=False)
+    world.show(later=10_000.0, blind=(REST,))
+    assert said(hook) == [LOST_NEW]
+    world.show()
+    world.show(later=SETTLE_S)
+    assert said(hook) == [LOST_NEW, LOST_OVER]
+
+
+def test_a_restart_in_the_middle_of_an_incident_tells_nothing_twice(hook):
+    world = webhooks(hook)
+    world.show(LOST)
+    world.restart(later=1000.0)
+    world.show(ready=False)
+    world.show(LOST, later=1000.0)
+    assert said(hook) == [LOST_NEW]
+
+
+def test_what_was_mended_while_the_daemon_was_down_is_over(hook):
+    world = webhooks(hook)
+    world.show(LOST)
+    world.restart(later=1000.0)
+    world.show()
+    world.show(later=SETTLE_S)
+    assert said(hook) == [LOST_NEW, LOST_OVER]
+
+
+DEATHS = [f"{when} save {number}" for when in ("before", "after") for number in range(4)]
+
+
+@pytest.mark.parametrize("mended", [True, False], ids=["mended meanwhile", "still wrong"])
+@pytest.mark.parametrize("death", [*DEATHS, None])
+def test_a_kill_at_any_point_repeats_one_message_at_most_and_loses_none(hook, death, mended):
+    world = webhooks(hook)
+    world.die_at = death
+    try:
+        world.show(LOST)
+        world.show(later=SETTLE_S)
+    except Killed:
+        world.arrived()  # what was under way may have arrived
+    assert (world.die_at is None) == (world.saves == 4 and death != "after save 3")
+    world.die_at = None
+    world.restart()
+    if not mended:
+        world.show(LOST)
+        assert said(hook)[-1] == LOST_NEW
+    world.show()
+    world.show(later=2 * SETTLE_S)
+    told = [status for status, _ in said(hook)]
+    assert told.count("new") <= 2
+    assert told.count("resolved") <= 2
+    assert told[-1:] == (["resolved"] if told else [])
+    assert told or (death == "before save 0" and mended)
+
+
+def test_what_one_does_not_take_is_kept_for_it_in_its_newest_state(hook):
+    hook.status = 503
+    world = webhooks(hook)
+    world.show(replace(LOST, severity=Severity.WARNING))
+    assert len(hook.got) == 1
+    assert world.failed() == {"server_error": 1}
+    hook.status = 200
+    world.show(LOST, later=1.0)
+    assert len(hook.got) == 1  # not yet: it is given a moment
+    world.show(LOST, later=5.0)
+    assert [at["severity"] for at in hook.findings()] == ["warning", "critical"]
+    assert said(hook)[-1] == LOST_NEW
+
+
+def test_the_pause_doubles_to_five_minutes_and_a_success_ends_it(hook):
+    hook.status = 500
+    world = webhooks(hook)
+    tried: list[float] = []
+    for _ in range(1000):
+        before = len(hook.got)
+        world.show(LOST, later=1.0, rounds=1)
+        tried += [world.now] * (len(hook.got) - before)
+    pauses = [later - sooner for sooner, later in pairwise(tried)]
+    assert pauses == [5, 10, 20, 40, 80, 160, 300, 300]
+    hook.status = 200
+    world.show(LOST, later=300.0)
+    hook.status = 500
+    world.show(STUCK, later=1.0)
+    assert len(hook.got) == len(tried) + 2
+
+
+def test_one_that_hangs_holds_up_nobody_else_and_takes_one_delivery_at_a_time(hook):
+    with endpoint() as stuck:
+        stuck.go.clear()
+        world = webhooks(stuck, hook)
+        world.shown = snapshot(LOST)
+        for _ in range(20):
+            world.now += 1
+            world.notifier.step(world.now)
+            wait([at._sending[0] for at in world.notifier._couriers[1:] if at._sending], WAIT_S)
+        assert said(hook) == [LOST_NEW]
+        stuck.go.set()
+        world.arrived()
+        assert len(stuck.got) == 1
+
+
+def test_one_that_is_not_there_is_counted_as_unreachable():
+    world = World(webhooks=[{"name": "gone", "url": f"http://127.0.0.1:{free_port()}"}])
+    world.show(LOST)
+    assert world.failed() == {"unreachable": 1}
+
+
+def test_one_finding_that_is_refused_does_not_hold_up_the_others(hook):
+    hook.choose = lambda body: (
+        400 if any(at["subject"] == "bad" for at in body["findings"]) else 200
+    )
+    world = webhooks(hook)
+    others = [replace(STUCK, subject=str(number)) for number in range(3)]
+    world.show(replace(LOST, subject="bad"), *others, rounds=8)
+    taken = [
+        at["subject"]
+        for got in hook.got
+        if len(got.body["findings"]) == 1
+        for at in got.body["findings"]
+    ]
+    assert taken == ["bad", "0", "1", "2"]
+    asked = len(hook.got)
+    world.show(replace(LOST, subject="bad"), *others, later=100.0)
+    assert len(hook.got) == asked
+    world.show(replace(LOST, subject="bad"), *others, later=300.0)
+    assert len(hook.got) == asked + 1
+    assert world.failed() == {"refused": 3}
+
+
+def test_a_memory_that_cannot_be_written_keeps_nobody_from_being_told(hook):
+    world = webhooks(hook)
+    world.notifier._save = lambda _: False
+    world.show(LOST)
+    assert said(hook) == [LOST_NEW]
+
+
+def test_an_entry_that_cannot_be_read_is_left_out_and_the_others_are_not(hook):
+    world = webhooks(hook)
+    world.show(LOST, STUCK)
+    assert world.memory is not None
+    world.memory = world.memory.replace(b'"sink_stuck"', b'"never_heard_of"')
+    with capture_logs() as logs:
+        world.restart()
+    assert [at["event"] for at in logs] == ["notice_forgotten"]
+    world.show(LOST, STUCK)
+    assert said(hook)[2:] == [STUCK_NEW]
+
+
+@pytest.mark.parametrize("document", [b"", b"{}", b'{"version":2,"receivers":{}}', b"[1]"])
+def test_a_memory_that_is_none_is_refused(hook, document):
+    with pytest.raises(ValueError, match=r".*"):
+        webhooks(hook).notifier.recall(document)
+
+
+def test_what_one_receiver_was_told_is_not_forgotten_when_another_is_named(hook):
+    world = webhooks(hook)
+    world.show(LOST)
+    with endpoint() as other:
+        both = [{"name": "hook-0", "url": hook.url}, {"name": "hook-1", "url": other.url}]
+        world.settings = Notify.model_validate({"webhooks": both})
+        world.restart()
+        world.show(LOST)
+        assert said(hook) == [LOST_NEW]
+        assert said(other) == [LOST_NEW]
+
+
+def test_what_may_go_wrong_is_a_series_before_it_has(hook):
+    world = webhooks(hook)
+    world.show()
+    assert {"unreachable", "timeout", "server_error", "denied", "too_many"} <= {
+        reason for reason, _ in world.reported
+    }
+
+
+def test_trouble_is_logged_once_and_without_the_address_or_a_secret(hook, tmp_path):
+    hook.status = 401
+    (tmp_path / "hook").write_text(f"{hook.url}/{SECRET}\n")
+    (tmp_path / "token").write_text(f"{SECRET}-token")
+    settings = {
+        "name": "on-call",
+        "url_file": tmp_path / "hook",
+        "auth": {"bearer_token_file": tmp_path / "token"},
+    }
+    world = World(webhooks=[settings])
+    with capture_logs() as logs:
+        world.show(LOST)
+        world.show(LOST, later=5.0)
+        hook.status = 200
+        world.show(LOST, later=10.0)
+    assert [at["event"] for at in logs] == ["notification_failed", "notifications_delivered_again"]
+    assert logs[0]["receiver"] == "on-call"
+    assert hook.got[0].path == f"/{SECRET}"
+    assert hook.got[0].headers["Authorization"] == f"Bearer {SECRET}-token"
+    for text in (str(logs), str(world.memory), repr(world.notifier.__dict__)):
+        assert SECRET not in text
+        assert hook.url not in text
