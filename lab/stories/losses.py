@@ -40,7 +40,8 @@ def recreated_smaller(flow: Flow, *, records: int = 10) -> Deed:
     """
     Under a running connector the topic is deleted and made again, smaller than the position.
 
-    Returns once MM2 has started again at the beginning: the position has jumped back.
+    The consumer is out of range within a second and starts at the earliest record. Returns once the
+    position has jumped back, and all of the new topic is copied behind what the old one left.
     """
     hands.delete_topic(flow.lab.west, flow.topic)
     flow.lab.create_topic("west", flow.topic)

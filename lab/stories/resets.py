@@ -22,7 +22,7 @@ def syncs_deleted(flow: Flow) -> Deed:
 
     Nothing tells: the task stays RUNNING and its offsets advance. Only the producer of the syncs
     complains in the log, and checkpoints get no further. The topic comes back when the connector,
-    not only its task, is started again.
+    not only its task, is started again; syncs that the producer still held arrive in it then.
     """
     hands.delete_topic(flow.lab.west, flow.syncs)
     flow.produce(5)
@@ -52,7 +52,11 @@ def copied_again(flow: Flow) -> Deed:
     The offsets of a running connector are lost, and a restart copies everything from the start.
 
     Tombstones stand where the offsets were, as a wiped or mended topic leaves them; the task does
-    not look at them before it is started again. Returns once all is copied for the second time.
+    not look at them before it is started again. Where a copy takes less than a flush, the offsets
+    topic shows N, a tombstone and N again, and no number that fell. What always tells are the offset
+    syncs: upstream starts again at the log start while downstream goes on.
+
+    Returns once all is copied for the second time.
     """
     before, copies = flow.deed(), flow.copies()
     newest = list(hands.offsets_of(flow.lab.east, OFFSETS_TOPIC, flow.connector))
@@ -72,7 +76,9 @@ def made_again(flow: Flow) -> Deed:
     """
     The connector is deleted and made again under its name: it goes on where the old one ended.
 
-    Whoever expected a fresh start gets none; Connect deletes no offsets with a connector.
+    Whoever expected a fresh start gets none; Connect deletes no offsets with a connector. Both may
+    happen within a second: who asks REST now and then may never find it gone. In the status topic
+    the old life ends with tombstones.
     """
     before = flow.deed()
     flow.lab.delete(flow.connector)

@@ -1,5 +1,6 @@
 """A sink that fails at one record, and fails there again however often it is started."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class PoisonedSink:
 
     connector: str
     topic: str
+    at: float
     offset: int
     committed: int
     failures: int
@@ -87,6 +89,7 @@ def poisoned(sink: Sink, *, restarts: int = 3) -> PoisonedSink:
     return PoisonedSink(
         connector=sink.connector,
         topic=sink.topic,
+        at=time.time(),
         offset=poison,
         committed=committed,
         failures=failures,

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, LabOptions
+from lab import Lab, LabOptions, Load
 from lab.ports import free_port
 from lab.product import Product
+from tests.real.stage import INTERVAL_S, Lookout, Stage
 
 # A test does not wait for a production rhythm: everything is asked for every second, and what does
 # not answer is given up after five.
@@ -63,3 +64,24 @@ def exact_product(exact: Lab, tmp_path_factory: pytest.TempPathFactory) -> Itera
     made.start_daemon()
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Where incidents are acted out, beside standard connectors that work under load throughout."""
+    options = LabOptions(offset_flush_interval_ms=1000, authorizer=True, workers=2)
+    directory: Path = tmp_path_factory.mktemp("stage")
+    rhythm = f"judge: {{interval_s: {INTERVAL_S}}}\nstate_dir: {directory / 'state'}\n"
+    with Lab(options) as running, Load(running, rate_per_s=5.0):
+        made = Product(
+            running,
+            directory=directory,
+            port=free_port(),
+            extra=FAST + rhythm,
+            connect_extra=FAST_CONNECT,
+        )
+        made.start_daemon()
+        lookout = Lookout(made.url)
+        yield Stage(running, made, lookout)
+        lookout.stop()
+        made.stop()

@@ -1,0 +1,186 @@
+"""What the tests of acted incidents see: every answer of /api/v1/findings, and what was in it when.
+
+A story is told between two moments without findings. What appears meanwhile and was not expected,
+warnings and worse, fails it, however short it was there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from lab import Lab
+from lab.product import Product
+from lab.waiting import NotYet, until
+
+# Connect's flush interval in these labs is a second, so three of these are three flushes and more.
+INTERVAL_S = 3.0
+INTERVALS_MAX = 3
+# What is added to the judge's intervals: a commit, a poll of everything, a tick, a look.
+RHYTHM_S = 4.0
+LOOK_S = 0.2
+SEEN_S_MAX = 45.0
+CLEARED_S_MAX = 45.0
+MATTERS = ("critical", "warning")
+
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One answer: when it came, whether the daemon called itself ready, what was found."""
+
+    at: float
+    ready: bool
+    findings: tuple[Found, ...]
+
+
+class Lookout:
+    """Asks for the findings five times a second and keeps every answer; no answer is none."""
+
+    def __init__(self, url: str) -> None:
+        self.sights: list[Sight] = []
+        self._url = f"{url}/api/v1/findings"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with httpx.Client(trust_env=False, timeout=5.0) as client:
+            while not self._ended.wait(LOOK_S):
+                try:
+                    answer = client.get(self._url)
+                except httpx.TransportError:
+                    continue
+                if answer.status_code == httpx.codes.OK:
+                    said = answer.json()
+                    seen = Sight(time.time(), said["ready"], tuple(said["findings"]))
+                    self.sights.append(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A lab with its daemon and a lookout; one for all stories of a run."""
+
+    lab: Lab
+    product: Product
+    lookout: Lookout
+
+    @contextmanager
+    def story(self, *expected: str) -> Iterator[Story]:
+        """Expect these findings and no other ones, and that nothing is left of them in the end.
+
+        A finding is named `name connector`, with `-` where it speaks of no single connector.
+        """
+        told = Story(stage=self, expected=frozenset(expected), begun_at=time.time())
+        yield told
+        told.cleared()
+        assert told.unexpected() == []
+        assert told.expected == told.appeared()
+
+
+@dataclass(slots=True)
+class Story:
+    """One incident under watch."""
+
+    stage: Stage
+    expected: frozenset[str]
+    begun_at: float
+    delays: dict[str, float] = field(default_factory=dict)
+
+    def found(self, wanted: str, at: float) -> Found:
+        """Wait for a finding; it must be there within three intervals of that moment."""
+
+        def probe() -> tuple[float, Found]:
+            for sight in self.sights(at):
+                for finding in sight.findings:
+                    if named(finding) == wanted:
+                        return sight.at, finding
+            raise NotYet(f"found: {self._now()}")
+
+        seen_at, finding = until(
+            wanted, probe, timeout_s=SEEN_S_MAX, evidence=self.stage.product.evidence
+        )
+        delay_s = seen_at - at
+        _tell(f"{wanted}: after {delay_s:.1f} s, {delay_s / INTERVAL_S:.1f} intervals: {finding}")
+        assert delay_s <= INTERVALS_MAX * INTERVAL_S + RHYTHM_S
+        self.delays[wanted] = delay_s
+        return finding
+
+    def cleared(self) -> float:
+        """Wait until nothing that was expected here is found any more: after how many seconds."""
+        since = time.time()
+
+        def probe() -> float:
+            now = self.sights(since)
+            if not now or not now[-1].ready:
+                raise NotYet("no answer since")
+            left = {named(at) for at in now[-1].findings} & self.expected
+            if left:
+                raise NotYet(f"left: {left}")
+            return now[-1].at
+
+        cleared_at = until(
+            "all clear", probe, timeout_s=CLEARED_S_MAX, evidence=self.stage.product.evidence
+        )
+        _tell(f"clear after {cleared_at - since:.1f} s: {sorted(self.expected)}")
+        return cleared_at - since
+
+    def lasts(self, seconds: float) -> None:
+        """Watch for so long."""
+        begun = time.time()
+
+        def probe() -> None:
+            watched_s = time.time() - begun
+            if watched_s < seconds:
+                raise NotYet(f"{watched_s:.0f} s")
+
+        until(f"{seconds:.0f} s under watch", probe, timeout_s=seconds + RHYTHM_S)
+
+    def appeared(self) -> set[str]:
+        """Of what was expected, all that was ever found since the story began."""
+        seen = {named(at) for sight in self.sights(self.begun_at) for at in sight.findings}
+        return seen & self.expected
+
+    def unexpected(self) -> list[str]:
+        """What was found meanwhile and matters, each once, as it was first seen."""
+        others: dict[str, str] = {}
+        for sight in self.sights(self.begun_at):
+            for finding in sight.findings:
+                if named(finding) not in self.expected and finding["severity"] in MATTERS:
+                    late_s = sight.at - self.begun_at
+                    others.setdefault(named(finding), f"after {late_s:.1f} s: {finding}")
+        return list(others.values())
+
+    def sights(self, since: float) -> list[Sight]:
+        """All answers from then on."""
+        return [sight for sight in tuple(self.stage.lookout.sights) if sight.at >= since]
+
+    def _now(self) -> list[Found]:
+        sights = self.stage.lookout.sights
+        return list(sights[-1].findings) if sights else []
+
+
+def named(finding: Found) -> str:
+    """`name connector`."""
+    return f"{finding['name']} {finding['connector'] or '-'}"
+
+
+def said(finding: Found) -> str:
+    """Everything that a finding says to a person, in one text."""
+    return f"{finding['subject']} | {finding['summary']} | {finding['evidence']}"
+
+
+def _tell(line: str) -> None:
+    """How soon each was found is a result; pytest shows it with -rP."""
+    print(line)  # noqa: T201 - for people

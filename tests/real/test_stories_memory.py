@@ -1,0 +1,68 @@
+"""Acted out: a daemon that is killed in the middle of incidents, and one to which none happens."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lab.connectors import MM2_HEARTBEAT, MM2_SOURCE
+from lab.stories import Flow, begin, end, losses, stalls
+from tests.real.stage import INTERVAL_S, Found, Stage, named
+
+pytestmark = pytest.mark.real
+
+QUIET_INTERVALS = 25
+BACK_S_MAX = 30.0
+
+
+def test_a_daemon_killed_mid_incident_finds_the_same_again_and_calls_nothing_resolved(
+    stage: Stage,
+) -> None:
+    lost = begin(Flow(stage.lab, "kept"), records=30)
+    denied = begin(Flow(stage.lab, "muted"), records=10)
+    expected = (f"mm2_records_lost {lost.connector}", f"mm2_silent_stall {denied.connector}")
+    with stage.story(*expected) as story:
+        first = losses.retention_overtakes(lost)
+        second = stalls.reading_denied(denied)
+        before = {
+            named(found): found["since"]
+            for found in (
+                story.found(expected[0], first.at),
+                story.found(expected[1], second.at),
+            )
+        }
+        stage.product.kill_daemon()
+        killed_at = time.time()
+        stage.product.start_daemon()
+        for wanted in expected:
+            story.found(wanted, killed_at)
+        # It is ready by now; three intervals more, in which nothing may come or go.
+        story.lasts(INTERVAL_S * 3)
+        for sight in story.sights(killed_at):
+            since = {named(found): found["since"] for found in sight.findings}
+            assert since == before or not sight.ready
+            assert since.items() <= before.items()
+        losses.copy_on(lost)
+        stalls.reading_allowed(denied)
+    end(lost)
+    end(denied)
+
+
+def test_a_healthy_lab_under_load_with_restarts_and_a_rebalance_has_no_finding(
+    stage: Stage,
+) -> None:
+    lab = stage.lab
+    with stage.story() as story:
+        lab.restart(MM2_SOURCE)
+        lab.restart("file-source")
+        story.lasts(INTERVAL_S * 5)
+        lab.terminate("connect-2")
+        story.lasts(INTERVAL_S * 4)
+        lab.start_process("connect-2")
+        story.lasts(INTERVAL_S * 4)
+        lab.restart("file-sink")
+        lab.restart(MM2_HEARTBEAT)
+        story.lasts(INTERVAL_S * 6)
+        found: list[Found] = [at for sight in story.sights(story.begun_at) for at in sight.findings]
+        assert found == []

@@ -1,0 +1,56 @@
+"""Acted out: MM2 and a sink that do not get on, each for another reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.stories import Flow, begin, end, sinks, stalls
+from tests.real.stage import Stage, said
+
+pytestmark = pytest.mark.real
+
+POISON = "poison_suspected"
+FAILED = "task_failed"
+SILENT = "mm2_silent_stall"
+
+
+def test_a_record_that_mm2_cannot_write_is_suspected_after_the_third_restart(
+    stage: Stage,
+) -> None:
+    flow = begin(Flow(stage.lab, "large"), records=10, config=stalls.LARGE_TOPIC)
+    expected = f"{POISON} {flow.connector}"
+    with stage.story(expected, f"{FAILED} {flow.connector}") as story:
+        poison = stalls.too_large(flow)
+        finding = story.found(expected, poison.deed.at)
+        assert poison.offset == 10
+        assert "RecordTooLarge" in said(finding)
+        assert "9" in said(finding)
+        stalls.allow_large(flow)
+    end(flow)
+
+
+def test_mm2_that_may_no_longer_read_upstream_is_found_although_everything_says_running(
+    stage: Stage,
+) -> None:
+    flow = begin(Flow(stage.lab, "denied"), records=10)
+    expected = f"{SILENT} {flow.connector}"
+    with stage.story(expected) as story:
+        deed = stalls.reading_denied(flow)
+        finding = story.found(expected, deed.at)
+        assert "20" in said(finding)
+        stalls.reading_allowed(flow)
+    end(flow)
+
+
+def test_a_record_that_a_sink_cannot_take_is_suspected_after_the_third_restart(
+    stage: Stage,
+) -> None:
+    sink = sinks.begin(sinks.Sink(stage.lab, "poisoned"))
+    expected = f"{POISON} {sink.connector}"
+    with stage.story(expected, f"{FAILED} {sink.connector}") as story:
+        poison = sinks.poisoned(sink)
+        finding = story.found(expected, poison.at)
+        assert poison.offset == poison.committed == 5
+        assert "5" in said(finding)
+        sinks.tolerated(sink)
+    stage.lab.delete(sink.connector)
