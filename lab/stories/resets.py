@@ -53,8 +53,8 @@ def copied_again(flow: Flow) -> Deed:
 
     Tombstones stand where the offsets were, as a wiped or mended topic leaves them; the task does
     not look at them before it is started again. Where a copy takes less than a flush, the offsets
-    topic shows N, a tombstone and N again, and no number that fell. What always tells are the offset
-    syncs: upstream starts again at the log start while downstream goes on.
+    topic shows N, a tombstone and N again, and no number that fell. What always tells are the
+    offset syncs: upstream starts again at the log start while downstream goes on.
 
     Returns once all is copied for the second time.
     """

@@ -32,10 +32,10 @@ def too_large(flow: Flow, *, restarts: int = 3) -> Poisoned:
     """
     A record larger than MM2's producer sends; the topic must have been made with LARGE_TOPIC.
 
-    Each start of the task ends at the same offset: RecordTooLargeException in the send callback. That
-    comes at once, and the task lives on for five seconds, RUNNING, committing nothing, until it next
-    looks; then it is FAILED with "Unrecoverable exception from producer send callback" on top and
-    the cause below. In the status topic each restart is RESTARTING, RUNNING, FAILED.
+    Each start of the task ends at the same offset: RecordTooLargeException in the send callback.
+    That comes at once, and the task lives on for five seconds, RUNNING, committing nothing, until
+    it next looks; then it is FAILED with "Unrecoverable exception from producer send callback" on
+    top and the cause below. In the status topic each restart is RESTARTING, RUNNING, FAILED.
     """
     poison = flow.bounds()[1]
     hands.produce_large(flow.lab.west, flow.topic)
