@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lab.build import WORKERS
 from lab.cluster import Lab
 from lab.connectors import Config, mm2_source
 from lab.stories import hands
@@ -144,6 +145,30 @@ def begin(flow: Flow, *, records: int, config: Mapping[str, str] | None = None) 
 def end(flow: Flow) -> None:
     """Delete the connector, so that nothing of the story goes on; topics and offsets stay."""
     flow.lab.delete(flow.connector)
+
+
+def stop(flow: Flow) -> None:
+    """
+    Stop the running connector and wait until its task has ended, by the log of its worker.
+
+    STOPPED with no task left, as REST says it, may come a second too early: the status of a task
+    goes when another worker has taken note, and until its own has, the task copies on.
+    """
+    said = f"Stopping task-thread-{flow.connector}-0 took"
+    known = logged(flow.lab, said)
+    flow.lab.stop_connector(flow.connector)
+
+    def check() -> None:
+        if logged(flow.lab, said) == known:
+            raise NotYet("its task has not said so")
+
+    until(f"the end of {flow.connector}", check, timeout_s=DEADLINE_S)
+
+
+def logged(lab: Lab, text: str) -> int:
+    """How often the workers have written this to their logs."""
+    workers = [name for name in lab.pids if name in WORKERS]
+    return sum(lab.log_path(name).read_bytes().count(text.encode()) for name in workers)
 
 
 def copied(flow: Flow) -> Deed:

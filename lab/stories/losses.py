@@ -7,7 +7,7 @@ offset out of range is no error. Its tasks stay RUNNING throughout, and REST sho
 
 from lab.errors import LabError
 from lab.stories import hands
-from lab.stories.flow import Deed, Flow, copied
+from lab.stories.flow import Deed, Flow, copied, stop
 
 
 def retention_overtakes(flow: Flow, *, behind: int = 40, purged: int = 25) -> Deed:
@@ -16,7 +16,7 @@ def retention_overtakes(flow: Flow, *, behind: int = 40, purged: int = 25) -> De
 
     Of `behind` records that wait, the first `purged` are deleted: those are lost.
     """
-    flow.lab.stop_connector(flow.connector)
+    stop(flow)
     flow.produce(behind)
     before = flow.deed()
     if before.position is None:
@@ -56,7 +56,7 @@ def recreated_grown(flow: Flow, *, beyond: int = 20) -> Deed:
     MM2 goes on behind its old position as if nothing had happened: what the new topic holds up to
     there is skipped, and no number shows it. Only the topic's id is another one.
     """
-    flow.lab.stop_connector(flow.connector)
+    stop(flow)
     before = flow.deed()
     if before.position is None:
         raise LabError(f"{flow.connector} has no position")
@@ -75,7 +75,7 @@ def patched_ahead(flow: Flow, *, factor: int = 10) -> Deed:
 
     MM2 checks the shape of the offset and not whether such a record exists.
     """
-    flow.lab.stop_connector(flow.connector)
+    stop(flow)
     before = flow.deed()
     if before.position is None:
         raise LabError(f"{flow.connector} has no position")

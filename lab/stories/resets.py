@@ -2,13 +2,13 @@
 
 from lab.errors import LabError
 from lab.stories import hands
-from lab.stories.flow import DEADLINE_S, OFFSETS_TOPIC, Deed, Flow, copied
+from lab.stories.flow import DEADLINE_S, OFFSETS_TOPIC, Deed, Flow, copied, stop
 from lab.waiting import NotYet, until
 
 
 def offsets_reset(flow: Flow) -> Deed:
     """Half a reset: the stopped connector forgets its offsets, its offset syncs stay."""
-    flow.lab.stop_connector(flow.connector)
+    stop(flow)
     flow.lab.reset_offsets(flow.connector)
     deed = flow.deed()
     if deed.position is not None or not hands.records(flow.lab.west, flow.syncs):
