@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from lab import Load
 from lab.connectors import MM2_HEARTBEAT, MM2_SOURCE
 from lab.stories import Flow, begin, end, losses, stalls
 from tests.real.stage import INTERVAL_S, Found, Stage, named
@@ -22,7 +23,8 @@ def test_a_daemon_killed_mid_incident_finds_the_same_again_and_calls_nothing_res
     lost = begin(Flow(stage.lab, "kept"), records=30)
     denied = begin(Flow(stage.lab, "muted"), records=10)
     expected = (f"mm2_records_lost {lost.connector}", f"mm2_silent_stall {denied.connector}")
-    with stage.story(*expected) as story:
+    more = Load(stage.lab, rate_per_s=2.0, topics={denied.topic: 1})
+    with stage.story(*expected) as story, more:
         first = losses.retention_overtakes(lost)
         second = stalls.reading_denied(denied)
         before = {
