@@ -94,6 +94,21 @@ class KafkaFacts(KafkaAdmin):
             for name, found in self._answers(futures).items()
         }
 
+    def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
+        """Topic -> topic id of those that there are, as far as they can be had; None where the
+        broker knows no ids (before Kafka 2.8).
+        """
+        if not topics:
+            return {}
+        futures = self._client.describe_topics(
+            ck.TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S
+        )
+        return {
+            name: _topic_id(found)
+            for name, found in self._answers(futures).items()
+            if not isinstance(found, ClientError)
+        }
+
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
         """The cleanup.policy of each topic; None where we may not DescribeConfigs."""
         wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
@@ -137,10 +152,14 @@ class KafkaFacts(KafkaAdmin):
         return found
 
 
-def _shape(found: ck_admin.TopicDescription) -> TopicShape:
+def _topic_id(found: ck_admin.TopicDescription) -> str | None:
     topic_id = str(found.topic_id)
+    return None if topic_id == NO_TOPIC_ID else topic_id
+
+
+def _shape(found: ck_admin.TopicDescription) -> TopicShape:
     return TopicShape(
-        topic_id=None if topic_id == NO_TOPIC_ID else topic_id,
+        topic_id=_topic_id(found),
         partitions=len(found.partitions),
         replication=min((len(at.replicas) for at in found.partitions), default=0),
         operations=_operations(found.authorized_operations),

@@ -173,7 +173,7 @@ class Edge:
     def _poll_brokers(self, admin: KafkaAdmin) -> None:
         self._put(poll_brokers(admin))
 
-    def _poll_ends(self, admin: KafkaAdmin) -> None:
+    def _poll_ends(self, admin: KafkaFacts) -> None:
         poll_ends(admin, self.snapshot, self._put, self._clock)
 
     def _probe(self, kafka: str) -> None:

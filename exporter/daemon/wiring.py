@@ -47,6 +47,7 @@ def book(config: Config) -> Book:
         },
         source_partitions_max=config.limits.source_partitions_max,
         series_per_connector_max=config.limits.series_per_connector_max,
+        interval_s=config.judge.interval_s,
         pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
     )
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from itertools import count
+from typing import Final
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin
+from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import Clock
 from exporter.decode.connect_rest import decode_assignment, decode_connectors
 from exporter.errors import ClientError, NotFound
@@ -40,6 +43,9 @@ from exporter.model.topology import SinkGroup, TopicPartition
 from exporter.state.snapshot import Snapshot
 
 Batch = tuple[Observation, ...]
+
+TOPIC_IDS_ASKED: Final = 500  # at once: an answer describes every partition of each
+TOPIC_IDS_MAX: Final = 2000  # in a round, which must not take longer for it; the others take turns
 
 _JAVA_SETS = re.compile(r"&&|\[[^\]]*\[")  # intersections and unions inside brackets
 
@@ -111,12 +117,13 @@ def poll_brokers(admin: KafkaAdmin) -> Batch:
 
 
 def poll_ends(
-    admin: KafkaAdmin, snapshot: Snapshot, put: Callable[[Batch], bool], clock: Clock
+    admin: KafkaFacts, snapshot: Snapshot, put: Callable[[Batch], bool], clock: Clock
 ) -> None:
     """Log bounds of every upstream partition that a flow has a position in.
 
     EndsAsked goes into the queue before the request goes out: that order is what makes the lag
-    sound.
+    sound. Topics are asked for their ids before the bounds and after: if both are the same, the
+    bounds are of that topic and of no other.
     """
     input_id = InputId(admin.name, LOG_ENDS)
     flows = {
@@ -133,17 +140,40 @@ def poll_ends(
     number = next(_askings)
     if not put((EndsAsked(kafka=admin.name, number=number, at=clock.now()),)):
         return
+    topics = _turn(sorted({at.topic for at in wanted}), number)
     try:
+        before = _ids(admin, topics)
         bounds = admin.bounds(wanted, stable=stable) if wanted else _ping(admin)
+        after = _ids(admin, topics)
     except ClientError as exc:
         put((failure(input_id, exc),))
         return
     put(
         (
-            EndsRead(kafka=admin.name, number=number, bounds=bounds),
+            EndsRead(
+                kafka=admin.name,
+                number=number,
+                bounds=bounds,
+                ids={at: told for at, told in before.items() if after.get(at, "") == told},
+            ),
             InputSucceeded(input=input_id, at=clock.now()),
         )
     )
+
+
+def _turn(topics: list[str], number: int) -> list[str]:
+    """Those that are asked for their ids in this round. All of them, if they are not too many."""
+    turns = -(-len(topics) // TOPIC_IDS_MAX)
+    return topics[number % turns :: turns] if turns else []
+
+
+def _ids(admin: KafkaFacts, topics: list[str]) -> dict[str, str | None]:
+    """Nothing where that cannot be had: the log ends are worth as much without."""
+    found: dict[str, str | None] = {}
+    with suppress(ClientError):
+        for first in range(0, len(topics), TOPIC_IDS_ASKED):
+            found.update(admin.topic_ids_now(topics[first : first + TOPIC_IDS_ASKED]))
+    return found
 
 
 def _ping(admin: KafkaAdmin) -> dict[TopicPartition, LogBounds]:

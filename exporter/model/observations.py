@@ -225,11 +225,16 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class EndsRead:
-    """The answer to the EndsAsked of this number. Partitions that do not exist are missing."""
+    """The answer to the EndsAsked of this number. Partitions that do not exist are missing.
+
+    ids    the id that a topic had both before and after its bounds were read, None if the broker
+           gives none; what is missing is not certain. None: nobody asked for ids
+    """
 
     kafka: str
     number: int
     bounds: dict[TopicPartition, LogBounds]
+    ids: dict[str, str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Book:
     kafkas          the addresses of every Kafka cluster, by its configured name
     flows           those that the configuration names; they stand in for discovered ones
     stale_after_s   by input kind
+    interval_s      within which what a connector copies is committed: one flush
     pipeline_fresh_s    how long the history pipeline's word on its own lag is believed
     """
 
@@ -70,13 +71,14 @@ class Book:
         source_partitions_max: int,
         series_per_connector_max: int = 2**31,
         pipeline_fresh_s: float = 600.0,
+        interval_s: float = 60.0,
         flows: tuple[MirrorFlow, ...] = (),
     ) -> None:
         self._addresses = dict(kafkas)
         self._inputs = Inputs(stale_after_s)
         self._sites = {site.name: Site(site, self._inputs, source_partitions_max) for site in sites}
         self._named_flows = flows
-        self._replication = Replication(self._sites, self._inputs)
+        self._replication = Replication(self._sites, self._inputs, interval_s)
         self._sinks: dict[str, tuple[SinkOffset, ...]] = {}
         self._probes: Counter[str] = Counter()
         self._probes_skipped: Counter[str] = Counter()
@@ -216,6 +218,7 @@ class Book:
         )
         mirrored = self._replication.views(now)
         within = self._budget.within(sources, mirrored, self._topology.flows, by_topic)
+        losses, recreations = self._replication.fates_told(now)
         return Snapshot(
             at=now,
             inputs=self._inputs.views(now),
@@ -233,6 +236,8 @@ class Book:
             not_exported=within.not_exported,
             partial=self._replication.partial(within.by_topic),
             pipeline=self._pipeline.view(now),
+            losses=losses,
+            recreations=recreations,
             histories=self._histories.of(
                 tuple(site.histories(now) for _, site in sorted(self._sites.items()))
             ),
@@ -246,14 +251,15 @@ class Book:
     @property
     def urgent(self) -> bool:
         """Has something been counted that `remembered` has not told of yet?"""
-        return False
+        return self._replication.fates.urgent
 
     def remembered(self) -> bytes | None:
         """What must survive a restart; None while that is nothing new."""
-        return None
+        return self._replication.remembered()
 
     def recall(self, remembered: bytes) -> None:
         """Begin where another process ended. Raises ValueError for what no `remembered` gave."""
+        self._replication.recall(remembered)
 
     # --- details ---------------------------------------------------------------------------------
 

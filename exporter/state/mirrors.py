@@ -14,6 +14,7 @@ from typing import Final
 from exporter.model.observations import Follower, LogBounds, SyncRecord
 from exporter.model.offsets import MirrorPartition, OffsetSync
 from exporter.model.topology import MirrorFlow, TopicPartition
+from exporter.state.account import Counts
 from exporter.state.ages import UNKNOWN, Ages, Stretch
 from exporter.state.lag import Lag, Seen, replicated_offset, replication_lag
 from exporter.state.snapshot import MirrorPartitionView, SyncView
@@ -106,7 +107,7 @@ def positions(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
     """The replicated offsets that were known before a question went out, and when that was."""
 
     at: float
@@ -128,7 +129,7 @@ class EndsBook:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[int, _Asked]] = {}
+        self._asked: dict[str, dict[int, Asked]] = {}
         self._paired: dict[str, _Paired] = {}
         self._compared: set[str] = set()
         self.version = 0
@@ -138,15 +139,15 @@ class EndsBook:
     ) -> None:
         """Put aside the replicated offsets known now."""
         asked = self._asked.setdefault(kafka, {})
-        asked[number] = _Asked(at=at, known=known)
+        asked[number] = Asked(at=at, known=known)
         while len(asked) > ASKS_OPEN_MAX:
             del asked[min(asked)]
 
     def read(
         self, kafka: str, number: int, bounds: dict[TopicPartition, LogBounds]
-    ) -> float | None:
-        """The answer: pair it with what was put aside for it, unless a later one came first.
-        Returns when it was asked for, None if it is of no use.
+    ) -> Asked | None:
+        """The answer: pair it with what was put aside for it, and return that; None if a later one
+        came first.
         """
         asked = self._asked.get(kafka, {}).pop(number, None)
         last = self._paired.get(kafka)
@@ -156,7 +157,7 @@ class EndsBook:
         if asked.known:
             self._compared.add(kafka)
         self.version += 1
-        return asked.at
+        return asked
 
     def compared(self, kafka: str) -> bool:
         """Was there ever an answer for a position of this cluster?"""
@@ -180,8 +181,12 @@ class EndsBook:
             return None, None
         return _lower(paired.known[position.where], position.replicated), bounds
 
-    def view(self, position: Position, ages: Ages, *, live: bool) -> MirrorPartitionView:
-        """The picture of one replicated partition; without live ends it has no lag."""
+    def view(
+        self, position: Position, ages: Ages, *, live: bool, told: tuple[Counts, float | None]
+    ) -> MirrorPartitionView:
+        """The picture of one replicated partition; without live ends it has no lag. `told` is what
+        Fates tell of it.
+        """
         flow, lag, behind = position.flow, None, UNKNOWN
         replicated, bounds = self._against(position) if live else (None, None)
         if bounds is not None:
@@ -212,6 +217,11 @@ class EndsBook:
             behind_since=behind.since,
             behind_from=behind.told_by,
             probe_from=behind.probe_from,
+            headroom=None
+            if bounds is None or replicated is None
+            else replicated + 1 - bounds.start,
+            headroom_s=None if bounds is None or replicated is None else told[1],
+            lost=told[0],
         )
 
 

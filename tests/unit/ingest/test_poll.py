@@ -11,6 +11,8 @@ import pytest
 from exporter.clients.connect_read import ConnectReader
 from exporter.errors import Unreachable
 from exporter.ingest.poll import (
+    TOPIC_IDS_MAX,
+    _turn,
     poll_assignment,
     poll_brokers,
     poll_connectors,
@@ -324,3 +326,53 @@ def test_groups_that_cannot_be_read_are_one_failure():
     kafka.down = Unreachable("west", "away")
     (failed,) = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
     assert (failed.input, failed.reason) == (InputId("lab", GROUPS), "unreachable")
+
+
+class _Remade(FakeAdmin):
+    """The topic is deleted and made anew while its log ends are read."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        super().__init__(kafka)
+        self.kafka = kafka
+
+    def bounds(self, partitions, *, stable):
+        found = super().bounds(partitions, stable=stable)
+        self.kafka.create("orders")
+        return found
+
+
+def answer(seen: list) -> EndsRead:
+    (found,) = [at for at in seen if isinstance(at, EndsRead)]
+    return found
+
+
+def test_log_ends_come_with_the_id_of_the_topic_they_are_of():
+    kafka = upstream()
+    ids = answer(ends_of(FakeAdmin(kafka), snapshot())).ids
+    assert ids == {"orders": kafka.shape("orders")[0]}
+
+
+def test_the_id_of_a_topic_that_was_made_anew_in_between_is_not_certain():
+    assert answer(ends_of(_Remade(upstream()), snapshot())).ids == {}
+
+
+def test_a_topic_that_is_gone_has_no_id():
+    kafka = upstream()
+    kafka.delete("orders")
+    assert answer(ends_of(FakeAdmin(kafka), snapshot())).ids == {}
+
+
+def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
+    kafka = upstream()
+    kafka.mute = Unreachable("west", "no")
+    found = answer(ends_of(FakeAdmin(kafka), snapshot()))
+    assert (found.ids, found.bounds[ORDERS].end) == ({}, 3)
+
+
+def test_each_of_too_many_topics_is_asked_for_its_id_in_its_turn():
+    topics = [f"t{number}" for number in range(TOPIC_IDS_MAX * 2 + 1)]
+    rounds = [_turn(topics, number) for number in (7, 8, 9)]
+    assert all(len(at) <= TOPIC_IDS_MAX for at in rounds)
+    assert sorted(at for found in rounds for at in found) == sorted(topics)
+    assert _turn(topics[:5], 8) == topics[:5]
+    assert _turn([], 8) == []

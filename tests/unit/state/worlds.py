@@ -273,6 +273,7 @@ class World:
         *,
         number: int | None = None,
         kafka: str = "west",
+        ids: dict[str, str | None] | None = None,
     ) -> None:
         """The answer, to a question of now unless `number` names an earlier one. A number as
         `bounds` is the end of orders-0.
@@ -281,7 +282,7 @@ class World:
         if isinstance(bounds, int):
             bounds = {TopicPartition("orders", 0): LogBounds(0, bounds, bounds)}
         self.see(
-            EndsRead(kafka=kafka, number=asked, bounds=bounds),
+            EndsRead(kafka=kafka, number=asked, bounds=bounds, ids=ids),
             InputSucceeded(InputId(kafka, LOG_ENDS), self.now),
         )
 

@@ -1,0 +1,287 @@
+"""What became of the upstream records of every flow: what was lost, why, and exactly which; topics
+that turned out to be others; how near retention is.
+
+A look is a position with the log bounds that were read after it, and with the id that the topic had
+both before and after those were read; where the id could not be had, the topic waits for the next
+look. The rules are in state/account.py. All of it outlives the process (state/fate_memory.py), so
+that what happens in between is found at the next start, and counted once. Owned by Replication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from exporter.model.connectors import Connector
+from exporter.model.observations import LogBounds
+from exporter.model.topology import MirrorFlow, TopicPartition
+from exporter.state.account import NOTHING_LOST, RECREATED, Account, Counts, Look, Lost
+from exporter.state.snapshot import Loss, TopicRecreation
+from exporter.state.trail import News
+
+LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
+GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
+UNSEEN_S: Final = 7 * 86400.0  # after which a topic that no flow copies any more is forgotten
+
+FlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, target
+_End = tuple[
+    FlowKey, str, int, str, int
+]  # flow, topic, partition, cause, the offset after the range
+
+
+@dataclass(slots=True)
+class TopicFate:
+    """One upstream topic in one flow.
+
+    id            None as long as no broker gave one
+    generation    how often it was made anew; an account of an earlier one has not heard of it yet
+    recreations   how often that is counted, with a log end that fell
+    """
+
+    at: float
+    id: str | None = None
+    generation: int = 0
+    recreations: int = 0
+    recreated_at: float = 0.0
+    before: str | None = None
+    after: str | None = None
+    accounts: dict[int, tuple[int, Account]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Activity:
+    """What a connector was doing at the last looks, and since when."""
+
+    doing: str | None
+    since: float
+    looked_at: float
+
+    def lasted(self, doing: str, grace_s: float) -> bool:
+        """Was it doing that at the last look, and for so long?"""
+        return self.doing == doing and self.looked_at - self.since >= grace_s
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One flow and one answer of its upstream cluster.
+
+    known    the replicated offsets known before the cluster was asked
+    ids      see EndsRead
+    doing    the state of the connector (`doing`)
+    patience_s    within which what is copied is committed: one flush
+    """
+
+    now: float
+    flow: MirrorFlow
+    known: Mapping[TopicPartition, int | None]
+    bounds: Mapping[TopicPartition, LogBounds]
+    ids: Mapping[str, str | None] | None
+    doing: str | None
+    news_of: Callable[[TopicPartition], News | None]
+    patience_s: float = 60.0
+
+
+class Fates:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.flows: dict[FlowKey, dict[str, TopicFate]] = {}
+        self._losses: dict[_End, Loss] = {}
+        self.urgent = False
+        self.changed = False
+        self.version = 0
+        self._doing: dict[FlowKey, Activity] = {}
+        self._looked_at = 0.0
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def look(self, at: Round) -> frozenset[TopicPartition]:
+        """Take in one round: the partitions of which the syncs so far are needed no more."""
+        quiet, runs = self._activity(at)
+        topics = self.flows.setdefault(_key(at.flow), {})
+        told = set()
+        for topic, places in _by_topic(at.known).items():
+            if at.ids is not None and topic not in at.ids:
+                continue
+            if topic not in topics:
+                self.version += 1
+            fate = topics.setdefault(topic, TopicFate(at.now))
+            fate.at = at.now
+            self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
+            fell: set[int] = set()
+            for where in places:
+                seen = _look(at, where, fate, quiet=quiet, runs=runs)
+                if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
+                    told.add(where)
+            self._fallen(fate, fell, at.now)
+        self._looked_at = at.now
+        self.changed = True
+        return frozenset(told)
+
+    def _take(
+        self,
+        flow: MirrorFlow,
+        where: TopicPartition,
+        fate: TopicFate,
+        seen: Look,
+        fell: set[int],
+    ) -> Account:
+        found = fate.accounts.get(where.partition)
+        account = Account.opened(seen) if found is None else found[1]
+        if not seen.renewed and account.fallen(seen):
+            fell.add(where.partition)
+        for lost in account.look(seen):
+            self._lose(flow, where, lost, seen.now)
+        if found is None or found[0] != fate.generation:
+            fate.accounts[where.partition] = (fate.generation, account)
+        return account
+
+    def _identify(self, fate: TopicFate, new: str | None, now: float) -> None:
+        if new is None or new == fate.id:
+            return
+        if fate.id is not None:
+            fate.generation += 1
+            self._recreated(fate, fate.id, new, now)
+        fate.id = new
+
+    def _fallen(self, fate: TopicFate, fell: Collection[int], now: float) -> None:
+        """Counted once for the topic: its partitions need not all be seen to fall in one round."""
+        others = (account for number, (_, account) in fate.accounts.items() if number not in fell)
+        if fell and not any(at.leap is not None and at.leap.cause == RECREATED for at in others):
+            self._recreated(fate, fate.id, fate.id, now)
+
+    def _recreated(
+        self, fate: TopicFate, before: str | None, after: str | None, now: float
+    ) -> None:
+        fate.recreations += 1
+        fate.recreated_at, fate.before, fate.after = now, before, after
+        self.urgent = True
+        self.version += 1
+
+    def _lose(self, flow: MirrorFlow, where: TopicPartition, lost: Lost, now: float) -> None:
+        cause, first, last = lost
+        self.keep(Loss(*_key(flow), where.topic, where.partition, cause, first, last, now))
+        self.urgent = True
+        self.version += 1
+
+    def keep(self, loss: Loss) -> None:
+        """Among the newest. A range that goes on where one of the same cause ended is one with
+        it.
+        """
+        begun = self._losses.pop(_end_of(loss, loss.first), None)
+        if begun is not None:
+            loss = replace(begun, last=loss.last)
+        self._losses[_end_of(loss, loss.last + 1)] = loss
+        if len(self._losses) > LOSSES_MAX:
+            del self._losses[next(iter(self._losses))]
+
+    def _activity(self, at: Round) -> tuple[bool, bool]:
+        """(it is stopped, and its last flush long done; it runs): both at the last look as well."""
+        key = _key(at.flow)
+        last = self._doing.get(key)
+        if last is None or last.doing != at.doing:
+            self._doing[key] = Activity(at.doing, at.now, at.now)
+            return False, False
+        quiet, runs = last.lasted("stopped", GRACE_S), last.lasted("running", 0.0)
+        last.looked_at = at.now
+        return quiet, runs
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The newest ranges that were lost."""
+        return tuple(self._losses.values())
+
+    def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[Counts, float | None]:
+        """(what was ever lost of it, by cause; seconds until retention reaches its position)."""
+        topic = self.flows.get(_key(flow), {}).get(where.topic)
+        found = None if topic is None else topic.accounts.get(where.partition)
+        return (NOTHING_LOST, None) if found is None else (found[1].lost, found[1].headroom_s)
+
+    def losses_of(self, flows: Collection[MirrorFlow]) -> tuple[Loss, ...]:
+        """The newest ranges that these flows lost."""
+        keys = {_key(flow) for flow in flows}
+        return tuple(
+            at
+            for at in self._losses.values()
+            if (at.connect_cluster, at.connector, at.source, at.target) in keys
+        )
+
+    def recreations_of(self, flows: Collection[MirrorFlow]) -> tuple[TopicRecreation, ...]:
+        """Every topic that these flows copy, with how often it was made anew: mostly 0 times."""
+        return tuple(
+            TopicRecreation(
+                *_key(flow),
+                topic=topic,
+                count=fate.recreations,
+                at=fate.recreated_at,
+                before=fate.before,
+                after=fate.after,
+            )
+            for flow in flows
+            for topic, fate in sorted(self.flows.get(_key(flow), {}).items())
+        )
+
+    def forget_unseen(self) -> None:
+        """Topics that no flow copied for a week. A flow that is gone for a moment comes back to
+        what it was.
+        """
+        for key, topics in list(self.flows.items()):
+            for topic in [
+                name for name, at in topics.items() if self._looked_at - at.at > UNSEEN_S
+            ]:
+                del topics[topic]
+            if not topics:
+                del self.flows[key]
+
+
+def _key(flow: MirrorFlow) -> FlowKey:
+    return (flow.connect_cluster, flow.connector, flow.source, flow.target)
+
+
+def _end_of(loss: Loss, after: int) -> _End:
+    flow = (loss.connect_cluster, loss.connector, loss.source, loss.target)
+    return (flow, loss.topic, loss.partition, loss.cause, after)
+
+
+def _by_topic(known: Collection[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for where in known:
+        found.setdefault(where.topic, []).append(where)
+    return found
+
+
+def _look(
+    at: Round, where: TopicPartition, fate: TopicFate, *, quiet: bool, runs: bool
+) -> Look | None:
+    """None if there is nothing to compare: no log, or no position."""
+    position, log = at.known[where], at.bounds.get(where)
+    generation, account = fate.accounts.get(where.partition, (fate.generation, None))
+    if position is None and account is not None:
+        account.position_gone()
+    if position is None or log is None:
+        return None
+    return Look(
+        now=at.now,
+        position=position,
+        start=log.start,
+        end=log.stable_end if at.flow.read_committed else log.end,
+        renewed=generation != fate.generation,
+        quiet=quiet,
+        runs=runs,
+        news=at.news_of(where),
+        patience_s=at.patience_s,
+    )
+
+
+def doing(listed: Collection[Connector] | None, connector: str, *, live: bool) -> str | None:
+    """The state of a connector, as far as a look needs it; None if it is neither certainly."""
+    found = next((at for at in listed or () if live and at.name == connector), None)
+    if found is None:
+        return None
+    if found.state == "stopped" and not found.tasks:
+        return "stopped"
+    runs = found.state == "running" and any(task.state == "running" for task in found.tasks)
+    return "running" if runs else None

@@ -1,0 +1,98 @@
+"""How fast a log start and a position move, for the time until the one reaches the other.
+
+Retention deletes whole segments, so a log start stands still and then jumps. A jump alone tells no
+pace: half an hour of records may go in one moment. So the pace of retention is what was deleted
+after the first jump that was seen, over the time from there to the last one; and when the next jump
+is overdue, to the moment at which it became so. Nothing is said before the second jump. The pace of
+a position is its way over the last minutes, between two moments: commits come once per flush.
+
+Called by state/account.py only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+WINDOW_S: Final = 600.0  # a position's pace is over half of this at least, once that has passed
+JUMPS_S: Final = 6 * 3600.0  # segments may roll once an hour
+JUMPS_MAX: Final = 16  # per partition, of which there may be 100,000; every second one goes beyond
+
+_Moment = tuple[float, int]
+
+
+@dataclass(slots=True)
+class Pace:
+    """Of one partition.
+
+    anchor, middle   moments of the position: the pace is measured from the first of them; the
+                     second takes its place when it is half a window old
+    best, best_before    the greatest pace between two changes of the position, in this half of the
+                     window and in the one before
+    jumps            the log start after each jump that was seen, and when
+    """
+
+    anchor: _Moment | None = None
+    middle: _Moment | None = None
+    best: float = 0.0
+    best_before: float = 0.0
+    jumps: tuple[_Moment, ...] = ()
+
+    def restart(self) -> None:
+        """What was measured belongs to another log, or to nothing."""
+        self.anchor = self.middle = None
+        self.best = self.best_before = 0.0
+        self.jumps = ()
+
+    def start_moved(self, start: int, now: float) -> None:
+        """The log start is here now and was not at the look before."""
+        if self.jumps and start < self.jumps[-1][1]:
+            self.jumps = ()
+        fresh = tuple(at for at in self.jumps if now - at[0] <= JUMPS_S)
+        if len(fresh) >= JUMPS_MAX:
+            fresh = fresh[::2]
+        self.jumps = (*fresh, (now, start))
+
+    def position_seen(self, position: int, now: float) -> None:
+        """A look at the position, moved or not."""
+        if self.anchor is None or self.middle is None or position < self.middle[1]:
+            self.anchor = self.middle = (now, position)
+            self.best = self.best_before = 0.0
+        elif now - self.middle[0] >= WINDOW_S / 2:
+            self.anchor, self.middle = self.middle, (now, position)
+            self.best_before, self.best = self.best, 0.0
+
+    def advanced(self, records: int, seconds: float) -> None:
+        """The position came so far since it last moved."""
+        if seconds > 0:
+            self.best = max(self.best, records / seconds)
+
+    def reach(self, seconds: float, now: float, *, over_s: float) -> float | None:
+        """How many records may have been copied in so many seconds, generously: three times the
+        greatest pace seen. None if it was not watched for `over_s`.
+        """
+        if self.anchor is None or now - self.anchor[0] < over_s:
+            return None
+        return 3 * max(self.best, self.best_before) * seconds
+
+    def seconds(self, headroom: int, position: int, now: float, *, over_s: float) -> float | None:
+        """Until retention reaches the position; None if it does not come closer, or too little
+        was seen to tell.
+        """
+        if headroom <= 0:
+            return 0.0
+        purge = self._purge(now)
+        if purge is None or self.anchor is None or now - self.anchor[0] < over_s:
+            return None
+        since, then = self.anchor
+        closing = purge - (position - then) / (now - since)
+        return headroom / closing if closing > 0 else None
+
+    def _purge(self, now: float) -> float | None:
+        """Records per second."""
+        jumps = [at for at in self.jumps if now - at[0] <= JUMPS_S]
+        if len(jumps) < 2 or jumps[-1][0] <= jumps[0][0]:
+            return None
+        (first_at, first), (last_at, last) = jumps[0], jumps[-1]
+        between = (last_at - first_at) / (len(jumps) - 1)
+        return (last - first) / (max(last_at, now - between) - first_at)

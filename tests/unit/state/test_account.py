@@ -1,0 +1,455 @@
+"""What became of the records of one partition: each rule, look by look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.state.account import (
+    ALTERED,
+    NOTHING_LOST,
+    RECREATED,
+    RETENTION,
+    Account,
+    Look,
+    Lost,
+)
+from exporter.state.trail import News
+
+FLUSH_S = 60.0
+EVERY_S = 10.0
+
+
+class Watched:
+    """An account that is looked at every ten seconds."""
+
+    def __init__(self, position: int, start: int = 0, end: int = 1000) -> None:
+        self.seen = Look(now=0.0, position=position, start=start, end=end, patience_s=FLUSH_S)
+        self.account = Account.opened(self.seen)
+        self.lost: list[Lost] = list(self.account.look(self.seen))
+
+    def look(self, **changes) -> list[Lost]:
+        """What this look found. `news` and `renewed` are of one look, the rest stays as it is."""
+        plain = replace(self.seen, news=None, renewed=False, now=self.seen.now + EVERY_S)
+        self.seen = replace(plain, **changes)
+        found = self.account.look(self.seen)
+        self.lost += found
+        return found
+
+    def wait(self, seconds: float = FLUSH_S) -> list[Lost]:
+        """Nothing changes for so long."""
+        return [at for _ in range(round(seconds / EVERY_S)) for at in self.look()]
+
+
+# --- rule 1 --------------------------------------------------------------------------------------
+
+
+def test_a_log_start_beyond_the_position_is_a_loss_once_no_commit_can_be_on_its_way():
+    at = Watched(99)
+    assert at.look(start=150) == []
+    assert at.wait(50) == []
+    assert at.look() == [(RETENTION, 100, 149)]
+
+
+def test_a_loss_that_is_seen_at_every_look_is_counted_once():
+    at = Watched(99)
+    at.look(start=150)
+    at.wait(600)
+    assert at.lost == [(RETENTION, 100, 149)]
+    assert dict(at.account.lost) == {"retention": 50, "recreated": 0, "altered": 0}
+
+
+def test_when_the_log_start_moves_further_only_the_new_part_is_lost():
+    at = Watched(99)
+    at.look(start=150)
+    at.wait()
+    assert at.look(start=180) == []  # the position has had no time to tell since
+    at.wait()
+    assert at.lost == [(RETENTION, 100, 149), (RETENTION, 150, 179)]
+
+
+def test_a_commit_that_was_on_its_way_tells_what_had_been_copied():
+    at = Watched(99)
+    at.look(start=150)
+    at.look(position=129)
+    at.wait(100)
+    assert at.lost == [(RETENTION, 130, 149)]
+
+
+def test_of_a_stopped_connector_no_commit_is_waited_for():
+    at = Watched(99)
+    at.look(quiet=True)
+    assert at.look(start=150, quiet=True) == [(RETENTION, 100, 149)]
+
+
+def test_a_log_start_that_reaches_the_position_takes_nothing_that_was_not_copied():
+    at = Watched(99)
+    at.look(start=100)
+    assert at.wait(600) == []
+
+
+def test_a_partition_that_is_first_seen_behind_its_log_start_has_lost_what_lies_between():
+    at = Watched(99, start=150)
+    at.wait(70)
+    assert at.lost == [(RETENTION, 100, 149)]
+
+
+def test_what_was_copied_before_a_rewind_is_not_lost_when_retention_takes_it():
+    at = Watched(499)
+    at.look(position=99)  # a person went back
+    at.look(start=300)
+    assert at.wait(600) == []
+    at.look(start=520)
+    at.wait()
+    assert at.lost == [(RETENTION, 500, 519)]
+
+
+def test_after_a_reset_that_is_taken_back_a_loss_is_not_counted_again():
+    at = Watched(99)
+    at.look(start=150)
+    at.wait()
+    at.account.position_gone()
+    assert at.wait(600) == []
+    assert at.account.lost[-1] == ("retention", 50)
+
+
+# --- rule 2 --------------------------------------------------------------------------------------
+
+
+def synced(newest: int, *gaps: tuple[int, int], back: bool = False) -> News:
+    return News(newest=newest, came=True, back=back, gaps=gaps)
+
+
+def test_a_jump_over_the_log_start_is_a_loss_of_what_the_syncs_say_was_passed_over():
+    at = Watched(99)
+    at.look(position=320, start=150, news=synced(320, (110, 149)))
+    assert at.lost == [(RETENTION, 110, 149)]
+    assert at.wait(600) == []
+
+
+def test_what_was_copied_before_retention_took_it_is_not_lost():
+    at = Watched(99)
+    at.look(position=320, start=150, news=synced(320))
+    at.wait(600)
+    assert at.lost == []
+
+
+def test_a_gap_that_retention_has_not_passed_is_a_marker_and_no_loss():
+    at = Watched(99)
+    at.look(position=320, start=150, news=synced(320, (200, 200), (149, 155)))
+    assert at.lost == [(RETENTION, 149, 149)]
+
+
+def test_gaps_that_overlap_are_counted_once():
+    at = Watched(99)
+    at.look(position=320, start=150, news=synced(320, (110, 149), (100, 119)))
+    assert dict(at.account.lost)[RETENTION] == 50
+
+
+def test_a_jump_waits_for_its_sync():
+    at = Watched(99)
+    at.look(position=320, start=150, news=synced(99))
+    assert at.lost == []
+    at.look(news=synced(340, (100, 149)))
+    assert at.lost == [(RETENTION, 100, 149)]
+
+
+def test_a_jump_that_no_sync_ever_tells_of_is_not_guessed_at():
+    at = Watched(99)
+    at.look(position=320, start=150, news=synced(99))
+    for _ in range(20):
+        at.look(news=synced(99))
+    assert at.lost == []
+    at.look(start=330, news=synced(99))
+    for _ in range(20):
+        at.look(news=synced(99))
+    assert at.lost == [(RETENTION, 321, 329)]
+
+
+def steady(records: int) -> Watched:
+    """Copies so many records between two looks, for two minutes, without syncs."""
+    at = Watched(0, end=10**9)
+    for _ in range(12):
+        at.look(position=at.seen.position + records)
+    return at
+
+
+def test_without_syncs_a_jump_further_than_could_be_copied_is_a_loss():
+    at = steady(100)
+    reached = at.seen.position + 1
+    assert at.look(position=reached + 9000, start=reached + 8000) == [
+        (RETENTION, reached, reached + 7999)
+    ]
+
+
+def test_without_syncs_a_jump_that_may_have_been_copied_is_not_counted():
+    at = steady(100)
+    reached = at.seen.position + 1
+    at.look(position=reached + 250, start=reached + 200)
+    assert at.wait(600) == []
+
+
+def test_without_syncs_and_without_a_pace_a_jump_is_not_counted():
+    at = Watched(99, end=10**9)
+    at.look(position=10**6, start=10**6)
+    assert at.wait(600) == []
+
+
+# --- rules 3 and 4 -------------------------------------------------------------------------------
+
+
+def test_of_a_topic_made_anew_what_was_not_copied_of_the_old_one_is_lost():
+    at = Watched(899)
+    at.look(renewed=True, end=0)
+    assert at.lost == []  # its last commits may be on their way
+    at.wait()
+    assert at.lost == [(RECREATED, 900, 999)]
+
+
+def test_the_last_commits_of_the_old_topic_are_waited_for():
+    at = Watched(899)
+    at.look(renewed=True, end=0)
+    at.look(position=989)
+    at.wait()
+    at.look(position=40, end=50)
+    at.wait(600)
+    assert at.lost == [(RECREATED, 990, 999)]
+
+
+def test_a_topic_made_anew_that_is_copied_from_its_start_loses_nothing_of_itself():
+    at = Watched(999)
+    at.look(renewed=True, end=0)
+    at.look(position=40, end=50)
+    at.look(position=5000, end=5001)
+    assert at.wait(600) == []
+
+
+def test_a_topic_that_grew_past_the_position_loses_what_the_position_goes_on_from():
+    at = Watched(999)
+    at.look(renewed=True, start=20, end=3000)
+    assert at.wait(600) == []  # nobody has gone on from there yet
+    assert at.look(position=2999) == [(RECREATED, 20, 999)]
+    at.wait(600)
+    assert dict(at.account.lost)[RECREATED] == 980
+
+
+def test_a_topic_that_grew_past_the_position_while_mm2_was_away_is_the_same():
+    at = Watched(999)
+    at.look(renewed=True, end=10)
+    at.look(end=3000)
+    assert at.look(position=2999) == [(RECREATED, 0, 999)]
+
+
+def test_a_position_that_is_mended_before_mm2_goes_on_loses_nothing():
+    at = Watched(999)
+    at.look(quiet=True)
+    at.look(renewed=True, end=3000, quiet=True)
+    at.account.position_gone()
+    at.look(position=2000, quiet=False)
+    assert at.wait(600) == []
+
+
+def test_syncs_that_went_back_tell_that_the_new_topic_is_copied_from_its_start():
+    at = Watched(999)
+    at.look(renewed=True, end=3000, news=synced(10, back=True))
+    at.look(position=2999, news=synced(2999, back=True))
+    assert at.wait(600) == []
+
+
+def test_mm2_that_runs_beyond_the_end_for_a_flush_begins_at_the_start():
+    at = Watched(999)
+    at.look(runs=True)
+    at.look(renewed=True, end=10)
+    at.wait(60)
+    at.look(end=3000, position=2999)
+    assert at.wait(600) == []
+
+
+def test_mm2_that_does_not_run_beyond_the_end_begins_nowhere():
+    at = Watched(999)
+    at.look(renewed=True, end=10)
+    at.wait(60)
+    at.look(end=3000)
+    assert at.look(position=2999) == [(RECREATED, 0, 999)]
+
+
+def test_a_log_end_that_fell_below_the_position_is_a_topic_made_anew():
+    at = Watched(899)
+    at.look(end=500)
+    at.wait()
+    assert at.lost == [(RECREATED, 900, 999)]
+
+
+def test_of_a_log_that_was_cut_what_is_passed_over_begins_at_the_cut():
+    at = Watched(899, start=100)
+    at.look(end=500)
+    at.wait()
+    at.look(end=2000)
+    at.look(position=1500)
+    assert at.lost == [(RECREATED, 900, 999), (RECREATED, 500, 899)]
+
+
+def test_a_log_end_that_fell_but_not_below_the_position_says_nothing():
+    at = Watched(899)
+    at.look(end=950)
+    assert at.wait(600) == []
+
+
+def test_a_position_that_is_of_the_new_topic_already_is_not_taken_for_the_old_one():
+    at = Watched(899)
+    at.look(renewed=True, position=5, end=10)
+    assert at.lost == [(RECREATED, 900, 999)]
+    at.look(position=2000, end=3000)
+    assert at.wait(600) == [(RECREATED, 900, 999)][1:]
+
+
+def test_two_recreations_lose_two_tails():
+    at = Watched(899)
+    at.look(renewed=True, position=5, end=10)
+    at.look(renewed=True, position=2, end=3)
+    assert at.lost == [(RECREATED, 900, 999), (RECREATED, 6, 9)]
+
+
+def test_the_log_start_of_the_new_topic_is_not_held_against_the_old_position():
+    at = Watched(999)
+    at.look(renewed=True, end=0)
+    at.look(position=4, end=50)
+    at.look(start=20)
+    at.wait()
+    assert at.lost == [(RETENTION, 5, 19)]
+
+
+# --- rule 5 --------------------------------------------------------------------------------------
+
+
+def test_a_position_past_the_end_from_which_mm2_begins_at_the_start_loses_nothing():
+    at = Watched(99)
+    at.look(position=9999)
+    at.wait()
+    at.look(position=500)
+    assert at.wait(600) == []
+
+
+def test_a_position_past_the_end_that_is_taken_back_loses_nothing():
+    at = Watched(99)
+    at.look(position=9999, quiet=True)
+    at.look(position=99, quiet=True)
+    at.look(position=120, quiet=False)
+    assert at.wait(600) == []
+    at.look(start=150)
+    at.wait()
+    assert at.lost == [(RETENTION, 121, 149)]
+
+
+def test_a_log_that_grows_over_a_position_past_its_end_loses_what_the_position_passed_over():
+    at = Watched(99)
+    at.look(position=4999)
+    at.look(end=6000)
+    assert at.wait(600) == []
+    assert at.look(position=5999) == [(ALTERED, 100, 4999)]
+
+
+def test_mm2_that_met_the_end_of_the_log_does_not_pass_over_anything():
+    at = Watched(99)
+    at.look(position=4999, runs=True)
+    at.wait()
+    at.look(end=6000)
+    at.look(position=5999)
+    assert at.wait(600) == []
+
+
+def test_a_position_moved_forward_while_stopped_is_a_loss_when_mm2_goes_on_from_there():
+    at = Watched(99)
+    at.look(quiet=True)
+    at.look(position=499, quiet=True)
+    at.look(quiet=True)
+    assert at.lost == []
+    assert at.look(position=510, quiet=False) == [(ALTERED, 100, 499)]
+
+
+def test_a_position_moved_twice_while_stopped_counts_from_where_it_was_left():
+    at = Watched(99)
+    at.look(quiet=True)
+    at.look(position=499, quiet=True)
+    at.look(position=299, quiet=True)
+    assert at.look(position=510, quiet=False) == [(ALTERED, 100, 299)]
+
+
+def test_a_position_moved_forward_and_taken_back_while_stopped_loses_nothing():
+    at = Watched(99)
+    at.look(quiet=True)
+    at.look(position=499, quiet=True)
+    at.look(position=99, quiet=True)
+    at.look(position=700, quiet=False)
+    assert at.wait(600) == []
+
+
+def test_a_position_that_moved_with_a_sync_was_copied_although_it_looked_stopped():
+    at = Watched(99)
+    at.look(quiet=True)
+    at.look(position=499, quiet=True, news=synced(499))
+    at.look(position=510, quiet=False)
+    assert at.wait(600) == []
+
+
+def test_a_position_that_moves_while_it_runs_was_copied():
+    at = Watched(99)
+    at.look(position=499)
+    at.look(position=510)
+    assert at.wait(600) == []
+
+
+def test_moving_forward_again_over_what_was_copied_loses_nothing():
+    at = Watched(499)
+    at.look(position=99)
+    at.look(quiet=True)
+    at.look(position=450, quiet=True)
+    at.look(position=700, quiet=False)
+    assert at.wait(600) == []
+
+
+# --- headroom ------------------------------------------------------------------------------------
+
+
+def test_the_time_until_retention_arrives_is_told_from_the_second_jump_on():
+    at = Watched(5000, end=10**6)
+    at.wait()
+    at.look(start=1000)
+    at.wait(90)
+    assert at.account.headroom_s is None  # one jump tells no pace
+    at.look(start=2000)  # 1000 records in 100 seconds
+    assert at.account.headroom_s == pytest.approx((5001 - 2000) / 10)
+
+
+def test_a_position_that_runs_away_from_retention_has_no_time_until_it_arrives():
+    at = Watched(5000, end=10**6)
+    for number in range(1, 21):
+        at.look(start=100 * number, position=5000 + 200 * number)
+    assert at.account.headroom_s is None
+
+
+def test_a_caught_up_position_has_no_time_until_retention_arrives():
+    at = Watched(999)
+    for number in range(1, 9):
+        at.look(start=100 * number)
+    assert at.account.headroom_s is None
+
+
+def test_a_position_behind_the_log_start_has_no_time_left():
+    at = Watched(99)
+    at.look(start=150)
+    assert at.account.headroom_s == 0.0
+
+
+def test_a_log_start_that_jumps_no_more_slows_down():
+    at = Watched(5000, end=10**6)
+    at.look(start=1000)
+    at.wait(90)
+    at.look(start=2000)
+    at.wait(1000)
+    assert at.account.headroom_s == pytest.approx((5001 - 2000) / (1000 / 1000), rel=0.01)
+
+
+def test_nothing_is_lost_at_first():
+    assert Watched(99).account.lost == NOTHING_LOST
