@@ -9,44 +9,58 @@ from dataclasses import replace
 
 import msgspec
 
+from exporter.judge.progress import Progress
 from exporter.judge.register import Register
 from exporter.judge.settings import Settings
 from exporter.state.snapshot import Snapshot
 
 
 class _Remembered(msgspec.Struct, frozen=True):
-    """The document of judge.json."""
+    """The document of judge.json: each part as it was when it last had something new."""
 
-    register: msgspec.Raw
+    progress: msgspec.Raw | None = None
+    register: msgspec.Raw | None = None
 
 
 class Judge:
     """See the module."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self._progress = Progress(settings)
         self._register = Register(settings)
+        self._told: dict[str, bytes] = {}
 
     @property
     def urgent(self) -> bool:
         """Would a restart now forget something that people may have been told?"""
-        return self._register.urgent
+        return self._progress.urgent or self._register.urgent
 
     def judged(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with judgements and findings."""
-        return replace(snapshot, findings=self._register.found(snapshot))
+        judged = replace(snapshot, judgements=self._progress.judgements(snapshot))
+        return replace(judged, findings=self._register.found(judged))
 
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""
-        register = self._register.remembered()
-        if register is None:
+        parts = {
+            "progress": self._progress.remembered(),
+            "register": self._register.remembered(),
+        }
+        new = {name: document for name, document in parts.items() if document is not None}
+        if not new:
             return None
-        return msgspec.json.encode(_Remembered(register=msgspec.Raw(register)))
+        self._told.update(new)
+        return msgspec.json.encode({name: msgspec.Raw(at) for name, at in self._told.items()})
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
         try:
             told = msgspec.json.decode(remembered, type=_Remembered)
-            self._register.recall(bytes(told.register))
+            if told.progress is not None:
+                self._progress.recall(bytes(told.progress))
+                self._told["progress"] = bytes(told.progress)
+            if told.register is not None:
+                self._register.recall(bytes(told.register))
+                self._told["register"] = bytes(told.register)
         except msgspec.DecodeError as exc:
             raise ValueError(str(exc)) from exc

@@ -1,0 +1,125 @@
+"""From what is seen of a partition to the case that the laws decide. Called by progress.py."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from exporter.judge.settings import Settings
+from exporter.judge.sight import Sight
+from exporter.judge.subjects import Subject, Track
+from exporter.judge.verdicts import Case
+from exporter.judge.windows import Window
+
+_MIRRORED: Final = "mirror_source"
+
+
+def case_of(
+    subject: Subject,
+    track: Track,
+    sight: Sight,
+    settings: Settings,
+    *,
+    number: int,
+    w: float,
+    at: float,
+) -> Case | None:
+    """Take in what this look sees of a partition; None if it is gone."""
+    cluster, connector, _ = subject.key
+    before = subject.standing.before
+    patience_s = settings.patience_s
+    if subject.number != number:
+        subject.hidden = sight.absent(cluster, connector, sink=subject.sink)
+        if subject.hidden is None:
+            return None
+        return Case(patience_s=patience_s, before=before, blind=subject.hidden)
+    subject.hidden, headed, copied = _hidden(subject, sight)
+    if subject.hidden is not None:
+        return Case(patience_s=patience_s, before=before, blind=subject.hidden)
+    window = _take(subject, track, settings, w=w, at=at)
+    states_blind = track.blind
+    # What is not seen any more does not count, for good or bad.
+    rests, why = (track.rests, track.why) if states_blind is None else (None, None)
+    if rests is not None or not copied:
+        window.rest(w)
+    mirror = subject.mirror
+    return Case(
+        patience_s=patience_s,
+        before=before,
+        states_blind=states_blind,
+        rests=rests,
+        copied=copied,
+        placed=subject.source is None or subject.source.offset is not None,
+        why=why,
+        why_all=track.why_all,
+        why_s=w - track.why_w,
+        watched_s=w - window.first_w,
+        still_s=w - window.still_w,
+        moved_s=None if window.moved_w is None else w - window.moved_w,
+        waiting_s=None if window.waiting_w is None else w - window.waiting_w,
+        sure=window.sure,
+        headed=headed,
+        end_still_s=w - window.end_w,
+        ahead=0 if mirror is None else mirror.ahead or 0,
+        behind=window.behind,
+        falls_behind=why is None and window.falls_behind(settings),
+        repeats=window.repeats,
+        repeated_s=None if window.repeated_w is None else w - window.repeated_w,
+        rhythm_s=0.0 if headed else window.rhythm_s,
+        longest_s=window.longest_s,
+    )
+
+
+def due_w(subject: Subject, w: float, settings: Settings) -> float | None:
+    """When patience with it ends, if that is still to come."""
+    window = subject.window
+    if window is None or window.waiting_w is None:
+        return None
+    due = max(window.waiting_w, window.still_w) + settings.patience_s
+    return due if due > w else None
+
+
+def holds_until_w(subject: Subject, case: Case, rule: int) -> float:
+    """Until when a decision is the same if nothing is seen but time going by."""
+    window = subject.window
+    if window is None:
+        return 0.0
+    match rule:
+        case 8 | 16 if window.moved_w is not None:
+            return window.moved_w + case.late_s
+        case 10:
+            return inf
+        case 17 if window.repeated_w is not None:
+            return window.repeated_w + case.patience_s
+        case 20 if window.moved_w is None or not window.longest_s:
+            return inf
+    return 0.0
+
+
+def _hidden(subject: Subject, sight: Sight) -> tuple[str | None, bool, bool]:
+    """(What hides the second signal, is there one at all, does the connector work on it)."""
+    cluster, connector, _ = subject.key
+    if subject.sink:
+        return None, subject.read is not None and subject.read.log_end is not None, True
+    flow = sight.flows.get((cluster, connector))
+    if subject.mirror is None:
+        mirrored = subject.source is not None and subject.source.dialect == _MIRRORED
+        if flow is None or not mirrored:
+            return None, False, True
+        why = sight.unmirrored(cluster, connector)
+        return why, True, False
+    if flow is None or flow.upstream is None:
+        return None, False, True
+    return sight.endless(flow.upstream), True, True
+
+
+def _take(subject: Subject, track: Track, settings: Settings, *, w: float, at: float) -> Window:
+    sample = subject.sample(at)
+    window = subject.window
+    if window is None:
+        window = subject.window = Window.opened(sample, w)
+    else:
+        window.take(sample, w, settings)
+    if track.restarted_w is not None:
+        window.grace(track.restarted_w)
+    return window

@@ -1,0 +1,85 @@
+"""What a person wants to see of a verdict: the numbers it rests on, the weightiest first. Called by
+progress.py. Each is of the moment of the look, and times are the clock's, so that nothing in it
+grows old.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from exporter.judge.verdicts import WORST_FIRST
+from exporter.judge.windows import Window
+from exporter.judge.words import moment
+from exporter.model.findings import Evidence, Verdict
+from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+
+
+def of_source(
+    source: SourcePartitionView | None,
+    mirror: MirrorPartitionView | None,
+    window: Window,
+    states: str,
+) -> Evidence:
+    """Of a source partition, replicated or not."""
+    found: list[tuple[str, str]] = []
+    if mirror is not None:
+        found += _log(
+            mirror.replicated if mirror.lag_position is None else mirror.lag_position, mirror
+        )
+        found += _again(window)
+    elif source is not None and source.offset is not None:
+        found.append(("offset", source.offset.text))
+        if window.furthest is not None:
+            found.append(("went back from", window.furthest))
+    if source is not None:
+        found += _times(source)
+    if window.repeats:
+        found.append(("commits of the same offset", str(window.repeats)))
+    found.append(("states", states))
+    return tuple(found)
+
+
+def of_sink(view: SinkPartitionView | None, window: Window, states: str) -> Evidence:
+    """Of a partition that a sink reads."""
+    if view is None:
+        return unseen(states)
+    return (*_log(view.committed, view), *_again(window), ("states", states))
+
+
+def unseen(states: str) -> Evidence:
+    """Of what no look has seen."""
+    return (("states", states),)
+
+
+def of_many(counts: Counter[Verdict], worst: tuple[str, Evidence] | None) -> Evidence:
+    """Of a connector or a flow: how many partitions are how, and the worst of them."""
+    how = ", ".join(f"{counts[at]} {at.value}" for at in WORST_FIRST if counts[at])
+    found = (("partitions", how or "none"),)
+    return found if worst is None else (*found, ("for instance", worst[0]), *worst[1])
+
+
+def _log(
+    position: int | None, view: MirrorPartitionView | SinkPartitionView
+) -> Iterator[tuple[str, str]]:
+    yield "position", "none" if position is None else str(position)
+    if view.log_end is not None:
+        yield "log end", str(view.log_end)
+    if view.lag is not None:
+        yield "lag", f"{view.lag} records"
+    if view.caught_up is not None and view.lag:
+        yield "readable records wait", "no" if view.caught_up else "yes"
+    if view.behind_since is not None:
+        yield "oldest waits since", moment(view.behind_since)
+
+
+def _again(window: Window) -> Iterator[tuple[str, str]]:
+    if window.behind:
+        yield "went back from", str(window.high)
+
+
+def _times(source: SourcePartitionView) -> Iterator[tuple[str, str]]:
+    if source.committed_at is not None:
+        yield "last commit", moment(source.committed_at)
+    if source.advanced_at is not None:
+        yield "last advance", moment(source.advanced_at)

@@ -1,0 +1,259 @@
+"""Verdicts over time: every partition looked at once an interval, its connector and flow summed up.
+
+A look at everything comes once an interval, when patience with a partition ends, and when an input
+goes blind or sees again. In between only what is in trouble is looked at, so that it is well again
+as soon as it is. Called by judge.py only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from exporter.judge import evidence
+from exporter.judge.cases import case_of, due_w, holds_until_w
+from exporter.judge.roll import Roll
+from exporter.judge.settings import Settings
+from exporter.judge.sight import Sight, rests, states, trouble
+from exporter.judge.subjects import Key, Standing, Subject, Track, judgement
+from exporter.judge.verdicts import Decision, decide, worst
+from exporter.judge.windows import Window
+from exporter.model.findings import Judgement, Scope, Verdict
+from exporter.state.snapshot import Snapshot
+
+GLANCED_AT_MAX: Final = 60_000  # partitions in one interval, beside the look at all of them
+_TROUBLED: Final = frozenset({Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW})
+_GONE: Final = Decision(verdict=Verdict.UNKNOWN, rule=0, reason="it is gone")
+
+_Whole = tuple[str, str, str, str]  # Connect cluster, connector, scope, subject
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """A partition on disk."""
+
+    key: Key
+    label: str
+    sink: bool
+    standing: Standing
+    window: Window
+
+
+class _Remembered(msgspec.Struct):
+    watched: float
+    subjects: list[_Kept]
+    wholes: list[tuple[_Whole, Standing]]
+    tracks: list[tuple[str, str, bool, float, float | None]]
+
+
+class Progress:
+    """See the module. `urgent` until a connector's new verdict is remembered."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._w = 0.0  # seconds of watching
+        self._at: float | None = None
+        self._next_w = self._glance_w = 0.0
+        self._inputs: object = None
+        self._views: object = None
+        self._number = 0
+        self._roll = Roll()
+        self._wholes: dict[_Whole, Standing] = {}
+        self._summed: dict[tuple[str, str], tuple[Judgement, ...]] = {}
+        self._troubled: set[Key] = set()
+        self._judgements: tuple[Judgement, ...] = ()
+        self._looked = False
+        self.urgent = False
+
+    def judgements(self, snapshot: Snapshot) -> tuple[Judgement, ...]:
+        """Every verdict; the same tuple while nothing changes."""
+        self._watch(snapshot.at)
+        self._track(snapshot)
+        inputs = (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
+        # Held, and not their ids: those of what is gone are given to others.
+        views = (snapshot.source_partitions, snapshot.mirror_partitions, snapshot.sink_partitions)
+        if self._w >= self._next_w or inputs != self._inputs:
+            self._look(snapshot, None)
+        elif self._w >= self._glance_w and self._troubled and not _same(views, self._views):
+            self._look(snapshot, self._troubled)
+        self._inputs, self._views = inputs, views
+        return self._judgements
+
+    # --- what outlives the process ---------------------------------------------------------------
+
+    def remembered(self) -> bytes | None:
+        """What a restart must not forget; None while there is nothing new."""
+        if not self._looked:
+            return None
+        self._looked = self.urgent = False
+        return msgspec.json.encode(
+            _Remembered(
+                watched=self._w,
+                subjects=[
+                    _Kept(at.key, at.label, at.sink, at.standing, at.window)
+                    for at in self._roll.subjects.values()
+                    if at.window is not None
+                ],
+                wholes=list(self._wholes.items()),
+                tracks=[
+                    (*of, at.why is not None, at.why_w, at.restarted_w)
+                    for of, at in self._roll.tracks.items()
+                ],
+            )
+        )
+
+    def recall(self, remembered: bytes) -> None:
+        """Go on from there. Raises msgspec.DecodeError if it is not what `remembered` gave."""
+        told = msgspec.json.decode(remembered, type=_Remembered)
+        self._w = self._next_w = told.watched
+        self._wholes = dict(told.wholes)
+        for kept in told.subjects:
+            kept.window.commits = 0  # our tail counts from 0 again
+            subject = Subject(key=kept.key, label=kept.label, sink=kept.sink)
+            subject.standing, subject.window = kept.standing, kept.window
+            self._roll.add(subject)
+        for cluster, connector, broken, why_w, restarted_w in told.tracks:
+            track = self._roll.track((cluster, connector))
+            track.why = "it could not work when it was last seen" if broken else None
+            track.why_w, track.restarted_w = why_w, restarted_w
+
+    # --- at every tick ---------------------------------------------------------------------------
+
+    def _watch(self, at: float) -> None:
+        """A step back of the clock adds nothing, a leap at most one interval: so does a process
+        that was held up, or not there.
+        """
+        passed = 0.0 if self._at is None else at - self._at
+        self._at = at
+        self._w += min(max(passed, 0.0), self._settings.interval_s)
+
+    def _track(self, snapshot: Snapshot) -> None:
+        for view in snapshot.connectors:
+            why, why_all = trouble(view)
+            track = self._roll.track((view.connect_cluster, view.name))
+            track.see(rests(view), why, why_all=why_all, w=self._w)
+
+    # --- a look ----------------------------------------------------------------------------------
+
+    def _look(self, snapshot: Snapshot, only: set[Key] | None) -> None:
+        """At everything, or only at some."""
+        self._number += 1
+        sight = Sight(snapshot)
+        seen = self._roll.seen(snapshot, only, self._number)
+        subjects: Iterable[Subject] = seen if only is not None else self._roll.subjects.values()
+        for of, track in self._roll.tracks.items():
+            track.look(states(sight.connectors.get(of)), sight.states_of(of[0])[1])
+        next_w = self._w + self._settings.interval_s
+        for subject in subjects:
+            self._judge(subject, sight, snapshot.at)
+            next_w = min(next_w, due_w(subject, self._w, self._settings) or next_w)
+        if only is None:
+            self._next_w = next_w
+            self._roll.forget(self._number, self._w, self._settings.patience_s)
+            self._roll.drop_tracks(frozenset(sight.connectors))
+            changed = set(self._roll.tracks)
+            self._troubled = {
+                key for key, at in self._roll.subjects.items() if at.standing.verdict in _TROUBLED
+            }
+        else:
+            self._next_w = min(self._next_w, next_w)
+            changed = {subject.key[:2] for subject in seen}
+            self._troubled -= {at.key for at in seen if at.standing.verdict not in _TROUBLED}
+        # A glance at five thousand costs what a tick may cost: of more there are fewer glances.
+        share = len(self._troubled) / GLANCED_AT_MAX
+        self._glance_w = self._w + share * self._settings.interval_s
+        self._sum_up(sight, snapshot.at, changed, whole=only is None)
+        self._looked = True
+
+    def _judge(self, subject: Subject, sight: Sight, at: float) -> None:
+        """One partition: take in what is seen of it, decide, and say why."""
+        track = self._roll.tracks[subject.key[:2]]
+        seen = subject.number == self._number
+        if seen and subject.window is not None and not subject.changed(track, self._w):
+            subject.window.pass_by(self._w)
+            return
+        case = case_of(subject, track, sight, self._settings, number=self._number, w=self._w, at=at)
+        if case is None:  # gone: it says nothing more, and may come back
+            subject.judgement = None
+            return
+        decided = decide(case)
+        subject.standing.settle(decided, at)
+        if decided is not None:
+            subject.reason = decided.reason
+        rule = 0 if decided is None or not seen else decided.rule
+        subject.until_w = holds_until_w(subject, case, rule)
+        window = subject.window
+        if window is None:
+            found = evidence.unseen(track.states)
+        elif subject.sink:
+            found = evidence.of_sink(subject.read, window, track.states)
+        else:
+            found = evidence.of_source(subject.source, subject.mirror, window, track.states)
+        subject.judged(found)
+
+    # --- the sum ---------------------------------------------------------------------------------
+
+    def _sum_up(
+        self, sight: Sight, at: float, changed: set[tuple[str, str]], *, whole: bool
+    ) -> None:
+        """Of connectors and flows, the verdict that is the worst of their partitions."""
+        if whole:
+            self._summed = {of: told for of, told in self._summed.items() if of in changed}
+        for of in changed:
+            self._summed[of] = tuple(self._sums(of, self._roll.tracks[of], sight, at))
+        if whole:
+            kept = {
+                (told.connect_cluster, told.connector, told.scope.value, told.subject)
+                for sums in self._summed.values()
+                for told in sums
+            }
+            self._wholes = {of: standing for of, standing in self._wholes.items() if of in kept}
+        self._judgements = (
+            *(told for _, sums in sorted(self._summed.items()) for told in sums),
+            *(
+                subject.judgement
+                for subject in self._roll.subjects.values()
+                if subject.judgement is not None and not subject.sink
+            ),
+        )
+
+    def _sums(
+        self, of: tuple[str, str], track: Track, sight: Sight, at: float
+    ) -> Iterable[Judgement]:
+        subjects = [subject for subject in track.subjects.values() if subject.judgement is not None]
+        if subjects or of in sight.connectors:
+            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, at)
+        flow = sight.flows.get(of)
+        if flow is not None:
+            aliases = (flow.source, flow.target)
+            in_flow = [subject for subject in subjects if subject.flow == aliases]
+            name = f"{flow.source}->{flow.target}"
+            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, at)
+
+    def _sum(self, of: _Whole, subjects: list[Subject], track: Track, at: float) -> Judgement:
+        counts = Counter(subject.standing.verdict for subject in subjects)
+        verdict = worst(counts)
+        instance = min(
+            (subject for subject in subjects if subject.standing.verdict is verdict),
+            key=lambda subject: (subject.standing.since, subject.key),
+            default=None,
+        )
+        rule, reason = 0, "it has nothing to judge it by"
+        if instance is not None:
+            rule, reason = instance.standing.rule, instance.reason
+        elif track.rests is not None:
+            verdict, rule, reason = Verdict.IDLE, 2, track.rests
+        standing = self._wholes.setdefault(of, Standing(since=at))
+        self.urgent |= standing.settle(Decision(verdict=verdict, rule=rule, reason=reason), at)
+        told = None
+        if instance is not None and instance.judgement is not None:
+            told = (instance.label, instance.judgement.evidence)
+        return judgement(Scope(of[2]), of, of[3], standing, reason, evidence.of_many(counts, told))
+
+
+def _same(views: tuple[object, ...], before: object) -> bool:
+    return isinstance(before, tuple) and all(
+        new is old for new, old in zip(views, before, strict=True)
+    )

@@ -1,0 +1,127 @@
+"""What of a snapshot can be trusted to be missing: blindness told from absence.
+
+A partition that is not in a snapshot is either gone or not seen. Only where everything that would
+show it is read does its absence mean anything. Called by progress.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from exporter.model.connectors import ConnectorKind
+from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
+from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.snapshot import ConnectorView, Snapshot
+
+_AT_REST: Final = frozenset({"paused", "stopped"})
+_BROKEN: Final = frozenset({"failed", "unassigned", "restarting"})
+
+
+class Sight:
+    """One snapshot's inputs. Every reason is in words; None means that there is none."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        topology = snapshot.topology
+        self._ready = snapshot.ready
+        self._inputs = {view.id: view for view in snapshot.inputs}
+        self._topics = {(at.connect_cluster, at.connector): at.at for at in topology.offsets_topics}
+        self._listings = {at.connect_cluster: at.topics() for at in topology.listings}
+        self.connectors = {(at.connect_cluster, at.name): at for at in snapshot.connectors}
+        self.flows: dict[tuple[str, str], MirrorFlow] = {
+            (flow.connect_cluster, flow.connector): flow for flow in topology.flows
+        }
+        self._states: dict[str, tuple[bool, str | None]] = {}
+
+    def states_of(self, cluster: str) -> tuple[bool, str | None]:
+        """Are the states of its connectors known, and if they could be and are not, why."""
+        found = self._states.get(cluster)
+        if found is None:
+            found = self._states[cluster] = self._look_for_states(cluster)
+        return found
+
+    def _look_for_states(self, cluster: str) -> tuple[bool, str | None]:
+        rest = InputId(cluster, CONNECT_REST)
+        if rest in self._inputs:
+            why = self._blind(rest)
+            return why is None, why
+        if cluster not in self._listings:
+            return False, None
+        topics = self._listings[cluster]
+        reasons = [self._blind(InputId(str(topic), TAIL)) for topic in topics]
+        why = next((reason for reason in reasons if reason is not None), None)
+        return why is None and len(topics) == 2, why
+
+    def absent(self, cluster: str, connector: str, *, sink: bool) -> str | None:
+        """Why a partition that is not in the snapshot may be there all the same; None: it is
+        gone.
+        """
+        known, blind = self.states_of(cluster)
+        if blind is not None:
+            return blind
+        if known and (cluster, connector) not in self.connectors:
+            return None
+        if sink:
+            return self._blind(InputId(cluster, GROUPS))
+        topic = self._offsets_topic(cluster, connector)
+        if topic is None:
+            return None if self._ready else f"the offsets topic of {cluster} is not found yet"
+        return self._blind(InputId(str(topic), TAIL))
+
+    def unmirrored(self, cluster: str, connector: str) -> str | None:
+        """Why the mirrored side of a source partition is not seen; None: it is not copied."""
+        flow = self.flows.get((cluster, connector))
+        if flow is None or flow.offset_syncs is None:
+            return None
+        return self._blind(InputId(str(flow.offset_syncs), TAIL), missing_is_fine=True)
+
+    def endless(self, kafka: str) -> str | None:
+        """Why the log ends of a cluster are not seen; None: they are."""
+        return self._blind(InputId(kafka, LOG_ENDS))
+
+    def _offsets_topic(self, cluster: str, connector: str) -> KafkaTopic | None:
+        own = self._topics.get((cluster, connector))
+        return own if own is not None else self._topics.get((cluster, None))
+
+    def _blind(self, wanted: InputId, *, missing_is_fine: bool = False) -> str | None:
+        view = self._inputs.get(wanted)
+        if view is None:
+            return f"{wanted.kind} {wanted.input} was not read yet"
+        if missing_is_fine and view.last_reason == "not_found":
+            return None
+        if view.live and not (view.tail is not None and view.tail.frozen):
+            return None
+        return f"{wanted.kind} {wanted.input} tells nothing: {view.last_error or 'not read yet'}"
+
+
+def rests(view: ConnectorView) -> str | None:
+    """That a person wants it to do nothing."""
+    return f"the connector is {view.state}" if view.state in _AT_REST else None
+
+
+def trouble(view: ConnectorView) -> tuple[str | None, bool]:
+    """What shows that it cannot work, in words, and whether that is all of it."""
+    if view.state in _BROKEN:
+        return f"the connector {_words(view.state)}", True
+    broken = [task for task in view.tasks if task.state in _BROKEN]
+    if broken:
+        words = ", ".join(f"task {task.number} {_words(task.state)}" for task in broken)
+        return words, len(broken) == len(view.tasks)
+    if view.state == "running" and not view.tasks:
+        # MM2's connectors have none while there is nothing to copy.
+        return "it runs without a single task", view.kind is not ConnectorKind.MIRROR
+    return None, False
+
+
+def states(view: ConnectorView | None) -> str:
+    """Of connector and tasks, for evidence."""
+    if view is None:
+        return "not known"
+    counts: dict[str, int] = {}
+    for task in view.tasks:
+        counts[task.state] = counts.get(task.state, 0) + 1
+    tasks = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"connector {view.state}, tasks: {tasks or 'none'}"
+
+
+def _words(state: str) -> str:
+    return "has failed" if state == "failed" else f"is {state}"

@@ -1,0 +1,206 @@
+"""What is judged, and what is remembered of each: a partition, a connector, and their verdicts over
+time. Called by progress.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from exporter.judge.verdicts import BLIND, Decision
+from exporter.judge.windows import Sample, Window
+from exporter.model.findings import Evidence, Judgement, Scope, Verdict
+from exporter.model.offsets import SourceOffset
+from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+
+Key = tuple[str, str, str]  # Connect cluster, connector, source partition or sink partition
+
+
+class Standing(msgspec.Struct, array_like=True):
+    """A verdict over time. Its own form on disk.
+
+    held    (verdict, since) from before an input went blind: what it goes on with afterwards
+    """
+
+    verdict: Verdict = Verdict.UNKNOWN
+    since: float = 0.0
+    rule: int = 0
+    held: tuple[Verdict, float] | None = None
+
+    @property
+    def before(self) -> Verdict:
+        """The verdict from when it could last be told."""
+        return self.verdict if self.held is None else self.held[0]
+
+    def settle(self, decided: Decision | None, at: float) -> bool:
+        """Take a decision; None: as before. True if the verdict is another one."""
+        was = self.verdict
+        if decided is not None and decided.rule == BLIND:
+            if self.held is None:
+                self.held = (self.verdict, self.since)
+                self.since = self.since if was is Verdict.UNKNOWN else at
+            self.verdict, self.rule = Verdict.UNKNOWN, BLIND
+            return was is not self.verdict
+        if self.held is not None:
+            self.verdict, self.since = self.held
+            self.held = None
+        if decided is not None:
+            self.rule = decided.rule
+            if decided.verdict is not self.verdict:
+                self.verdict, self.since = decided.verdict, at
+        return was is not self.verdict
+
+
+@dataclass(slots=True)
+class Subject:
+    """One partition. `number` is of the last look that saw it; the views are those it saw.
+
+    hidden    which input hides it; None if it is seen, or gone
+    took, until_w    what was seen when it was decided, and until when that decides the same
+    """
+
+    key: Key
+    label: str
+    sink: bool = False
+    standing: Standing = field(default_factory=Standing)
+    reason: str = ""
+    window: Window | None = None
+    source: SourcePartitionView | None = None
+    mirror: MirrorPartitionView | None = None
+    read: SinkPartitionView | None = None
+    number: int = 0
+    hidden: str | None = None
+    took: tuple[object, ...] = ()
+    until_w: float = 0.0
+    judgement: Judgement | None = None
+
+    @property
+    def flow(self) -> tuple[str, str] | None:
+        """The aliases of its flow, if it is replicated."""
+        return None if self.mirror is None else (self.mirror.source, self.mirror.target)
+
+    def changed(self, track: Track, w: float) -> bool:
+        """May another decision come of what is seen now?"""
+        now = (track.version, self.source, self.mirror, self.read)
+        if w < self.until_w and now == self.took:
+            return False
+        self.took = now
+        return True
+
+    def sample(self, at: float) -> Sample:
+        """What is seen of it now."""
+        if self.read is not None:
+            return _sample_of_sink(self.read, at)
+        if self.mirror is not None:
+            return _sample_of_mirror(self.mirror, self.source, at)
+        assert self.source is not None
+        return _sample_of_source(self.source, at)
+
+    def judged(self, evidence: Evidence) -> None:
+        """Make the judgement that this is, with what it rests on."""
+        self.judgement = judgement(
+            Scope.PARTITION, self.key, self.label, self.standing, self.reason, evidence
+        )
+
+
+def judgement(
+    scope: Scope,
+    of: tuple[str, ...],
+    subject: str,
+    standing: Standing,
+    reason: str,
+    evidence: Evidence,
+) -> Judgement:
+    """A standing as others see it; `of` begins with Connect cluster and connector."""
+    return Judgement(
+        scope=scope,
+        connect_cluster=of[0],
+        connector=of[1],
+        subject=subject,
+        verdict=standing.verdict,
+        rule=standing.rule,
+        reason=reason,
+        since=standing.since,
+        evidence=evidence,
+    )
+
+
+@dataclass(slots=True)
+class Track:
+    """A connector between looks: what shows that it cannot work, and when that changed. `why_w` and
+    `restarted_w` are of watching; None: never since we look.
+
+    states    of connector and tasks, in words; `blind` is why they are not seen
+    version   another one whenever anything here is
+    """
+
+    rests: str | None = None
+    why: str | None = None
+    why_all: bool = False
+    why_w: float = 0.0
+    restarted_w: float | None = None
+    states: str = "not known"
+    blind: str | None = None
+    version: int = 0
+    subjects: dict[Key, Subject] = field(default_factory=dict)
+
+    def see(self, rests: str | None, why: str | None, *, why_all: bool, w: float) -> None:
+        """Its states at one tick."""
+        if (why is None) is not (self.why is None):
+            self.why_w = w
+            if why is None:
+                self.restarted_w = w
+        self.version += (rests, why, why_all) != (self.rests, self.why, self.why_all)
+        self.rests, self.why, self.why_all = rests, why, why_all
+
+    def look(self, states: str, blind: str | None) -> None:
+        """Its states at one look."""
+        self.version += (states, blind) != (self.states, self.blind)
+        self.states, self.blind = states, blind
+
+
+def _sample_of_sink(view: SinkPartitionView, at: float) -> Sample:
+    return Sample(
+        at=at,
+        text=str(view.committed),
+        position=view.committed,
+        best=view.committed,
+        end=view.log_end,
+        lag=view.lag,
+        caught_up=view.caught_up,
+        behind_since=view.behind_since,
+    )
+
+
+def _sample_of_mirror(
+    view: MirrorPartitionView, source: SourcePartitionView | None, at: float
+) -> Sample:
+    offset = None if source is None else source.offset
+    return Sample(
+        at=at,
+        text=_text(offset),
+        position=view.committed,
+        best=view.replicated,
+        commits=0 if source is None else source.commits,
+        end=view.log_end,
+        lag=view.lag,
+        caught_up=view.caught_up,
+        behind_since=view.behind_since,
+        changed_at=view.committed_at,
+    )
+
+
+def _sample_of_source(view: SourcePartitionView, at: float) -> Sample:
+    return Sample(
+        at=at,
+        text=_text(view.offset),
+        dialect=view.dialect,
+        offset=view.offset,
+        commits=view.commits,
+        changed_at=view.advanced_at,
+    )
+
+
+def _text(offset: SourceOffset | None) -> str | None:
+    return None if offset is None else offset.text

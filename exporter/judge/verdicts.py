@@ -1,0 +1,353 @@
+"""How a partition makes progress: numbered laws over what was seen of it (Burrow's way).
+
+Each law is a small function: a case in, a reason out, or None where it does not speak. The first
+that speaks decides; where none does, the verdict stays what it was. There is no threshold: what
+counts as long is three intervals, or the partition's own rhythm. Pure. Called by progress.py.
+
+A verdict leaves ok only on what was seen over three intervals. It comes back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from exporter.judge.words import length
+from exporter.model.findings import Verdict
+
+BLIND: Final = 1  # the law by which a verdict is unknown because an input tells nothing
+
+# A week and a day: what happens once a week was seen once.
+OBSERVED_ENOUGH_S: Final = 8 * 86_400.0
+RHYTHMS_LATE: Final = 3.0
+
+WORST_FIRST: Final = (
+    Verdict.SILENT,
+    Verdict.STALLED,
+    Verdict.REWOUND,
+    Verdict.SLOW,
+    Verdict.OK,
+    Verdict.IDLE,
+    Verdict.UNKNOWN,
+)
+_STUCK: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
+
+
+class Case(NamedTuple):
+    """What there is to judge a partition by. Lengths of time are of watching (windows.py).
+
+    patience_s      three intervals
+    before          the verdict so far; unknown if there is none
+    blind           which input tells nothing, in words; None while all do
+    states_blind    the same, of the one that tells the states of connector and tasks
+    rests           that a person paused or stopped the connector, in words
+    copied          it is among what the connector works on now
+    placed          it has an offset
+    why             what shows why the connector cannot work, in words: its state, its tasks
+    why_all         and that none of it can
+    why_s           since when `why` is there, or is not
+    watched_s       since the first look
+    still_s         since it last moved, or since patience began
+    moved_s         since it last moved; None if never while we looked
+    waiting_s       since something waits; None if nothing does, or if there is no log to ask
+    sure            what waits can be read
+    headed          there is a log whose end says what is left to do
+    end_still_s     since its end moved
+    ahead           how far the position lies beyond that end
+    behind          it went back, and has not come as far again
+    falls_behind    what is left to do grew over the whole window
+    repeats         commits of one offset since it last moved; `repeated_s` since the newest
+    rhythm_s        the longest time between two moves of the window; longest_s of all times
+    """
+
+    patience_s: float
+    before: Verdict = Verdict.UNKNOWN
+    blind: str | None = None
+    states_blind: str | None = None
+    rests: str | None = None
+    copied: bool = True
+    placed: bool = True
+    why: str | None = None
+    why_all: bool = False
+    why_s: float = 0.0
+    watched_s: float = 0.0
+    still_s: float = 0.0
+    moved_s: float | None = None
+    waiting_s: float | None = None
+    sure: bool = False
+    headed: bool = True
+    end_still_s: float = 0.0
+    ahead: int = 0
+    behind: bool = False
+    falls_behind: bool = False
+    repeats: int = 0
+    repeated_s: float | None = None
+    rhythm_s: float = 0.0
+    longest_s: float = 0.0
+
+    @property
+    def stuck_s(self) -> float | None:
+        """How long something waits that can be read, and nothing moves; None if not for long."""
+        if self.waiting_s is None or not self.sure:
+            return None
+        stuck_s = min(self.waiting_s, self.still_s)
+        return stuck_s if stuck_s >= self.patience_s else None
+
+    @property
+    def late_s(self) -> float:
+        """After this long without a move it is late, by its own rhythm."""
+        return max(self.patience_s, RHYTHMS_LATE * self.rhythm_s)
+
+
+class Decision(NamedTuple):
+    """A verdict, the number of the law, and its words."""
+
+    verdict: Verdict
+    rule: int
+    reason: str
+
+
+Law = Callable[[Case], str | None]
+
+# --- of all --------------------------------------------------------------------------------------
+
+
+def blind(case: Case) -> str | None:
+    """Law 1: while an input tells nothing, nothing is known. What it was is kept until it tells
+    again.
+    """
+    if case.blind is not None:
+        return case.blind
+    if case.states_blind is None:
+        return None
+    moving = case.moved_s is not None and case.moved_s < case.patience_s
+    if case.stuck_s is None and (moving or case.before not in _STUCK):
+        return None
+    return f"nothing advances, and the states of its tasks are not known: {case.states_blind}"
+
+
+def rests(case: Case) -> str | None:
+    """Law 2: nothing is expected of what a person paused or stopped."""
+    return case.rests
+
+
+def not_copied(case: Case) -> str | None:
+    """Law 3: nothing is expected of a partition that the connector does not work on (any more)."""
+    return None if case.copied else "the connector does not work on it: its offset is left over"
+
+
+def rewound(case: Case) -> str | None:
+    """Law 6: it went back, and is rewound until it has come as far again."""
+    return "it went back and has not come as far again" if case.behind else None
+
+
+# --- with a log whose end says what is left to do: mirrored partitions and sinks -----------------
+
+
+def stalled(case: Case) -> str | None:
+    """Law 4: something waits and nothing moves for three intervals, and something shows why.
+
+    What was silent is called stalled only when that shows for three intervals, and the other way
+    round: a connector that is restarted over and over would change its verdict each time.
+    """
+    if case.stuck_s is None:
+        return None
+    for_s = f"work waits and nothing advanced for {length(case.stuck_s)}"
+    if case.why is not None and (case.before is not Verdict.SILENT or _settled(case)):
+        return f"{for_s}: {case.why}"
+    if case.why is None and case.before is Verdict.STALLED and not _settled(case):
+        return f"{for_s}, and it runs again only since {length(case.why_s)} ago"
+    repeats = case.repeated_s is not None and case.repeated_s < case.patience_s
+    if case.why is None and repeats and case.before is not Verdict.SILENT:
+        return f"{for_s}: it committed the same offset {case.repeats} time(s) since"
+    return None
+
+
+def silent(case: Case) -> str | None:
+    """Law 5: something waits and nothing moves for three intervals, and everything claims to
+    run.
+    """
+    if case.stuck_s is None:
+        return None
+    return (
+        f"work waits and nothing advanced for {length(case.stuck_s)}, and nothing admits a failure"
+    )
+
+
+def slow(case: Case) -> str | None:
+    """Law 7: it moves, and what is left to do grew over the whole window all the same."""
+    if not case.falls_behind or case.moved_s is None or case.moved_s >= case.patience_s:
+        return None
+    return "it advances, and what is left to do grew over the whole window"
+
+
+def moves(case: Case) -> str | None:
+    """Law 8: it moved within three intervals."""
+    if case.moved_s is None or case.moved_s >= case.patience_s:
+        return None
+    return "it advances"
+
+
+def keeps_up(case: Case) -> str | None:
+    """Law 9: nothing waits, and the log end moved within three intervals: it has just done that."""
+    if case.waiting_s is not None or case.ahead or case.watched_s < case.patience_s:
+        return None
+    return "nothing waits" if case.end_still_s < case.patience_s else None
+
+
+def idle(case: Case) -> str | None:
+    """Law 10: nothing waits, and the log end stood still for three intervals."""
+    if case.waiting_s is not None or case.ahead or case.end_still_s < case.patience_s:
+        return None
+    return f"nothing waits, and the log end stands still for {length(case.end_still_s)}"
+
+
+def beyond_the_end(case: Case) -> str | None:
+    """Law 11: a position beyond the log end does not tell what is left to do."""
+    if not case.ahead or case.still_s < case.patience_s:
+        return None
+    return f"its position lies {case.ahead} records beyond the log end"
+
+
+def perhaps_nothing(case: Case) -> str | None:
+    """Law 12: where reading is not allowed, a distance that does not grow may be transaction
+    markers, or what compaction left.
+    """
+    if case.waiting_s is None or case.sure or min(case.waiting_s, case.still_s) < case.patience_s:
+        return None
+    return "records may wait or not: a distance that does not grow may be transaction markers"
+
+
+# --- without: every other source ----------------------------------------------------------------
+
+
+def no_offset(case: Case) -> str | None:
+    """Law 13: without an offset there is nothing to judge by."""
+    return None if case.placed else "it has no offset: nothing was committed since it was reset"
+
+
+def cannot_work(case: Case) -> str | None:
+    """Law 14: a connector of which nothing runs moves nothing, whatever there is to do."""
+    if case.why is None or not case.why_all or min(case.still_s, case.why_s) < case.patience_s:
+        return None
+    return f"nothing advanced for {length(case.still_s)}: {case.why}"
+
+
+def stopped_with_a_task(case: Case) -> str | None:
+    """Law 15: where some tasks have failed, those partitions are stalled that used to move and are
+    late. Of the others nobody can tell whose they are.
+    """
+    if case.why is None or case.moved_s is None or case.moved_s <= case.late_s:
+        return None
+    if min(case.still_s, case.why_s) < case.patience_s:
+        return None
+    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+        return None
+    return f"it used to advance and does not for {length(case.moved_s)}: {case.why}"
+
+
+def in_rhythm(case: Case) -> str | None:
+    """Law 16: it moved within three intervals, or within three times the longest gap of its
+    window.
+    """
+    if case.moved_s is None or case.moved_s > case.late_s:
+        return None
+    return "it advances"
+
+
+def alive(case: Case) -> str | None:
+    """Law 17: it commits one offset again and again: it lives, and has nothing new."""
+    if case.repeated_s is None or case.repeated_s > case.patience_s:
+        return None
+    return f"it commits, and its offset stays the same ({case.repeats} time(s))"
+
+
+def out_of_character(case: Case) -> str | None:
+    """Law 18: watched for eight days, it was never quiet for a third of this long."""
+    if case.moved_s is None or not case.longest_s or case.watched_s < OBSERVED_ENOUGH_S:
+        return None
+    if case.moved_s <= max(case.patience_s, RHYTHMS_LATE * case.longest_s):
+        return None
+    return (
+        f"nothing advanced for {length(case.moved_s)}, and in {length(case.watched_s)} it was "
+        f"never quiet for longer than {length(case.longest_s)}"
+    )
+
+
+def recovering(case: Case) -> str | None:
+    """Law 19: what was stalled is so until it moves, or runs for three intervals."""
+    if case.before is not Verdict.STALLED or case.why_s >= case.patience_s:
+        return None
+    return "nothing advanced since its tasks run again"
+
+
+def untold(case: Case) -> str | None:
+    """Law 20: nothing is committed, and without a second signal idle looks like dead."""
+    if case.watched_s < case.patience_s:
+        return None
+    return "nothing is committed, and nothing tells whether there is anything to do"
+
+
+def too_soon(case: Case) -> str | None:
+    """Law 21: a verdict needs three intervals."""
+    if case.before is not Verdict.UNKNOWN:
+        return None
+    return f"a verdict needs three intervals ({length(case.patience_s)}) of watching"
+
+
+def _settled(case: Case) -> bool:
+    return case.why_s >= case.patience_s
+
+
+_Laws = tuple[tuple[int, Verdict, Law], ...]
+
+WITH_A_HEAD: Final[_Laws] = (
+    (BLIND, Verdict.UNKNOWN, blind),
+    (2, Verdict.IDLE, rests),
+    (3, Verdict.IDLE, not_copied),
+    (4, Verdict.STALLED, stalled),
+    (5, Verdict.SILENT, silent),
+    (6, Verdict.REWOUND, rewound),
+    (7, Verdict.SLOW, slow),
+    (8, Verdict.OK, moves),
+    (9, Verdict.OK, keeps_up),
+    (10, Verdict.IDLE, idle),
+    (11, Verdict.UNKNOWN, beyond_the_end),
+    (12, Verdict.UNKNOWN, perhaps_nothing),
+    (21, Verdict.UNKNOWN, too_soon),
+)
+WITHOUT_A_HEAD: Final[_Laws] = (
+    (BLIND, Verdict.UNKNOWN, blind),
+    (2, Verdict.IDLE, rests),
+    (3, Verdict.IDLE, not_copied),
+    (13, Verdict.UNKNOWN, no_offset),
+    (14, Verdict.STALLED, cannot_work),
+    (15, Verdict.STALLED, stopped_with_a_task),
+    (6, Verdict.REWOUND, rewound),
+    (16, Verdict.OK, in_rhythm),
+    (17, Verdict.IDLE, alive),
+    (18, Verdict.SILENT, out_of_character),
+    (19, Verdict.STALLED, recovering),
+    (20, Verdict.UNKNOWN, untold),
+    (21, Verdict.UNKNOWN, too_soon),
+)
+LAWS: Final = {
+    number: " ".join((law.__doc__ or "").split())
+    for laws in (WITH_A_HEAD, WITHOUT_A_HEAD)
+    for number, _, law in laws
+}
+
+
+def decide(case: Case) -> Decision | None:
+    """The first law that speaks; None where the verdict stays what it was."""
+    for number, verdict, law in WITH_A_HEAD if case.headed else WITHOUT_A_HEAD:
+        reason = law(case)
+        if reason is not None:
+            return Decision(verdict=verdict, rule=number, reason=reason)
+    return None
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Of a connector or a flow: the worst of its partitions; unknown without any."""
+    found = frozenset(verdicts)
+    return next((verdict for verdict in WORST_FIRST if verdict in found), Verdict.UNKNOWN)

@@ -1,0 +1,180 @@
+"""The laws, each with the case that it alone decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.judge.verdicts import (
+    LAWS,
+    OBSERVED_ENOUGH_S,
+    WITH_A_HEAD,
+    WITHOUT_A_HEAD,
+    Case,
+    decide,
+    worst,
+)
+from exporter.model.findings import Verdict
+
+OK, IDLE, SLOW, STALLED, SILENT, REWOUND, UNKNOWN = Verdict
+LONG, SHORT = 180.0, 179.0
+
+# An hour of watching; something has waited for three intervals and nothing moves.
+STUCK = Case(
+    patience_s=LONG,
+    before=OK,
+    watched_s=3600.0,
+    still_s=LONG,
+    moved_s=LONG,
+    waiting_s=LONG,
+    sure=True,
+    why_s=3600.0,
+)
+RUNS = STUCK._replace(still_s=30.0, moved_s=30.0, waiting_s=30.0)
+DONE = STUCK._replace(waiting_s=None, sure=False, moved_s=600.0, end_still_s=LONG)
+QUIET = Case(
+    patience_s=LONG, before=OK, headed=False, watched_s=3600.0, still_s=600.0, why_s=3600.0
+)
+FAILED = "task 0 has failed"
+
+TABLE = [
+    (1, UNKNOWN, "an input is blind", STUCK._replace(blind="tail x tells nothing")),
+    (1, UNKNOWN, "stuck, and REST is blind", STUCK._replace(states_blind="connect_rest x")),
+    (
+        1,
+        UNKNOWN,
+        "was stalled, without a head, and REST is blind",
+        QUIET._replace(before=STALLED, states_blind="connect_rest x"),
+    ),
+    (2, IDLE, "paused with work waiting", STUCK._replace(rests="the connector is paused")),
+    (2, IDLE, "paused without a head", QUIET._replace(rests="the connector is stopped")),
+    (3, IDLE, "left over", STUCK._replace(copied=False)),
+    (4, STALLED, "a task has failed", STUCK._replace(why=FAILED)),
+    (4, STALLED, "it repeats one offset", STUCK._replace(repeats=3, repeated_s=30.0)),
+    (
+        4,
+        STALLED,
+        "was stalled and runs again only now",
+        STUCK._replace(before=STALLED, why_s=30.0),
+    ),
+    (
+        4,
+        STALLED,
+        "was silent and has failed for three intervals",
+        STUCK._replace(before=SILENT, why=FAILED, why_s=LONG),
+    ),
+    (5, SILENT, "everything claims to run", STUCK),
+    (
+        5,
+        SILENT,
+        "was silent and has failed only now",
+        STUCK._replace(before=SILENT, why=FAILED, why_s=30.0),
+    ),
+    (5, SILENT, "was silent and repeats", STUCK._replace(before=SILENT, repeated_s=30.0)),
+    (5, SILENT, "it repeated long ago", STUCK._replace(repeats=1, repeated_s=LONG)),
+    (6, REWOUND, "copies again", RUNS._replace(behind=True)),
+    (6, REWOUND, "went back, without a head", QUIET._replace(moved_s=30.0, behind=True)),
+    (7, SLOW, "falls behind", RUNS._replace(falls_behind=True)),
+    (8, OK, "moves while work waits", RUNS),
+    (8, OK, "moves for the first time", RUNS._replace(before=UNKNOWN, watched_s=30.0)),
+    (9, OK, "keeps up", DONE._replace(end_still_s=30.0)),
+    (10, IDLE, "the log end stands still", DONE),
+    (11, UNKNOWN, "beyond the log end", DONE._replace(ahead=5)),
+    (12, UNKNOWN, "perhaps markers", STUCK._replace(sure=False)),
+    (13, UNKNOWN, "reset a moment ago", QUIET._replace(placed=False, moved_s=30.0)),
+    (14, STALLED, "all tasks failed", QUIET._replace(why=FAILED, why_all=True)),
+    (
+        15,
+        STALLED,
+        "used to move, and a task has failed",
+        QUIET._replace(why=FAILED, moved_s=600.0, rhythm_s=60.0),
+    ),
+    (16, OK, "within three intervals", QUIET._replace(moved_s=LONG)),
+    (16, OK, "in its own rhythm", QUIET._replace(moved_s=600.0, rhythm_s=200.0)),
+    (17, IDLE, "lives and has nothing new", QUIET._replace(repeats=3, repeated_s=30.0)),
+    (
+        18,
+        SILENT,
+        "never so quiet in eight days",
+        QUIET._replace(watched_s=OBSERVED_ENOUGH_S, moved_s=3601.0, longest_s=1200.0),
+    ),
+    (19, STALLED, "runs again only now", QUIET._replace(before=STALLED, why_s=30.0)),
+    (20, UNKNOWN, "nothing tells", QUIET),
+    (
+        20,
+        UNKNOWN,
+        "a task has failed, and whose this is nobody knows",
+        QUIET._replace(why=FAILED),
+    ),
+    (
+        20,
+        UNKNOWN,
+        "quiet, and watched for too short",
+        QUIET._replace(watched_s=OBSERVED_ENOUGH_S - 1, moved_s=3601.0, longest_s=1200.0),
+    ),
+    (21, UNKNOWN, "seen only now", Case(patience_s=LONG, watched_s=30.0, still_s=30.0)),
+    (
+        21,
+        UNKNOWN,
+        "seen only now, without a head",
+        Case(patience_s=LONG, headed=False, watched_s=30.0, still_s=30.0),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict", "case"),
+    [pytest.param(rule, verdict, case, id=words) for rule, verdict, words, case in TABLE],
+)
+def test_each_case_is_decided_by_its_law(rule, verdict, case):
+    decided = decide(case)
+    assert decided is not None
+    assert (decided.rule, decided.verdict) == (rule, verdict)
+
+
+@pytest.mark.parametrize("number", sorted(LAWS))
+def test_without_a_law_a_case_of_its_own_is_decided_otherwise(number, monkeypatch):
+    """So that no law is in the table for show."""
+    for name, laws in (("WITH_A_HEAD", WITH_A_HEAD), ("WITHOUT_A_HEAD", WITHOUT_A_HEAD)):
+        left = tuple(law for law in laws if law[0] != number)
+        monkeypatch.setattr(f"exporter.judge.verdicts.{name}", left)
+    cases = [(verdict, case) for rule, verdict, _, case in TABLE if rule == number]
+    assert cases
+    assert any(
+        (decided := decide(case)) is None or decided.verdict is not verdict
+        for verdict, case in cases
+    )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(STUCK._replace(before=IDLE, waiting_s=SHORT), id="work came just now"),
+        pytest.param(STUCK._replace(before=IDLE, still_s=SHORT), id="moved just now"),
+        pytest.param(STUCK._replace(sure=False, waiting_s=SHORT), id="perhaps work, just now"),
+        pytest.param(DONE._replace(ahead=3, still_s=SHORT), id="beyond the end just now"),
+    ],
+)
+def test_what_is_shorter_than_three_intervals_changes_nothing(case):
+    assert decide(case) is None or decide(case).verdict is case.before
+
+
+def test_every_law_says_what_it_holds():
+    assert sorted(LAWS) == list(range(1, len(LAWS) + 1))
+    for number, words in LAWS.items():
+        assert words.startswith(f"Law {number}: ")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "found"),
+    [
+        (tuple(Verdict), SILENT),
+        ((OK, STALLED, REWOUND), STALLED),
+        ((OK, SLOW, REWOUND), REWOUND),
+        ((OK, SLOW), SLOW),
+        ((UNKNOWN, IDLE, OK), OK),
+        ((UNKNOWN, IDLE), IDLE),
+        ((), UNKNOWN),
+    ],
+)
+def test_the_worst_partition_speaks_for_its_connector(verdicts, found):
+    assert worst(verdicts) is found
