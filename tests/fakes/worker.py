@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import threading
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 
 Answer = Callable[[socket.socket, str], None]
 HEAD_BYTES_MAX = 64 * 1024
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 
 
 def ok(body: bytes, *, kind: str = "application/json", status: str = "200 OK") -> Answer:
@@ -69,6 +71,11 @@ class Worker:
                     if not part:
                         return
                     head += part
+                head, _, body = head.partition(b"\r\n\r\n")
+                announced = _LENGTH.search(head)
+                # What is left unread when the connection closes resets it, and the answer with it.
+                while announced and len(body) < int(announced[1]) and (part := stream.recv(4096)):
+                    body += part
                 self.heads.append(head.decode())
                 self.answer(stream, head.decode())
         except OSError:
