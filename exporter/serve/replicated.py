@@ -79,12 +79,16 @@ def mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def losses(snapshot: Snapshot) -> Iterator[Family]:
-    """Topics that turned out to be others."""
-    found = snapshot.recreations
-    labels: list[Labels] = [
-        (at.connect_cluster, at.connector, at.source, at.target, at.topic) for at in found
-    ]
-    yield family(catalog.RECREATIONS, labels, [at.count for at in found])
+    """Topics that turned out to be others, and 0 for those that did not: increase() sees the first
+    time.
+    """
+    found: dict[Labels, int] = {
+        (at.connect_cluster, at.connector, at.source, at.target, at.topic): 0
+        for at in snapshot.mirror_partitions
+    }
+    for at in snapshot.recreations:
+        found[at.connect_cluster, at.connector, at.source, at.target, at.topic] = at.count
+    yield family(catalog.RECREATIONS, list(found), list(found.values()))
 
 
 def syncs(snapshot: Snapshot) -> Iterator[Family]:

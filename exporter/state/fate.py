@@ -104,8 +104,6 @@ class Fates:
         for topic, places in _by_topic(at.known).items():
             if at.ids is not None and topic not in at.ids:
                 continue
-            if topic not in topics:
-                self.version += 1
             fate = topics.setdefault(topic, TopicFate(at.now))
             fate.at = at.now
             self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
@@ -171,7 +169,7 @@ class Fates:
         """
         begun = self._losses.pop(_end_of(loss, loss.first), None)
         if begun is not None:
-            loss = replace(begun, last=loss.last)
+            loss = replace(loss, first=begun.first)
         self._losses[_end_of(loss, loss.last + 1)] = loss
         if len(self._losses) > LOSSES_MAX:
             del self._losses[next(iter(self._losses))]
@@ -210,7 +208,7 @@ class Fates:
         )
 
     def recreations_of(self, flows: Collection[MirrorFlow]) -> tuple[TopicRecreation, ...]:
-        """Every topic that these flows copy, with how often it was made anew: mostly 0 times."""
+        """Topics of these flows that were made anew."""
         return tuple(
             TopicRecreation(
                 *_key(flow),
@@ -222,6 +220,7 @@ class Fates:
             )
             for flow in flows
             for topic, fate in sorted(self.flows.get(_key(flow), {}).items())
+            if fate.recreations
         )
 
     def forget_unseen(self) -> None:

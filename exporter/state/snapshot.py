@@ -174,8 +174,6 @@ class Loss:
 class TopicRecreation:
     """How often an upstream topic was seen to be another one than before, and how that was last
     known. `at` and the ids are of the last time; an id is None if the broker gives none.
-
-    A topic that is copied is told of with a count of 0 too: the metric begins there.
     """
 
     connect_cluster: str

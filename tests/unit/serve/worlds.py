@@ -447,16 +447,10 @@ def _expect_readiness(out: _Collected, snapshot: Snapshot) -> None:
             source=beat.source,
             target=beat.target,
         )
-    for again in snapshot.recreations:
-        out.add(
-            "mm2_topic_recreations_total",
-            again.count,
-            connect_cluster=again.connect_cluster,
-            connector=again.connector,
-            source=again.source,
-            target=again.target,
-            topic=again.topic,
-        )
+    counts = {_topic_of(view): 0 for view in snapshot.mirror_partitions}
+    counts |= {_topic_of(again): again.count for again in snapshot.recreations}
+    for topic, count in counts.items():
+        out.add("mm2_topic_recreations_total", count, **dict(topic))
     for reason, count in snapshot.probes:
         out.add("probe_reads_total", count, reason=reason)
     for reason, count in snapshot.probes_skipped:
@@ -577,3 +571,8 @@ def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:
         out.add("mm2_offset_sync_upstream_offset", sync.upstream_offset, **at)
         out.add("mm2_offset_sync_downstream_offset", sync.downstream_offset, **at)
         out.add("mm2_offset_sync_last_timestamp_seconds", sync.at, **at)
+
+
+def _topic_of(at: MirrorPartitionView | TopicRecreation) -> tuple[tuple[str, str], ...]:
+    names = ("connect_cluster", "connector", "source", "target", "topic")
+    return tuple((name, getattr(at, name)) for name in names)
