@@ -218,7 +218,7 @@ class Book:
         )
         mirrored = self._replication.views(now)
         within = self._budget.within(sources, mirrored, self._topology.flows, by_topic)
-        losses, recreations = self._replication.fates_told(now)
+        losses, recreations = self._replication.fates(now)
         return Snapshot(
             at=now,
             inputs=self._inputs.views(now),
@@ -251,15 +251,15 @@ class Book:
     @property
     def urgent(self) -> bool:
         """Has something been counted that `remembered` has not told of yet?"""
-        return self._replication.fates.urgent
+        return self._replication.looks.fates.urgent
 
     def remembered(self) -> bytes | None:
         """What must survive a restart; None while that is nothing new."""
-        return self._replication.remembered()
+        return self._replication.looks.remembered()
 
     def recall(self, remembered: bytes) -> None:
         """Begin where another process ended. Raises ValueError for what no `remembered` gave."""
-        self._replication.recall(remembered)
+        self._replication.looks.recall(remembered)
 
     # --- details ---------------------------------------------------------------------------------
 

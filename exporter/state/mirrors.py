@@ -107,7 +107,7 @@ def positions(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """The replicated offsets that were known before a question went out, and when that was."""
 
     at: float
@@ -129,7 +129,7 @@ class EndsBook:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[int, Asked]] = {}
+        self._asked: dict[str, dict[int, _Asked]] = {}
         self._paired: dict[str, _Paired] = {}
         self._compared: set[str] = set()
         self.version = 0
@@ -139,15 +139,15 @@ class EndsBook:
     ) -> None:
         """Put aside the replicated offsets known now."""
         asked = self._asked.setdefault(kafka, {})
-        asked[number] = Asked(at=at, known=known)
+        asked[number] = _Asked(at=at, known=known)
         while len(asked) > ASKS_OPEN_MAX:
             del asked[min(asked)]
 
     def read(
         self, kafka: str, number: int, bounds: dict[TopicPartition, LogBounds]
-    ) -> Asked | None:
-        """The answer: pair it with what was put aside for it, and return that; None if a later one
-        came first.
+    ) -> float | None:
+        """The answer: pair it with what was put aside for it, unless a later one came first.
+        Returns when it was asked for, None if it is of no use.
         """
         asked = self._asked.get(kafka, {}).pop(number, None)
         last = self._paired.get(kafka)
@@ -157,11 +157,15 @@ class EndsBook:
         if asked.known:
             self._compared.add(kafka)
         self.version += 1
-        return asked
+        return asked.at
 
     def compared(self, kafka: str) -> bool:
         """Was there ever an answer for a position of this cluster?"""
         return kafka in self._compared
+
+    def known(self, kafka: str) -> Mapping[Follower, int | None]:
+        """The replicated offsets that the newest answer was paired with."""
+        return self._paired[kafka].known if kafka in self._paired else {}
 
     def stretch(self, position: Position) -> Stretch | None:
         """What lies before a position, by the newest answer; None if that does not tell."""

@@ -13,46 +13,37 @@ from exporter.model.observations import (
     TAIL,
     EndsAsked,
     EndsRead,
-    Follower,
     InputId,
     ProbesRead,
     TailRead,
 )
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state import fate_memory
 from exporter.state.ages import Ages
-from exporter.state.fate import Fates, Round, doing
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
+from exporter.state.looks import Looks, Told
 from exporter.state.mirrors import EndsBook, Position, SyncBook, positions, sync_views
 from exporter.state.site import Site
-from exporter.state.snapshot import Loss, MirrorPartitionView, SyncView, TopicRecreation
-from exporter.state.trail import News, Trail
+from exporter.state.snapshot import MirrorPartitionView, SyncView
 
 # The positions, the versions of the log ends and of ages, and whether the ends are live; the views
 # of all that.
 _Views = tuple[tuple[Position, ...], tuple[int, int, bool], tuple[MirrorPartitionView, ...]]
-_FatesMade = tuple[
-    tuple[int, tuple[MirrorFlow, ...]], tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
-]
 
 
 class Replication:
     """See the module."""
 
     def __init__(self, sites: Mapping[str, Site], inputs: Inputs, interval_s: float) -> None:
+        self.looks = Looks(interval_s)
         self.flows: tuple[MirrorFlow, ...] = ()
         self._sites = sites
         self._inputs = inputs
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = EndsBook()
         self._ages = Ages()
-        self.fates = Fates()
-        self._interval_s = interval_s
-        self._trails: dict[KafkaTopic, Trail] = {}
-        self._fates_made: _FatesMade | None = None
         self._flows_of: Counter[tuple[str, str]] = Counter()
         self._positions_made: dict[MirrorFlow, tuple[tuple[object, ...], tuple[Position, ...]]] = {}
         self._views_made: dict[MirrorFlow, _Views] = {}
@@ -76,8 +67,7 @@ class Replication:
         syncs = read.sync_records()
         if syncs or read.topic in self._syncs:
             book = self._syncs.setdefault(read.topic, SyncBook())
-            trail = self._trails.setdefault(read.topic, Trail())
-            trail.apply(book.newest, syncs, whole=read.whole)
+            self.looks.synced(read, book)
             book.apply(syncs, whole=read.whole)
 
     def assign(
@@ -106,63 +96,18 @@ class Replication:
         self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
 
     def ends_read(self, seen: EndsRead, now: float) -> None:
-        """The answer, and what became of the records of each partition as it shows."""
-        asked = self._ends.read(seen.kafka, seen.number, seen.bounds)
-        if asked is None:
-            return
-        found = ((at.where, self._ends.stretch(at)) for at in self.positions(seen.kafka))
-        self._ages.saw(seen.kafka, found, at=asked.at, now=now)
-        self._fates_of(seen, asked.known, now)
+        """The answer."""
+        asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
+        if asked_at is not None:
+            found = ((at.where, self._ends.stretch(at)) for at in self.positions(seen.kafka))
+            self._ages.saw(seen.kafka, found, at=asked_at, now=now)
+            flows = {flow: self._sites[flow.connect_cluster] for flow in self.flows}
+            known = self._ends.known(seen.kafka)
+            self.looks.look(seen, known, flows, self._shared_syncs(), now)
 
     def probed(self, seen: ProbesRead) -> None:
         """What single reads found."""
         self._ages.told(seen.answers, seen.at)
-
-    def _fates_of(self, seen: EndsRead, known: Mapping[Follower, int | None], now: float) -> None:
-        rounds: dict[tuple[str, str, str], dict[TopicPartition, int | None]] = {}
-        for (connect_cluster, connector, at), replicated in known.items():
-            assert isinstance(at, MirrorPartition)
-            of_flow = rounds.setdefault((connect_cluster, connector, at.cluster), {})
-            of_flow[TopicPartition(at.topic, at.partition)] = replicated
-        shared = self._shared_syncs()
-        for flow in self.flows:
-            found = rounds.get((flow.connect_cluster, flow.connector, flow.source))
-            if flow.upstream == seen.kafka and found:
-                self._look(flow, found, seen, shared.get(flow.offset_syncs, frozenset()), now)
-
-    def _look(
-        self,
-        flow: MirrorFlow,
-        known: Mapping[TopicPartition, int | None],
-        seen: EndsRead,
-        not_ours: frozenset[TopicPartition],
-        now: float,
-    ) -> None:
-        syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
-        trail = None if flow.offset_syncs is None else self._trails.get(flow.offset_syncs)
-
-        def news_of(at: TopicPartition) -> News | None:
-            if syncs is None or trail is None or at in not_ours:
-                return None
-            newest = syncs.seen(at)
-            return trail.since(at, None if newest is None else newest.offset)
-
-        site = self._sites[flow.connect_cluster]
-        told = self.fates.look(
-            Round(
-                now=now,
-                flow=flow,
-                known=known,
-                bounds=seen.bounds,
-                ids=seen.ids,
-                doing=doing(site.listed, flow.connector, live=site.listing_live(now)),
-                news_of=news_of,
-                patience_s=self._interval_s,
-            )
-        )
-        for at in told:
-            if trail is not None and at not in not_ours:
-                trail.forget(at)
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -212,6 +157,10 @@ class Replication:
         ]
         return self._joined.of(tuple(parts))
 
+    def fates(self, now: float) -> Told:
+        """What became of the records of the flows that can be shown."""
+        return self.looks.told(tuple(flow for flow in self.flows if self.shown(flow, now)))
+
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
         """Pictures of the newest syncs. Flows that share a topic share its syncs."""
         views: dict[tuple[str, str, str, str, int], SyncView] = {}
@@ -238,30 +187,6 @@ class Replication:
         if state is not None and state.last_reason == "not_found":
             return True  # no such topic yet: no syncs, and the committed offset is the best
         return self._inputs.whole(tail, now)
-
-    def fates_told(self, now: float) -> tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]:
-        """What the flows lost that can be shown, and which of their topics were made anew; the same
-        tuples while nothing changes.
-        """
-        state = (self.fates.version, tuple(flow for flow in self.flows if self.shown(flow, now)))
-        if self._fates_made is None or self._fates_made[0] != state:
-            told = (self.fates.losses_of(state[1]), self.fates.recreations_of(state[1]))
-            self._fates_made = (state, told)
-        return self._fates_made[1]
-
-    # --- over a restart --------------------------------------------------------------------------
-
-    def remembered(self) -> bytes | None:
-        """What became of all records so far; None while that is nothing new."""
-        if not self.fates.changed:
-            return None
-        self.fates.forget_unseen()
-        self.fates.changed = self.fates.urgent = False
-        return fate_memory.remembered(self.fates)
-
-    def recall(self, remembered: bytes) -> None:
-        """Go on from there. Raises ValueError, having changed nothing, for what is no memory."""
-        fate_memory.recall(self.fates, remembered)
 
     # --- details ---------------------------------------------------------------------------------
 
@@ -291,17 +216,14 @@ class Replication:
         made = self._views_made.get(flow)
         version = (self._ends.version, self._ages.version, live)
         if made is None or made[0] is not found or made[1] != version:
-            made = (found, version, self._views_of(flow, found, live=live))
+            told = self.looks.fates.told
+            views = tuple(
+                self._ends.view(at, self._ages, live=live, told=told(flow, at.upstream))
+                for at in found
+            )
+            made = (found, version, views)
             self._views_made[flow] = made
         return made[2]
-
-    def _views_of(
-        self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
-    ) -> tuple[MirrorPartitionView, ...]:
-        told = self.fates.told
-        return tuple(
-            self._ends.view(at, self._ages, live=live, told=told(flow, at.upstream)) for at in found
-        )
 
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)

@@ -76,9 +76,10 @@ class Trail:
             return found
         return None if newest is None else News(newest=newest)
 
-    def forget(self, where: TopicPartition) -> None:
-        """It has been looked at."""
-        self._ways.pop(where, None)
+    def forget(self, looked_at: Iterable[TopicPartition]) -> None:
+        """What came of these was looked at."""
+        for where in looked_at:
+            self._ways.pop(where, None)
 
 
 def _further(way: News | None, last: OffsetSync | None, sync: OffsetSync) -> News:

@@ -72,7 +72,7 @@ def test_a_topic_read_from_its_start_tells_of_no_way():
 def test_what_was_looked_at_is_forgotten_and_the_newest_is_not():
     syncs = Syncs((10, 10))
     syncs.see((500, 20))
-    syncs.trail.forget(ORDERS)
+    syncs.trail.forget([ORDERS])
     assert syncs.news() == News(newest=500)
     syncs.see((600, 120))
     assert syncs.news() == News(newest=600, came=True)

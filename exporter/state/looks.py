@@ -1,0 +1,119 @@
+"""Brings together what a look at a flow needs (state/fate.py): the answer of its upstream cluster
+with the positions known before, the syncs since the last look, and what its connector is doing.
+Called by Replication, which keeps all of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from exporter.model.observations import EndsRead, Follower, TailRead
+from exporter.model.offsets import MirrorPartition
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from exporter.state import fate_memory
+from exporter.state.fate import Fates, Round, doing
+from exporter.state.mirrors import SyncBook
+from exporter.state.site import Site
+from exporter.state.snapshot import Loss, TopicRecreation
+from exporter.state.trail import News, Trail
+
+Told = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
+Shared = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
+
+
+class Looks:
+    """See the module. `patience_s` is a flush: what is copied is committed within it."""
+
+    def __init__(self, patience_s: float) -> None:
+        self.fates = Fates()
+        self._patience_s = patience_s
+        self._syncs: dict[KafkaTopic, SyncBook] = {}
+        self._trails: dict[KafkaTopic, Trail] = {}
+        self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], Told] | None = None
+
+    def synced(self, read: TailRead, book: SyncBook) -> None:
+        """A tail read syncs; `book` does not know of them yet."""
+        self._syncs[read.topic] = book
+        trail = self._trails.setdefault(read.topic, Trail())
+        trail.apply(book.newest, read.sync_records(), whole=read.whole)
+
+    def look(
+        self,
+        seen: EndsRead,
+        known: Mapping[Follower, int | None],
+        flows: Mapping[MirrorFlow, Site],
+        shared: Shared,
+        now: float,
+    ) -> None:
+        """Look at all flows of a cluster that has answered.
+
+        known    the replicated offsets that were known before it was asked
+        shared   by offset-syncs topic, the partitions whose syncs may be of another flow
+        """
+        rounds: dict[tuple[str, str, str], dict[TopicPartition, int | None]] = {}
+        for (connect_cluster, connector, at), replicated in known.items():
+            if isinstance(at, MirrorPartition):
+                of_flow = rounds.setdefault((connect_cluster, connector, at.cluster), {})
+                of_flow[TopicPartition(at.topic, at.partition)] = replicated
+        for flow, site in flows.items():
+            found = rounds.get((flow.connect_cluster, flow.connector, flow.source))
+            if flow.upstream == seen.kafka and found:
+                not_ours = shared.get(flow.offset_syncs, frozenset())
+                self._look(flow, site, found, seen, not_ours, now)
+
+    def _look(
+        self,
+        flow: MirrorFlow,
+        site: Site,
+        known: Mapping[TopicPartition, int | None],
+        seen: EndsRead,
+        not_ours: Collection[TopicPartition],
+        now: float,
+    ) -> None:
+        topic = flow.offset_syncs
+        syncs = None if topic is None else self._syncs.get(topic)
+        trail = None if topic is None else self._trails.get(topic)
+
+        def news_of(at: TopicPartition) -> News | None:
+            if syncs is None or trail is None or at in not_ours:
+                return None
+            newest = syncs.seen(at)
+            return trail.since(at, None if newest is None else newest.offset)
+
+        told = self.fates.look(
+            Round(
+                now=now,
+                flow=flow,
+                known=known,
+                bounds=seen.bounds,
+                ids=seen.ids,
+                doing=doing(site.listed, flow.connector, live=site.listing_live(now)),
+                news_of=news_of,
+                patience_s=self._patience_s,
+            )
+        )
+        if trail is not None:
+            trail.forget(told.difference(not_ours))
+
+    def told(self, flows: tuple[MirrorFlow, ...]) -> Told:
+        """What these flows lost, and which of their topics were made anew; the same tuples while
+        nothing changes.
+        """
+        state = (self.fates.version, flows)
+        if self._made is None or self._made[0] != state:
+            self._made = (state, (self.fates.losses_of(flows), self.fates.recreations_of(flows)))
+        return self._made[1]
+
+    # --- over a restart --------------------------------------------------------------------------
+
+    def remembered(self) -> bytes | None:
+        """What became of all records so far; None while that is nothing new."""
+        if not self.fates.changed:
+            return None
+        self.fates.forget_unseen()
+        self.fates.changed = self.fates.urgent = False
+        return fate_memory.remembered(self.fates)
+
+    def recall(self, remembered: bytes) -> None:
+        """Go on from there. Raises ValueError, having changed nothing, for what is no memory."""
+        fate_memory.recall(self.fates, remembered)
