@@ -91,11 +91,13 @@ def _consumer(config: Mapping[str, str], name: str) -> str | None:
 
 
 def _sink(name: str, config: Mapping[str, str]) -> SinkSettings:
+    level = config.get("consumer.override.isolation.level")
     return SinkSettings(
         group=config.get("consumer.override.group.id", f"connect-{name}"),
         addresses=_addresses(config.get("consumer.override.bootstrap.servers", "")),
         topics=frozenset(topic.strip() for topic in config.get("topics", "").split(",")) - {""},
         topics_regex=config.get("topics.regex") or None,
+        read_committed=None if level is None else level == "read_committed",
     )
 
 

@@ -213,17 +213,25 @@ def _sink_offsets(
     admin: KafkaAdmin, sink: SinkGroup, existing: Mapping[str, int]
 ) -> list[SinkOffset]:
     committed = admin.group_offsets(sink.group, _read_by(sink, existing))
-    bounds = admin.bounds(tuple(committed), stable=False)
+    # Where the level is not known the log end is the one that every reader can get to.
+    stable = sink.read_committed is True
+    bounds = admin.bounds(tuple(committed), stable=stable)
     return [
         SinkOffset(
             connector=sink.connector,
             topic=at.topic,
             partition=at.partition,
             committed=offset,
-            log_end=bounds[at].end if at in bounds else None,
+            log_end=_end_of(bounds[at], stable=stable) if at in bounds else None,
+            log_start=bounds[at].start if at in bounds else None,
+            committed_only=sink.read_committed is not False,
         )
         for at, offset in sorted(committed.items())
     ]
+
+
+def _end_of(bounds: LogBounds, *, stable: bool) -> int:
+    return bounds.stable_end if stable else bounds.end
 
 
 def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> list[TopicPartition]:

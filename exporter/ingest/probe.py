@@ -24,7 +24,7 @@ from exporter.state.snapshot import Snapshot
 
 DENIED_S: Final = 300.0  # permissions change by hand
 BUDGET, DENIED, TIMEOUT = "budget", "denied", "timeout"
-REPLICATION: Final = "replication"
+REPLICATION, SINK = "replication", "sink"
 
 
 class Reader(Protocol):
@@ -83,7 +83,7 @@ def poll_probes(
 ) -> Batch:
     """One round; nothing if there is nothing to read. `open_reader(committed)` may raise, too."""
     began = clock.now()
-    wanted = tuple(_wanted(snapshot, kafka))
+    wanted = (*_wanted_by_flows(snapshot, kafka), *_wanted_by_sinks(snapshot, kafka))
     _forget(memory, wanted, began)
     if not wanted:
         return ()
@@ -117,7 +117,7 @@ def poll_probes(
     )
 
 
-def _wanted(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
+def _wanted_by_flows(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
     flows = {
         (flow.connect_cluster, flow.connector, flow.source, flow.target): flow
         for flow in snapshot.topology.flows
@@ -131,6 +131,23 @@ def _wanted(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
             partition = MirrorPartition(view.source, view.topic, view.partition)
             who = (view.connect_cluster, view.connector, partition)
             yield Wanted(who, REPLICATION, view.probe_from, flow.read_committed)
+
+
+def _wanted_by_sinks(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
+    """Where a sink's isolation level is the worker's, which is not known, committed records count:
+    these wait for it at any level, and of an aborted one nobody needs to wait.
+    """
+    groups = {
+        (sink.connect_cluster, sink.connector): sink
+        for sink in snapshot.topology.sinks
+        if sink.kafka == kafka
+    }
+    for view in snapshot.sink_partitions:
+        group = groups.get((view.connect_cluster, view.connector))
+        if view.probe_from is not None and group is not None:
+            at = TopicPartition(view.topic, view.partition)
+            who = (view.connect_cluster, view.connector, at)
+            yield Wanted(who, SINK, view.probe_from, group.read_committed is not False)
 
 
 def _forget(memory: ProbeMemory, wanted: tuple[Wanted, ...], now: float) -> None:

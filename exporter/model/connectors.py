@@ -60,12 +60,14 @@ class SinkSettings:
 
     topics, topics_regex    what it reads: names, or a pattern of java.util.regex that must match
                             a whole name
+    read_committed          its own isolation level; None: the worker's, which nobody tells us
     """
 
     group: str
     addresses: frozenset[str]
     topics: frozenset[str] = frozenset()
     topics_regex: str | None = None
+    read_committed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

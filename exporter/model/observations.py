@@ -241,7 +241,8 @@ class EndsRead:
 class SinkOffset:
     """A sink's committed offset (the NEXT record) and the log end, read in this order.
 
-    `log_end` is None if the partition could not be asked for.
+    log_end, log_start    None if the partition could not be asked for
+    committed_only        what it has left to do is counted in committed records
     """
 
     connector: str
@@ -249,6 +250,8 @@ class SinkOffset:
     partition: int
     committed: int
     log_end: int | None
+    log_start: int | None = None
+    committed_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

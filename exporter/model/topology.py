@@ -104,6 +104,7 @@ class SinkGroup:
     kafka: str | None
     topics: frozenset[str] = frozenset()
     topics_regex: str | None = None
+    read_committed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from exporter.model.connectors import StateHistory
 from exporter.model.observations import (
     CONNECT_REST,
-    GROUPS,
     BrokersSeen,
     ConnectorsListed,
     EndsAsked,
@@ -32,7 +31,6 @@ from exporter.model.observations import (
     ProbesRead,
     RestOffsetsAsked,
     RestOffsetsRead,
-    SinkOffset,
     SinkOffsetsRead,
     TailRead,
     TopicFactsRead,
@@ -44,12 +42,12 @@ from exporter.state.facts import FactsBook
 from exporter.state.flows import mirror_flows, named_over_found, sink_groups
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
-from exporter.state.lag import sink_lag
 from exporter.state.pipeline import PipelineBook
 from exporter.state.readiness import Readiness
 from exporter.state.replication import Replication
+from exporter.state.sinks import Sinks
 from exporter.state.site import ConnectSite, Site
-from exporter.state.snapshot import ConnectorView, SinkPartitionView, Snapshot, SourcePartitionView
+from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
 
 
 class Book:
@@ -79,7 +77,7 @@ class Book:
         self._sites = {site.name: Site(site, self._inputs, source_partitions_max) for site in sites}
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs, interval_s)
-        self._sinks: dict[str, tuple[SinkOffset, ...]] = {}
+        self._sinks = Sinks(self._sites, self._inputs)
         self._probes: Counter[str] = Counter()
         self._probes_skipped: Counter[str] = Counter()
         self._facts = FactsBook(self._sites)
@@ -108,7 +106,7 @@ class Book:
             case EndsAsked() | EndsRead() | ProbesRead():
                 self._apply_ends(seen, now)
             case SinkOffsetsRead():
-                self._sinks[seen.connect_cluster] = seen.offsets
+                self._sinks.read(seen, now)
             case RestOffsetsAsked():
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
@@ -164,6 +162,7 @@ class Book:
                 self._replication.ends_read(seen, now)
             case ProbesRead():
                 self._replication.probed(seen)
+                self._sinks.probed(seen)
                 self._probes.update(dict(seen.made))
                 self._probes_skipped.update(dict(seen.skipped))
 
@@ -226,7 +225,7 @@ class Book:
             source_partitions=sources,
             mirror_partitions=mirrored,
             syncs=self._replication.sync_views(now),
-            sink_partitions=self._sink_views(now),
+            sink_partitions=self._sinks.views(now),
             dropped=self._dropped(),
             topology=self._topology,
             ready=not waiting_for,
@@ -296,25 +295,3 @@ class Book:
             if site.listing_live(now)
             for connector in site.listed or ()
         )
-
-    def _sink_views(self, now: float) -> tuple[SinkPartitionView, ...]:
-        views: list[SinkPartitionView] = []
-        for name, offsets in sorted(self._sinks.items()):
-            if not self._inputs.live(InputId(name, GROUPS), now):
-                continue
-            site = self._sites[name]
-            listed = {connector.name for connector in site.listed or ()}
-            views.extend(
-                SinkPartitionView(
-                    connect_cluster=name,
-                    connector=at.connector,
-                    topic=at.topic,
-                    partition=at.partition,
-                    committed=at.committed,
-                    log_end=at.log_end,
-                    lag=None if at.log_end is None else sink_lag(at.committed, at.log_end),
-                )
-                for at in offsets
-                if at.connector in listed and site.of.wants_topic(at.topic)
-            )
-        return tuple(views)

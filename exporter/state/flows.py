@@ -92,6 +92,7 @@ def sink_groups(
                     kafka=cluster_at(away, addresses) if away else home,
                     topics=settings.topics,
                     topics_regex=settings.topics_regex,
+                    read_committed=settings.read_committed,
                 )
             )
     return tuple(groups)

@@ -290,8 +290,26 @@ def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
     kafka = upstream()
     kafka.groups["connect-s"] = {ORDERS: 1, TopicPartition("gone", 0): 5}
     read, succeeded = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
-    assert read == SinkOffsetsRead("lab", (SinkOffset("s", "orders", 0, 1, 3),), at=CLOCK.now())
+    offset = SinkOffset("s", "orders", 0, committed=1, log_end=3, log_start=0, committed_only=True)
+    assert read == SinkOffsetsRead("lab", (offset,), at=CLOCK.now())
     assert succeeded.input == InputId("lab", GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("level", "end", "committed_only"),
+    [
+        pytest.param(True, 2, True, id="committed"),
+        pytest.param(False, 3, False, id="uncommitted"),
+        pytest.param(None, 3, True, id="the-workers"),
+    ],
+)
+def test_a_sinks_work_ends_where_its_isolation_level_lets_it_read(level, end, committed_only):
+    kafka = upstream()
+    kafka.log("orders").stable_end = 2
+    kafka.groups["connect-s"] = {ORDERS: 1}
+    group = replace(sink(), read_committed=level)
+    read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, [group], CLOCK)
+    assert [(at.log_end, at.committed_only) for at in read.offsets] == [(end, committed_only)]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from exporter.errors import Denied, Unreachable
-from exporter.ingest.probe import DENIED_S, REPLICATION, Budget, ProbeMemory, poll_probes
+from exporter.ingest.probe import DENIED_S, REPLICATION, SINK, Budget, ProbeMemory, poll_probes
 from exporter.model.observations import FirstRecord, NothingUpTo, Probed, ProbesRead
 from exporter.model.offsets import MirrorPartition
-from exporter.model.topology import MirrorFlow, Topology
-from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from exporter.state.snapshot import EMPTY, MirrorPartitionView, SinkPartitionView, Snapshot
 from tests.fakes.kafka import FakeKafka
 from tests.fakes.probes import FakeProbeReader
 
@@ -218,3 +220,31 @@ def test_what_is_remembered_is_of_those_that_still_want_a_read():
     assert len(site.memory.asked_at) == 4
     site.round(lagging(0))
     assert set(site.memory.asked_at) == {who()}
+
+
+@pytest.mark.parametrize(
+    ("level", "committed"), [(True, True), (None, True), (False, False)], ids=["yes", "?", "no"]
+)
+def test_a_sink_is_read_for_as_it_reads_and_as_of_committed_records_if_that_is_not_known(
+    level, committed
+):
+    site = Site()
+    site.kafka.produce("orders", b"k", b"v", at=1_700_000_000.0)
+    view = SinkPartitionView("lab", "s", "orders", 0, 0, 1, 1, probe_from=0)
+    group = SinkGroup("lab", "s", "connect-s", "west", read_committed=level)
+    elsewhere = replace(group, connector="other", kafka="east")
+    topology = Topology(offsets_topics=(), flows=(), sinks=(group, elsewhere))
+    views = (view, replace(view, connector="other"), replace(view, partition=1, probe_from=None))
+    snapshot = replace(EMPTY, sink_partitions=views, topology=topology)
+    (read,) = poll_probes(
+        "west",
+        site.readers.__getitem__,
+        snapshot,
+        site.memory,
+        site.budget,
+        site.kafka.clock,
+    )
+    who = ("lab", "s", TopicPartition("orders", 0))
+    assert read.answers == (Probed(who, 0, FirstRecord(0, 1_700_000_000.0)),)
+    assert read.made == ((SINK, 1),)
+    assert len(site.readers[committed].rounds) == 1

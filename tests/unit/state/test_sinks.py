@@ -1,8 +1,21 @@
 from __future__ import annotations
 
-from exporter.model.observations import GROUPS, SinkOffset
+from dataclasses import replace
 
-from .worlds import STALE_S, World, sink, source
+import pytest
+
+from exporter.model.observations import (
+    GROUPS,
+    FirstRecord,
+    NothingUpTo,
+    Probed,
+    ProbesRead,
+    SinkOffset,
+)
+from exporter.model.topology import TopicPartition
+from exporter.state.ages import LOG_ENDS, RECORD
+
+from .worlds import NOW, STALE_S, World, sink, source
 
 
 def offset(
@@ -55,3 +68,57 @@ def test_an_answer_replaces_the_last_one():
     world.sinks(offset(), offset(partition=1))
     world.sinks(offset(committed=95))
     assert [(at.partition, at.lag) for at in world.sunk()] == [(0, 5)]
+
+
+def probed(world: World, start: int, found: FirstRecord | NothingUpTo) -> None:
+    who = ("lab", "s", TopicPartition("orders", 0))
+    world.see(ProbesRead(kafka="west", at=world.now, answers=(Probed(who, start, found),)))
+
+
+def told(world: World) -> tuple[bool | None, float | None, str | None]:
+    (view,) = world.sunk()
+    return (view.caught_up, view.behind_since, view.behind_from)
+
+
+def test_a_sink_at_the_end_is_caught_up_and_one_beyond_it_is_nothing_that_we_know():
+    world = sinking()
+    world.sinks(offset(committed=100))
+    assert told(world) == (True, None, None)
+    world.sinks(offset(committed=101))
+    assert told(world) == (None, None, None)
+
+
+def test_a_sink_that_rests_behind_a_marker_is_caught_up_although_it_lags_by_one():
+    world = sinking()
+    world.sinks(offset(committed=99))
+    assert world.sunk()[0].probe_from == 99
+    probed(world, 99, NothingUpTo(100))
+    assert told(world) == (True, None, None)
+    assert world.sunk()[0].lag == 1
+
+
+def test_what_waits_for_a_sink_counts_from_its_own_timestamp_once_that_is_read():
+    world = sinking()
+    world.sinks(offset(committed=100))
+    world.now += 10
+    world.sinks(offset(committed=100, log_end=110))
+    assert told(world) == (None, NOW, LOG_ENDS)
+    probed(world, 100, FirstRecord(offset=103, at=NOW + 4))
+    assert told(world) == (False, NOW + 4, RECORD)
+    world.sinks(offset(committed=104, log_end=110))
+    assert world.sunk()[0].probe_from == 104
+
+
+@pytest.mark.parametrize("log_end", [None, 50])
+def test_without_an_end_or_with_one_that_fell_nothing_old_is_believed_of_a_sink(log_end):
+    world = sinking()
+    world.sinks(offset(committed=40))
+    probed(world, 40, FirstRecord(offset=40, at=NOW))
+    world.sinks(offset(committed=40, log_end=log_end))
+    assert world.sunk()[0].caught_up is None
+
+
+def test_what_retention_took_from_a_sink_is_not_waited_for():
+    world = sinking()
+    world.sinks(replace(offset(committed=40), log_start=70))
+    assert world.sunk()[0].probe_from == 70
