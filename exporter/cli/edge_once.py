@@ -31,7 +31,8 @@ def looked(config: Config, timeout_s: float) -> Iterator[Snapshot]:
     edge.recall_with(partial(state_dir.look, Path(config.state_dir).resolve()))
     edge.start()
     try:
-        edge.wait_until_ready(timeout_s)
+        if edge.wait_until_ready(timeout_s):
+            edge.wait_for_ages()
         yield edge.snapshot
     finally:
         edge.stop()

@@ -92,8 +92,18 @@ def _print(found: Document) -> None:
     if group is not None and group["partitions"]:
         output.table(
             "Sink offsets (the next record)",
-            ("topic", "partition#", "committed#", "log end#", "lag#"),
-            (tuple(at.values()) for at in group["partitions"]),
+            ("topic", "partition#", "committed#", "log end#", "lag#", "oldest waits#"),
+            (
+                (
+                    at["topic"],
+                    at["partition"],
+                    at["committed"],
+                    at["log_end"],
+                    at["lag_records"],
+                    output.age(at["lag_seconds"]),
+                )
+                for at in group["partitions"]
+            ),
         )
     output.table(
         "Rests on",
@@ -132,7 +142,10 @@ def _print_sources(rows: list[Document]) -> None:
 def _print_flow(rows: list[Document]) -> None:
     output.table(
         "Replication (the last record replicated, and when each number was true)",
-        ("topic", "partition#", "committed", "synced", "replicated#", "log end", "lag#"),
+        (
+            *("topic", "partition#", "committed", "synced", "replicated#", "log end", "lag#"),
+            "oldest waits#",
+        ),
         (
             (
                 at["topic"],
@@ -143,6 +156,7 @@ def _print_flow(rows: list[Document]) -> None:
                 at["replicated"] if at["lag_position"] is None else at["lag_position"],
                 _timed(at["log_end"]),
                 at["lag_records"],
+                output.age(at["lag_seconds"]),
             )
             for at in rows
         ),

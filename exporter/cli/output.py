@@ -40,6 +40,21 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     console.print(drawn)
 
 
+def age(seconds: float | None) -> str | None:
+    """A span of time in its two largest units."""
+    if seconds is None:
+        return None
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
 def moment(at: float | None) -> str | None:
     """Unix seconds as people on call write them to each other."""
     if at is None:

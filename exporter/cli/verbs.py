@@ -16,7 +16,13 @@ from exporter.errors import ConfigError
 from exporter.ingest import rest
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.serve import api, catalog
-from exporter.state.snapshot import ConnectorView, Snapshot
+from exporter.state.lag import lag_seconds
+from exporter.state.snapshot import (
+    ConnectorView,
+    MirrorPartitionView,
+    SinkPartitionView,
+    Snapshot,
+)
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 OK, FINDINGS, UNREACHABLE = 0, 1, 7
@@ -92,7 +98,10 @@ def _print_status(snapshot: Snapshot) -> None:
     )
     output.table(
         "Replication",
-        ("cluster", "connector", "flow", "topic", "partition#", "replicated#", "log end#", "lag#"),
+        (
+            *("cluster", "connector", "flow", "topic", "partition#", "replicated#", "log end#"),
+            *("lag#", "oldest waits#"),
+        ),
         (
             (
                 view.connect_cluster,
@@ -103,13 +112,17 @@ def _print_status(snapshot: Snapshot) -> None:
                 view.replicated if view.lag_position is None else view.lag_position,
                 view.log_end,
                 view.lag,
+                _waits(view, snapshot.at),
             )
             for view in snapshot.mirror_partitions
         ),
     )
     output.table(
         "Sinks",
-        ("cluster", "connector", "topic", "partition#", "committed#", "log end#", "lag#"),
+        (
+            *("cluster", "connector", "topic", "partition#", "committed#", "log end#"),
+            *("lag#", "oldest waits#"),
+        ),
         (
             (
                 view.connect_cluster,
@@ -119,10 +132,15 @@ def _print_status(snapshot: Snapshot) -> None:
                 view.committed,
                 view.log_end,
                 view.lag,
+                _waits(view, snapshot.at),
             )
             for view in snapshot.sink_partitions
         ),
     )
+
+
+def _waits(view: MirrorPartitionView | SinkPartitionView, now: float) -> str | None:
+    return output.age(lag_seconds(view.behind_since, now, caught_up=view.caught_up))
 
 
 def _tasks(view: ConnectorView | Connector) -> str:

@@ -50,6 +50,8 @@ RECONCILE_S = 1.0  # how soon a discovered topic is tailed
 BROKERS_S = 60.0
 ASSIGNED_S = 30.0  # MM2 itself looks for new topics every ten minutes; asking waits for a worker
 FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
+PROBES_DUE_S = 1.0  # how soon what a log end shows to be waiting is looked at
+AGES_S_MAX = 3.0  # a catch-up is one without them
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
 
@@ -119,7 +121,7 @@ class Edge:
         for admin in self._admins.values():
             self._every(BROKERS_S, partial(self._poll_brokers, admin))
             self._every(self._config.ends_s, partial(self._poll_ends, admin))
-            self._every(self._config.ends_s, partial(self._probe, admin.name), delayed=True)
+            self._every(PROBES_DUE_S, partial(self._probe, admin.name))
             self._every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
         self._every(LOOK_S, self._pipeline.look)
         self._every(RECONCILE_S, self._reconcile)
@@ -153,6 +155,20 @@ class Edge:
                 return True
             self._stop.wait(min(0.1, self._config.tick_s))
         return self.snapshot.ready
+
+    def wait_for_ages(self) -> None:
+        """After a catch-up: give the reads that tell how old lag is their turn."""
+        deadline = time.monotonic() + AGES_S_MAX
+        while self._config.probes.enabled and time.monotonic() < deadline:
+            seen = self.snapshot
+            waits = any(
+                view.probe_from is not None
+                for views in (seen.mirror_partitions, seen.sink_partitions)
+                for view in views
+            )
+            if not waits or seen.probes_skipped:
+                return
+            self._stop.wait(min(0.1, self._config.tick_s))
 
     # --- polls -----------------------------------------------------------------------------------
 

@@ -24,14 +24,17 @@ class Probes:
         self._clock = clock
         self._stopped = stopped
         self._memories = {name: ProbeMemory() for name in config.kafka}
+        self._due_at = dict.fromkeys(config.kafka, 0.0)
         self._readers: dict[tuple[str, bool], ProbeReader] = {}
 
     def round(self, kafka: str, snapshot: Snapshot) -> Batch:
-        """What one round of reads on this cluster came to."""
-        told = self._config.probes
-        if not told.enabled:
+        """What one round of reads on this cluster came to; nothing if there is nothing to read, or
+        if log ends were not asked for anew since the last one.
+        """
+        told, now = self._config.probes, self._clock.now()
+        if not told.enabled or 0 < self._due_at[kafka] - now <= self._config.ends_s:
             return ()
-        return poll_probes(
+        found = poll_probes(
             kafka,
             lambda committed: self._reader(kafka, committed=committed),
             snapshot,
@@ -40,6 +43,9 @@ class Probes:
             self._clock,
             self._stopped,
         )
+        if found:
+            self._due_at[kafka] = now + self._config.ends_s
+        return found
 
     def close(self) -> None:
         """After the last round."""

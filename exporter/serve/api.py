@@ -24,10 +24,15 @@ Both documents have
                             kafka_partition, log_offset, committed_at, advanced_at,
                             commits, advances, rewinds, resets, variants,
                             dialect, event_at, poisoned, shadow: {...} | null}],
-                         sink_partitions: [{topic, partition, committed, log_end, lag_records}]}]
+                         sink_partitions: [{topic, partition, committed, log_end, lag_records,
+                            caught_up, lag_seconds, behind_since, behind_from}]}]
 
 A connector that has offsets but is not listed (Connect's REST API is not asked, or is down) has
 kind "unknown" and null for class, version and state.
+
+`caught_up` is null while nobody knows; `lag_seconds`, the age of the oldest record that waits, is
+0 when caught up and null while it is not known; it counts from `behind_since`, which `behind_from`
+told: "record", read from the log, or "log_ends", when the log end was last seen at the position.
 
 /api/v1/flows adds
 
@@ -35,7 +40,8 @@ kind "unknown" and null for class, version and state.
                          offset_syncs: "kafka/topic" | null,
                          partitions: [{topic, partition, committed, committed_at, synced,
                             replicated, log_start, log_end, lag_records, ahead_records,
-                            lag_position: the replicated offset that lag_records belongs to}],
+                            lag_position: the replicated offset that lag_records belongs to,
+                            caught_up, lag_seconds, behind_since, behind_from}],
                          lag_records: the sum over all partitions, null unless every one's is known,
                          syncs: [{topic, partition, upstream_offset, downstream_offset, at}]}]
 """
@@ -50,6 +56,7 @@ import msgspec
 
 from exporter.model.connectors import ConnectorKind
 from exporter.model.topology import MirrorFlow
+from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import (
     ConnectorView,
     InputView,
@@ -78,7 +85,7 @@ def connectors(snapshot: Snapshot) -> bytes:
         {
             **_connector(key, listed.get(key)),
             "source_partitions": [_source_partition(view) for view in sources.get(key, ())],
-            "sink_partitions": [_sink_partition(view) for view in sinks.get(key, ())],
+            "sink_partitions": [_sink_partition(view, snapshot.at) for view in sinks.get(key, ())],
         }
         for key in sorted(listed.keys() | sources.keys() | sinks.keys())
     ]
@@ -104,7 +111,7 @@ def flows(snapshot: Snapshot) -> bytes:
                 "source": source,
                 "target": target,
                 **_ends(known.get(key)),
-                "partitions": [_mirror_partition(view) for view in mirrored],
+                "partitions": [_mirror_partition(view, snapshot.at) for view in mirrored],
                 "lag_records": sum(lags) if whole else None,
                 "syncs": [_sync(view) for view in in_flow],
             }
@@ -209,13 +216,24 @@ def _source_partition(view: SourcePartitionView) -> Document:
     }
 
 
-def _sink_partition(view: SinkPartitionView) -> Document:
+def _sink_partition(view: SinkPartitionView, now: float) -> Document:
     return {
         "topic": view.topic,
         "partition": view.partition,
         "committed": view.committed,
         "log_end": view.log_end,
         "lag_records": view.lag,
+        **age(view, now),
+    }
+
+
+def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> Document:
+    """How old what waits is, and what told it."""
+    return {
+        "caught_up": view.caught_up,
+        "lag_seconds": lag_seconds(view.behind_since, now, caught_up=view.caught_up),
+        "behind_since": view.behind_since,
+        "behind_from": view.behind_from,
     }
 
 
@@ -226,7 +244,7 @@ def _ends(flow: MirrorFlow | None) -> Document:
     return {"upstream": flow.upstream, "offset_syncs": syncs}
 
 
-def _mirror_partition(view: MirrorPartitionView) -> Document:
+def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:
     return {
         "topic": view.topic,
         "partition": view.partition,
@@ -239,6 +257,7 @@ def _mirror_partition(view: MirrorPartitionView) -> Document:
         "lag_records": view.lag,
         "ahead_records": view.ahead,
         "lag_position": view.lag_position,
+        **age(view, now),
     }
 
 

@@ -9,9 +9,11 @@ the `explain` verb. Pure: a snapshot in, a document out, all of it from that one
     flow                 null | {source, target, upstream, offset_syncs, read_committed,
                            partitions: [{topic, partition,
                               committed, synced, log_end: {offset, at, from} | null,
-                              replicated, log_start, lag_records, lag_position, ahead_records}]}
+                              replicated, log_start, lag_records, lag_position, ahead_records,
+                              caught_up, lag_seconds, behind_since, behind_from (see api.py)}]}
     group                null | {group, kafka,
-                           partitions: [{topic, partition, committed, log_end, lag_records}]}
+                           partitions: [{topic, partition, committed, log_end, lag_records,
+                              caught_up, lag_seconds, behind_since, behind_from}]}
     inputs               what all of this rests on: [{input, kind, up, live, last_success_at,
                            last_error, undecodable}]
     problems             what is wrong, in words
@@ -30,6 +32,7 @@ import msgspec
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from exporter.serve.api import age
 from exporter.state.snapshot import (
     ConnectorView,
     InputView,
@@ -168,7 +171,10 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document
         "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
         "read_committed": flow.read_committed,
         "partitions": [
-            _mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at)
+            {
+                **_mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at),
+                **age(at, snapshot.at),
+            }
             for at in snapshot.mirror_partitions
             if _of(at, view)
         ],
@@ -208,6 +214,7 @@ def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Documen
                 "committed": at.committed,
                 "log_end": at.log_end,
                 "lag_records": at.lag,
+                **age(at, snapshot.at),
             }
             for at in snapshot.sink_partitions
             if _of(at, view)

@@ -8,3 +8,19 @@ def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out
     assert "filename=/data/[red]in.txt" in printed
     assert printed.splitlines()[-1].split() == ["-", "2"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, None),
+        (0.0, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (61.0, "1 min 1 s"),
+        (3599.7, "1 h 0 min"),
+        (90_061.0, "1 d 1 h"),
+    ],
+)
+def test_an_age_is_told_in_its_two_largest_units(seconds: float | None, text: str | None) -> None:
+    assert output.age(seconds) == text

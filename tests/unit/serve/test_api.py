@@ -129,7 +129,14 @@ def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
     snapshot = replace(EMPTY, source_partitions=(FORGOTTEN,), sink_partitions=(SINK,))
     found = by_name(connectors(snapshot))
     assert found["out"]["sink_partitions"] == [
-        {"topic": "orders", "partition": 0, "committed": 10, "log_end": 25, "lag_records": 15}
+        {
+            "topic": "orders",
+            "partition": 0,
+            "committed": 10,
+            "log_end": 25,
+            "lag_records": 15,
+            **api.age(SINK, snapshot.at),
+        }
     ]
     assert len(found["files"].pop("source_partitions")) == 1
     assert found["files"] == {
@@ -207,6 +214,10 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "lag_records": 379,
         "ahead_records": 0,
         "lag_position": None,
+        "caught_up": False,
+        "lag_seconds": 100.0,
+        "behind_since": 1_763_711_906.5,
+        "behind_from": "record",
     }
     assert [(at["partition"], at["lag_records"], at["ahead_records"]) for at in partitions] == [
         (7, 379, 0),

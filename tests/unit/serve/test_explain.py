@@ -188,7 +188,17 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
     found = explained(world, "out")
     assert (found["group"]["group"], found["group"]["kafka"]) == ("connect-out", "east")
     assert found["group"]["partitions"] == [
-        {"topic": "orders", "partition": 0, "committed": 90, "log_end": 100, "lag_records": 10}
+        {
+            "topic": "orders",
+            "partition": 0,
+            "committed": 90,
+            "log_end": 100,
+            "lag_records": 10,
+            "caught_up": None,
+            "lag_seconds": None,
+            "behind_since": None,
+            "behind_from": None,
+        }
     ]
     assert found["offsets_topic"] is None
     assert [at["kind"] for at in found["inputs"]] == ["connect_rest", "groups"]
