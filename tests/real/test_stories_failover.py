@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from lab.stories import Flow, begin, end, failover
@@ -18,9 +16,8 @@ def test_checkpoints_that_nobody_writes_any_more_are_found(stage: Stage) -> None
     flow = begin(Flow(stage.lab, "moving"), records=30)
     checkpoints = failover.begin(failover.Checkpoints(flow))
     with stage.story(f"{STALE} {checkpoints.connector}") as story:
-        stopped_at = time.time()
-        failover.stopped(checkpoints)
-        finding = story.found(f"{STALE} {checkpoints.connector}", stopped_at)
+        deed = failover.stopped(checkpoints)
+        finding = story.found(f"{STALE} {checkpoints.connector}", deed.at)
         assert checkpoints.group in said(finding)
         failover.resumed(checkpoints)
     stage.lab.delete(checkpoints.connector)
