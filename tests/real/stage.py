@@ -80,8 +80,8 @@ class Stage:
     def story(self, *expected: str, also: tuple[str, ...] = ()) -> Iterator[Story]:
         """Expect these findings and no other ones, and that nothing is left of them in the end.
 
-        A finding is named `name connector`, with `-` where it speaks of no single connector. Those
-        in `also` may come with them: they say of the same incident what is true as well.
+        Each as `named` names it. Those in `also` may come with them: they say of the same incident
+        what is true as well.
         """
         told = Story(
             stage=self,
@@ -179,8 +179,8 @@ class Story:
 
 
 def named(finding: Found) -> str:
-    """`name connector`."""
-    return f"{finding['name']} {finding['connector'] or '-'}"
+    """`name connector`, or `name subject` of what belongs to no single connector."""
+    return f"{finding['name']} {finding['connector'] or finding['subject']}"
 
 
 def said(finding: Found) -> str:

@@ -15,9 +15,10 @@ STALE = "checkpoints_stale"
 def test_checkpoints_that_nobody_writes_any_more_are_found(stage: Stage) -> None:
     flow = begin(Flow(stage.lab, "moving"), records=30)
     checkpoints = failover.begin(failover.Checkpoints(flow))
-    with stage.story(f"{STALE} {checkpoints.connector}") as story:
+    expected = f"{STALE} {flow.source}->{flow.target}"
+    with stage.story(expected) as story:
         deed = failover.stopped(checkpoints)
-        finding = story.found(f"{STALE} {checkpoints.connector}", deed.at)
+        finding = story.found(expected, deed.at)
         assert checkpoints.group in said(finding)
         failover.resumed(checkpoints)
     stage.lab.delete(checkpoints.connector)
