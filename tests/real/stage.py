@@ -91,8 +91,8 @@ class Stage:
         )
         yield told
         told.cleared()
-        assert told.unexpected() == []
-        assert told.appeared() >= told.expected
+        assert not (others := told.unexpected()), "\n".join(others)
+        assert not (missing := told.expected - told.appeared()), missing
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class Story:
         )
         delay_s = seen_at - at
         _tell(f"{wanted}: after {delay_s:.1f} s, {delay_s / INTERVAL_S:.1f} intervals: {finding}")
-        assert delay_s <= INTERVALS_MAX * INTERVAL_S + RHYTHM_S
+        assert delay_s <= INTERVALS_MAX * INTERVAL_S + RHYTHM_S, f"{wanted} after {delay_s:.1f} s"
         self.delays[wanted] = delay_s
         return finding
 
