@@ -1,6 +1,8 @@
 """What is wrong now, and since when: the rules' findings from one moment to the next.
 
-Called by judge.py only.
+A finding is held for as long as its rule says it. One that a rule says no more is mended, unless we
+have gone blind to what it was seen in: then it stays, for a day at most, and says when it was last
+seen. Called by judge.py only.
 """
 
 from __future__ import annotations
@@ -10,28 +12,55 @@ from typing import Final
 
 import msgspec
 
-from exporter.judge.rules import RULES, Memory, Seen
+from exporter.judge.blindness import Blindness
+from exporter.judge.looks import Look
+from exporter.judge.memory import Memory, Told
+from exporter.judge.rules import RULES, explained
+from exporter.judge.seen import Seen
 from exporter.judge.settings import Settings
+from exporter.judge.words import moment
 from exporter.model.findings import Finding, Severity
 from exporter.state.snapshot import Snapshot
+
+FINDINGS_MAX: Final = 500  # nobody reads more; the worst and oldest are kept, the rest is counted
+BLIND_S_MAX: Final = 86_400.0
+# Rules are asked so many times an interval: what counts in intervals needs no finer grain, and a
+# snapshot a second of a hundred thousand partitions does.
+LOOKS_PER_INTERVAL: Final = 12
+LAST_SEEN: Final = "last seen"
 
 _WORST_FIRST: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 _Key = tuple[str, str, str, str]
 
 
+class _Kept(msgspec.Struct, frozen=True):
+    """A finding, and when a rule last said it."""
+
+    finding: Finding
+    seen_at: float
+
+
 class _Remembered(msgspec.Struct, frozen=True):
-    since: tuple[tuple[_Key, float], ...]
+    kept: tuple[_Kept, ...]
+    memory: Told
 
 
 class Register:
-    """See the module. `urgent` until what is new has been remembered."""
+    """See the module. `urgent` until what is new has been remembered; `cut` counts the findings
+    that FINDINGS_MAX left out, each once.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._memory = Memory()
-        self._since: dict[_Key, float] = {}
+        self._kept: dict[_Key, _Kept] = {}
+        self._looked: Look | None = None
+        self._found: tuple[Finding, ...] = ()
+        self._told = b""
         self._changed = False
+        self._cut: set[_Key] = set()
+        self.cut = 0
 
     @property
     def urgent(self) -> bool:
@@ -40,25 +69,63 @@ class Register:
 
     def found(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Everything that is wrong in a judged snapshot, the worst first."""
-        seen = Seen(snapshot=snapshot, settings=self._settings, memory=self._memory)
-        found = {finding.key: finding for rule in RULES for finding in rule(seen)}
-        since = {key: self._since.get(key, finding.since) for key, finding in found.items()}
-        self._changed |= since != self._since
-        self._since = since
-        dated = (replace(finding, since=since[key]) for key, finding in found.items())
-        return tuple(sorted(dated, key=_order))
+        if self._looked is None or self._due(self._looked.snapshot, snapshot):
+            self._look(Look(snapshot, self._looked))
+        return self._found
+
+    def _due(self, before: Snapshot, now: Snapshot) -> bool:
+        apart = self._settings.interval_s / LOOKS_PER_INTERVAL
+        return now.ready is not before.ready or not 0 <= now.at - before.at < apart
+
+    def _look(self, look: Look) -> None:
+        self._looked = look
+        self._memory.observe(look, self._settings)
+        seen = Seen(look=look, settings=self._settings, memory=self._memory)
+        said = {finding.key: finding for _, rule in RULES for finding in rule(seen)}
+        blindness = Blindness(look)
+        self._memory.settle(blindness.hides)
+        now = look.snapshot.at
+        kept = {key: _Kept(finding, now) for key, finding in said.items()}
+        for key, old in self._kept.items():
+            if key in kept:
+                since = min(old.finding.since, now)
+                kept[key] = _Kept(replace(said[key], since=since), now)
+            elif blindness.hides(key) and 0 <= now - old.seen_at < BLIND_S_MAX:
+                kept[key] = old
+        self._changed |= kept.keys() != self._kept.keys()
+        self._kept = kept
+        told = sorted(explained(_shown(at, now) for at in kept.values()), key=_order)
+        self._count_cut({finding.key for finding in told[FINDINGS_MAX:]})
+        self._found = tuple(told[:FINDINGS_MAX])
+
+    def _count_cut(self, cut: set[_Key]) -> None:
+        self.cut += len(cut - self._cut)
+        self._cut = cut
 
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""
-        if not self._changed:
+        told = msgspec.json.encode(
+            _Remembered(kept=tuple(self._kept.values()), memory=self._memory.remembered())
+        )
+        if told == self._told:
             return None
+        self._told = told
         self._changed = False
-        return msgspec.json.encode(_Remembered(since=tuple(self._since.items())))
+        return told
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
         told = msgspec.json.decode(remembered, type=_Remembered)
-        self._since = dict(told.since)
+        self._kept = {kept.finding.key: kept for kept in told.kept}
+        self._memory.recall(told.memory)
+        self._told = remembered
+
+
+def _shown(kept: _Kept, now: float) -> Finding:
+    if kept.seen_at == now:
+        return kept.finding
+    last_seen = ((LAST_SEEN, f"{moment(kept.seen_at)}, its input tells nothing now"),)
+    return replace(kept.finding, evidence=last_seen + kept.finding.evidence)
 
 
 def _order(finding: Finding) -> tuple[int, float, _Key]:

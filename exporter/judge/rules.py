@@ -1,34 +1,96 @@
 """What can be found wrong: numbered rules over one judged snapshot, each a small function that
 yields findings. Called by register.py, which knows since when and what was mended.
 
-A rule says what is wrong at `seen.snapshot.at` and gives that moment as `since`.
+A rule says what is wrong at `seen.now` and gives that moment as `since`. Many partitions of one
+connector with the same trouble are one finding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from exporter.judge.settings import Settings
+from exporter.judge import (
+    rules_failover,
+    rules_failures,
+    rules_offsets,
+    rules_ourselves,
+    rules_progress,
+    rules_replication,
+)
+from exporter.judge.seen import Rule
 from exporter.model.findings import Finding
-from exporter.state.snapshot import Snapshot
+from exporter.model.findings import FindingName as Name
+
+RULES: Final[tuple[tuple[int, Rule], ...]] = (
+    (1, rules_progress.stalled),
+    (2, rules_progress.silent),
+    (3, rules_progress.rewound),
+    (4, rules_progress.rewinds_at_once),
+    (5, rules_failures.connector_failed),
+    (6, rules_failures.task_failed),
+    (7, rules_failures.poison_suspected),
+    (8, rules_failures.restart_loop),
+    (9, rules_failures.sink_below_log_start),
+    (10, rules_replication.retention_near),
+    (11, rules_replication.records_lost),
+    (12, rules_replication.topic_recreated),
+    (13, rules_replication.position_ahead),
+    (14, rules_replication.recopy),
+    (15, rules_offsets.half_reset),
+    (16, rules_offsets.remnant_offsets),
+    (17, rules_offsets.starts_from_scratch),
+    (18, rules_offsets.duplicate_keys),
+    (19, rules_offsets.unusable_offset),
+    (20, rules_offsets.internal_topic_problem),
+    (21, rules_failover.checkpoints_stale),
+    (22, rules_ourselves.hanging_transaction),
+    (23, rules_ourselves.input_down),
+)
+_STALLS: Final = frozenset(
+    {
+        Name.MM2_STALLED,
+        Name.MM2_SILENT_STALL,
+        Name.CONNECTOR_STALLED,
+        Name.CONNECTOR_SILENT,
+        Name.SINK_STUCK,
+    }
+)
+# What is told of a connector already says why the others are so: they are named in its evidence.
+# A cause before its effects, a diagnosis before its symptoms.
+EXPLAINS: Final[dict[Name, frozenset[Name]]] = {
+    Name.POISON_SUSPECTED: frozenset({Name.RESTART_LOOP, Name.CONNECTOR_FAILED, Name.TASK_FAILED})
+    | _STALLS,
+    Name.RESTART_LOOP: frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED}) | _STALLS,
+    Name.CONNECTOR_FAILED: frozenset({Name.TASK_FAILED}) | _STALLS,
+    Name.TASK_FAILED: _STALLS,
+    Name.SINK_BELOW_LOG_START: frozenset({Name.SINK_STUCK}),
+    Name.MM2_TOPIC_RECREATED: frozenset({Name.REWOUND}),
+    Name.RECOPY: frozenset({Name.REWOUND}),
+    Name.HALF_RESET: frozenset({Name.REWOUND}),
+}
 
 
-@dataclass(slots=True)
-class Memory:
-    """What rules have to know of earlier moments."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a rule is given: a snapshot with its judgements, and what was before."""
-
-    snapshot: Snapshot
-    settings: Settings
-    memory: Memory
-
-
-Rule = Callable[[Seen], Iterator[Finding]]
-
-RULES: Final[tuple[Rule, ...]] = ()
+def explained(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Leave out what another finding of the same connector explains, and say so in that one."""
+    by_connector: dict[tuple[str, str | None], list[Finding]] = {}
+    for finding in found:
+        by_connector.setdefault((finding.connect_cluster, finding.connector), []).append(finding)
+    for (_, connector), findings in by_connector.items():
+        names = {finding.name for finding in findings}
+        silenced = {
+            weaker: name
+            for name in reversed(EXPLAINS)
+            if name in names and connector is not None
+            for weaker in EXPLAINS[name]
+            if weaker in names
+        }
+        for finding in findings:
+            if finding.name in silenced:
+                continue
+            effects = sorted(
+                weaker.value for weaker, name in silenced.items() if name is finding.name
+            )
+            more = (("explains", ", ".join(effects)),) if effects else ()
+            yield replace(finding, evidence=finding.evidence + more)

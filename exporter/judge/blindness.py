@@ -1,0 +1,108 @@
+"""Which findings nobody can say to be mended now, because what they were seen in cannot be read.
+
+Called by register.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final
+
+from exporter.judge.looks import Look, Who
+from exporter.model.findings import FindingName as Name
+from exporter.model.topology import KafkaTopic
+
+_Key = tuple[str, str, str, str]  # name, Connect cluster, connector, subject
+
+
+class Sight(Enum):
+    """What a finding is seen in."""
+
+    STATES = auto()
+    OFFSETS = auto()  # committed ones, and the syncs of a flow
+    ENDS = auto()  # of the logs that a flow reads
+    GROUPS = auto()
+    SYNCS = auto()  # of all flows of a Connect cluster
+    KAFKA = auto()  # the cluster that holds the topic in the subject
+    TOPIC = auto()  # its tail
+
+
+_MM2: Final = (Sight.STATES, Sight.OFFSETS, Sight.ENDS)
+_SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
+    Name.CONNECTOR_STALLED: (Sight.STATES, Sight.OFFSETS),
+    Name.CONNECTOR_SILENT: (Sight.STATES, Sight.OFFSETS),
+    Name.MM2_STALLED: _MM2,
+    Name.MM2_SILENT_STALL: _MM2,
+    Name.REWOUND: _MM2,
+    Name.REWINDS_AT_ONCE: (),
+    Name.RECOPY: _MM2,
+    Name.CONNECTOR_FAILED: (Sight.STATES,),
+    Name.TASK_FAILED: (Sight.STATES,),
+    Name.POISON_SUSPECTED: (Sight.STATES, Sight.OFFSETS),
+    Name.RESTART_LOOP: (Sight.STATES,),
+    Name.SINK_STUCK: (Sight.STATES, Sight.GROUPS),
+    Name.SINK_BELOW_LOG_START: (Sight.STATES, Sight.GROUPS),
+    Name.MM2_RETENTION_NEAR: _MM2,
+    Name.MM2_RECORDS_LOST: _MM2,
+    Name.MM2_TOPIC_RECREATED: _MM2,
+    Name.MM2_POSITION_AHEAD: _MM2,
+    Name.HALF_RESET: (Sight.STATES, Sight.OFFSETS),
+    Name.REMNANT_OFFSETS: (Sight.STATES, Sight.OFFSETS),
+    Name.DUPLICATE_KEYS: (Sight.STATES, Sight.OFFSETS),
+    Name.UNUSABLE_OFFSET: (Sight.STATES, Sight.OFFSETS),
+    Name.STARTS_FROM_SCRATCH: (Sight.STATES, Sight.OFFSETS),
+    Name.INTERNAL_TOPIC_PROBLEM: (Sight.KAFKA,),
+    Name.HANGING_TRANSACTION: (Sight.TOPIC,),
+    Name.CHECKPOINTS_STALE: (Sight.SYNCS,),
+    Name.INPUT_DOWN: (),
+    # What rules count the time of (Held), by their own words for it.
+    "below": (Sight.STATES, Sight.GROUPS),
+    "unsynced": (Sight.STATES, Sight.OFFSETS),
+    "checkpoints": (Sight.SYNCS,),
+    "input": (),
+}
+
+
+class Blindness:
+    """See the module. Until everything was read once, nothing can be said to be mended."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._known: dict[tuple[Sight, str, str, str], bool] = {}
+
+    def hides(self, key: _Key) -> bool:
+        """Can nobody tell whether this is still so?"""
+        name, cluster, connector, subject = key
+        wanted = _SEEN_IN[name]
+        if not self._look.snapshot.ready and wanted:
+            return True
+        return any(self._blind(sight, (cluster, connector), subject) for sight in wanted)
+
+    def _blind(self, sight: Sight, who: Who, subject: str) -> bool:
+        topic = subject.partition(" ")[0] if sight in {Sight.KAFKA, Sight.TOPIC} else ""
+        of = (sight, *who, topic)
+        if of not in self._known:
+            self._known[of] = self._is_blind(sight, who, topic)
+        return self._known[of]
+
+    def _is_blind(self, sight: Sight, who: Who, topic: str) -> bool:
+        look, (cluster, connector) = self._look, who
+        kafka, _, name = topic.partition("/")
+        match sight:
+            case Sight.STATES:
+                return look.blind_to_states(cluster)
+            case Sight.OFFSETS:
+                return look.blind(who)
+            case Sight.ENDS:
+                flow = look.flows.get((cluster, connector))
+                return flow is not None and look.blind_to_ends(flow.upstream)
+            case Sight.GROUPS:
+                return look.blind_to_groups(cluster)
+            case Sight.SYNCS:
+                flows = [at for (of, _), at in look.flows.items() if of == cluster]
+                return any(look.blind_to_topic(at.offset_syncs) for at in flows if at.offset_syncs)
+            case Sight.KAFKA:
+                return look.blind_to_ends(kafka)
+            case Sight.TOPIC:
+                return look.blind_to_topic(KafkaTopic(kafka, name))

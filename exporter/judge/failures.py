@@ -1,0 +1,215 @@
+"""Failures of connectors and tasks, one after the other: what they died of, and where they stood.
+
+Told by status topics where those are followed, else by polled states, which miss a failure that is
+restarted between two polls. A run is a number of failures of one kind with a restart before each.
+Called by memory.py; rules read it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from exporter.model.connectors import StateChange
+from exporter.state.snapshot import Snapshot
+
+RESTARTS_KEPT: Final = 32
+POSITIONS_MAX: Final = 1_000  # of one run; beyond it a connector has other places to be stuck at
+DIARIES_REMEMBERED: Final = 1_000
+CONNECTOR: Final = -1  # stands for a task's number where the connector itself failed
+
+_RESTARTED: Final = frozenset({"restarting", "unassigned", "running"})
+
+Whose = tuple[str, str, int]  # Connect cluster, connector, task
+Positions = Mapping[str, str]
+
+
+class Run(msgspec.Struct):
+    """Failures of one kind.
+
+    kind      the exception's class: which method sees it first differs from one time to the next
+    failure   the newest in full
+    same      positions at the first failure that are still the same, by what they are of
+    moved     some others did move
+    """
+
+    kind: str
+    failure: str
+    first_at: float
+    last_at: float
+    count: int
+    same: dict[str, str]
+    moved: bool = False
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A diary on disk."""
+
+    whose: Whose
+    state: str
+    state_at: float
+    restarts: tuple[float, ...]
+    last: tuple[float, str]
+    run: Run | None
+
+
+@dataclass(slots=True)
+class Diary:
+    """What became of one task. `last`: the newest change of the status topic taken in."""
+
+    state: str = ""
+    state_at: float = 0.0
+    restarts: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_KEPT))
+    last: tuple[float, str] = (0.0, "")
+    run: Run | None = None
+
+    def empty(self) -> bool:
+        """Is there nothing worth remembering?"""
+        return self.run is None and not self.restarts
+
+
+class Failures:
+    """See the module. `of` is by whose it is."""
+
+    def __init__(self) -> None:
+        self.of: dict[Whose, Diary] = {}
+
+    def observe(
+        self,
+        snapshot: Snapshot,
+        listed: Mapping[str, frozenset[str]],
+        positions: Mapping[tuple[str, str], Positions],
+        patience_s: float,
+    ) -> None:
+        """Take in what happened since the last time. Who has run for `patience_s` without failing
+        is over it.
+
+        listed      the connectors of each Connect cluster that lists them now
+        positions   what each connector has committed now, by what that is of; without those of
+                    which that cannot be seen
+        """
+        told = set()
+        for history in snapshot.histories:
+            task = CONNECTOR if history.task is None else history.task
+            whose = (history.connect_cluster, history.connector, task)
+            if history.connector not in listed.get(history.connect_cluster, {history.connector}):
+                continue
+            told.add(whose)
+            diary = self.of.setdefault(whose, Diary())
+            for change in _news(history.changes, diary.last):
+                diary.last = (change.at, change.state)
+                self._take_in(whose, change, positions)
+        for whose, state, failure in _polled(snapshot):
+            if whose not in told:
+                self._take_in(whose, StateChange(snapshot.at, state, failure), positions)
+        self._forget(listed)
+        for whose, diary in self.of.items():
+            if diary.run is not None and whose[:2] in positions:
+                _keep_same(diary.run, positions[whose[:2]])
+                diary.run = diary.run if diary.run.same else None
+            if diary.state == "running" and snapshot.at - diary.state_at >= patience_s:
+                diary.run = None
+
+    def wanted(self, snapshot: Snapshot) -> set[tuple[str, str]]:
+        """Whose positions `observe` has to be given: who fails, or has lately."""
+        failing = {whose[:2] for whose, state, _ in _polled(snapshot) if state == "failed"}
+        failing |= {
+            (history.connect_cluster, history.connector)
+            for history in snapshot.histories
+            if any(change.state == "failed" for change in history.changes)
+        }
+        return failing | {whose[:2] for whose, diary in self.of.items() if diary.run is not None}
+
+    def _take_in(
+        self, whose: Whose, change: StateChange, positions: Mapping[tuple[str, str], Positions]
+    ) -> None:
+        diary = self.of.setdefault(whose, Diary())
+        before, diary.state = diary.state, change.state
+        if change.state == before:
+            return
+        diary.state_at = change.at
+        if change.state == "failed":
+            _failed(diary, change, positions.get(whose[:2], {}))
+        elif before == "failed" and change.state in _RESTARTED:
+            diary.restarts.append(change.at)
+
+    def _forget(self, listed: Mapping[str, frozenset[str]]) -> None:
+        """Who is gone. The tasks of a stopped connector are, and it comes back to where it was."""
+        for whose in [at for at in self.of if at[0] in listed and at[1] not in listed[at[0]]]:
+            del self.of[whose]
+
+    def remembered(self) -> tuple[Told, ...]:
+        """Those in which something is written, the newest if there are many."""
+        found = [
+            Told(
+                whose=whose,
+                state=diary.state,
+                state_at=diary.state_at,
+                restarts=tuple(diary.restarts),
+                last=diary.last,
+                run=diary.run,
+            )
+            for whose, diary in sorted(self.of.items())
+            if not diary.empty()
+        ]
+        return tuple(found[-DIARIES_REMEMBERED:])
+
+    def recall(self, told: tuple[Told, ...]) -> None:
+        """Go on from there."""
+        self.of = {
+            at.whose: Diary(
+                state=at.state,
+                state_at=at.state_at,
+                restarts=deque(at.restarts, RESTARTS_KEPT),
+                last=at.last,
+                run=at.run,
+            )
+            for at in told
+        }
+
+
+def kind_of(failure: str) -> str:
+    """The exception's class of `class in place`."""
+    return failure.partition(" in ")[0]
+
+
+def _news(changes: tuple[StateChange, ...], last: tuple[float, str]) -> tuple[StateChange, ...]:
+    """The changes after the last one that was taken in; of a history seen first its newest."""
+    if last == (0.0, ""):
+        return changes[-1:]
+    for number in range(len(changes), 0, -1):
+        if (changes[number - 1].at, changes[number - 1].state) == last:
+            return changes[number:]
+    return tuple(change for change in changes if change.at > last[0])
+
+
+def _polled(snapshot: Snapshot) -> Iterator[tuple[Whose, str, str | None]]:
+    for view in snapshot.connectors:
+        yield (view.connect_cluster, view.name, CONNECTOR), view.state, view.failure
+        for task in view.tasks:
+            yield (view.connect_cluster, view.name, task.number), task.state, task.failure
+
+
+def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:
+    failure = change.failure or ""
+    run = diary.run
+    if run is not None and run.kind == kind_of(failure):
+        _keep_same(run, positions)
+        if run.same:
+            run.count += 1
+            run.failure, run.last_at = failure, change.at
+            return
+    # A connector that has committed nothing stands where it begins, every time.
+    kept = dict(list(positions.items())[:POSITIONS_MAX]) or {"": ""}
+    diary.run = Run(kind_of(failure), failure, change.at, change.at, 1, kept)
+
+
+def _keep_same(run: Run, positions: Positions) -> None:
+    now = positions or {"": ""}
+    same = {of: text for of, text in run.same.items() if now.get(of) == text}
+    run.moved = run.moved or len(same) < len(run.same)
+    run.same = same

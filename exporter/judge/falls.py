@@ -1,0 +1,183 @@
+"""Positions that fell: who went back together with others, and what MM2 copies a second time.
+
+Called by memory.py; rules read it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from exporter.judge.looks import Look, Who
+from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView, SyncView
+
+TOGETHER: Final = 3  # connectors; two may be chance, three share a cause
+EVENTS_KEPT: Final = 1_000
+RECOPIES_MAX: Final = 5_000  # partitions
+
+Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic and partition
+
+
+class Recopy(msgspec.Struct, frozen=True):
+    """A partition that MM2 had copied up to `peak` and began to copy again at about `again_from`.
+
+    done_at    when it had come as far again; None before
+    """
+
+    where: Where
+    peak: int
+    again_from: int
+    at: float
+    done_at: float | None = None
+
+
+class Together(msgspec.Struct, frozen=True):
+    """Connectors of one Connect cluster that went back within one interval of each other."""
+
+    connect_cluster: str
+    connectors: tuple[str, ...]
+    at: float
+
+
+class _Stand(NamedTuple):
+    committed: int
+    sync: tuple[int, int] | None  # upstream, downstream
+
+
+@dataclass(slots=True)
+class Falls:
+    """See the module. `together` holds the newest of each Connect cluster."""
+
+    recopies: dict[Where, Recopy] = field(default_factory=dict)
+    together: dict[str, Together] = field(default_factory=dict)
+    _rewinds: dict[Who, int] = field(default_factory=dict)
+    _resets: dict[Who, int] = field(default_factory=dict)
+    _reset: set[Who] = field(default_factory=set)
+    _events: deque[tuple[float, Who]] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+    _stands: dict[Where, _Stand] = field(default_factory=dict)
+    _sources: tuple[SourcePartitionView, ...] = ()
+
+    def observe(self, look: Look, interval_s: float, resting: Collection[Who]) -> None:
+        """Take in what is seen now. `resting`: connectors whose offsets a person can alter."""
+        now = look.snapshot.at
+        if look.snapshot.source_partitions is not self._sources:
+            self._sources = look.snapshot.source_partitions
+            self._count(now)
+        # A person's reset needs a stopped connector; what is copied again after it is meant to be.
+        by_hand = self._reset & set(resting)
+        if by_hand:
+            self._reset -= by_hand
+            self._stands = {at: kept for at, kept in self._stands.items() if at[:2] not in by_hand}
+        for who, views in look.mirrors.items():
+            flow = look.flows.get(who)
+            syncs = look.syncs(who[0]) if flow is not None and look.has_own_syncs(flow) else {}
+            for view in views:
+                sync = syncs.get((view.source, view.target, view.topic, view.partition))
+                self._follow(view, sync, now, by_hand=who in resting)
+        self._forget(look)
+        self._group(now, interval_s)
+
+    def _count(self, now: float) -> None:
+        """Note who went back since the last time, and who was reset."""
+        rewinds: dict[Who, int] = {}
+        resets: dict[Who, int] = {}
+        for view in self._sources:
+            who = (view.connect_cluster, view.connector)
+            rewinds[who] = rewinds.get(who, 0) + view.rewinds
+            resets[who] = resets.get(who, 0) + view.resets
+        fallen = {who for who, count in rewinds.items() if count > self._rewinds.get(who, count)}
+        self._events.extend((now, who) for who in sorted(fallen))
+        self._reset |= {
+            who for who, count in resets.items() if count > self._resets.get(who, count)
+        }
+        self._rewinds, self._resets = rewinds, resets
+
+    def _follow(
+        self, view: MirrorPartitionView, sync: SyncView | None, now: float, *, by_hand: bool
+    ) -> None:
+        where = (view.connect_cluster, view.connector, view.topic, view.partition)
+        pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
+        stand = self._stands.get(where)
+        if stand is not None and not by_hand and view.log_start is not None:
+            began = _again_from(stand, view.committed, pair)
+            # Nothing was kept: it goes back by half of what there is, or more. What a worker that
+            # died had not committed yet is copied twice every time, and is not that.
+            if (
+                began is not None
+                and 2 * (began - view.log_start) <= stand.committed - view.log_start
+            ):
+                self._begin(where, stand.committed, max(began, view.log_start), now)
+        recopy = self.recopies.get(where)
+        if recopy is not None and recopy.done_at is None and (view.replicated or 0) >= recopy.peak:
+            self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
+        committed = view.committed
+        if committed is None:
+            committed = None if stand is None else stand.committed
+        if committed is not None:
+            self._stands[where] = _Stand(committed, pair)
+
+    def _begin(self, where: Where, peak: int, began: int, now: float) -> None:
+        before = self.recopies.get(where)
+        if before is not None and before.done_at is None:
+            return  # the same one, seen in syncs and then in commits
+        if before is not None or len(self.recopies) < RECOPIES_MAX:
+            self.recopies[where] = Recopy(where, peak, began, now)
+
+    def _forget(self, look: Look) -> None:
+        """Partitions that are no longer copied, of flows that can be seen."""
+        shown = {
+            (*who, view.topic, view.partition)
+            for who, views in look.mirrors.items()
+            if any(who == where[:2] for where in self.recopies)
+            for view in views
+        }
+        for where in [at for at in self.recopies if at[:2] in look.mirrors and at not in shown]:
+            del self.recopies[where]
+        partitions = sum(len(views) for views in look.mirrors.values())
+        if len(self._stands) > 2 * partitions + RECOPIES_MAX:
+            self._stands.clear()
+
+    def end(self, where: Where) -> None:
+        """It was told for long enough."""
+        self.recopies.pop(where, None)
+
+    def _group(self, now: float, interval_s: float) -> None:
+        while self._events and not 0 <= now - self._events[0][0] <= interval_s:
+            self._events.popleft()
+        clusters: dict[str, set[str]] = {}
+        for _, (cluster, connector) in self._events:
+            clusters.setdefault(cluster, set()).add(connector)
+        for cluster, connectors in clusters.items():
+            if len(connectors) >= TOGETHER:
+                last = max(at for at, who in self._events if who[0] == cluster)
+                before = self.together.get(cluster)
+                if before is not None and last - before.at <= interval_s:
+                    connectors |= set(before.connectors)
+                self.together[cluster] = Together(cluster, tuple(sorted(connectors)), last)
+
+    def remembered(self) -> tuple[tuple[Recopy, ...], tuple[Together, ...]]:
+        """What is under way."""
+        return tuple(self.recopies.values()), tuple(self.together.values())
+
+    def recall(self, recopies: tuple[Recopy, ...], together: tuple[Together, ...]) -> None:
+        """Go on from there."""
+        self.recopies = {at.where: at for at in recopies}
+        self.together = {at.connect_cluster: at for at in together}
+
+
+def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | None) -> int | None:
+    """The upstream offset from which on it copied again; None if it did not go back.
+
+    A short log is copied again between two flushes: then the commits never show it. The syncs do,
+    because what was copied again stands downstream a second time.
+    """
+    if committed is not None and committed < stand.committed:
+        return committed
+    if sync is None or stand.sync is None or sync[0] > stand.committed:
+        return None
+    added = sync[1] - stand.sync[1]
+    return sync[0] - added + 1 if added > 0 else None

@@ -1,0 +1,151 @@
+"""One snapshot as rules ask for it: by connector, and with absence told from blindness.
+
+Called by register.py; trackers and rules read it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, Protocol, TypeVar
+
+from exporter.judge.sight import Sight
+from exporter.model.connectors import ConnectorKind
+from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId
+from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.snapshot import (
+    ConnectorView,
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+)
+
+Who = tuple[str, str]  # Connect cluster, connector
+
+_AT_REST: Final = frozenset({"stopped", "paused"})
+
+
+class _Owned(Protocol):
+    @property
+    def connect_cluster(self) -> str: ...
+    @property
+    def connector(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Owned)
+
+
+class Look:
+    """See the module. `listed` are the connectors of each Connect cluster that lists them now;
+    partitions are by connector.
+    """
+
+    def __init__(self, snapshot: Snapshot, before: Look | None = None) -> None:
+        self.snapshot = snapshot
+        self.sight = Sight(snapshot)
+        self.connectors: dict[Who, ConnectorView] = self.sight.connectors
+        self.listed = self._lists()
+        self.flows: dict[Who, MirrorFlow] = self.sight.flows
+        self.inputs = {view.id: view for view in snapshot.inputs}
+        self.sources: dict[Who, list[SourcePartitionView]]
+        self.mirrors: dict[Who, list[MirrorPartitionView]]
+        if before is not None and before.snapshot.source_partitions is snapshot.source_partitions:
+            self.sources = before.sources
+        else:
+            self.sources = _by_connector(snapshot.source_partitions)
+        if before is not None and before.snapshot.mirror_partitions is snapshot.mirror_partitions:
+            self.mirrors = before.mirrors
+        else:
+            self.mirrors = _by_connector(snapshot.mirror_partitions)
+        self.sinks = _by_connector(snapshot.sink_partitions)
+        self._syncs: dict[str, dict[tuple[str, str, str, int], SyncView]] = {}
+        for sync in snapshot.syncs:
+            of = (sync.source, sync.target, sync.topic, sync.partition)
+            self._syncs.setdefault(sync.connect_cluster, {})[of] = sync
+        self._flows_of = Counter(flow.offset_syncs for flow in snapshot.topology.flows)
+
+    def _lists(self) -> dict[str, frozenset[str]]:
+        topology = self.snapshot.topology
+        clusters = {at.connect_cluster for at in topology.listings}
+        clusters |= {view.id.input for view in self.snapshot.inputs if view.id.kind == CONNECT_REST}
+        names: dict[str, set[str]] = {
+            cluster: set() for cluster in clusters if self.sight.states_of(cluster)[0]
+        }
+        for cluster, name in self.connectors:
+            if cluster in names:
+                names[cluster].add(name)
+        return {cluster: frozenset(found) for cluster, found in names.items()}
+
+    def syncs(self, cluster: str) -> dict[tuple[str, str, str, int], SyncView]:
+        """The newest syncs by aliases, topic and partition."""
+        return self._syncs.get(cluster, {})
+
+    def has_own_syncs(self, flow: MirrorFlow) -> bool:
+        """Does this flow alone write to its offset-syncs topic, as far as we can tell?"""
+        return flow.offset_syncs is not None and self._flows_of[flow.offset_syncs] == 1
+
+    def resting(self) -> set[Who]:
+        """Connectors that a person has stopped or paused, by the newest word on them."""
+        found = {who for who, view in self.connectors.items() if view.state in _AT_REST}
+        for history in self.snapshot.histories:
+            if history.task is None and history.changes[-1].state in _AT_REST:
+                found.add((history.connect_cluster, history.connector))
+        return found
+
+    def is_sink(self, who: Who) -> bool:
+        """Is this connector a sink?"""
+        view = self.connectors.get(who)
+        return view is not None and view.kind is ConnectorKind.SINK
+
+    def positions(self, wanted: Iterable[Who]) -> dict[Who, dict[str, str]]:
+        """What these connectors have committed, by what that is of. Those that cannot be seen now
+        are left out.
+        """
+        return {who: self._positions(who) for who in wanted if not self.blind(who)}
+
+    def _positions(self, who: Who) -> dict[str, str]:
+        if self.is_sink(who):
+            return {
+                f"{at.topic}-{at.partition}": str(at.committed) for at in self.sinks.get(who, ())
+            }
+        if who in self.mirrors:
+            return {
+                f"{at.topic}-{at.partition}": str(at.replicated)
+                for at in sorted(self.mirrors[who], key=lambda at: -(at.lag or 0))
+            }
+        return {
+            at.label: at.offset.text for at in self.sources.get(who, ()) if at.offset is not None
+        }
+
+    def blind(self, who: Who) -> bool:
+        """Is there something that this connector's progress rests on and that cannot be read?"""
+        cluster, connector = who
+        if self.sight.absent(cluster, connector, sink=self.is_sink(who)) is not None:
+            return True
+        return self.sight.unmirrored(cluster, connector) is not None
+
+    def blind_to_states(self, cluster: str) -> bool:
+        """Can the states of a Connect cluster's connectors not be read although they could be?"""
+        return self.sight.states_of(cluster)[1] is not None
+
+    def blind_to_ends(self, kafka: str | None) -> bool:
+        """Can the log ends of this cluster not be read?"""
+        return kafka is not None and self.sight.endless(kafka) is not None
+
+    def blind_to_groups(self, cluster: str) -> bool:
+        """Can the groups of this Connect cluster's sinks not be read?"""
+        view = self.inputs.get(InputId(cluster, GROUPS))
+        return view is not None and not view.live
+
+    def blind_to_topic(self, topic: KafkaTopic) -> bool:
+        """Is this topic followed, and cannot be read?"""
+        view = self.inputs.get(InputId(str(topic), TAIL))
+        return view is not None and not view.live
+
+
+def _by_connector(views: Iterable[T]) -> dict[Who, list[T]]:
+    found: dict[Who, list[T]] = {}
+    for view in views:
+        found.setdefault((view.connect_cluster, view.connector), []).append(view)
+    return found

@@ -1,0 +1,83 @@
+"""What rules have to know of earlier moments, and what of it outlives the process.
+
+Called by register.py; rules read it through Seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from exporter.judge import failures, falls, lives
+from exporter.judge.failures import Failures
+from exporter.judge.falls import Falls
+from exporter.judge.held import Held, Key
+from exporter.judge.lives import Lives
+from exporter.judge.looks import Look
+from exporter.judge.settings import Settings
+
+Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic, partition
+
+
+class Told(msgspec.Struct, frozen=True):
+    """All that is remembered."""
+
+    held: tuple[tuple[Key, float, float], ...] = ()
+    failures: tuple[failures.Told, ...] = ()
+    lives: tuple[lives.Told, ...] = ()
+    recopies: tuple[falls.Recopy, ...] = ()
+    together: tuple[falls.Together, ...] = ()
+
+
+@dataclass(slots=True)
+class Memory:
+    """See the module.
+
+    committed, synced    upstream partitions that had a commit, or a sync, while we looked
+    """
+
+    held: Held = field(default_factory=Held)
+    failures: Failures = field(default_factory=Failures)
+    lives: Lives = field(default_factory=Lives)
+    falls: Falls = field(default_factory=Falls)
+    committed: set[Where] = field(default_factory=set)
+    synced: set[Where] = field(default_factory=set)
+
+    def observe(self, look: Look, settings: Settings) -> None:
+        """Take in what is seen now, before the rules ask."""
+        snapshot, listed = look.snapshot, look.listed
+        positions = look.positions(self.failures.wanted(snapshot))
+        self.failures.observe(snapshot, listed, positions, settings.patience_s)
+        self.lives.observe(snapshot, listed, look.sources)
+        self.falls.observe(look, settings.interval_s, look.resting())
+        for who, views in look.mirrors.items():
+            for view in views:
+                where = (*who, view.topic, view.partition)
+                if view.committed is not None:
+                    self.committed.add(where)
+                if (view.source, view.target, view.topic, view.partition) in look.syncs(who[0]):
+                    self.synced.add(where)
+
+    def settle(self, blind: Callable[[Key], bool]) -> None:
+        """The rules have asked."""
+        self.held.settle(blind)
+
+    def remembered(self) -> Told:
+        """What a restart must not forget."""
+        recopies, together = self.falls.remembered()
+        return Told(
+            held=self.held.remembered(),
+            failures=self.failures.remembered(),
+            lives=self.lives.remembered(),
+            recopies=recopies,
+            together=together,
+        )
+
+    def recall(self, told: Told) -> None:
+        """Go on from there."""
+        self.held.recall(told.held)
+        self.failures.recall(told.failures)
+        self.lives.recall(told.lives)
+        self.falls.recall(told.recopies, told.together)

@@ -1,0 +1,61 @@
+"""Rule 21: what a failover rests on and nobody looks at before one. Registered in rules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.judge.phrases import examples, several
+from exporter.judge.seen import Seen
+from exporter.judge.words import moment
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.state.snapshot import GroupView
+
+
+def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
+    """Rule 21: for three intervals MM2 could have written a better checkpoint for a group than the
+    one it wrote, and offset syncs have come since: its checkpoint task is dead. A group for which
+    it never wrote one may not be among those it is to translate.
+    """
+    synced: dict[tuple[str, str, str], float] = {}
+    for sync in seen.snapshot.syncs:
+        flow = (sync.connect_cluster, sync.source, sync.target)
+        synced[flow] = max(synced.get(flow, 0.0), sync.at)
+    found: dict[tuple[str, str, str], list[GroupView]] = {}
+    for view in seen.snapshot.groups:
+        flow = (view.connect_cluster, view.source, view.target)
+        if _behind(seen, view, synced.get(flow, 0.0)):
+            subject = f"{view.source}->{view.target} {view.group} {view.topic}-{view.partition}"
+            lasts = seen.lasts("checkpoints", (view.connect_cluster, ""), subject)
+            if lasts >= seen.settings.patience_s:
+                found.setdefault(flow, []).append(view)
+    for (cluster, source, target), views in found.items():
+        groups = sorted({view.group for view in views})
+        yield seen.found(
+            FindingName.CHECKPOINTS_STALE,
+            Severity.WARNING,
+            (cluster, None),
+            f"MirrorMaker writes no checkpoints from {source} to {target} any more: "
+            f"{several(len(groups), 'group')} would start too far back after a failover.",
+            subject=f"{source}->{target}",
+            evidence=examples([_told(view) for view in sorted(views, key=_missing)]),
+        )
+
+
+def _behind(seen: Seen, view: GroupView, synced_at: float) -> bool:
+    """Under load a checkpoint is always a little behind; a dead one grows old as well."""
+    if view.checkpoint_at is None or view.translated is None or view.landing is None:
+        return False
+    old = seen.now - view.checkpoint_at >= seen.settings.patience_s
+    return old and view.translated > view.landing and synced_at > view.checkpoint_at
+
+
+def _missing(view: GroupView) -> int:
+    return (view.landing or 0) - (view.translated or 0)
+
+
+def _told(view: GroupView) -> tuple[str, str]:
+    assert view.checkpoint_at is not None
+    return (
+        f"{view.group} {view.topic}-{view.partition}",
+        f"lands at {view.landing}, could at {view.translated}, {moment(view.checkpoint_at)}",
+    )

@@ -1,0 +1,170 @@
+"""Rules 5 to 9: connectors and tasks that fail, once or over and over. Registered in rules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from exporter.judge.failures import CONNECTOR, Diary, Run, Whose
+from exporter.judge.looks import Who
+from exporter.judge.phrases import examples, few, several
+from exporter.judge.seen import Seen
+from exporter.judge.words import moment
+from exporter.model.connectors import Task
+from exporter.model.findings import Evidence, Finding, FindingName, Severity
+
+FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
+
+
+def connector_failed(seen: Seen) -> Iterator[Finding]:
+    """Rule 5: a connector's state is failed: it makes no tasks, and changes to it do nothing."""
+    for who, view in seen.look.connectors.items():
+        if view.state == "failed":
+            yield seen.found(
+                FindingName.CONNECTOR_FAILED,
+                Severity.CRITICAL,
+                who,
+                f"The connector has failed: {view.failure or 'no reason was given'}.",
+                evidence=_failed_since(seen, (*who, CONNECTOR)),
+            )
+
+
+def task_failed(seen: Seen) -> Iterator[Finding]:
+    """Rule 6: tasks of a connector are failed. Nobody starts them again by themselves."""
+    for who, view in seen.look.connectors.items():
+        failed = [task for task in view.tasks if task.state == "failed"]
+        if not failed:
+            continue
+        running = any(task.state == "running" for task in view.tasks)
+        many = f"{len(failed)} of {several(len(view.tasks), 'task')}"
+        yield seen.found(
+            FindingName.TASK_FAILED,
+            Severity.WARNING if running else Severity.CRITICAL,
+            who,
+            f"{many} failed: {failed[0].failure or 'no reason was given'}.",
+            evidence=(*examples([_told(task) for task in failed]), *_since(seen, who, failed)),
+        )
+
+
+def poison_suspected(seen: Seen) -> Iterator[Finding]:
+    """Rule 7: a task failed three times or more with the same kind of error, was started again in
+    between, and stands where it stood: what comes next cannot be got past. Of a connector whose
+    other partitions moved meanwhile only those count in which work is known to wait.
+    """
+    found: dict[Who, list[tuple[int, Run, dict[str, str]]]] = {}
+    for (*who, number), diary in sorted(seen.memory.failures.of.items()):
+        run, whose = diary.run, (who[0], who[1])
+        if run is None or number == CONNECTOR or run.count < FAILURES:
+            continue
+        stuck = _stuck(seen, whose, run)
+        if stuck:
+            found.setdefault(whose, []).append((number, run, stuck))
+    for whose, tasks in found.items():
+        number, run, stuck = max(tasks, key=lambda at: at[1].count)
+        where = [(of, f"at {text}") for of, text in stuck.items() if of]
+        yield seen.found(
+            FindingName.POISON_SUSPECTED,
+            Severity.CRITICAL,
+            whose,
+            f"A task has failed {run.count} times at the same position with the same error "
+            f"({run.failure or 'not told'}): restarts will not help.",
+            evidence=(
+                *examples(where or [("position", "nothing was committed yet")]),
+                ("task", few(at[0] for at in tasks)),
+                ("first failed", moment(run.first_at)),
+                ("last failed", moment(run.last_at)),
+            ),
+        )
+
+
+def restart_loop(seen: Seen) -> Iterator[Finding]:
+    """Rule 8: a connector or a task was started again after a failure three times or more within a
+    window: whoever restarts it hides that it is ill.
+    """
+    window_s = seen.settings.window * seen.settings.interval_s
+    found: dict[Who, list[tuple[int, int, Diary]]] = {}
+    for (*who, number), diary in sorted(seen.memory.failures.of.items()):
+        count = sum(0 <= seen.now - at <= window_s for at in diary.restarts)
+        if count >= FAILURES:
+            found.setdefault((who[0], who[1]), []).append((number, count, diary))
+    for whose, ill in found.items():
+        number, count, diary = max(ill, key=lambda at: at[1])
+        run = diary.run
+        yield seen.found(
+            FindingName.RESTART_LOOP,
+            Severity.WARNING,
+            whose,
+            f"{_name(number)} failed and was restarted {several(count, 'time')} within "
+            f"{window_s / 60:.0f} min, so it looks healthy most of the time.",
+            evidence=(
+                ("error", (run.failure if run is not None else "") or "not told"),
+                ("ill", few(_name(at[0]) for at in ill)),
+                ("last restart", moment(diary.restarts[-1])),
+                ("position", "did not move" if run is not None and not run.moved else "moved"),
+            ),
+        )
+
+
+def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
+    """Rule 9: for two intervals (a commit is one old) a sink's group has stood before the start of
+    the log: records it had not read are deleted, and some sinks never commit again.
+    """
+    for who, views in seen.look.sinks.items():
+        below = [
+            view
+            for view in views
+            if view.log_start is not None
+            and view.committed < view.log_start
+            and view.caught_up is not True  # what was deleted may be transaction markers alone
+            and seen.lasts("below", who, f"{view.topic}-{view.partition} {view.committed}")
+            >= 2 * seen.settings.interval_s
+        ]
+        if below:
+            gone = sum((view.log_start or 0) - view.committed for view in below)
+            yield seen.found(
+                FindingName.SINK_BELOW_LOG_START,
+                Severity.CRITICAL,
+                who,
+                f"Up to {several(gone, 'record')} were deleted before the sink had read them; its "
+                "position is no longer in the log.",
+                evidence=examples(
+                    [
+                        (
+                            f"{view.topic}-{view.partition}",
+                            f"at {view.committed}, the log starts at {view.log_start}",
+                        )
+                        for view in below
+                    ]
+                ),
+            )
+
+
+def _stuck(seen: Seen, who: Who, run: Run) -> dict[str, str]:
+    """Where it stands: all that never moved, or of it what has work if something else did move."""
+    if not run.moved:
+        return run.same
+    waiting = {
+        f"{view.topic}-{view.partition}"
+        for view in (*seen.look.mirrors.get(who, ()), *seen.look.sinks.get(who, ()))
+        if view.lag and not view.caught_up
+    }
+    return {of: text for of, text in run.same.items() if of in waiting}
+
+
+def _name(number: int) -> str:
+    return "The connector" if number == CONNECTOR else f"Task {number}"
+
+
+def _told(task: Task) -> tuple[str, str]:
+    return f"task {task.number}", task.failure or "no reason was given"
+
+
+def _since(seen: Seen, who: Who, failed: list[Task]) -> Evidence:
+    return _failed_since(seen, (*who, failed[0].number))
+
+
+def _failed_since(seen: Seen, whose: Whose) -> Evidence:
+    diary = seen.memory.failures.of.get(whose)
+    if diary is None or diary.run is None:
+        return ()
+    return (("failed", moment(diary.run.last_at)), ("times in a row", str(diary.run.count)))

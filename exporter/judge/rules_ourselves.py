@@ -1,0 +1,92 @@
+"""Rules 22 and 23: what keeps us, and Connect, from seeing. Registered in rules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from exporter.judge.seen import Seen
+from exporter.judge.words import moment
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.model.observations import CONNECT_REST, GROUPS, TAIL
+from exporter.state.inputs import OPEN_TRANSACTION
+from exporter.state.site import UNREADABLE
+from exporter.state.snapshot import InputView
+
+FAILURES: Final = 3
+# What may be missing for a while where everything is new: nobody has committed yet.
+_LATE: Final = frozenset({"topic_not_settled", "not_found"})
+
+
+def hanging_transaction(seen: Seen) -> Iterator[Finding]:
+    """Rule 22: an open transaction on an internal topic hides what was written after it began, from
+    us and from a worker that is started.
+    """
+    clusters = {str(at.at): at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
+    for view in seen.snapshot.inputs:
+        if view.tail is not None and view.tail.frozen and view.last_reason == OPEN_TRANSACTION:
+            hidden = sum(frozen.hidden for frozen in view.tail.frozen)
+            yield seen.found(
+                FindingName.HANGING_TRANSACTION,
+                Severity.CRITICAL,
+                (clusters.get(view.id.input, ""), None),
+                f"A transaction hangs on {view.id.input} and hides what comes after it: workers "
+                "that start wait for it, and offsets behind it are not shown.",
+                subject=view.id.input,
+                evidence=(
+                    *((f"partition {at.partition}", at.detail) for at in view.tail.frozen[:5]),
+                    ("hidden", f"{hidden} records"),
+                ),
+            )
+
+
+def input_down(seen: Seen) -> Iterator[Finding]:
+    """Rule 23: something that we read has failed three times in a row, or for so long that what it
+    told is out of date. What it would show is not known, neither good nor bad.
+    """
+    extra = {str(at.at) for at in seen.snapshot.topology.statuses}
+    extra -= {str(at) for at in seen.snapshot.topology.awaited()}
+    for view in seen.snapshot.inputs:
+        if (view.id.kind == TAIL and view.id.input in extra) or not _down(seen, view):
+            continue
+        cluster = view.id.input if view.id.kind in {CONNECT_REST, GROUPS} else ""
+        since = view.last_success_at
+        yield seen.found(
+            FindingName.INPUT_DOWN,
+            Severity.INFO if _can_do_without(seen, view) else Severity.WARNING,
+            (cluster, None),
+            f"{view.id.kind} {view.id.input} cannot be read: {view.last_error or 'no answer'}.",
+            subject=f"{view.id.kind} {view.id.input}",
+            evidence=(
+                ("reason", view.last_reason or "stale"),
+                ("last read", "never" if since is None else moment(since)),
+            ),
+        )
+
+
+def _down(seen: Seen, view: InputView) -> bool:
+    who = ("", "")
+    subject = f"{view.id.kind} {view.id.input}"
+    total = sum(count for _, count in view.errors)
+    if view.last_reason == OPEN_TRANSACTION:
+        return False  # rule 22
+    if view.up or view.last_reason is None:
+        # It never failed; but it may have stopped to answer at all.
+        caught_up = view.tail is None or view.tail.caught_up
+        return view.last_success_at is not None and caught_up and not view.live
+    # The one that it is down with is the first.
+    at, before = seen.memory.held.since(("input", *who, subject), seen.now, float(total - 1))
+    if view.last_reason in _LATE:
+        return seen.now - at >= seen.settings.patience_s and not _half_reset(seen, view)
+    return total - before >= FAILURES or (view.last_success_at is not None and not view.live)
+
+
+def _half_reset(seen: Seen, view: InputView) -> bool:
+    """A topic of offset syncs that was there and is gone: rule 15 says so."""
+    flows = {who for who, at in seen.look.flows.items() if str(at.offset_syncs) == view.id.input}
+    return any(where[:2] in flows for where in seen.memory.synced)
+
+
+def _can_do_without(seen: Seen, view: InputView) -> bool:
+    listings = {str(topic) for at in seen.snapshot.topology.listings for topic in at.topics()}
+    return view.id.input in listings and view.last_reason in UNREADABLE

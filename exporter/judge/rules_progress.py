@@ -1,0 +1,121 @@
+"""Rules 1 to 4: connectors that make no progress, or go back. Registered in rules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.judge.looks import Who
+from exporter.judge.phrases import examples, few, several
+from exporter.judge.seen import Seen
+from exporter.judge.words import moment
+from exporter.model.connectors import ConnectorKind
+from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+
+_NAMES = {
+    (ConnectorKind.MIRROR, Verdict.STALLED): FindingName.MM2_STALLED,
+    (ConnectorKind.MIRROR, Verdict.SILENT): FindingName.MM2_SILENT_STALL,
+    (ConnectorKind.SINK, Verdict.STALLED): FindingName.SINK_STUCK,
+    (ConnectorKind.SINK, Verdict.SILENT): FindingName.SINK_STUCK,
+    (ConnectorKind.SOURCE, Verdict.STALLED): FindingName.CONNECTOR_STALLED,
+    (ConnectorKind.SOURCE, Verdict.SILENT): FindingName.CONNECTOR_SILENT,
+}
+
+
+def stalled(seen: Seen) -> Iterator[Finding]:
+    """Rule 1: a connector's verdict is stalled: there is work, and something shows why it is not
+    done.
+    """
+    for who, judged in _judged(seen, Verdict.STALLED):
+        what = "The sink" if _kind(seen, who) is ConnectorKind.SINK else "The connector"
+        yield seen.found(
+            _NAMES[_kind(seen, who), Verdict.STALLED],
+            Severity.WARNING,
+            who,
+            f"{what} makes no progress: {judged.reason}.",
+            evidence=(*judged.evidence, *_partitions(seen, who, Verdict.STALLED)),
+        )
+
+
+def silent(seen: Seen) -> Iterator[Finding]:
+    """Rule 2: a connector's verdict is silent: there is work, nothing is done, and every state says
+    that it runs. Nothing else will tell.
+    """
+    for who, judged in _judged(seen, Verdict.SILENT):
+        yield seen.found(
+            _NAMES[_kind(seen, who), Verdict.SILENT],
+            Severity.CRITICAL,
+            who,
+            f"Everything says it runs, and nothing moves: {judged.reason}.",
+            evidence=(*judged.evidence, *_partitions(seen, who, Verdict.SILENT)),
+        )
+
+
+def rewound(seen: Seen) -> Iterator[Finding]:
+    """Rule 3: source partitions went back and have not come as far again; not if those of other
+    connectors went back with them (rule 4).
+    """
+    found: dict[Who, list[Judgement]] = {}
+    for judged in seen.snapshot.judgements:
+        if judged.scope is Scope.PARTITION and judged.verdict is Verdict.REWOUND:
+            found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
+    for who, partitions in found.items():
+        together = seen.memory.falls.together.get(who[0])
+        if together is not None and who[1] in together.connectors and _lately(seen, together.at):
+            continue
+        yield seen.found(
+            FindingName.REWOUND,
+            Severity.WARNING,
+            who,
+            f"{several(len(partitions), 'source partition')} went back and will be read again.",
+            evidence=examples([(at.subject, at.reason) for at in partitions]),
+        )
+
+
+def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
+    """Rule 4: three connectors or more of a Connect cluster went back within one interval: the
+    cause is a worker (fenced zombies, a storm of rebalances), not the connectors. Told for three
+    intervals.
+    """
+    for cluster, together in sorted(seen.memory.falls.together.items()):
+        if _lately(seen, together.at):
+            yield seen.found(
+                FindingName.REWINDS_AT_ONCE,
+                Severity.WARNING,
+                (cluster, None),
+                f"{len(together.connectors)} connectors went back at once: look at the workers, "
+                "not at the connectors.",
+                evidence=(
+                    ("connectors", few(together.connectors)),
+                    ("last seen", moment(together.at)),
+                ),
+            )
+
+
+def _lately(seen: Seen, at: float) -> bool:
+    return 0 <= seen.now - at < seen.told_s
+
+
+def _judged(seen: Seen, verdict: Verdict) -> Iterator[tuple[Who, Judgement]]:
+    for judged in seen.snapshot.judgements:
+        if judged.scope is Scope.CONNECTOR and judged.verdict is verdict:
+            yield (judged.connect_cluster, judged.connector), judged
+
+
+def _kind(seen: Seen, who: Who) -> ConnectorKind:
+    if who in seen.look.flows:
+        return ConnectorKind.MIRROR
+    view = seen.look.connectors.get(who)
+    kind = ConnectorKind.SOURCE if view is None else view.kind
+    return ConnectorKind.SOURCE if kind is ConnectorKind.UNKNOWN else kind
+
+
+def _partitions(seen: Seen, who: Who, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    return examples(
+        [
+            (judged.subject, judged.reason)
+            for judged in seen.snapshot.judgements
+            if judged.scope is Scope.PARTITION
+            and judged.verdict is verdict
+            and (judged.connect_cluster, judged.connector) == who
+        ]
+    )

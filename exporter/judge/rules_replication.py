@@ -1,0 +1,191 @@
+"""Rules 10 to 14: what MirrorMaker 2 has lost, is about to lose, or copies again. Registered in
+rules.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from exporter.judge.falls import Recopy
+from exporter.judge.looks import Who
+from exporter.judge.phrases import examples, several
+from exporter.judge.seen import Seen
+from exporter.judge.words import length, moment
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
+
+# Of intervals of sixty seconds these are an hour, in which somebody can act, and ten minutes.
+NEAR_INTERVALS: Final = 60
+VERY_NEAR_INTERVALS: Final = 10
+
+
+def retention_near(seen: Seen) -> Iterator[Finding]:
+    """Rule 10: work waits, and at its present pace retention reaches the position within sixty
+    intervals; critical within ten.
+    """
+    interval_s = seen.settings.interval_s
+    for who, views in seen.look.mirrors.items():
+        near = sorted(
+            (view.headroom_s, view.topic, view.partition, view.headroom or 0)
+            for view in views
+            if view.lag
+            and not view.caught_up
+            and view.headroom_s is not None
+            and 0 <= view.headroom_s < NEAR_INTERVALS * interval_s
+        )
+        if near:
+            soonest = near[0][0]
+            very = soonest < VERY_NEAR_INTERVALS * interval_s
+            yield seen.found(
+                FindingName.MM2_RETENTION_NEAR,
+                Severity.CRITICAL if very else Severity.WARNING,
+                who,
+                f"Retention reaches records that are not replicated yet in {length(soonest)}.",
+                evidence=examples(
+                    [
+                        (f"{topic}-{number}", f"{length(left)}, {several(records, 'record')} away")
+                        for left, topic, number, records in near
+                    ]
+                ),
+            )
+
+
+def records_lost(seen: Seen) -> Iterator[Finding]:
+    """Rule 11: upstream records were deleted before they were replicated. Told while the position
+    lies in the hole, and for three intervals after it was found.
+    """
+    found: dict[Who, list[Loss]] = {}
+    for loss in seen.snapshot.losses:
+        who = (loss.connect_cluster, loss.connector)
+        if 0 <= seen.now - loss.at < seen.told_s or _in_hole(seen, who, loss):
+            found.setdefault(who, []).append(loss)
+    for who, losses in found.items():
+        causes = Counter[str]()
+        for loss in losses:
+            causes[loss.cause] += loss.records
+        total = sum(causes.values())
+        yield seen.found(
+            FindingName.MM2_RECORDS_LOST,
+            Severity.CRITICAL,
+            who,
+            f"Up to {several(total, 'upstream record')} can no longer be replicated "
+            f"({', '.join(f'{cause}: {count}' for cause, count in causes.most_common())}).",
+            evidence=examples(
+                [
+                    (
+                        f"{loss.topic}-{loss.partition}",
+                        f"offsets {loss.first} to {loss.last}, {loss.cause}, {moment(loss.at)}",
+                    )
+                    for loss in sorted(losses, key=lambda loss: -loss.records)
+                ]
+            ),
+        )
+
+
+def _in_hole(seen: Seen, who: Who, loss: Loss) -> bool:
+    return any(
+        view.headroom is not None and view.headroom < 0
+        for view in seen.look.mirrors.get(who, ())
+        if (view.topic, view.partition) == (loss.topic, loss.partition)
+    )
+
+
+def topic_recreated(seen: Seen) -> Iterator[Finding]:
+    """Rule 12: an upstream topic is another one than before. Told while a position lies beyond its
+    end, and for three intervals.
+    """
+    for at in seen.snapshot.recreations:
+        if _recreated_lately(seen, at) or at.topic in _topics_ahead(seen, at):
+            yield seen.found(
+                FindingName.MM2_TOPIC_RECREATED,
+                Severity.CRITICAL,
+                (at.connect_cluster, at.connector),
+                f"The upstream topic {at.topic} was deleted and created again: what MirrorMaker "
+                "remembers of it belongs to the old one.",
+                subject=at.topic,
+                evidence=(
+                    ("flow", f"{at.source}->{at.target}"),
+                    ("topic id before", at.before or "not known"),
+                    ("topic id now", at.after or "not known"),
+                    ("found", moment(at.at)),
+                    ("times", str(at.count)),
+                ),
+            )
+
+
+def position_ahead(seen: Seen) -> Iterator[Finding]:
+    """Rule 13: a position lies beyond the end of the upstream log, and its topic is the one it was:
+    somebody altered it, or the log was cut. MM2 starts again at the beginning of the log.
+    """
+    for who, views in seen.look.mirrors.items():
+        explained = {at.topic for at in _recreated(seen, who)}
+        ahead = [view for view in views if view.ahead and view.topic not in explained]
+        if ahead:
+            yield seen.found(
+                FindingName.MM2_POSITION_AHEAD,
+                Severity.CRITICAL,
+                who,
+                f"{several(len(ahead), 'position')} beyond the end of the upstream log: altered by "
+                "hand, or the log was cut. MirrorMaker will copy the topic from its start.",
+                evidence=examples([_ahead(view) for view in _furthest(ahead)]),
+            )
+
+
+def recopy(seen: Seen) -> Iterator[Finding]:
+    """Rule 14: a flow that had offsets copies a partition again from near the start of its log, and
+    no person reset it. Told until it has come as far again, and for three intervals.
+    """
+    found: dict[Who, list[Recopy]] = {}
+    for where, at in list(seen.memory.falls.recopies.items()):
+        if at.done_at is not None and not 0 <= seen.now - at.done_at < seen.told_s:
+            seen.memory.falls.end(where)
+        elif at.where[2] not in {of.topic for of in _recreated(seen, where[:2])}:
+            found.setdefault(where[:2], []).append(at)
+    for who, again in found.items():
+        yield seen.found(
+            FindingName.RECOPY,
+            Severity.CRITICAL,
+            who,
+            f"MirrorMaker lost its offsets and copies {several(len(again), 'partition')} a second "
+            "time: the target gets duplicates.",
+            evidence=examples(
+                [
+                    (
+                        f"{at.where[2]}-{at.where[3]}",
+                        f"from about {at.again_from}, was at {at.peak}, {moment(at.at)}",
+                    )
+                    for at in sorted(again, key=lambda at: at.again_from - at.peak)
+                ]
+            ),
+        )
+
+
+def _recreated(seen: Seen, who: Who) -> list[TopicRecreation]:
+    return [
+        at
+        for at in seen.snapshot.recreations
+        if (at.connect_cluster, at.connector) == who
+        and (_recreated_lately(seen, at) or at.topic in _topics_ahead(seen, at))
+    ]
+
+
+def _recreated_lately(seen: Seen, at: TopicRecreation) -> bool:
+    return 0 <= seen.now - at.at < seen.told_s
+
+
+def _topics_ahead(seen: Seen, at: TopicRecreation) -> set[str]:
+    views = seen.look.mirrors.get((at.connect_cluster, at.connector), ())
+    return {view.topic for view in views if view.ahead}
+
+
+def _furthest(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
+    return sorted(views, key=lambda view: -(view.ahead or 0))
+
+
+def _ahead(view: MirrorPartitionView) -> tuple[str, str]:
+    return (
+        f"{view.topic}-{view.partition}",
+        f"at {view.lag_position}, the log ends at {view.log_end}",
+    )

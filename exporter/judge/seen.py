@@ -1,0 +1,70 @@
+"""What a rule is given, and how it says what it found. Called by rules; made by register.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from exporter.judge.looks import Look, Who
+from exporter.judge.memory import Memory
+from exporter.judge.settings import Settings
+from exporter.model.findings import Evidence, Finding, FindingName, Severity
+from exporter.state.snapshot import Snapshot
+
+# How long something that happened, and is over, is still told: a person has to get to see it.
+TOLD_INTERVALS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One moment: the snapshot with its judgements, and what was before."""
+
+    look: Look
+    settings: Settings
+    memory: Memory
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """With judgements."""
+        return self.look.snapshot
+
+    @property
+    def now(self) -> float:
+        """Its time."""
+        return self.look.snapshot.at
+
+    @property
+    def told_s(self) -> float:
+        """See TOLD_INTERVALS."""
+        return TOLD_INTERVALS * self.settings.interval_s
+
+    def lasts(self, what: str, who: Who, subject: str = "") -> float:
+        """For how long this has been so, in seconds: asked while it is so, and only then."""
+        since, _ = self.memory.held.since((what, *who, subject), self.now)
+        return self.now - since
+
+    def found(
+        self,
+        name: FindingName,
+        severity: Severity,
+        who: tuple[str, str | None],
+        summary: str,
+        *,
+        subject: str = "",
+        evidence: Evidence = (),
+    ) -> Finding:
+        """Something is wrong now. `who`: a Connect cluster, and a connector of it or None."""
+        return Finding(
+            name=name,
+            severity=severity,
+            connect_cluster=who[0],
+            connector=who[1],
+            subject=subject,
+            summary=summary,
+            since=self.now,
+            evidence=evidence,
+        )
+
+
+Rule = Callable[[Seen], Iterator[Finding]]

@@ -1,0 +1,675 @@
+"""Each rule has a play in which it alone finds what is wrong, and one in which all is well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.judge import register as registers
+from exporter.judge.rules import RULES
+from exporter.model.findings import FindingName as Name
+from exporter.model.findings import Severity, Verdict
+from exporter.model.observations import (
+    Frozen,
+    InputFailed,
+    InputId,
+    LogBounds,
+    SinkOffset,
+    TopicFactsRead,
+)
+from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
+from exporter.state.snapshot import GroupView, Loss, TopicRecreation
+from tests.unit.state.worlds import (
+    FILE,
+    OFFSETS,
+    SYNCS,
+    World,
+    files,
+    mirror,
+    mirrors,
+    orders,
+    sink,
+    source,
+)
+
+from .plays import BAD, INTERVAL_S, Play, connector, failed, task
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def filed(position: int = 1) -> Play:
+    """`files` has committed this."""
+    play = Play(files())
+    play.world.commit("files", FILE, {"position": position})
+    play.look()
+    return play
+
+
+def mirrored(committed: int = 99, *, log_end: int = 100, log_start: int = 0) -> Play:
+    """orders-0 is copied up to here, with a sync of it."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(), {"offset": committed})
+    play.world.synced(committed, downstream=committed)
+    play.world.ends({ORDERS: LogBounds(log_start, log_end, log_end)})
+    play.look()
+    return play
+
+
+def sunk(committed: int = 10, **changes) -> Play:
+    world = World()
+    world.listed(sink("out"))
+    world.sinks(SinkOffset("out", "orders", 0, committed, 20))
+    play = Play(world)
+    play.more["sink_partitions"] = tuple(
+        replace(view, **changes) for view in world.snapshot().sink_partitions
+    )
+    play.look()
+    return play
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def a_connector_stalls() -> Play:
+    play = filed()
+    play.judge(Verdict.STALLED, "files")
+    play.look()
+    return play
+
+
+def a_flow_is_silent() -> Play:
+    play = mirrored()
+    play.judge(Verdict.SILENT, "mm2")
+    play.look()
+    return play
+
+
+def a_partition_went_back() -> Play:
+    play = filed()
+    play.judge(Verdict.REWOUND, "files", subjects=("filename=/data/in.txt",))
+    play.look()
+    return play
+
+
+def three_connectors_go_back() -> Play:
+    names = ("a", "b", "c")
+    play = Play(files())
+    play.world.listed(*(source(name) for name in names))
+    for name in names:
+        play.world.commit(name, FILE, {"position": 9})
+    play.look()
+    play.world.now += 5
+    for name in names:
+        play.world.commit(name, FILE, {"position": 7})
+    play.look()
+    return play
+
+
+def a_connector_has_failed() -> Play:
+    play = filed()
+    play.world.listed(source("files", state="failed", failure=BAD))
+    play.look()
+    return play
+
+
+def a_task_has_failed() -> Play:
+    play = filed()
+    play.world.listed(failed())
+    play.look()
+    return play
+
+
+def a_task_fails_at_one_position() -> Play:
+    play = filed()
+    play.status_followed()
+    for _ in range(3):
+        play.fail()
+        play.run(0.2)
+    return play
+
+
+def a_task_fails_and_gets_on() -> Play:
+    play = filed()
+    play.status_followed()
+    for number in range(4):
+        play.fail()
+        play.run(0.2)
+        play.world.commit("files", FILE, {"position": 2 + number})
+    return play
+
+
+def a_sink_is_left_behind() -> Play:
+    play = sunk(log_start=15)
+    play.run(2)
+    return play
+
+
+def retention_comes_near() -> Play:
+    play = mirrored(49)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=50, headroom_s=20 * INTERVAL_S)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.look()
+    return play
+
+
+def records_are_lost() -> Play:
+    play = mirrored()
+    at = play.world.now
+    lost = Loss("lab", "mm2", "west", "east", "orders", 0, "retention", 50, 74, at)
+    play.more["losses"] = (lost,)
+    play.look()
+    return play
+
+
+def a_topic_is_another_one() -> Play:
+    play = mirrored()
+    at = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    play.more["recreations"] = (again,)
+    play.look()
+    return play
+
+
+def a_position_is_past_the_end() -> Play:
+    play = mirrored(500)
+    play.look()
+    return play
+
+
+def a_flow_copies_again() -> Play:
+    play = mirrored(99)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.2)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.look()
+    return play
+
+
+def a_flow_copies_again_between_two_flushes() -> Play:
+    play = mirrored(99)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.2)
+    play.world.synced(99, downstream=199)
+    play.world.commit("mm2", orders(), {"offset": 99})
+    play.look()
+    return play
+
+
+def stopped_and_reset() -> Play:
+    play = mirrored()
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    play.world.commit("mm2", orders(), None)
+    return play
+
+
+def an_offset_is_reset_and_no_sync() -> Play:
+    play = stopped_and_reset()
+    play.run(3)
+    return play
+
+
+def an_offset_is_set_back_and_no_sync() -> Play:
+    play = mirrored()
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    play.run(2)
+    play.world.commit("mm2", orders(), {"offset": 60})
+    play.run(3)
+    return play
+
+
+def the_syncs_are_deleted() -> Play:
+    play = mirrored()
+    play.world.tail_failed("not_found", SYNCS)
+    play.run(3)
+    return play
+
+
+def there_is_no_sync_of_what_is_copied() -> Play:
+    """Nobody ever saw one."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(), {"offset": 5})
+    play.run(1)
+    play.world.commit("mm2", orders(), {"offset": 8})
+    play.run(2.2)
+    return play
+
+
+def a_connector_is_made_again() -> Play:
+    play = filed()
+    play.run(1)
+    play.world.listed()
+    play.run(1)
+    play.world.listed(source("files"))
+    play.look()
+    return play
+
+
+def a_connector_is_made_again_between_two_polls() -> Play:
+    play = filed()
+    play.status_followed()
+    play.told(connector("running"))
+    play.run(1)
+    play.told(connector(None), connector("unassigned"), connector("running"))
+    play.look()
+    return play
+
+
+def offsets_are_left_behind() -> Play:
+    own = source("files", dedicated_offsets_topic="own")
+    play = filed()
+    play.world.listed(own)
+    play.world.tail(topic=replace(OFFSETS, topic="own"), whole=True)
+    play.look()
+    return play
+
+
+def somebody_writes_another_key() -> Play:
+    play = filed()
+    key = b'["files", {"filename": "/data/in.txt"}]'
+    play.world.commit("files", FILE, {"position": 7}, raw_key=key)
+    play.look()
+    return play
+
+
+def an_offset_is_no_number() -> Play:
+    play = mirrored()
+    play.world.commit("mm2", orders(1), {"offset": "5"})
+    play.look()
+    return play
+
+
+def a_topic_is_not_compacted() -> Play:
+    play = filed()
+    facts = TopicFacts(
+        at=OFFSETS, role=TopicRole.OFFSETS, policy="delete", partitions=25, replication=1, brokers=1
+    )
+    play.world.see(TopicFactsRead(kafka="east", facts=(facts,), at=play.world.now))
+    play.look()
+    return play
+
+
+def checkpoint(play: Play, *, age_s: float, **changes) -> None:
+    view = GroupView(
+        connect_cluster="lab",
+        source="west",
+        target="east",
+        group="g",
+        topic="orders",
+        partition=0,
+        upstream=90,
+        best=90,
+        landing=40,
+        landing_from="checkpoint",
+        translated=90,
+        reread=50,
+        skip=0,
+        checkpoint_at=play.world.now - age_s,
+    )
+    play.more["groups"] = (replace(view, **changes),)
+
+
+def checkpoints_stop() -> Play:
+    play = mirrored()
+    checkpoint(play, age_s=30)
+    play.run(6)
+    return play
+
+
+def a_transaction_hangs() -> Play:
+    play = filed()
+    play.world.tail(frozen=(Frozen(3, 10, "producer 7 since noon", 5),))
+    play.look()
+    return play
+
+
+def an_input_fails() -> Play:
+    play = filed()
+    for _ in range(3):
+        play.world.see(InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck"))
+        play.look()
+    return play
+
+
+FOUND = [
+    (1, a_connector_stalls, Name.CONNECTOR_STALLED),
+    (2, a_flow_is_silent, Name.MM2_SILENT_STALL),
+    (3, a_partition_went_back, Name.REWOUND),
+    (4, three_connectors_go_back, Name.REWINDS_AT_ONCE),
+    (5, a_connector_has_failed, Name.CONNECTOR_FAILED),
+    (6, a_task_has_failed, Name.TASK_FAILED),
+    (7, a_task_fails_at_one_position, Name.POISON_SUSPECTED),
+    (8, a_task_fails_and_gets_on, Name.RESTART_LOOP),
+    (9, a_sink_is_left_behind, Name.SINK_BELOW_LOG_START),
+    (10, retention_comes_near, Name.MM2_RETENTION_NEAR),
+    (11, records_are_lost, Name.MM2_RECORDS_LOST),
+    (12, a_topic_is_another_one, Name.MM2_TOPIC_RECREATED),
+    (13, a_position_is_past_the_end, Name.MM2_POSITION_AHEAD),
+    (14, a_flow_copies_again, Name.RECOPY),
+    (14, a_flow_copies_again_between_two_flushes, Name.RECOPY),
+    (15, an_offset_is_reset_and_no_sync, Name.HALF_RESET),
+    (15, an_offset_is_set_back_and_no_sync, Name.HALF_RESET),
+    (15, the_syncs_are_deleted, Name.HALF_RESET),
+    (15, there_is_no_sync_of_what_is_copied, Name.HALF_RESET),
+    (16, a_connector_is_made_again, Name.REMNANT_OFFSETS),
+    (16, a_connector_is_made_again_between_two_polls, Name.REMNANT_OFFSETS),
+    (17, offsets_are_left_behind, Name.STARTS_FROM_SCRATCH),
+    (18, somebody_writes_another_key, Name.DUPLICATE_KEYS),
+    (19, an_offset_is_no_number, Name.UNUSABLE_OFFSET),
+    (20, a_topic_is_not_compacted, Name.INTERNAL_TOPIC_PROBLEM),
+    (21, checkpoints_stop, Name.CHECKPOINTS_STALE),
+    (22, a_transaction_hangs, Name.HANGING_TRANSACTION),
+    (23, an_input_fails, Name.INPUT_DOWN),
+]
+IDS = [play.__name__ for _, play, _ in FOUND]
+
+
+@pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
+def test_what_goes_wrong_is_found_under_its_name_and_nothing_else_is(number, play, name):
+    assert play().names() == [name.value]
+
+
+@pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
+def test_without_its_rule_it_is_not_found(number, play, name, monkeypatch):
+    others = tuple((other, rule) for other, rule in RULES if other != number)
+    monkeypatch.setattr(registers, "RULES", others)
+    assert name.value not in play().names()
+
+
+def test_every_rule_has_a_row_and_a_number_of_its_own():
+    assert [number for number, _ in RULES] == sorted({number for number, _, _ in FOUND})
+
+
+def test_every_rule_begins_with_its_number_and_its_law():
+    for number, rule in RULES:
+        assert (rule.__doc__ or "").startswith(f"Rule {number}: ")
+
+
+@pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
+def test_a_finding_is_one_sentence_or_two_with_evidence_and_tells_nothing_twice(number, play, name):
+    finding = play().only()
+    assert finding.summary.endswith(".")
+    assert len(finding.summary) < 250
+    assert finding.evidence or number in {1, 2, 5}  # that of the verdict, or of the failure
+    assert all(what and told for what, told in finding.evidence)
+    assert len(finding.evidence) <= 15
+
+
+@pytest.mark.parametrize(
+    ("verdict", "made", "name"),
+    [
+        (Verdict.STALLED, filed, Name.CONNECTOR_STALLED),
+        (Verdict.SILENT, filed, Name.CONNECTOR_SILENT),
+        (Verdict.STALLED, mirrored, Name.MM2_STALLED),
+        (Verdict.SILENT, mirrored, Name.MM2_SILENT_STALL),
+        (Verdict.STALLED, sunk, Name.SINK_STUCK),
+        (Verdict.SILENT, sunk, Name.SINK_STUCK),
+    ],
+)
+def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, made, name):
+    play = made()
+    kind = {filed: "files", mirrored: "mm2", sunk: "out"}[made]
+    play.judge(verdict, kind)
+    play.look()
+    assert play.names() == [name.value]
+    wanted = Severity.CRITICAL if verdict is Verdict.SILENT else Severity.WARNING
+    assert play.only().severity is wanted
+
+
+@pytest.mark.parametrize(
+    "verdict", [Verdict.OK, Verdict.IDLE, Verdict.SLOW, Verdict.UNKNOWN], ids=str
+)
+def test_any_other_verdict_is_no_finding(verdict):
+    play = filed()
+    play.judge(verdict, "files")
+    play.judge(verdict, "files", subjects=("filename=/data/in.txt",))
+    play.look()
+    assert play.names() == []
+
+
+# --- what looks alike, and is well ---------------------------------------------------------------
+
+
+def a_flow_has_just_begun() -> Play:
+    """Its first sync comes with the first record, its first commit an interval later."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.synced(0)
+    play.run(1)
+    play.world.commit("mm2", orders(), {"offset": 40})
+    play.world.synced(40)
+    play.run(5)
+    return play
+
+
+def a_flow_is_at_work() -> Play:
+    """Syncs come before the commits that cover them."""
+    play = mirrored(99)
+    for number in range(8):
+        play.world.synced(110 + 10 * number)
+        play.run(0.5)
+        play.world.commit("mm2", orders(), {"offset": 110 + 10 * number})
+        play.world.ends(120 + 10 * number)
+        play.run(0.5)
+    return play
+
+
+def a_flow_emits_no_syncs() -> Play:
+    play = Play(mirrors(mirror(syncs_topic=None)))
+    play.world.assigned(0)
+    for number in range(5):
+        play.world.commit("mm2", orders(), {"offset": number})
+        play.run(1)
+    return play
+
+
+def both_places_are_reset() -> Play:
+    play = stopped_and_reset()
+    play.world.tail_failed("not_found", SYNCS)
+    play.run(5)
+    return play
+
+
+def a_person_has_a_flow_copied_again() -> Play:
+    play = stopped_and_reset()
+    play.run(1)
+    play.world.listed(mirror())
+    play.world.synced(0, downstream=100)
+    play.run(0.5)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.run(3)
+    return play
+
+
+def a_worker_dies_and_repeats_what_it_had_not_committed() -> Play:
+    play = mirrored(99, log_end=200)
+    play.world.synced(140)
+    play.run(0.5)
+    play.world.synced(100, downstream=141)
+    play.run(0.2)
+    play.world.commit("mm2", orders(), {"offset": 150})
+    play.world.synced(150, downstream=191)
+    play.run(3)
+    return play
+
+
+def tasks_are_moved_about() -> Play:
+    """A rolling restart: each worker goes and comes, and nothing fails."""
+    play = filed()
+    play.status_followed()
+    for generation in range(6):
+        for state in ("unassigned", "running"):
+            says = connector(state)
+            play.told(replace(says, condition=replace(says.condition, generation=generation)))
+            play.run(0.1)
+    return play
+
+
+def a_task_fails_twice_for_different_reasons() -> Play:
+    play = filed()
+    play.status_followed()
+    for failure in (BAD, "org.example.Worse in Files.poll"):
+        play.fail(failure=failure)
+        play.run(0.5)
+    return play
+
+
+def a_database_is_away_each_night() -> Play:
+    """The same error at the same position, and in between it ran for hours."""
+    play = filed()
+    play.status_followed()
+    for _ in range(4):
+        play.fail()
+        play.run(0.2)
+        play.told(task("running"))
+        play.run(12)
+    return play
+
+
+def a_new_connector_is_deployed() -> Play:
+    play = filed()
+    play.run(1)
+    play.world.listed(source("files"), source("more"))
+    play.run(0.2)
+    play.world.commit("more", {"filename": "/x"}, {"position": 1})
+    play.run(3)
+    return play
+
+
+def a_connector_is_deleted_and_reset() -> Play:
+    play = filed()
+    play.world.commit("files", FILE, None)
+    play.run(1)
+    play.world.listed()
+    play.run(1)
+    play.world.listed(source("files"))
+    play.run(2)
+    return play
+
+
+def retention_follows_what_was_read() -> Play:
+    play = mirrored(99, log_start=90)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=10, headroom_s=30.0, caught_up=True)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.run(5)
+    return play
+
+
+def two_connectors_go_back() -> Play:
+    play = Play(files())
+    play.world.listed(source("a"), source("b"))
+    for position in (9, 7):
+        for name in ("a", "b"):
+            play.world.commit(name, FILE, {"position": position})
+        play.run(0.1)
+    return play
+
+
+def checkpoints_go_on() -> Play:
+    play = mirrored()
+    for number in range(8):
+        checkpoint(play, age_s=5, landing=40 + number, translated=60 + number)
+        play.world.synced(200 + number)
+        play.run(1)
+    return play
+
+
+def a_quiet_group_wakes() -> Play:
+    """Its checkpoint is old, and was as good as any until now."""
+    play = mirrored()
+    checkpoint(play, age_s=36_000, landing=90)
+    play.world.synced(200)
+    play.run(5)
+    checkpoint(play, age_s=36_000, landing=80)
+    play.run(1)
+    checkpoint(play, age_s=0, landing=90)
+    play.run(4)
+    return play
+
+
+def a_group_that_is_not_translated() -> Play:
+    play = mirrored()
+    checkpoint(play, age_s=0, checkpoint_at=None, landing=None)
+    play.run(6)
+    return play
+
+
+def an_input_misses_one_attempt() -> Play:
+    play = filed()
+    for _ in range(5):
+        play.world.see(InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck"))
+        play.look()
+        play.world.listed(source("files"))
+        play.run(0.1)
+    return play
+
+
+def a_status_topic_may_not_be_read() -> Play:
+    play = filed()
+    play.status_followed()
+    for _ in range(9):
+        play.world.tail_failed("denied", replace(OFFSETS, topic="connect-status"))
+        play.run(1)
+    return play
+
+
+def a_sink_reads_on_above_its_commit() -> Play:
+    """Its last commit lies below the start of the log for less than the next takes to come."""
+    play = sunk(log_start=15)
+    play.run(1.5)
+    play.more["sink_partitions"] = tuple(
+        replace(view, committed=18) for view in play.world.snapshot().sink_partitions
+    )
+    play.run(3)
+    return play
+
+
+def retention_takes_a_transactions_marker() -> Play:
+    play = sunk(19, log_start=20, caught_up=True)
+    play.run(5)
+    return play
+
+
+WELL = [
+    a_flow_has_just_begun,
+    a_flow_is_at_work,
+    a_flow_emits_no_syncs,
+    both_places_are_reset,
+    a_person_has_a_flow_copied_again,
+    a_worker_dies_and_repeats_what_it_had_not_committed,
+    tasks_are_moved_about,
+    a_task_fails_twice_for_different_reasons,
+    a_database_is_away_each_night,
+    a_new_connector_is_deployed,
+    a_connector_is_deleted_and_reset,
+    retention_follows_what_was_read,
+    two_connectors_go_back,
+    checkpoints_go_on,
+    a_quiet_group_wakes,
+    a_group_that_is_not_translated,
+    an_input_misses_one_attempt,
+    a_status_topic_may_not_be_read,
+    a_sink_reads_on_above_its_commit,
+    retention_takes_a_transactions_marker,
+]
+
+
+@pytest.mark.parametrize("played", WELL, ids=lambda play: play.__name__)
+def test_what_is_well_is_no_finding_at_any_moment(played, monkeypatch):
+    told: set[str] = set()
+    look = Play.look
+
+    def noted(play: Play):
+        found = look(play)
+        told.update(finding.name.value for finding in found)
+        return found
+
+    monkeypatch.setattr(Play, "look", noted)
+    played()
+    assert told == set()
