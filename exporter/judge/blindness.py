@@ -73,11 +73,13 @@ class Blindness:
 
     def hides(self, key: _Key) -> bool:
         """Can nobody tell whether this is still so?"""
+        starting = not self._look.snapshot.ready and bool(_SEEN_IN[key[0]])
+        return starting or self.blinds(key)
+
+    def blinds(self, key: _Key) -> bool:
+        """Can something that this is seen in not be read?"""
         name, cluster, connector, subject = key
-        wanted = _SEEN_IN[name]
-        if not self._look.snapshot.ready and wanted:
-            return True
-        return any(self._blind(sight, (cluster, connector), subject) for sight in wanted)
+        return any(self._blind(sight, (cluster, connector), subject) for sight in _SEEN_IN[name])
 
     def _blind(self, sight: Sight, who: Who, subject: str) -> bool:
         topic = subject.partition(" ")[0] if sight in {Sight.KAFKA, Sight.TOPIC} else ""

@@ -38,7 +38,9 @@ class Judge:
     def judged(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with judgements and findings."""
         judged = replace(snapshot, judgements=self._progress.judgements(snapshot))
-        return replace(judged, findings=self._register.found(judged))
+        findings = self._register.found(judged)
+        dropped = (*snapshot.dropped, *self._register.dropped)
+        return replace(judged, findings=findings, dropped=dropped)
 
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""

@@ -47,9 +47,7 @@ class _Remembered(msgspec.Struct, frozen=True):
 
 
 class Register:
-    """See the module. `urgent` until what is new has been remembered; `cut` counts the findings
-    that FINDINGS_MAX left out, each once.
-    """
+    """See the module. `urgent` until what is new has been remembered."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -60,7 +58,7 @@ class Register:
         self._told = b""
         self._changed = False
         self._cut: set[_Key] = set()
-        self.cut = 0
+        self._cuts = 0
 
     @property
     def urgent(self) -> bool:
@@ -87,7 +85,9 @@ class Register:
         now = look.snapshot.at
         kept = {key: _Kept(finding, now) for key, finding in said.items()}
         for key, old in self._kept.items():
-            if key in kept:
+            if key in kept and blindness.blinds(key) and 0 <= now - old.seen_at < BLIND_S_MAX:
+                kept[key] = old  # said from memory alone
+            elif key in kept:
                 since = min(old.finding.since, now)
                 kept[key] = _Kept(replace(said[key], since=since), now)
             elif blindness.hides(key) and 0 <= now - old.seen_at < BLIND_S_MAX:
@@ -99,8 +99,13 @@ class Register:
         self._found = tuple(told[:FINDINGS_MAX])
 
     def _count_cut(self, cut: set[_Key]) -> None:
-        self.cut += len(cut - self._cut)
+        self._cuts += len(cut - self._cut)
         self._cut = cut
+
+    @property
+    def dropped(self) -> tuple[tuple[str, int], ...]:
+        """How many findings FINDINGS_MAX ever left out, as a snapshot says it; nothing for none."""
+        return (("findings_max", self._cuts),) if self._cuts else ()
 
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""

@@ -82,9 +82,11 @@ def _down(seen: Seen, view: InputView) -> bool:
 
 
 def _half_reset(seen: Seen, view: InputView) -> bool:
-    """A topic of offset syncs that was there and is gone: rule 15 says so."""
+    """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
     flows = {who for who, at in seen.look.flows.items() if str(at.offset_syncs) == view.id.input}
-    return any(where[:2] in flows for where in seen.memory.synced)
+    return any(where[:2] in flows for where in seen.memory.synced) or any(
+        seen.memory.held.any("unsynced", who) for who in flows
+    )
 
 
 def _can_do_without(seen: Seen, view: InputView) -> bool:

@@ -1,0 +1,464 @@
+"""A finding has a beginning and an end; not to see is neither."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from exporter.judge import register as registers
+from exporter.judge.judge import Judge
+from exporter.judge.rules import EXPLAINS
+from exporter.model.findings import FindingName as Name
+from exporter.model.findings import Severity, Verdict
+from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId
+from exporter.state.snapshot import Snapshot
+from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
+
+from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, Play, failed, task
+from .test_rules import (
+    a_connector_is_made_again,
+    a_flow_copies_again,
+    a_position_is_past_the_end,
+    a_task_fails_and_gets_on,
+    a_task_fails_at_one_position,
+    an_input_fails,
+    an_offset_is_no_number,
+    checkpoints_stop,
+    filed,
+    mirrored,
+    records_are_lost,
+    stopped_and_reset,
+    the_syncs_are_deleted,
+    three_connectors_go_back,
+)
+
+REST = InputId("lab", CONNECT_REST)
+OFFSETS_TAIL = InputId(str(OFFSETS), TAIL)
+
+
+def task_failed() -> Play:
+    play = filed()
+    play.world.listed(failed())
+    play.look()
+    return play
+
+
+# --- since ---------------------------------------------------------------------------------------
+
+
+def test_a_finding_is_as_old_as_its_first_look_however_often_it_is_said():
+    play = task_failed()
+    since = play.only().since
+    play.run(3)
+    assert play.only().since == since == play.world.now - 3 * INTERVAL_S
+
+
+def test_what_was_mended_in_between_is_found_anew():
+    play = task_failed()
+    play.world.listed(source("files"))
+    play.look()
+    assert play.names() == []
+    play.world.listed(failed())
+    play.look()
+    assert play.only().since == play.world.now
+
+
+def test_a_clock_that_was_set_back_leaves_no_finding_of_the_future():
+    play = task_failed()
+    play.world.now -= 10 * INTERVAL_S
+    play.world.listed(failed())
+    play.look()
+    assert play.only().since == play.world.now
+
+
+def test_rules_are_asked_twelve_times_an_interval_and_not_at_every_tick():
+    play = filed()
+    play.world.listed(failed())
+    play.world.now += LOOK_S / 2
+    assert play.register.found(play.snapshot()) == ()
+    play.world.now += LOOK_S / 2
+    assert [at.name for at in play.register.found(play.snapshot())] == [Name.TASK_FAILED]
+
+
+# --- order and bounds ----------------------------------------------------------------------------
+
+
+def test_the_worst_comes_first_and_among_equals_the_oldest():
+    play = Play(files())
+    listed = [failed("young", tasks=2), failed("old", tasks=2), failed("bad")]
+    play.world.listed(listed[1])
+    play.look()
+    play.world.listed(*listed)
+    play.look()
+    assert [at.connector for at in play.findings] == ["bad", "old", "young"]
+    assert [at.severity for at in play.findings] == [
+        Severity.CRITICAL,
+        Severity.WARNING,
+        Severity.WARNING,
+    ]
+
+
+def test_of_too_many_the_worst_are_kept_and_the_others_counted_once(monkeypatch):
+    monkeypatch.setattr(registers, "FINDINGS_MAX", 2)
+    play = Play(files())
+    play.world.listed(*(failed(name, tasks=2) for name in "abc"), failed("worst"))
+    play.run(1)
+    assert [at.connector for at in play.findings] == ["worst", "a"]
+    assert play.register.dropped == (("findings_max", 2),)
+
+
+def test_what_was_cut_is_among_what_the_snapshot_dropped(monkeypatch):
+    monkeypatch.setattr(registers, "FINDINGS_MAX", 0)
+    world = files()
+    world.listed(failed())
+    judged = Judge(SETTINGS).judged(world.snapshot())
+    assert judged.findings == ()
+    assert dict(judged.dropped) == {"findings_max": 1}
+
+
+# --- many of one cause ---------------------------------------------------------------------------
+
+
+def test_many_partitions_of_one_connector_are_one_finding_with_the_first_five():
+    play = mirrored()
+    for number in range(8):
+        play.world.commit("mm2", orders(number), {"offset": "5"})
+    play.look()
+    assert play.only().summary.startswith("8 source partitions ")
+    assert len(play.only().evidence) == 6
+    assert play.only().evidence[-1] == ("and more", "3")
+
+
+@pytest.mark.parametrize("cause", list(EXPLAINS), ids=str)
+def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypatch):
+    def said(name):
+        def rule(seen):
+            yield seen.found(name, Severity.WARNING, ("lab", "files"), "So it is.")
+
+        return rule
+
+    names = (cause, *sorted(EXPLAINS[cause]))
+    rules = tuple((number, said(name)) for number, name in enumerate(names))
+    monkeypatch.setattr(registers, "RULES", rules)
+    play = Play(files())
+    play.look()
+    assert play.names() == [cause.value]
+    assert dict(play.only().evidence)["explains"] == ", ".join(
+        sorted(name.value for name in EXPLAINS[cause])
+    )
+
+
+def test_a_failed_task_is_told_in_place_of_the_stall_that_it_makes():
+    play = task_failed()
+    play.judge(Verdict.STALLED, "files")
+    play.look()
+    assert play.names() == ["task_failed"]
+    assert ("explains", "connector_stalled") in play.only().evidence
+
+
+def test_the_stall_of_another_connector_is_told_all_the_same():
+    play = task_failed()
+    play.world.listed(failed(), source("other"))
+    play.judge(Verdict.STALLED, "other")
+    play.look()
+    assert sorted(play.names()) == ["connector_stalled", "task_failed"]
+
+
+def test_connectors_that_went_back_together_are_one_finding():
+    play = three_connectors_go_back()
+    play.judge(Verdict.REWOUND, "a", "b", subjects=("filename=/data/in.txt",))
+    play.look()
+    assert play.names() == ["rewinds_at_once"]
+    play.run(3)
+    assert play.names() == ["rewound", "rewound"]
+
+
+# --- mended --------------------------------------------------------------------------------------
+
+
+def poison_is_passed() -> Play:
+    play = a_task_fails_at_one_position()
+    play.told(task("running"))
+    play.world.commit("files", FILE, {"position": 2})
+    play.run(10.1)
+    return play
+
+
+def loop_is_over() -> Play:
+    play = a_task_fails_and_gets_on()
+    play.told(task("running"))
+    play.run(10.1)
+    return play
+
+
+def copied_as_far_again() -> Play:
+    play = a_flow_copies_again()
+    play.world.commit("mm2", orders(), {"offset": 99})
+    play.world.synced(99, downstream=199)
+    play.run(3.1)
+    return play
+
+
+def first_sync_after_the_reset() -> Play:
+    play = stopped_and_reset()
+    play.run(3)
+    play.world.listed(mirror())
+    play.world.synced(0, downstream=100)
+    play.world.commit("mm2", orders(), {"offset": 0})
+    play.look()
+    return play
+
+
+def syncs_are_back() -> Play:
+    play = the_syncs_are_deleted()
+    play.world.tail(topic=SYNCS, whole=True)
+    play.world.synced(110)
+    play.look()
+    return play
+
+
+def remnants_have_moved() -> Play:
+    play = a_connector_is_made_again()
+    play.world.commit("files", FILE, {"position": 2})
+    play.look()
+    return play
+
+
+def position_is_put_back() -> Play:
+    play = a_position_is_past_the_end()
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    play.world.commit("mm2", orders(), {"offset": 99})
+    play.world.synced(99)
+    play.world.ends(100)
+    play.look()
+    return play
+
+
+def loss_was_told() -> Play:
+    play = records_are_lost()
+    play.run(3)
+    return play
+
+
+def checkpoints_come_again() -> Play:
+    play = checkpoints_stop()
+    (group,) = play.more["groups"]
+    play.more["groups"] = (replace(group, landing=90, checkpoint_at=play.world.now),)
+    play.look()
+    return play
+
+
+def input_works_again() -> Play:
+    play = an_input_fails()
+    play.world.listed(source("files"))
+    play.look()
+    return play
+
+
+def offset_is_a_number_again() -> Play:
+    play = an_offset_is_no_number()
+    play.world.commit("mm2", orders(1), {"offset": 5})
+    play.look()
+    return play
+
+
+def workers_are_calm_again() -> Play:
+    play = three_connectors_go_back()
+    play.run(3)
+    return play
+
+
+@pytest.mark.parametrize(
+    "played",
+    [
+        poison_is_passed,
+        loop_is_over,
+        copied_as_far_again,
+        first_sync_after_the_reset,
+        syncs_are_back,
+        remnants_have_moved,
+        position_is_put_back,
+        loss_was_told,
+        checkpoints_come_again,
+        input_works_again,
+        offset_is_a_number_again,
+        workers_are_calm_again,
+    ],
+    ids=lambda play: play.__name__,
+)
+def test_what_is_mended_is_gone(played):
+    assert played().names() == []
+
+
+@pytest.mark.parametrize("played", [a_flow_copies_again, records_are_lost])
+def test_what_happened_is_told_for_a_while(played):
+    play = played()
+    play.run(2)
+    assert len(play.findings) == 1
+
+
+def test_a_loss_is_told_as_long_as_the_position_lies_in_the_hole():
+    play = records_are_lost()
+    views = play.world.snapshot().mirror_partitions
+    play.more["mirror_partitions"] = tuple(replace(view, headroom=-5) for view in views)
+    play.run(9)
+    assert play.names() == ["mm2_records_lost"]
+
+
+def test_a_loop_that_stands_still_is_a_poison_and_told_as_one():
+    play = a_task_fails_at_one_position()
+    play.fail()
+    play.look()
+    assert play.names() == ["poison_suspected"]
+    assert "restart_loop" in dict(play.only().evidence)["explains"]
+
+
+def test_a_poison_stays_while_its_connector_is_stopped():
+    play = a_task_fails_at_one_position()
+    play.world.listed(source("files", state="stopped", tasks=()))
+    play.run(9)
+    assert play.names() == ["poison_suspected"]
+
+
+def test_a_finding_of_a_connector_that_was_deleted_is_gone():
+    play = a_task_fails_at_one_position()
+    play.world.listed()
+    play.look()
+    assert play.names() == []
+
+
+# --- blind ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("played", "hidden"),
+    [
+        pytest.param(task_failed, REST, id="states"),
+        pytest.param(a_task_fails_at_one_position, REST, id="poison-and-states"),
+        pytest.param(an_offset_is_no_number, OFFSETS_TAIL, id="offsets"),
+        pytest.param(the_syncs_are_deleted, OFFSETS_TAIL, id="half-reset-and-offsets"),
+        pytest.param(a_position_is_past_the_end, InputId("west", LOG_ENDS), id="log-ends"),
+        pytest.param(a_flow_copies_again, InputId(str(SYNCS), TAIL), id="syncs"),
+        pytest.param(checkpoints_stop, InputId(str(SYNCS), TAIL), id="checkpoints"),
+    ],
+)
+def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(played, hidden):
+    play = played()
+    (before,) = play.findings
+    with play.hidden(hidden):
+        stale = [at for at in play.findings if at.key == before.key]
+        assert len(stale) == 1
+        assert stale[0].since == before.since
+        assert stale[0].evidence[0][0] == registers.LAST_SEEN
+        assert "input_down" in play.names()
+
+
+def test_what_was_mended_while_nobody_looked_is_gone_with_the_first_look():
+    play = task_failed()
+    with play.hidden(REST):
+        pass
+    play.world.listed(source("files"))
+    play.look()
+    assert play.names() == []
+
+
+def test_a_finding_that_nobody_saw_for_a_day_is_forgotten(monkeypatch):
+    monkeypatch.setattr(registers, "BLIND_S_MAX", 5 * INTERVAL_S)
+    play = task_failed()
+    with play.hidden(REST):
+        assert "task_failed" in play.names()
+        play.run(5)
+        assert play.names() == ["input_down"]
+
+
+def test_blindness_is_no_break_in_what_a_rule_counts_the_time_of():
+    play = mirrored()
+    play.world.tail_failed("not_found", SYNCS)
+    play.run(1.5)
+    with play.hidden(OFFSETS_TAIL):
+        pass
+    play.run(0.2)
+    assert "half_reset" in play.names()
+
+
+# --- restarts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "played",
+    [
+        task_failed,
+        a_task_fails_at_one_position,
+        a_task_fails_and_gets_on,
+        a_flow_copies_again,
+        the_syncs_are_deleted,
+        a_connector_is_made_again,
+        checkpoints_stop,
+        three_connectors_go_back,
+    ],
+    ids=lambda play: play.__name__,
+)
+def test_a_restart_forgets_nothing_and_makes_nothing_new(played):
+    play = played()
+    before = [(at.key, at.since) for at in play.findings]
+    assert before
+    play.restart()
+    play.look()
+    assert [(at.key, at.since) for at in play.findings] == before
+
+
+def test_until_everything_was_read_again_nothing_is_said_to_be_mended():
+    play = task_failed()
+    since = play.only().since
+    play.restart()
+    play.world = World(sites=("lab",))
+    play.world.now += 100_000_000  # another world: the old one's clock goes on
+    play.world.now = since + INTERVAL_S
+    play.look()
+    assert [(at.name, at.since) for at in play.findings] == [(Name.TASK_FAILED, since)]
+    play.world.listed(source("files"))
+    play.world.found()
+    play.world.tail(whole=True)
+    play.look()
+    assert play.names() == []
+
+
+def test_nothing_is_remembered_twice():
+    play = filed()
+    assert play.register.remembered() is not None
+    assert play.register.remembered() is None
+
+
+def test_a_new_finding_and_a_mended_one_are_urgent():
+    play = filed()
+    play.register.remembered()
+    assert not play.register.urgent
+    play.world.listed(failed())
+    play.look()
+    assert play.register.urgent
+    play.register.remembered()
+    assert not play.register.urgent
+    play.world.listed(source("files"))
+    play.look()
+    assert play.register.urgent
+
+
+def test_what_is_remembered_is_small_and_names_what_it_is():
+    play = a_task_fails_at_one_position()
+    told = json.loads(play.register.remembered() or b"{}")
+    (kept,) = told["kept"]
+    assert kept["finding"]["name"] == "poison_suspected"
+    assert BAD in str(told["memory"]["failures"])
+
+
+@pytest.mark.parametrize("wrong", [b"{", b"[]", b'{"kept": 7}'])
+def test_what_is_no_memory_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"."):
+        Play(files()).register.recall(wrong)
+
+
+def test_an_empty_snapshot_has_no_finding():
+    empty: Snapshot = World().snapshot()
+    assert Play(World()).register.found(empty) == ()
