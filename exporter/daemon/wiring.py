@@ -66,6 +66,7 @@ def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
             source=flow.source,
             target=flow.target,
             upstream=flow.upstream,
+            downstream=flow.downstream,
             offset_syncs=None
             if flow.offset_syncs is None
             else KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic),
@@ -85,4 +86,4 @@ def readers(config: Config) -> dict[str, ConnectReader]:
 
 def workers(config: Config) -> int:
     """One slow input must not hold up the others: a thread for each poll that can block."""
-    return 2 + 4 * len(config.connect) + 4 * len(config.kafka)
+    return 3 + 5 * len(config.connect) + 4 * len(config.kafka)

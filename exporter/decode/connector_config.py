@@ -60,11 +60,12 @@ def _mirror(config: Mapping[str, str]) -> MirrorSettings:
     target = config.get("target.cluster.alias", "target")
     on_source = config.get("offset-syncs.topic.location", "source") != "target"
     emitted = config.get("emit.offset-syncs.enabled", "true").lower() != "false"
-    separator = config.get("replication.policy.separator", ".")
+    separator = internal = config.get("replication.policy.separator", ".")
     if config.get("replication.policy.internal.topic.separator.enabled", "true").lower() == "false":
-        separator = "."
+        internal = "."
     alias = target if on_source else source
-    topic = separator.join(("mm2-offset-syncs", alias, "internal"))
+    topic = internal.join(("mm2-offset-syncs", alias, "internal"))
+    policy = config.get("replication.policy.class", "DefaultReplicationPolicy")
     return MirrorSettings(
         source=source,
         target=target,
@@ -74,6 +75,8 @@ def _mirror(config: Mapping[str, str]) -> MirrorSettings:
         syncs_on_source=on_source,
         read_committed=_consumer(config, "isolation.level") == "read_committed",
         from_start=_consumer(config, "auto.offset.reset") in {None, "earliest"},
+        policy=policy.rpartition(".")[2],
+        separator=separator,
     )
 
 

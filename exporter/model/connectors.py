@@ -41,7 +41,9 @@ class MirrorSettings:
     """The settings of a MirrorSourceConnector that say where it reads and where its syncs go.
 
     Addresses are `host:port` as written in the connector's configuration. `from_start`: a partition
-    without an offset is read from its beginning, MirrorSourceConfig's own default.
+    without an offset is read from its beginning, MirrorSourceConfig's own default. `policy` is the
+    simple name of the replication policy's class, `separator` what that puts between an alias and
+    a topic's name.
     """
 
     source: str
@@ -52,6 +54,8 @@ class MirrorSettings:
     syncs_on_source: bool
     read_committed: bool
     from_start: bool = True
+    policy: str = "DefaultReplicationPolicy"
+    separator: str = "."
 
 
 @dataclass(frozen=True, slots=True)

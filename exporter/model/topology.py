@@ -67,6 +67,9 @@ class StatusTopic:
     at: KafkaTopic
 
 
+FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorFlow:
     """One MirrorSourceConnector: what it reads, under which aliases, and where its syncs are.
@@ -79,6 +82,9 @@ class MirrorFlow:
     read_committed          its consumer's isolation level: the end of its work is the last stable
                             offset, not the high watermark
     from_start              it begins a partition that it has no offset for at the start of its log
+    downstream              the configured Kafka cluster it writes to, None if that is not known
+    policy                  the simple name of its replication policy's class; None if not known
+    separator               what that puts between an alias and a topic's name
     """
 
     connect_cluster: str
@@ -89,6 +95,14 @@ class MirrorFlow:
     offset_syncs: KafkaTopic | None
     read_committed: bool = False
     from_start: bool = True
+    downstream: str | None = None
+    policy: str | None = None
+    separator: str = "."
+
+    @property
+    def key(self) -> FlowKey:
+        """What identifies it in metrics, whichever connectors it has."""
+        return (self.connect_cluster, self.source, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +127,7 @@ class Topology:
 
     elsewhere    (Connect cluster, connector) of those that keep their offsets on a Kafka cluster
                  that is not configured: nobody here can say how far they are
+    checkpoints, heartbeats    those of MM2's topics on a target that there are
     """
 
     offsets_topics: tuple[OffsetsTopic, ...]
@@ -121,6 +136,8 @@ class Topology:
     listings: tuple[ListingTopics, ...] = ()
     elsewhere: tuple[tuple[str, str], ...] = ()
     statuses: tuple[StatusTopic, ...] = ()
+    checkpoints: tuple[KafkaTopic, ...] = ()
+    heartbeats: tuple[KafkaTopic, ...] = ()
 
     def recorded(self) -> tuple[KafkaTopic, ...]:
         """Every topic with progress in it, in a stable order: what the pipeline keeps for ever."""
@@ -133,7 +150,8 @@ class Topology:
         A configuration topic is followed and never kept: its records hold secrets.
         """
         listings = {topic for at in self.listings for topic in at.topics()}
-        return tuple(sorted({*self.recorded(), *listings}))
+        beside = {*self.checkpoints, *self.heartbeats}
+        return tuple(sorted({*self.recorded(), *listings, *beside}))
 
     def tailed(self) -> tuple[KafkaTopic, ...]:
         """Every topic the edge follows, in a stable order."""

@@ -42,6 +42,9 @@ def mirror_flows(
                 offset_syncs=syncs,
                 read_committed=settings.read_committed,
                 from_start=settings.from_start,
+                downstream=downstream,
+                policy=settings.policy,
+                separator=settings.separator,
             )
         )
     return tuple(flows)
@@ -51,15 +54,23 @@ def named_over_found(
     named: Iterable[MirrorFlow], found: Iterable[MirrorFlow]
 ) -> tuple[MirrorFlow, ...]:
     """All flows, in a stable order. Where the configuration names a connector's, those stand in for
-    the one that was found; only how it consumes, which nobody can name, is still taken from there.
+    the one that was found; only how it consumes and what it calls its topics, which nobody can
+    name, is still taken from there.
     """
     by_connector = {(flow.connect_cluster, flow.connector): flow for flow in found}
     flows = []
     for flow in named:
         same = by_connector.get((flow.connect_cluster, flow.connector))
         if same is not None and same.source == flow.source:
-            kept = replace(flow, read_committed=same.read_committed, from_start=same.from_start)
-            flows.append(kept)
+            flows.append(
+                replace(
+                    flow,
+                    read_committed=same.read_committed,
+                    from_start=same.from_start,
+                    policy=same.policy,
+                    separator=same.separator,
+                )
+            )
         else:
             flows.append(flow)
     for at in {(flow.connect_cluster, flow.connector) for flow in flows}:

@@ -44,14 +44,16 @@ def test_a_named_flow_stands_in_for_the_one_that_was_found():
     world = world_of(found, flows=(NAMED,))
     world.commit("mm2", orders(), {"offset": 9})
     world.ends(100)
-    assert world.snapshot().topology.flows == (NAMED,)
+    policy = "DefaultReplicationPolicy"
+    assert world.snapshot().topology.flows == (replace(NAMED, policy=policy),)
     assert world.mirrored().lag == 90
 
 
 def test_how_a_named_flow_consumes_is_taken_from_its_connector():
     world = world_of(mirror(read_committed=True, from_start=False), flows=(NAMED,))
     (flow,) = world.snapshot().topology.flows
-    assert flow == replace(NAMED, read_committed=True, from_start=False)
+    assert (flow.read_committed, flow.from_start) == (True, False)
+    assert replace(flow, read_committed=False, from_start=True, policy=None) == NAMED
 
 
 def test_of_a_connector_under_another_alias_a_named_flow_takes_nothing():
