@@ -24,6 +24,7 @@ from exporter.clock import Clock, SystemClock
 from exporter.config import Config, Connect
 from exporter.daemon import wiring
 from exporter.daemon.discovery import Discovery
+from exporter.daemon.failover import TOPICS_S, FailoverPolls
 from exporter.daemon.pipeline import LOOK_S, PipelineFile
 from exporter.daemon.probes import Probes
 from exporter.daemon.tails import Tails
@@ -78,6 +79,7 @@ class Edge:
         self._readers = wiring.readers(config)
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._probes = Probes(config, self._clock, self._stop.is_set)
+        self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
         self._pipeline = PipelineFile(Path(config.history.path).resolve(), self._put)
         self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
         self._scheduler = BackgroundScheduler(
@@ -124,6 +126,7 @@ class Edge:
             self._every(PROBES_DUE_S, partial(self._probe, admin.name))
             self._every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
         self._every(LOOK_S, self._pipeline.look)
+        self._every(TOPICS_S, self._failover.look)
         self._every(RECONCILE_S, self._reconcile)
         self._scheduler.start()
 
@@ -175,6 +178,7 @@ class Edge:
     def _schedule_connect(self, connect: Connect) -> None:
         reader, poll = self._readers.get(connect.name), connect.poll
         self._every(poll.groups_s, lambda: self._poll_groups(connect))
+        self._every(poll.groups_s, lambda: self._failover.ask(connect.name))
         if reader is None:
             return
         self._every(poll.state_s, lambda: self._put(poll_connectors(reader, self._clock)))
@@ -247,6 +251,7 @@ class Edge:
     def _ask_early(self) -> None:
         """A sink or a flow seen for the first time is asked for now, not at the next round."""
         snapshot = self.snapshot
+        self._failover.early()
         for connect in self._config.connect:
             key = (GROUPS, connect.name)
             wanted, asked = bool(self._sinks(connect)), key in self._asked_early

@@ -1,4 +1,5 @@
-"""What a tail makes of the messages of its topic: two roles, each with a fold and a live reading.
+"""What a tail makes of the messages of its topic: a role for each kind, with a fold and a live
+reading.
 
 Bootstrap is the hot path: a compacted topic may hold millions of records for a few thousand keys,
 so it is FOLDED: per raw key only the last message and the message of the last change are kept, and
@@ -11,18 +12,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from confluent_kafka import Message
 
 from exporter.decode.configs import decode_config
-from exporter.decode.mm2 import decode_sync, decode_sync_value
+from exporter.decode.mm2 import (
+    decode_checkpoint,
+    decode_heartbeat,
+    decode_sync,
+    decode_sync_value,
+)
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.decode.status import decode_status
 from exporter.model.connectors import ConfigRecord, ConnectorStatus, StatusRecord, TaskStatus
-from exporter.model.observations import ListingRecord, Records, SourceRecord, SyncRecord
+from exporter.model.observations import (
+    CheckpointRecord,
+    HeartbeatRecord,
+    ListingRecord,
+    Records,
+    SourceRecord,
+    SyncRecord,
+)
 from exporter.model.offsets import SourceKey, Undecodable
 from exporter.model.topology import KafkaTopic, Topology
+from exporter.state.syncs import SyncHistory
+
+_Record = TypeVar("_Record", CheckpointRecord, HeartbeatRecord)
 
 KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions; then start again
 
@@ -135,10 +151,13 @@ class SourceRole:
 
 
 class SyncRole:
-    """An offset-syncs topic: one Kafka partition, the last readable record of a key wins."""
+    """An offset-syncs topic: one Kafka partition, the last readable record of a key wins.
+
+    What the earlier ones of a key tell goes with it, as the corners of a SyncHistory.
+    """
 
     def __init__(self) -> None:
-        self._last: dict[bytes, Message] = {}
+        self._last: dict[bytes, tuple[Message, SyncHistory]] = {}
 
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role."""
@@ -147,28 +166,45 @@ class SyncRole:
             key = _bytes(message.key())
             if key is None:
                 keyless.append(message)
-            elif not isinstance(decode_sync_value(_bytes(message.value())), Undecodable):
-                self._last[key] = message
+                continue
+            value = decode_sync_value(_bytes(message.value()))
+            if isinstance(value, Undecodable):
+                continue
+            known = self._last.get(key)
+            history = SyncHistory() if known is None else known[1]
+            history.add(*value, joined=False)
+            self._last[key] = (message, history)
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See Role."""
-        found = self.live(sorted(self._last.values(), key=lambda message: message.offset() or 0))
+        kept = sorted(self._last.values(), key=lambda at: at[0].offset() or 0)
+        records: list[SyncRecord] = []
+        undecodable: Counter[str] = Counter()
+        for message, history in kept:
+            record = self._record(message, history.corners()[:-1])
+            if isinstance(record, Undecodable):
+                undecodable[record.reason] += 1
+            else:
+                records.append(record)
         self._last.clear()
-        return found
+        return tuple(records), undecodable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See Role."""
-        records: list[SyncRecord] = []
-        undecodable: Counter[str] = Counter()
-        for message in messages:
-            sync = decode_sync(_bytes(message.key()), _bytes(message.value()))
-            if isinstance(sync, Undecodable):
-                undecodable[sync.reason] += 1
-            else:
-                offset = message.offset() or 0
-                records.append(SyncRecord(sync=sync, log_offset=offset, at=_at(message)))
-        return tuple(records), undecodable
+        found = [self._record(message) for message in messages]
+        undecodable = Counter(at.reason for at in found if isinstance(at, Undecodable))
+        return tuple(at for at in found if isinstance(at, SyncRecord)), undecodable
+
+    @staticmethod
+    def _record(
+        message: Message, earlier: tuple[tuple[int, int], ...] = ()
+    ) -> SyncRecord | Undecodable:
+        sync = decode_sync(_bytes(message.key()), _bytes(message.value()))
+        if isinstance(sync, Undecodable):
+            return sync
+        offset = message.offset() or 0
+        return SyncRecord(sync=sync, log_offset=offset, at=_at(message), earlier=earlier)
 
 
 def _at(message: Message) -> float:
@@ -233,6 +269,62 @@ class ListingRole:
         return tuple(records), undecodable
 
 
+class BesideRole(Generic[_Record]):
+    """A topic that MM2 writes beside what it copies: the last readable record of a key counts."""
+
+    def __init__(self, record_of: Callable[[Message], _Record | Undecodable]) -> None:
+        self._record_of: Callable[[Message], _Record | Undecodable] = record_of
+        self._last: dict[bytes, _Record] = {}
+        self._unreadable: dict[bytes, str] = {}
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role."""
+        keyless = []
+        for message in messages:
+            key = _bytes(message.key())
+            if key is None:
+                keyless.append(message)
+                continue
+            record = self._record_of(message)
+            self._unreadable.pop(key, None)
+            if isinstance(record, Undecodable):
+                self._unreadable[key] = record.reason
+            else:
+                self._last[key] = record
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role. Records of different keys do not depend on each other."""
+        kept, unreadable = tuple(self._last.values()), Counter(self._unreadable.values())
+        self._last.clear()
+        self._unreadable.clear()
+        return kept, unreadable
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        found = [self._record_of(message) for message in messages]
+        undecodable = Counter(at.reason for at in found if isinstance(at, Undecodable))
+        return tuple(at for at in found if not isinstance(at, Undecodable)), undecodable
+
+
+def _checkpoint(message: Message) -> CheckpointRecord | Undecodable:
+    said = decode_checkpoint(_bytes(message.key()), _bytes(message.value()))
+    return said if isinstance(said, Undecodable) else CheckpointRecord(said, at=_at(message))
+
+
+def _heartbeat(message: Message) -> HeartbeatRecord | Undecodable:
+    said = decode_heartbeat(_bytes(message.key()), _bytes(message.value()))
+    return said if isinstance(said, Undecodable) else HeartbeatRecord(said)
+
+
+def _checkpoints() -> Role:
+    return BesideRole(_checkpoint)
+
+
+def _heartbeats() -> Role:
+    return BesideRole(_heartbeat)
+
+
 def _outdated(says: _Listing, before: _Listing) -> bool:
     return (
         isinstance(says, ConnectorStatus | TaskStatus)
@@ -251,4 +343,8 @@ def role_in(topology: Topology, topic: KafkaTopic) -> Callable[[], Role]:
         return partial(ListingRole, decode_config)
     if topic in {at.status for at in topology.listings} | {at.at for at in topology.statuses}:
         return partial(ListingRole, decode_status)
+    if topic in topology.checkpoints:
+        return _checkpoints
+    if topic in topology.heartbeats:
+        return _heartbeats
     return SyncRole

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from exporter.model.connectors import ConfigRecord, Connector, StatusRecord
 from exporter.model.offsets import (
+    Checkpoint,
+    Heartbeat,
     MirrorPartition,
     OffsetSync,
     SourceKey,
@@ -16,7 +18,13 @@ from exporter.model.offsets import (
     Undecodable,
 )
 from exporter.model.pipeline import PipelineStatus
-from exporter.model.topology import KafkaTopic, ListingTopics, TopicFacts, TopicPartition
+from exporter.model.topology import (
+    FlowKey,
+    KafkaTopic,
+    ListingTopics,
+    TopicFacts,
+    TopicPartition,
+)
 
 TAIL = "tail"
 CONNECT_REST = "connect_rest"
@@ -81,11 +89,16 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class SyncRecord:
-    """One record of an offset-syncs topic."""
+    """One record of an offset-syncs topic.
+
+    earlier    while bootstrapping only: what those before it told of the same partition, reduced
+               to the (upstream, downstream) offsets that matter (state/syncs.py)
+    """
 
     sync: OffsetSync
     log_offset: int
     at: float
+    earlier: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +110,28 @@ class ListingRecord:
     live: bool = False
 
 
-Records = tuple[SourceRecord, ...] | tuple[SyncRecord, ...] | tuple[ListingRecord, ...]
+@dataclass(frozen=True, slots=True)
+class CheckpointRecord:
+    """One record of a checkpoints topic."""
+
+    checkpoint: Checkpoint
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRecord:
+    """One record of a heartbeats topic."""
+
+    heartbeat: Heartbeat
+
+
+Records = (
+    tuple[SourceRecord, ...]
+    | tuple[SyncRecord, ...]
+    | tuple[ListingRecord, ...]
+    | tuple[CheckpointRecord, ...]
+    | tuple[HeartbeatRecord, ...]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +183,44 @@ class TailRead:
     def sync_records(self) -> tuple[SyncRecord, ...]:
         """Those of an offset-syncs topic."""
         return tuple(record for record in self.records if isinstance(record, SyncRecord))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen:
+    """Which of the topics that were asked after a Kafka cluster has."""
+
+    kafka: str
+    there: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """Where a consumer group stands on both sides of a flow, in one partition: the NEXT record.
+
+    topic, remote    its name upstream and downstream
+    upstream         None if the group has committed none there
+    downstream       its own commit at the target, whoever made it; None if there is none
+    """
+
+    group: str
+    topic: str
+    remote: str
+    partition: int
+    upstream: int | None
+    downstream: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsetsRead:
+    """Committed offsets of a flow's consumer groups; the logs' bounds were read after them.
+
+    Partitions that do not exist are missing among the bounds.
+    """
+
+    flow: FlowKey
+    offsets: tuple[GroupOffset, ...]
+    upstream: dict[TopicPartition, LogBounds]
+    downstream: dict[TopicPartition, LogBounds]
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +454,8 @@ Observation = (
     | RestOffsetsAsked
     | RestOffsetsRead
     | TopicFactsRead
+    | TopicsSeen
+    | GroupOffsetsRead
     | PipelineSeen
     | NotificationsFailed
 )

@@ -43,7 +43,15 @@ told: "record", read from the log, or "log_ends", when the log end was last seen
                             lag_position: the replicated offset that lag_records belongs to,
                             caught_up, lag_seconds, behind_since, behind_from}],
                          lag_records: the sum over all partitions, null unless every one's is known,
-                         syncs: [{topic, partition, upstream_offset, downstream_offset, at}]}]
+                         syncs: [{topic, partition, upstream_offset, downstream_offset, at}],
+                         groups: [{group, topic, partition, upstream, best, landing, landing_from,
+                            translated, reread_records, skip_records, checkpoint_at}],
+                         checkpoints: [{group, at}],
+                         heartbeat_at}]
+
+What a group would meet if it moved to the target now is explained at GroupView
+(state/snapshot.py). Two flows under one pair of aliases share syncs, groups, checkpoints and
+heartbeats.
 """
 
 from __future__ import annotations
@@ -55,10 +63,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from exporter.model.connectors import ConnectorKind
-from exporter.model.topology import MirrorFlow
+from exporter.model.topology import FlowKey, MirrorFlow
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import (
+    CheckpointView,
     ConnectorView,
+    GroupView,
+    HeartbeatView,
     InputView,
     MirrorPartitionView,
     SinkPartitionView,
@@ -96,14 +107,17 @@ def flows(snapshot: Snapshot) -> bytes:
     """The body of /api/v1/flows."""
     known = {_flow_key(flow): flow for flow in snapshot.topology.flows}
     partitions = _grouped(snapshot.mirror_partitions, _flow_key)
-    syncs = _grouped(snapshot.syncs, lambda view: (view.connect_cluster, view.source, view.target))
+    syncs = _grouped(snapshot.syncs, _pair_of)
+    groups = _grouped(snapshot.groups, _pair_of)
+    checkpoints = _grouped(snapshot.checkpoints, _pair_of)
+    heartbeats = {_pair_of(view): view.at for view in snapshot.heartbeats}
     rows = []
     for key in sorted(known.keys() | partitions.keys()):
         connect_cluster, connector, source, target = key
         mirrored = partitions.get(key, [])
         lags = [view.lag for view in mirrored if view.lag is not None]
         whole = bool(lags) and len(lags) == len(mirrored)
-        in_flow = syncs.get((connect_cluster, source, target), ())
+        pair = (connect_cluster, source, target)
         rows.append(
             {
                 "connect_cluster": connect_cluster,
@@ -113,7 +127,12 @@ def flows(snapshot: Snapshot) -> bytes:
                 **_ends(known.get(key)),
                 "partitions": [_mirror_partition(view, snapshot.at) for view in mirrored],
                 "lag_records": sum(lags) if whole else None,
-                "syncs": [_sync(view) for view in in_flow],
+                "syncs": [_sync(view) for view in syncs.get(pair, ())],
+                "groups": [group(view) for view in groups.get(pair, ())],
+                "checkpoints": [
+                    {"group": view.group, "at": view.at} for view in checkpoints.get(pair, ())
+                ],
+                "heartbeat_at": heartbeats.get(pair),
             }
         )
     return msgspec.json.encode({**_head(snapshot), "flows": rows})
@@ -132,6 +151,10 @@ def _connector_of(view: SourcePartitionView | SinkPartitionView) -> _ConnectorKe
 
 def _flow_key(of: MirrorFlow | MirrorPartitionView) -> _FlowKey:
     return (of.connect_cluster, of.connector, of.source, of.target)
+
+
+def _pair_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> FlowKey:
+    return (view.connect_cluster, view.source, view.target)
 
 
 def _head(snapshot: Snapshot) -> Document:
@@ -258,6 +281,23 @@ def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:
         "ahead_records": view.ahead,
         "lag_position": view.lag_position,
         **age(view, now),
+    }
+
+
+def group(view: GroupView) -> Document:
+    """What a group would meet in one partition."""
+    return {
+        "group": view.group,
+        "topic": view.topic,
+        "partition": view.partition,
+        "upstream": view.upstream,
+        "best": view.best,
+        "landing": view.landing,
+        "landing_from": view.landing_from,
+        "translated": view.translated,
+        "reread_records": view.reread,
+        "skip_records": view.skip,
+        "checkpoint_at": view.checkpoint_at,
     }
 
 

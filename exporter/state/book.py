@@ -17,6 +17,7 @@ from exporter.model.observations import (
     ConnectorsListed,
     EndsAsked,
     EndsRead,
+    GroupOffsetsRead,
     InputFailed,
     InputId,
     InputRetired,
@@ -34,11 +35,13 @@ from exporter.model.observations import (
     SinkOffsetsRead,
     TailRead,
     TopicFactsRead,
+    TopicsSeen,
 )
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
 from exporter.state.budget import Budget
 from exporter.state.checks import Checks
 from exporter.state.facts import FactsBook
+from exporter.state.failover import Failover
 from exporter.state.flows import mirror_flows, named_over_found, sink_groups
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
@@ -77,6 +80,11 @@ class Book:
         self._sites = {site.name: Site(site, self._inputs, source_partitions_max) for site in sites}
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs, interval_s)
+        self._failover = Failover(
+            self._inputs,
+            self._replication,
+            lambda site, topic: self._sites[site].of.wants_topic(topic),
+        )
         self._sinks = Sinks(self._sites, self._inputs)
         self._probes: Counter[str] = Counter()
         self._probes_skipped: Counter[str] = Counter()
@@ -87,7 +95,7 @@ class Book:
         self._joined: Joined[SourcePartitionView] = Joined()
         self._histories: Joined[StateHistory] = Joined()
         self._budget = Budget(series_per_connector_max)
-        self._readiness = Readiness(self._sites, self._inputs, self._replication)
+        self._readiness = Readiness(self._sites, self._inputs, self._replication, self._failover)
         self._topology = Topology(offsets_topics=(), flows=())
         self._rebuild_topology()
 
@@ -111,14 +119,16 @@ class Book:
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
                 self._checks.read(seen, now)
-            case TopicFactsRead() | PipelineSeen() | NotificationsFailed():
+            case TopicFactsRead() | PipelineSeen() | NotificationsFailed() | GroupOffsetsRead():
                 self._apply_aside(seen)
             case PartitionsAssigned():
                 self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
             case _:
                 self._apply_discovery(seen)
 
-    def _apply_aside(self, seen: TopicFactsRead | PipelineSeen | NotificationsFailed) -> None:
+    def _apply_aside(
+        self, seen: TopicFactsRead | PipelineSeen | NotificationsFailed | GroupOffsetsRead
+    ) -> None:
         """What nothing else depends on."""
         match seen:
             case TopicFactsRead():
@@ -128,6 +138,8 @@ class Book:
                 self._pipeline.read(seen)
             case NotificationsFailed():
                 self._notifications_failed = seen.counts
+            case GroupOffsetsRead():
+                self._failover.read(seen)
 
     def _find_status_topics(self) -> None:
         beside = self._facts.topics(TopicRole.STATUS)
@@ -146,6 +158,8 @@ class Book:
                 self._sites[seen.connect_cluster].home = None
             case ListingTopicsFound():
                 self._sites[seen.topics.connect_cluster].listing_topics = seen.topics
+            case TopicsSeen():
+                self._failover.topics_seen(seen)
             case BrokersSeen():
                 known = self._addresses.get(seen.kafka, frozenset())
                 self._addresses[seen.kafka] = known | seen.addresses
@@ -172,6 +186,7 @@ class Book:
         if any(relisted):
             self._rebuild_topology()
         self._replication.apply(read)
+        self._failover.apply(read)
 
     def _rebuild_topology(self) -> None:
         found: list[MirrorFlow] = []
@@ -188,13 +203,21 @@ class Book:
             if self._sites[flow.connect_cluster].of.wants_connector(flow.connector)
         ]
         sites = [site for _, site in sorted(self._sites.items())]
+        flows = named_over_found(wanted, found)
+        for site in sites:
+            if site.checkpoint_tasks_changed():
+                self._replication.checkpoint_task_restarted(site.name)
+        self._failover.follow(flows)
+        checkpoints, heartbeats = self._failover.topics()
         self._topology = Topology(
             offsets_topics=tuple(topic for site in sites for topic in site.topics()),
-            flows=named_over_found(wanted, found),
+            flows=flows,
             sinks=tuple(sinks),
             listings=tuple(site.listing_topics for site in sites if site.listing_topics),
             elsewhere=tuple(at for site in sites for at in site.elsewhere()),
             statuses=tuple(at for site in sites for at in site.status_topics()),
+            checkpoints=checkpoints,
+            heartbeats=heartbeats,
         )
         self._replication.follow(self._topology.flows)
         for flow in self._topology.flows:
@@ -243,6 +266,10 @@ class Book:
             probes=tuple(sorted(self._probes.items())),
             probes_skipped=tuple(sorted(self._probes_skipped.items())),
             notifications_failed=self._notifications_failed,
+            groups=self._failover.groups(now),
+            groups_to_ask=self._failover.to_ask(),
+            checkpoints=self._failover.checkpoints(now),
+            heartbeats=self._failover.heartbeats(now),
         )
 
     # --- over a restart --------------------------------------------------------------------------
@@ -274,6 +301,7 @@ class Book:
 
     def _dropped(self) -> tuple[tuple[str, int], ...]:
         dropped = Counter(self._budget.dropped())
+        dropped.update(self._failover.dropped())
         for site in self._sites.values():
             dropped.update(site.dropped())
         return tuple(sorted(dropped.items()))

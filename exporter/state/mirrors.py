@@ -18,24 +18,36 @@ from exporter.state.account import Counts
 from exporter.state.ages import UNKNOWN, Ages, Stretch
 from exporter.state.lag import Lag, Seen, replicated_offset, replication_lag
 from exporter.state.snapshot import MirrorPartitionView, SyncView
+from exporter.state.syncs import PartitionSyncs
 
 ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are never answered
 
 
 @dataclass(slots=True)
 class SyncBook:
-    """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition)."""
+    """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), and
+    what all of them tell.
+    """
 
     newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
+    read: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
     version: int = 0
 
     def apply(self, records: tuple[SyncRecord, ...], *, whole: bool = False) -> None:
         """Take in records in topic order: the last one wins. `whole`: there are no others."""
         if whole:
             self.newest.clear()
+            self.read.clear()
         for record in records:
-            where = TopicPartition(record.sync.topic, record.sync.partition)
-            self.newest[where] = (record.sync, record.at)
+            sync = record.sync
+            where = TopicPartition(sync.topic, sync.partition)
+            self.newest[where] = (sync, record.at)
+            known = self.read.get(where)
+            if known is None:
+                known = self.read[where] = PartitionSyncs()
+            for upstream, downstream in record.earlier:
+                known.read(upstream, downstream, live=False)
+            known.read(sync.upstream_offset, sync.downstream_offset, live=not whole)
         self.version += whole or bool(records)
 
     def seen(self, where: TopicPartition) -> Seen | None:

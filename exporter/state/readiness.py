@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import Topology
+from exporter.state.failover import Failover, groups_input
 from exporter.state.inputs import Inputs
 from exporter.state.replication import Replication
 from exporter.state.site import UNREADABLE, Site
@@ -18,10 +19,17 @@ from exporter.state.site import UNREADABLE, Site
 class Readiness:
     """See the module."""
 
-    def __init__(self, sites: Mapping[str, Site], inputs: Inputs, replication: Replication) -> None:
+    def __init__(
+        self,
+        sites: Mapping[str, Site],
+        inputs: Inputs,
+        replication: Replication,
+        failover: Failover,
+    ) -> None:
         self._sites = sites
         self._inputs = inputs
         self._replication = replication
+        self._failover = failover
 
     def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
         """One line for everything that is missing."""
@@ -38,6 +46,8 @@ class Readiness:
                 missing.append(self._explain(InputId(str(topic), TAIL), "the end of the topic"))
         for kafka in self._replication.upstreams():
             missing.extend(self._ends(kafka, now))
+        for asked in self._failover.to_ask():
+            missing.extend(self._unasked(groups_input(asked.flow)))
         return tuple(missing)
 
     def _site(self, site: Site) -> tuple[str, ...]:

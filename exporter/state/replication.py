@@ -27,6 +27,7 @@ from exporter.state.looks import Looks, Told
 from exporter.state.mirrors import EndsBook, Position, SyncBook, positions, sync_views
 from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
+from exporter.state.syncs import PartitionSyncs
 
 # The positions, the versions of the log ends and of ages, and whether the ends are live; the views
 # of all that.
@@ -175,6 +176,21 @@ class Replication:
                     if wants_topic(view.topic):
                         views.setdefault((*where, view.topic, view.partition), view)
         return tuple(views.values())
+
+    def translations(self, flow: MirrorFlow) -> dict[TopicPartition, PartitionSyncs]:
+        """What its syncs tell, but for those that may be another flow's."""
+        syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+        if syncs is None:
+            return {}
+        not_ours = self._shared_syncs().get(flow.offset_syncs, frozenset())
+        return {at: known for at, known in syncs.read.items() if at not in not_ours}
+
+    def checkpoint_task_restarted(self, connect_cluster: str) -> None:
+        """A checkpoint task of this Connect cluster may have forgotten the syncs that it knew."""
+        for flow in self.flows:
+            if flow.connect_cluster == connect_cluster and flow.offset_syncs in self._syncs:
+                for known in self._syncs[flow.offset_syncs].read.values():
+                    known.emptied()
 
     def shown(self, flow: MirrorFlow, now: float) -> bool:
         """Both tails must be sound: without the syncs the best progress would be understated."""

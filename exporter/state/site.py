@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.model.connectors import Connector, ConnectorKind, StateHistory
+from exporter.model.connectors import Connector, ConnectorKind, StateHistory, Task
 from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import (
@@ -83,6 +83,7 @@ class Site:
         self._has_list = False
         self._status_topic = of.status
         self._histories = Histories(of.name)
+        self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -247,6 +248,16 @@ class Site:
     def committing(self, topic: KafkaTopic, *, since: float) -> frozenset[str]:
         """The connectors, listed or not, that committed to this topic not before `since`."""
         return self._books[topic].committing(since) if topic in self._books else frozenset()
+
+    def checkpoint_tasks_changed(self) -> bool:
+        """Is any task of MM2's checkpoint connectors in another state than when last asked?"""
+        now = tuple(
+            (at.name, at.tasks)
+            for at in self.listed or ()
+            if at.kind is ConnectorKind.MIRROR and "MirrorCheckpoint" in at.class_name
+        )
+        before, self._checkpoint_tasks = self._checkpoint_tasks, now
+        return now != before
 
     def has_sources(self) -> bool:
         """Does it have, or may it have, a connector that needs the cluster's offsets topic?"""

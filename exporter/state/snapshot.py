@@ -13,7 +13,7 @@ from exporter.model.connectors import ConnectorKind, StateHistory, Task
 from exporter.model.findings import Finding, Judgement
 from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
-from exporter.model.topology import KafkaTopic, Topology
+from exporter.model.topology import FlowKey, KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
 from exporter.state.pipeline import NOTHING_SAID, PipelineView
 
@@ -198,7 +198,8 @@ class GroupView:
     landing        where the group would start downstream
     landing_from   `group`: its own commit there; `checkpoint`: what translateOffsets gives;
                    None with no landing
-    translated     what MM2 would write as its next checkpoint; None if it would write none
+    translated     what MM2 would translate its offset to now, at least: it depends on what its
+                   task remembers (state/syncs.py); None if that may be nothing
     reread, skip   max(0, best - landing), max(0, landing - best)
     checkpoint_at  of the newest checkpoint of this partition
     """
@@ -217,6 +218,28 @@ class GroupView:
     reread: int | None
     skip: int | None
     checkpoint_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPartition:
+    """A partition in which a consumer group may have an offset; `remote` is the topic's name on
+    the target.
+    """
+
+    group: str
+    topic: str
+    remote: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsToAsk:
+    """The groups of one flow whose offsets are to be asked for, on these two Kafka clusters."""
+
+    flow: FlowKey
+    upstream: str
+    downstream: str
+    partitions: tuple[AskedPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +338,7 @@ class Snapshot:
     losses: tuple[Loss, ...] = ()
     recreations: tuple[TopicRecreation, ...] = ()
     groups: tuple[GroupView, ...] = ()
+    groups_to_ask: tuple[GroupsToAsk, ...] = ()
     checkpoints: tuple[CheckpointView, ...] = ()
     heartbeats: tuple[HeartbeatView, ...] = ()
     judgements: tuple[Judgement, ...] = ()

@@ -184,6 +184,7 @@ def test_two_source_partitions_with_one_label_are_both_listed():
 def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unknown():
     flow, _ = flows(full())["flows"]
     partitions = flow.pop("partitions")
+    billing, unknown = flow.pop("groups")
     assert flow == {
         "connect_cluster": "lab",
         "connector": "mirror",
@@ -201,7 +202,23 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
                 "at": 1_763_712_001.25,
             }
         ],
+        "checkpoints": [{"group": "billing", "at": 1_763_711_940.25}],
+        "heartbeat_at": 1_763_712_005.5,
     }
+    assert billing == {
+        "group": "billing",
+        "topic": "orders",
+        "partition": 7,
+        "upstream": 2700,
+        "best": 2700,
+        "landing": 1,
+        "landing_from": "checkpoint",
+        "translated": 1,
+        "reread_records": 2699,
+        "skip_records": 0,
+        "checkpoint_at": 1_763_711_940.25,
+    }
+    assert (unknown["best"], unknown["reread_records"]) == (None, None)
     assert partitions[0] == {
         "topic": "orders",
         "partition": 7,

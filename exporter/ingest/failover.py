@@ -1,0 +1,95 @@
+"""Ask about what a failover would meet: which of MM2's topics there are, where groups stand.
+
+One function per poll, as in poll.py. Scheduled by the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from exporter.clients.kafka import KafkaAdmin
+from exporter.clock import Clock
+from exporter.errors import ClientError, Denied
+from exporter.ingest.poll import Batch, failure
+from exporter.model.observations import (
+    GroupOffset,
+    GroupOffsetsRead,
+    InputSucceeded,
+    TopicsSeen,
+)
+from exporter.model.topology import TopicPartition
+from exporter.state.failover import groups_input
+from exporter.state.snapshot import AskedPartition, GroupsToAsk
+
+
+def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
+    """Which of these topics a cluster has: they may well be missing, and that is no failure."""
+    try:
+        topics, _ = admin.topics()
+    except ClientError:
+        return ()  # what reads this cluster reports it
+    return (TopicsSeen(kafka=admin.name, there=frozenset(topics.keys() & wanted)),)
+
+
+def poll_failover(
+    asked: GroupsToAsk, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: Clock
+) -> Batch:
+    """Committed offsets of a flow's groups on both sides, then the bounds of both logs: in this
+    order an offset beyond the end is one.
+
+    A group that we may not see is left out, unless it is all of them.
+    """
+    input_id = groups_input(asked.flow)
+    offsets: list[GroupOffset] = []
+    denied: list[Denied] = []
+    try:
+        for rows in _by_group(asked.partitions):
+            try:
+                offsets += _offsets(rows, upstream, downstream)
+            except Denied as exc:
+                denied.append(exc)
+        if denied and not offsets:
+            return (failure(input_id, denied[0]),)
+        alive = [at for at in offsets if at.upstream is not None]
+        read = GroupOffsetsRead(
+            flow=asked.flow,
+            offsets=tuple(offsets),
+            upstream=upstream.bounds(
+                {TopicPartition(at.topic, at.partition) for at in alive}, stable=False
+            ),
+            downstream=downstream.bounds(
+                {TopicPartition(at.remote, at.partition) for at in alive}, stable=False
+            ),
+        )
+    except ClientError as exc:
+        return (failure(input_id, exc),)
+    return (read, InputSucceeded(input=input_id, at=clock.now()))
+
+
+def _by_group(partitions: Iterable[AskedPartition]) -> list[list[AskedPartition]]:
+    found: dict[str, list[AskedPartition]] = {}
+    for at in partitions:
+        found.setdefault(at.group, []).append(at)
+    return list(found.values())
+
+
+def _offsets(
+    rows: list[AskedPartition], upstream: KafkaAdmin, downstream: KafkaAdmin
+) -> list[GroupOffset]:
+    """Of one group. It need not exist on either side."""
+    group = rows[0].group
+    here = upstream.group_offsets(group, {TopicPartition(at.topic, at.partition) for at in rows})
+    there = downstream.group_offsets(
+        group, {TopicPartition(at.remote, at.partition) for at in rows}
+    )
+    return [
+        GroupOffset(
+            group=group,
+            topic=at.topic,
+            remote=at.remote,
+            partition=at.partition,
+            upstream=here.get(TopicPartition(at.topic, at.partition)),
+            downstream=there.get(TopicPartition(at.remote, at.partition)),
+        )
+        for at in rows
+    ]

@@ -1,0 +1,396 @@
+"""What each consumer group would meet if it moved to the target of a flow now. Called by the book.
+
+A group lands on its own commit there, if it has one (with sync.group.offsets MM2 writes it), else
+on the newest checkpoint, which RemoteClusterUtils.translateOffsets gives. From the syncs follows
+the best place to land (syncs.py). What lies between the two is read again, or never.
+
+The answer of one poll is put together with what the tails say once, and stands until the next one
+or until one of its inputs goes stale. Numbers are left out where nothing tells:
+
+- A group beyond the upstream log end names no record: that topic was cut or made anew. (A group
+  before the log start does: what upstream has deleted may still be on the target.)
+- A landing outside the downstream log: the consumer's own auto.offset.reset decides then.
+- A target topic that ends before a record that was acknowledged there: it is another one now.
+- Partitions whose syncs may be those of another flow.
+
+A group that is ahead of what was replicated would read nothing again but what follows its landing:
+`best` is then the end of the downstream log. A record that the downstream log no longer has is
+replaced by the first one that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from exporter.model.observations import (
+    GROUPS,
+    TAIL,
+    CheckpointRecord,
+    GroupOffset,
+    GroupOffsetsRead,
+    HeartbeatRecord,
+    InputId,
+    TailRead,
+    TopicsSeen,
+)
+from exporter.model.offsets import Checkpoint
+from exporter.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
+from exporter.state.inputs import Inputs
+from exporter.state.remote import (
+    DEFAULT,
+    IDENTITY,
+    checkpoints_of,
+    heartbeats_of,
+    source_topic,
+)
+from exporter.state.replication import Replication
+from exporter.state.snapshot import (
+    AskedPartition,
+    CheckpointView,
+    GroupsToAsk,
+    GroupView,
+    HeartbeatView,
+)
+from exporter.state.syncs import PartitionSyncs
+
+# A client each, on both sides, of which 64 stay connected (clients/groups.py): beyond that a round
+# costs a connection per group. Those with the newest checkpoints are the ones alive.
+GROUPS_MAX: Final = 200
+ASKED_MAX: Final = 20_000  # partitions of all groups of a flow: two series and a row each
+CHECKPOINTS_MAX: Final = 200_000  # groups x partitions of one topic; deleted groups stay in there
+
+_Where = tuple[str, str, int]  # group, topic on the target, partition
+
+
+def groups_input(flow: FlowKey) -> InputId:
+    """The input that the groups of a flow are."""
+    connect_cluster, source, target = flow
+    return InputId(f"{connect_cluster}/{source}->{target}", GROUPS)
+
+
+@dataclass(slots=True)
+class _Checkpoints:
+    """The newest checkpoints of one topic."""
+
+    newest: dict[_Where, tuple[Checkpoint, float]] = field(default_factory=dict)
+    by_group: dict[str, float] = field(default_factory=dict)
+    dropped: int = 0
+
+    def apply(self, records: Iterable[CheckpointRecord]) -> None:
+        for record in records:
+            said = record.checkpoint
+            where = (said.group, said.topic, said.partition)
+            if where not in self.newest and len(self.newest) >= CHECKPOINTS_MAX:
+                self.dropped += 1
+                continue
+            self.newest[where] = (said, record.at)
+            self.by_group[said.group] = max(record.at, self.by_group.get(said.group, record.at))
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What was last said of a flow's groups, what was made of it, and what was so the time before:
+    that was known before this answer's log ends were read.
+    """
+
+    read: GroupOffsetsRead
+    views: tuple[GroupView, ...] | None = None
+    landings: dict[_Where, int] = field(default_factory=dict)
+    synced: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    before: _Answer | None = None
+
+
+class Failover:
+    """See the module. `wants_topic` says of a Connect cluster's upstream topic whether anybody
+    asked for it.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        replication: Replication,
+        wants_topic: Callable[[str, str], bool],
+    ) -> None:
+        self._inputs = inputs
+        self._replication = replication
+        self._wants_topic = wants_topic
+        self._flows: dict[FlowKey, MirrorFlow] = {}
+        self._there: dict[str, frozenset[str]] = {}
+        self._checkpoints: dict[KafkaTopic, _Checkpoints] = {}
+        self._heartbeats: dict[KafkaTopic, dict[tuple[str, str], float]] = {}
+        self._answers: dict[FlowKey, _Answer] = {}
+        self._asks: dict[FlowKey, tuple[object, GroupsToAsk | None]] = {}
+        self._cut: set[tuple[FlowKey, str]] = set()
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def follow(self, flows: Iterable[MirrorFlow]) -> None:
+        """These are the flows now. Two under one pair of aliases have one checkpoints topic."""
+        self._flows = {}
+        for flow in flows:
+            self._flows.setdefault(flow.key, flow)
+        for key in self._answers.keys() - self._flows.keys():
+            del self._answers[key]
+
+    def topics_seen(self, seen: TopicsSeen) -> None:
+        """These of a Kafka cluster's topics exist."""
+        self._there[seen.kafka] = seen.there
+
+    def topics(self) -> tuple[tuple[KafkaTopic, ...], tuple[KafkaTopic, ...]]:
+        """The checkpoints and the heartbeats topics that there are, in a stable order."""
+        checkpoints = {checkpoints_of(flow) for flow in self._flows.values()}
+        heartbeats = {topic for flow in self._flows.values() for topic in heartbeats_of(flow)}
+        return (
+            tuple(sorted(at for at in checkpoints if at is not None and self._exists(at))),
+            tuple(sorted(at for at in heartbeats if self._exists(at))),
+        )
+
+    def apply(self, read: TailRead) -> None:
+        """Take in checkpoints or heartbeats, if these are any."""
+        checkpoints = [at for at in read.records if isinstance(at, CheckpointRecord)]
+        if read.whole:
+            self._checkpoints.pop(read.topic, None)
+            self._heartbeats.pop(read.topic, None)
+        if checkpoints:
+            self._checkpoints.setdefault(read.topic, _Checkpoints()).apply(checkpoints)
+        for record in read.records:
+            if isinstance(record, HeartbeatRecord):
+                beat = record.heartbeat
+                beats = self._heartbeats.setdefault(read.topic, {})
+                beats[beat.source, beat.target] = beat.at
+
+    def read(self, answer: GroupOffsetsRead) -> None:
+        """Committed offsets of a flow's groups."""
+        if answer.flow in self._flows:
+            before = self._answers.get(answer.flow)
+            if before is not None:
+                before.before = None
+                if before.views is None:
+                    before = None
+            self._answers[answer.flow] = _Answer(answer, before=before)
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    def dropped(self) -> dict[str, int]:
+        """What the bounds cut."""
+        checkpoints = sum(at.dropped for at in self._checkpoints.values())
+        found = {"groups": len(self._cut), "checkpoints": checkpoints}
+        return {reason: count for reason, count in found.items() if count}
+
+    def to_ask(self) -> tuple[GroupsToAsk, ...]:
+        """The groups whose offsets are to be asked for: those with a checkpoint."""
+        found = (self._to_ask(flow) for _, flow in sorted(self._flows.items()))
+        return tuple(at for at in found if at is not None)
+
+    def groups(self, now: float) -> tuple[GroupView, ...]:
+        """What each group would meet, of flows whose every input can be vouched for."""
+        return tuple(
+            view
+            for key, flow in sorted(self._flows.items())
+            if self._shown(flow, now)
+            for view in self._views(key, flow)
+        )
+
+    def checkpoints(self, now: float) -> tuple[CheckpointView, ...]:
+        """The newest checkpoint of each group that still has an offset upstream.
+
+        Nobody ever deletes a checkpoint: of a group that is gone there is nothing to tell.
+        """
+        found: list[CheckpointView] = []
+        for key, flow in sorted(self._flows.items()):
+            topic = checkpoints_of(flow)
+            if topic is None or not self._whole(topic, now):
+                continue
+            known, gone = self._checkpoints.get(topic), self._gone(key)
+            found += [
+                CheckpointView(*key, group=group, at=at)
+                for group, at in sorted(known.by_group.items() if known is not None else ())
+                if group not in gone
+            ]
+        return tuple(found)
+
+    def heartbeats(self, now: float) -> tuple[HeartbeatView, ...]:
+        """The newest heartbeat of each flow."""
+        found = []
+        for key, flow in sorted(self._flows.items()):
+            beats = [
+                self._heartbeats[topic][flow.source, flow.target]
+                for topic in heartbeats_of(flow)
+                if (flow.source, flow.target) in self._heartbeats.get(topic, {})
+                and self._whole(topic, now)
+            ]
+            if beats:
+                found.append(HeartbeatView(*key, at=max(beats)))
+        return tuple(found)
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _exists(self, topic: KafkaTopic) -> bool:
+        return topic.topic in self._there.get(topic.kafka, ())
+
+    def _whole(self, topic: KafkaTopic, now: float) -> bool:
+        return self._exists(topic) and self._inputs.whole(InputId(str(topic), TAIL), now)
+
+    def _shown(self, flow: MirrorFlow, now: float) -> bool:
+        checkpoints, syncs = checkpoints_of(flow), flow.offset_syncs
+        return (
+            checkpoints is not None
+            and syncs is not None
+            and self._whole(checkpoints, now)
+            and self._inputs.whole(InputId(str(syncs), TAIL), now)
+            and self._inputs.live(groups_input(flow.key), now)
+        )
+
+    def _checkpointed(self, topic: KafkaTopic) -> Mapping[_Where, tuple[Checkpoint, float]]:
+        found = self._checkpoints.get(topic)
+        return {} if found is None else found.newest
+
+    def _gone(self, key: FlowKey) -> frozenset[str]:
+        """Groups that have no offset upstream any more, as far as they were asked for."""
+        answer = self._answers.get(key)
+        if answer is None:
+            return frozenset()
+        offsets = answer.read.offsets
+        alive = {at.group for at in offsets if at.upstream is not None}
+        return frozenset(at.group for at in offsets) - alive
+
+    def _to_ask(self, flow: MirrorFlow) -> GroupsToAsk | None:
+        topic = checkpoints_of(flow)
+        known = self._checkpoints.get(topic) if topic is not None and self._exists(topic) else None
+        if known is None or flow.upstream is None or flow.downstream is None:
+            return None
+        names: frozenset[str] = frozenset()
+        if flow.policy not in {DEFAULT, IDENTITY}:
+            names = frozenset(at.topic for at in self._replication.translations(flow))
+        state = (flow, id(known), len(known.newest), names)
+        made = self._asks.get(flow.key)
+        if made is None or made[0] != state:
+            made = (state, self._asking(flow, flow.upstream, flow.downstream, known, names))
+            self._asks[flow.key] = made
+        return made[1]
+
+    def _asking(
+        self,
+        flow: MirrorFlow,
+        upstream: str,
+        downstream: str,
+        known: _Checkpoints,
+        names: frozenset[str],
+    ) -> GroupsToAsk | None:
+        rows: dict[str, list[AskedPartition]] = {}
+        for group, remote, partition in known.newest:
+            topic = source_topic(flow, remote, names)
+            if topic is not None and self._wants_topic(flow.connect_cluster, topic):
+                rows.setdefault(group, []).append(AskedPartition(group, topic, remote, partition))
+        asked: list[AskedPartition] = []
+        newest_first = sorted(rows, key=lambda name: (-known.by_group[name], name))
+        for number, group in enumerate(newest_first):
+            if number >= GROUPS_MAX or len(asked) + len(rows[group]) > ASKED_MAX:
+                self._cut.add((flow.key, group))
+            else:
+                asked += rows[group]
+        if not asked:
+            return None
+        return GroupsToAsk(flow.key, upstream, downstream, tuple(asked))
+
+    def _views(self, key: FlowKey, flow: MirrorFlow) -> tuple[GroupView, ...]:
+        """Made once for each answer: what the tails have read since waits for the next."""
+        answer = self._answers.get(key)
+        if answer is None:
+            return ()
+        if answer.views is None:
+            ours = self._replication.translations(flow)
+            answer.synced = {
+                at: syncs.history.newest
+                for at, syncs in ours.items()
+                if syncs.history.newest is not None
+            }
+            topic = checkpoints_of(flow)
+            checkpoints = {} if topic is None else self._checkpointed(topic)
+            answer.views = tuple(
+                self._view(answer, row, row.upstream, ours, checkpoints)
+                for row in answer.read.offsets
+                if row.upstream is not None
+            )
+            answer.before = None
+        return answer.views
+
+    def _view(
+        self,
+        answer: _Answer,
+        row: GroupOffset,
+        upstream: int,
+        ours: Mapping[TopicPartition, PartitionSyncs],
+        checkpoints: Mapping[_Where, tuple[Checkpoint, float]],
+    ) -> GroupView:
+        checkpoint = checkpoints.get((row.group, row.remote, row.partition))
+        landing, landing_from = row.downstream, "group"
+        if landing is None and checkpoint is not None:
+            landing, landing_from = checkpoint[0].downstream_offset, "checkpoint"
+        syncs = ours.get(TopicPartition(row.topic, row.partition))
+        best = translated = None
+        if syncs is not None and _names_a_record(answer.read, row, upstream):
+            best = _best(answer, row, upstream, syncs, landing)
+            translated = syncs.at_least(upstream)
+        distance = None
+        if best is not None and landing is not None and _inside(answer, row, landing):
+            distance = best - landing
+        return GroupView(
+            *answer.read.flow,
+            group=row.group,
+            topic=row.topic,
+            partition=row.partition,
+            upstream=upstream,
+            best=best,
+            landing=landing,
+            landing_from=None if landing is None else landing_from,
+            translated=translated,
+            reread=None if distance is None else max(0, distance),
+            skip=None if distance is None else max(0, -distance),
+            checkpoint_at=None if checkpoint is None else checkpoint[1],
+        )
+
+
+def _names_a_record(read: GroupOffsetsRead, row: GroupOffset, upstream: int) -> bool:
+    """Is the group's offset one that the upstream log can have, if only later?"""
+    bounds = read.upstream.get(TopicPartition(row.topic, row.partition))
+    return bounds is not None and upstream <= bounds.end
+
+
+def _best(
+    answer: _Answer, row: GroupOffset, upstream: int, syncs: PartitionSyncs, landing: int | None
+) -> int | None:
+    """The best place to land, inside the downstream log."""
+    at, bounds = (
+        TopicPartition(row.topic, row.partition),
+        answer.read.downstream.get(TopicPartition(row.remote, row.partition)),
+    )
+    newest = syncs.history.newest
+    if bounds is None or newest is None:
+        return None
+    if newest[1] >= bounds.end and _unchanged(answer.before, at, newest):
+        return None
+    # What was acknowledged or checkpointed since the log end was read is there by now.
+    end = max(bounds.end, newest[1] + 1, 0 if landing is None else landing)
+    best = syncs.history.best(upstream, end)
+    return None if best is None else max(best, bounds.start)
+
+
+def _unchanged(before: _Answer | None, at: TopicPartition, newest: tuple[int, int]) -> bool:
+    """Was this sync known before the log end was read?"""
+    return before is not None and before.synced.get(at) == newest
+
+
+def _inside(answer: _Answer, row: GroupOffset, landing: int) -> bool:
+    """Can a consumer start there? Notes where the group lands, for the next answer."""
+    where = (row.group, row.remote, row.partition)
+    answer.landings[where] = landing
+    bounds = answer.read.downstream.get(TopicPartition(row.remote, row.partition))
+    if bounds is None or landing < bounds.start:
+        return False
+    before = None if answer.before is None else answer.before.landings.get(where)
+    # A group's own commit was read before the log end; a checkpoint may be newer than that.
+    early = row.downstream is not None or before == landing
+    return landing <= bounds.end or not early

@@ -1,0 +1,100 @@
+"""Asking where groups stand on both sides of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from exporter.errors import Denied, Unreachable
+from exporter.ingest.failover import poll_failover, poll_topics
+from exporter.model.observations import GroupOffset, LogBounds, TopicsSeen
+from exporter.model.topology import TopicPartition
+from exporter.state.failover import groups_input
+from exporter.state.snapshot import AskedPartition, GroupsToAsk
+from tests.fakes.clock import VirtualClock
+from tests.fakes.kafka import FakeAdmin, FakeKafka
+
+CLOCK = VirtualClock()
+FLOW = ("lab", "west", "east")
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("west.orders", 0)
+
+
+class Shy(FakeAdmin):
+    """Shows no group of this name."""
+
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        if group == "secret":
+            raise Denied("west", "no Describe on group secret")
+        return super().group_offsets(group, partitions)
+
+
+def sides() -> tuple[FakeKafka, FakeKafka]:
+    west, east = FakeKafka("west"), FakeKafka("east")
+    west.create("orders")
+    east.create("west.orders")
+    for _ in range(3):
+        west.produce("orders", b"k", b"v")
+        east.produce("west.orders", b"k", b"v")
+    west.groups["billing"] = {HERE: 2}
+    return west, east
+
+
+def asked(*groups: str) -> GroupsToAsk:
+    rows = tuple(AskedPartition(group, "orders", "west.orders", 0) for group in groups)
+    return GroupsToAsk(FLOW, "west", "east", rows)
+
+
+def test_a_group_is_asked_for_on_both_sides_and_the_logs_after_it():
+    west, east = sides()
+    east.groups["billing"] = {THERE: 1}
+    read, succeeded = poll_failover(asked("billing"), FakeAdmin(west), FakeAdmin(east), CLOCK)
+    assert read.flow == FLOW
+    assert read.offsets == (GroupOffset("billing", "orders", "west.orders", 0, 2, 1),)
+    assert (read.upstream, read.downstream) == (
+        {HERE: LogBounds(0, 3, 3)},
+        {THERE: LogBounds(0, 3, 3)},
+    )
+    assert succeeded.input == groups_input(FLOW)
+
+
+def test_a_group_that_is_nowhere_is_no_failure():
+    west, east = sides()
+    read, _ = poll_failover(asked("gone"), FakeAdmin(west), FakeAdmin(east), CLOCK)
+    assert read.offsets == (GroupOffset("gone", "orders", "west.orders", 0, None, None),)
+    assert (read.upstream, read.downstream) == ({}, {})
+
+
+def test_a_group_that_we_may_not_see_is_left_out():
+    west, east = sides()
+    read, _ = poll_failover(asked("secret", "billing"), Shy(west), FakeAdmin(east), CLOCK)
+    assert [at.group for at in read.offsets] == ["billing"]
+
+
+def test_that_we_may_see_no_group_at_all_is_a_failure():
+    west, east = sides()
+    (failed,) = poll_failover(asked("secret"), Shy(west), FakeAdmin(east), CLOCK)
+    assert (failed.input, failed.reason) == (groups_input(FLOW), "denied")
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_either_side_that_is_away_is_one_failure(side):
+    both = sides()
+    both[side].down = Unreachable("it", "away")
+    (failed,) = poll_failover(asked("billing"), *map(FakeAdmin, both), CLOCK)
+    assert (failed.input, failed.reason) == (groups_input(FLOW), "unreachable")
+
+
+def test_only_what_was_asked_after_is_told_of_a_clusters_topics():
+    _, east = sides()
+    east.create("heartbeats")
+    (seen,) = poll_topics(FakeAdmin(east), {"heartbeats", "west.heartbeats"})
+    assert seen == TopicsSeen("east", frozenset({"heartbeats"}))
+
+
+def test_a_cluster_that_is_away_says_nothing_of_its_topics():
+    _, east = sides()
+    east.down = Unreachable("east", "away")
+    assert poll_topics(FakeAdmin(east), {"heartbeats"}) == ()
