@@ -11,6 +11,7 @@ from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.errors import ConfigError
 from exporter.model.connectors import ConnectorKind
+from exporter.serve import failover
 from exporter.serve.explain import Document, document
 from exporter.state.snapshot import ConnectorView, Snapshot
 
@@ -104,6 +105,12 @@ def _print(found: Document) -> None:
                 )
                 for at in group["partitions"]
             ),
+        )
+    if found["failover"]:
+        output.table(
+            "Failover (what a group would meet if it moved to the target now)",
+            failover.HEADINGS,
+            map(failover.table_row, found["failover"]),
         )
     output.table(
         "Rests on",

@@ -15,7 +15,7 @@ from exporter.clients.connect_read import reader_of
 from exporter.errors import ConfigError
 from exporter.ingest import rest
 from exporter.model.connectors import Connector, ConnectorKind
-from exporter.serve import api, catalog
+from exporter.serve import api, catalog, failover
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import (
     ConnectorView,
@@ -115,6 +115,19 @@ def _print_status(snapshot: Snapshot) -> None:
                 _waits(view, snapshot.at),
             )
             for view in snapshot.mirror_partitions
+        ),
+    )
+    output.table(
+        "Failover",
+        ("cluster", *failover.HEADINGS),
+        (
+            (
+                view.connect_cluster,
+                *failover.table_row(
+                    {"flow": f"{view.source}->{view.target}", **failover.group(view)}
+                ),
+            )
+            for view in snapshot.groups
         ),
     )
     output.table(

@@ -64,6 +64,7 @@ import msgspec
 
 from exporter.model.connectors import ConnectorKind
 from exporter.model.topology import FlowKey, MirrorFlow
+from exporter.serve import failover
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import (
     CheckpointView,
@@ -128,7 +129,7 @@ def flows(snapshot: Snapshot) -> bytes:
                 "partitions": [_mirror_partition(view, snapshot.at) for view in mirrored],
                 "lag_records": sum(lags) if whole else None,
                 "syncs": [_sync(view) for view in syncs.get(pair, ())],
-                "groups": [group(view) for view in groups.get(pair, ())],
+                "groups": [failover.group(view) for view in groups.get(pair, ())],
                 "checkpoints": [
                     {"group": view.group, "at": view.at} for view in checkpoints.get(pair, ())
                 ],
@@ -281,23 +282,6 @@ def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:
         "ahead_records": view.ahead,
         "lag_position": view.lag_position,
         **age(view, now),
-    }
-
-
-def group(view: GroupView) -> Document:
-    """What a group would meet in one partition."""
-    return {
-        "group": view.group,
-        "topic": view.topic,
-        "partition": view.partition,
-        "upstream": view.upstream,
-        "best": view.best,
-        "landing": view.landing,
-        "landing_from": view.landing_from,
-        "translated": view.translated,
-        "reread_records": view.reread,
-        "skip_records": view.skip,
-        "checkpoint_at": view.checkpoint_at,
     }
 
 

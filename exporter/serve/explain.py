@@ -14,6 +14,9 @@ the `explain` verb. Pure: a snapshot in, a document out, all of it from that one
     group                null | {group, kafka,
                            partitions: [{topic, partition, committed, log_end, lag_records,
                               caught_up, lag_seconds, behind_since, behind_from}]}
+    failover             what each consumer group would meet if it moved to the target now: rows as
+                         those of `groups` in /api/v1/flows, with the flow; of a checkpoint
+                         connector, those of all flows of its Connect cluster
     inputs               what all of this rests on: [{input, kind, up, live, last_success_at,
                            last_error, undecodable}]
     problems             what is wrong, in words
@@ -32,7 +35,10 @@ import msgspec
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from exporter.serve import failover
 from exporter.serve.api import age
+from exporter.state.failover import groups_input
+from exporter.state.remote import checkpoints_of
 from exporter.state.snapshot import (
     ConnectorView,
     InputView,
@@ -65,6 +71,7 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
         "source_partitions": [_source(at) for at in sources],
         "flow": None if flow is None else _flow(snapshot, view, flow),
         "group": None if group is None else _group(snapshot, view, group),
+        "failover": failover.concerning(snapshot, view),
         "inputs": [_input(input_id, seen) for input_id, seen in inputs],
     }
     found["problems"] = [
@@ -117,6 +124,11 @@ def _inputs(
             wanted.append(InputId(str(flow.offset_syncs), TAIL))
         if flow.upstream is not None:
             wanted.append(InputId(flow.upstream, LOG_ENDS))
+        checkpoints = checkpoints_of(flow)
+        if checkpoints in snapshot.topology.checkpoints:
+            wanted.append(InputId(str(checkpoints), TAIL))
+        if any(asked.flow == flow.key for asked in snapshot.groups_to_ask):
+            wanted.append(groups_input(flow.key))
     seen = {at.id: at for at in snapshot.inputs}
     return [(input_id, seen.get(input_id)) for input_id in wanted]
 
