@@ -18,8 +18,8 @@ from exporter.state.snapshot import Snapshot
 class _Remembered(msgspec.Struct, frozen=True):
     """The document of judge.json: each part as it was when it last had something new."""
 
-    progress: msgspec.Raw | None = None
-    register: msgspec.Raw | None = None
+    progress: msgspec.Raw = msgspec.Raw()
+    register: msgspec.Raw = msgspec.Raw()
 
 
 class Judge:
@@ -58,11 +58,12 @@ class Judge:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
         try:
             told = msgspec.json.decode(remembered, type=_Remembered)
-            if told.progress is not None:
-                self._progress.recall(bytes(told.progress))
-                self._told["progress"] = bytes(told.progress)
-            if told.register is not None:
-                self._register.recall(bytes(told.register))
-                self._told["register"] = bytes(told.register)
+            for name, part, recall in (
+                ("progress", bytes(told.progress), self._progress.recall),
+                ("register", bytes(told.register), self._register.recall),
+            ):
+                if part:
+                    recall(part)
+                    self._told[name] = part
         except msgspec.DecodeError as exc:
             raise ValueError(str(exc)) from exc

@@ -24,6 +24,7 @@ from exporter.judge.windows import Window
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.state.snapshot import Snapshot
 
+RESTART_INTERVALS: Final = 2  # what was remembered may be one interval old by itself
 GLANCED_AT_MAX: Final = 60_000  # partitions in one interval, beside the look at all of them
 _TROUBLED: Final = frozenset({Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW})
 _GONE: Final = Decision(verdict=Verdict.UNKNOWN, rule=0, reason="it is gone")
@@ -42,6 +43,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class _Remembered(msgspec.Struct):
+    at: float
     watched: float
     subjects: list[_Kept]
     wholes: list[tuple[_Whole, Standing]]
@@ -64,7 +66,9 @@ class Progress:
         self._summed: dict[tuple[str, str], tuple[Judgement, ...]] = {}
         self._troubled: set[Key] = set()
         self._judgements: tuple[Judgement, ...] = ()
-        self._looked = False
+        self._looked = self._recalled = False
+        self._looked_at = 0.0
+        self._looked_w = 0.0
         self.urgent = False
 
     def judgements(self, snapshot: Snapshot) -> tuple[Judgement, ...]:
@@ -90,7 +94,8 @@ class Progress:
         self._looked = self.urgent = False
         return msgspec.json.encode(
             _Remembered(
-                watched=self._w,
+                at=self._looked_at,
+                watched=self._looked_w,
                 subjects=[
                     _Kept(at.key, at.label, at.sink, at.standing, at.window)
                     for at in self._roll.subjects.values()
@@ -107,10 +112,11 @@ class Progress:
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises msgspec.DecodeError if it is not what `remembered` gave."""
         told = msgspec.json.decode(remembered, type=_Remembered)
-        self._w = self._next_w = told.watched
+        self._at, self._w, self._next_w = told.at, told.watched, told.watched
+        self._recalled = True
         self._wholes = dict(told.wholes)
         for kept in told.subjects:
-            kept.window.commits = 0  # our tail counts from 0 again
+            kept.window.commits = None
             subject = Subject(key=kept.key, label=kept.label, sink=kept.sink)
             subject.standing, subject.window = kept.standing, kept.window
             self._roll.add(subject)
@@ -123,10 +129,12 @@ class Progress:
 
     def _watch(self, at: float) -> None:
         """A step back of the clock adds nothing, a leap at most one interval: so does a process
-        that was held up, or not there.
+        that was held up. A restart is no interruption, and a daemon that was down is.
         """
         passed = 0.0 if self._at is None else at - self._at
-        self._at = at
+        if self._recalled and passed > RESTART_INTERVALS * self._settings.interval_s:
+            passed = 0.0
+        self._at, self._recalled = at, False
         self._w += min(max(passed, 0.0), self._settings.interval_s)
 
     def _track(self, snapshot: Snapshot) -> None:
@@ -165,7 +173,7 @@ class Progress:
         share = len(self._troubled) / GLANCED_AT_MAX
         self._glance_w = self._w + share * self._settings.interval_s
         self._sum_up(sight, snapshot.at, changed, whole=only is None)
-        self._looked = True
+        self._looked, self._looked_at, self._looked_w = True, snapshot.at, self._w
 
     def _judge(self, subject: Subject, sight: Sight, at: float) -> None:
         """One partition: take in what is seen of it, decide, and say why."""

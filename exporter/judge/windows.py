@@ -60,6 +60,7 @@ class Window(msgspec.Struct, array_like=True):
     end_w      since when the log end stands still
     high       the furthest position; more than the present one after a step back
     furthest   the same as the text of an offset; None unless it went back
+    commits    as our tail had counted; None after a restart, since when it counts anew
     repeats, repeated_w    commits since it last moved, and when the last one was seen
     graced     patience has begun anew since it last moved, because its connector was restarted
     moves      the last moves, one window before the last of them; longest_s between any two ever
@@ -74,7 +75,7 @@ class Window(msgspec.Struct, array_like=True):
     high: int | None = None
     position: int | None = None
     furthest: str | None = None
-    commits: int = 0
+    commits: int | None = None
     moved_w: float | None = None
     waiting_w: float | None = None
     sure: bool = False
@@ -88,6 +89,7 @@ class Window(msgspec.Struct, array_like=True):
     moves: list[float] = []
     longest_s: float = 0.0
     samples: list[tuple[float, int, int]] = []
+    lag: int | None = None
 
     @classmethod
     def opened(cls, seen: Sample, w: float) -> Window:
@@ -106,8 +108,7 @@ class Window(msgspec.Struct, array_like=True):
         if moved:
             ago = _ago(seen.at, seen.changed_at) if changed else 0.0
             self._move(seen, _between(self.seen_w, w, w - ago), settings)
-        # A count that is lower than before is a tail's that began anew.
-        new = seen.commits - self.commits if seen.commits >= self.commits else seen.commits
+        new = 0 if self.commits is None else max(0, seen.commits - self.commits)
         if new and not moved:
             self.repeats += new
             self.repeated_w = w
@@ -156,15 +157,18 @@ class Window(msgspec.Struct, array_like=True):
 
         Between two flushes the lag grows by what arrives meanwhile, and a sample may fall anywhere
         between them: so it must have grown by more than ever arrived in one interval. And each
-        third of the window must have done its part, or a single pause would look like this.
+        third of the window must have done its part, or a single pause would look like this; nor is
+        slow what stood still all the time and moves again.
         """
         found = self.samples
-        if len(found) <= settings.window or found[-1][2] <= found[0][2]:
+        if len(found) <= settings.window or _at(self.lag) < found[-1][2] or not found[-1][2]:
+            return False
+        if sum(at >= found[0][0] for at in self.moves) < INTERVALS_OF_EVIDENCE:
             return False
         third = (len(found) - 1) // 3
         lags = [found[at][2] for at in (0, third, 2 * third, -1)]
         grown = lags[-1] - lags[0]
-        if any((b - a) * 6 < grown for a, b in pairwise(lags)):  # half of an even share
+        if grown <= 0 or any((b - a) * 6 < grown for a, b in pairwise(lags)):  # half its share
             return False
         return grown > max(b[1] - a[1] for a, b in pairwise(found))
 
@@ -242,6 +246,7 @@ class Window(msgspec.Struct, array_like=True):
         self.best = seen.best
         self.commits = seen.commits
         self.end = self.end if seen.end is None else seen.end
+        self.lag = seen.lag
 
     def _sample(self, w: float, end: int, lag: int, settings: Settings) -> None:
         if self.samples and w - self.samples[-1][0] < settings.interval_s * 0.9:

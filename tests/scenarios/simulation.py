@@ -210,16 +210,15 @@ class Estate:
         self.settings = Settings(interval_s=FLUSH_S)
         self.judge = Judge(self.settings)
         self.judged: Snapshot | None = None
+        self.told: bytes | None = None  # what is in state_dir
         self._rng = random.Random(seed)
         self._boot()
         for number, actor in enumerate(actors):
             actor.flushed_at += self._rng.uniform(-FLUSH_S, 0) + number * 0.01
 
     def _boot(self) -> None:
-        """A daemon that has read its topics, and holds what is in them."""
-        now = self.world.now if hasattr(self, "world") else NOW
+        """A daemon that has read its topics."""
         self.world = World()
-        self.world.now = now
         self._see()
         self.world.found()
         self.world.tail(whole=True)
@@ -227,14 +226,11 @@ class Estate:
 
     def restart_daemon(self, *, down_s: float = 0.0) -> None:
         """The daemon ends, the estate goes on, and another daemon recalls what it remembered."""
-        told = self.judge.remembered() or self.told
         for _ in range(round(down_s / self.tick_s)):
-            self._work()
+            self._work()  # the book stands for a tail that reads it afterwards
         self.judge = Judge(self.settings)
-        if told is not None:
-            self.judge.recall(told)
-
-    told: bytes | None = None
+        if self.told is not None:
+            self.judge.recall(self.told)
 
     def run(self, seconds: float) -> Iterator[Snapshot]:
         """Go on for so long; every judged snapshot."""
@@ -242,6 +238,7 @@ class Estate:
             self._work()
             self._see()
             self.judged = self.judge.judged(self._probed(self.world.snapshot()))
+            self.told = self.judge.remembered() or self.told
             yield self.judged
 
     def go(self, seconds: float) -> Estate:
@@ -250,13 +247,19 @@ class Estate:
             pass
         return self
 
-    def verdict(self, connector: str) -> Judgement:
-        """Of a connector, now."""
+    def until(self, connector: str, verdict: Verdict, within_s: float) -> float:
+        """Go on until a connector is judged so; after how long."""
+        began = self.world.now
+        for _ in self.run(within_s):
+            if self.verdict(connector).verdict is verdict:
+                return self.world.now - began
+        raise AssertionError(f"not {verdict} but {self.verdict(connector)}")
+
+    def verdict(self, connector: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
+        """Of a connector (or its flow, or the first of its partitions), now."""
         assert self.judged is not None
         return next(
-            at
-            for at in self.judged.judgements
-            if at.scope is Scope.CONNECTOR and at.connector == connector
+            at for at in self.judged.judgements if at.scope is scope and at.connector == connector
         )
 
     def _work(self) -> None:
