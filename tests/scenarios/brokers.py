@@ -1,0 +1,224 @@
+"""Kafka clusters in virtual time: how far logs reach, not what stands in them.
+
+A Cluster answers what the exporter's polls ask of an admin client and of a reader of single
+records. Connect's and MM2's own topics are Internal: they hold whole records, as those are decoded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from confluent_kafka import Message
+
+from exporter.errors import ClientError
+from exporter.model.observations import FirstRecord, LogBounds, NothingUpTo
+from exporter.model.topology import TopicPartition
+
+_ids = count(1)
+
+
+@dataclass
+class Log:
+    """One partition. `appended` tells which offsets came when; `hidden` are offsets at which no
+    reader is given a record: transaction markers, and what compaction took.
+    """
+
+    start: int = 0
+    end: int = 0
+    appended: list[tuple[int, float]] = field(default_factory=list)
+    hidden: list[tuple[int, int]] = field(default_factory=list)
+
+    def append(self, records: int, at: float) -> None:
+        if records > 0:
+            self.end += records
+            self.appended.append((self.end, at))
+
+    def marker(self, at: float) -> None:
+        """The end of a transaction."""
+        self.hidden.append((self.end, self.end + 1))
+        self.append(1, at)
+
+    def compact(self, before: int) -> None:
+        """Every record before this offset was superseded; the log start stays."""
+        kept = [gap for gap in self.hidden if gap[1] > before]
+        self.hidden = [(self.start, before), *kept]
+
+    def purge(self, before: int) -> None:
+        self.start = min(max(self.start, before), self.end)
+        first = bisect_right(self.appended, (self.start, float("inf")))
+        del self.appended[: max(0, first - 1)]
+        self.hidden = [gap for gap in self.hidden if gap[1] > self.start]
+
+    def older_than(self, at: float) -> int:
+        """The first offset that came after this moment."""
+        found = [end for end, appended in self.appended if appended <= at]
+        return max(found, default=self.start)
+
+    def first_readable(self, offset: int) -> int | None:
+        """The first record at or after an offset."""
+        at = max(offset, self.start)
+        for first, after in self._gaps(at):
+            if first <= at < after:
+                at = after
+        return at if at < self.end else None
+
+    def last_readable(self, before: int) -> int | None:
+        at = before - 1
+        for first, after in reversed(self._gaps(self.start)):
+            if first <= at < after:
+                at = first - 1
+        return at if at >= self.start else None
+
+    def readable(self, first: int, before: int) -> int:
+        """How many records stand there."""
+        gaps = self._gaps(first)
+        hidden = sum(max(0, min(after, before) - max(low, first)) for low, after in gaps)
+        return max(0, before - first - hidden)
+
+    def at(self, offset: int) -> float:
+        """When the record came."""
+        found = bisect_right(self.appended, (offset, float("inf")))
+        return self.appended[min(found, len(self.appended) - 1)][1]
+
+    def _gaps(self, since: int) -> list[tuple[int, int]]:
+        return [gap for gap in self.hidden[-200:] if gap[1] > since]
+
+
+@dataclass
+class Topic:
+    """A topic of somebody's records.
+
+    load       (records a second at a moment) for each partition
+    keep_s     its retention, applied whenever a segment of `segment_s` has rolled
+    """
+
+    logs: list[Log]
+    load: Callable[[float], float] = lambda _: 0.0
+    keep_s: float | None = None
+    segment_s: float = 600.0
+    transactional: bool = False
+    id: str = field(default_factory=lambda: f"id-{next(_ids)}")
+    _owed: float = 0.0
+
+    def live(self, now: float, elapsed_s: float) -> None:
+        self._owed += self.load(now) * elapsed_s
+        records, self._owed = int(self._owed), self._owed % 1
+        for log in self.logs:
+            log.append(records, now)
+            if records and self.transactional:
+                log.marker(now)
+        if self.keep_s is not None and now % self.segment_s < elapsed_s:
+            for log in self.logs:
+                log.purge(log.older_than(now - self.keep_s))
+
+
+class Cluster:
+    """A Kafka cluster as clients see it. `down` is what every question raises."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.data: dict[str, Topic] = {}
+        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.internal: dict[str, Internal] = {}
+        self.down: ClientError | None = None
+
+    def log(self, at: TopicPartition) -> Log | None:
+        topic = self.data.get(at.topic)
+        return topic.logs[at.partition] if topic and at.partition < len(topic.logs) else None
+
+    # --- as an admin client ----------------------------------------------------------------------
+
+    def topics(self) -> tuple[dict[str, int], frozenset[str]]:
+        self._check()
+        found = {name: len(topic.logs) for name, topic in self.data.items()}
+        found |= dict.fromkeys(self.internal, 1)
+        return found, frozenset({f"{self.name}:9092"})
+
+    def bounds(
+        self, partitions: Collection[TopicPartition], *, stable: bool
+    ) -> dict[TopicPartition, LogBounds]:
+        self._check()
+        logs = {at: self.log(at) for at in partitions}
+        return {
+            at: LogBounds(start=log.start, end=log.end, stable_end=log.end)
+            for at, log in logs.items()
+            if log is not None
+        }
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        self._check()
+        return {name: self.data[name].id for name in topics if name in self.data}
+
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        self._check()
+        committed = self.groups.get(group, {})
+        return {at: committed[at] for at in partitions if at in committed}
+
+    # --- as a reader of single records -----------------------------------------------------------
+
+    def first(
+        self,
+        starts: Mapping[TopicPartition, int],
+        _timeout_s: float,
+        _stopped: Callable[[], bool],
+    ) -> dict[TopicPartition, FirstRecord | NothingUpTo]:
+        self._check()
+        found: dict[TopicPartition, FirstRecord | NothingUpTo] = {}
+        for at, start in starts.items():
+            log = self.log(at)
+            if log is None:
+                continue
+            offset = log.first_readable(start)
+            found[at] = (
+                NothingUpTo(end=log.end)
+                if offset is None
+                else FirstRecord(offset=offset, at=log.at(offset))
+            )
+        return found
+
+    def _check(self) -> None:
+        if self.down is not None:
+            raise self.down
+
+
+@dataclass
+class Internal:
+    """One of Connect's or MM2's own topics, in one partition. `made` tells it from a later one of
+    its name.
+    """
+
+    name: str
+    records: list[Message] = field(default_factory=list)
+    made: int = field(default_factory=lambda: next(_ids))
+
+    def write(self, key: bytes, value: bytes | None, at: float) -> None:
+        self.records.append(
+            Message(
+                topic=self.name,
+                partition=0,
+                offset=len(self.records),
+                key=key,
+                value=value,
+                timestamp=(1, round(at * 1000)),
+            )
+        )
+
+    def wipe(self) -> None:
+        """It was deleted, and is made anew."""
+        self.records = []
+        self.made = next(_ids)
+
+
+def partitions_of(cluster: Cluster, topics: Iterable[str]) -> list[TopicPartition]:
+    """All that there are."""
+    return [
+        TopicPartition(topic, number)
+        for topic in topics
+        if topic in cluster.data
+        for number in range(len(cluster.data[topic].logs))
+    ]

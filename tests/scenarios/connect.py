@@ -1,0 +1,468 @@
+"""Connect clusters in virtual time: connectors that copy, read and write as the real ones do, and
+what they leave in Connect's and MM2's own topics, byte by byte.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+from exporter.decode.javamap import connect_key
+from exporter.model.topology import TopicPartition
+from tests.scenarios.brokers import Cluster, Internal, partitions_of
+
+FLUSH_S = 60.0  # Connect's default
+LAG_MAX = 100  # offset.lag.max: a sync is written after so many records at the latest
+_MIRROR = "org.apache.kafka.connect.mirror."
+
+
+@dataclass
+class Task:
+    state: str = "RUNNING"
+    trace: str | None = None
+
+
+@dataclass
+class Site:
+    """A Connect cluster on Kafka cluster east."""
+
+    name: str
+    east: Cluster
+    connectors: dict[str, Connector] = field(default_factory=dict)
+    offsets: str = "connect-offsets"
+    generation: int = 1
+
+    @property
+    def offsets_topic(self) -> Internal:
+        return self.east.internal[self.offsets]
+
+    @property
+    def status_topic(self) -> Internal:
+        return self.east.internal[f"{self.name}-status"]
+
+    def commit(
+        self, connector: str, partition: dict[str, Any], offset: dict[str, Any] | None, at: float
+    ) -> None:
+        value = None if offset is None else json.dumps(offset, separators=(",", ":")).encode()
+        self.offsets_topic.write(connect_key(connector, partition), value, at)
+
+    def say(self, key: str, state: str | None, trace: str | None, at: float) -> None:
+        """A record of the status topic; None: it is taken back."""
+        body = {
+            "state": state,
+            "trace": trace,
+            "worker_id": "worker-1:8083",
+            "generation": self.generation,
+            "version": "4.3.1",
+        }
+        value = None if state is None else json.dumps(body).encode()
+        self.status_topic.write(f"status-{key}".encode(), value, at)
+
+    # --- as its REST API -------------------------------------------------------------------------
+
+    def rest(self) -> bytes:
+        """`GET /connectors?expand=status&expand=info`."""
+        return json.dumps({at.name: at.rest() for at in self.connectors.values()}).encode()
+
+    def rest_tasks(self, connector: str) -> bytes:
+        return json.dumps(self.connectors[connector].rest_tasks()).encode()
+
+
+@dataclass
+class Connector:
+    """What all of them have: states, restarts, a flush every minute.
+
+    sick        None: well. Else the trace that its tasks end with, `fails_after_s` after a start
+    heals_with  somebody restarts failed tasks so often
+    hung        it claims to run and does nothing
+    """
+
+    name: str
+    site: Site
+    tasks_max: int = 1
+    flush_s: float = FLUSH_S
+    state: str = "RUNNING"
+    tasks: list[Task] = field(default_factory=list)
+    sick: str | None = None
+    fails_after_s: float = 2.0
+    restarted_every_s: float | None = None
+    hung: bool = False
+    _acted_at: float = 0.0
+    _back_at: float | None = None
+
+    kind = "source"
+
+    @property
+    def phase_s(self) -> float:
+        """Connectors do not flush all at once."""
+        return float(crc32(self.name.encode()) % int(self.flush_s))
+
+    @property
+    def config(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    @property
+    def works(self) -> bool:
+        return self.state == "RUNNING" and any(at.state == "RUNNING" for at in self.tasks)
+
+    # --- what people do --------------------------------------------------------------------------
+
+    def create(self, now: float) -> None:
+        self.tasks = [Task() for _ in range(self.tasks_max)]
+        self._say(now, "RUNNING")
+        self._acted_at = now
+        self.started(now)
+
+    def delete(self, now: float) -> None:
+        self.flush(now)
+        self._say(now, None)
+        del self.site.connectors[self.name]
+
+    def stop(self, now: float) -> None:
+        """STOPPED: it has no tasks any more."""
+        self.flush(now)
+        self.state = "STOPPED"
+        for number in range(len(self.tasks)):
+            self.site.say(f"task-{self.name}-{number}", None, None, now)
+        self.tasks = []
+        self.site.say(f"connector-{self.name}", "STOPPED", None, now)
+
+    def pause(self, now: float) -> None:
+        self.flush(now)
+        self.state = "PAUSED"
+        self.tasks = [Task("PAUSED") for _ in self.tasks]
+        self._say(now, "PAUSED")
+
+    def resume(self, now: float) -> None:
+        self.state = "RUNNING"
+        self.create(now)
+
+    def restart(self, now: float) -> None:
+        for number, task in enumerate(self.tasks):
+            task.state, task.trace = "RESTARTING", None
+            self.site.say(f"task-{self.name}-{number}", "RESTARTING", None, now)
+            task.state = "RUNNING"
+            self.site.say(f"task-{self.name}-{number}", "RUNNING", None, now)
+        self._acted_at = now
+        self.started(now)
+
+    def fail(self, now: float, trace: str) -> None:
+        for number, task in enumerate(self.tasks):
+            task.state, task.trace = "FAILED", trace
+            self.site.say(f"task-{self.name}-{number}", "FAILED", trace, now)
+        self._acted_at = now
+
+    def leave(self, now: float, for_s: float) -> None:
+        """A rebalance: its tasks are nobody's for a while. A worker that goes in peace flushes."""
+        if self.state != "RUNNING" or not self.tasks:
+            return
+        self.flush(now)
+        for number, task in enumerate(self.tasks):
+            if task.state == "RUNNING":
+                task.state = "UNASSIGNED"
+                self.site.say(f"task-{self.name}-{number}", "UNASSIGNED", None, now)
+        self._back_at = now + for_s
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def live(self, now: float, elapsed_s: float) -> None:
+        self._tend(now)
+        if self.works and not self.hung:
+            self.work(now, elapsed_s)
+        if self.works and not self.hung and (now - self.phase_s) % self.flush_s < elapsed_s:
+            self.flush(now)
+
+    def _tend(self, now: float) -> None:
+        if self._back_at is not None and now >= self._back_at:
+            self._back_at = None
+            for number, task in enumerate(self.tasks):
+                if task.state == "UNASSIGNED":
+                    task.state = "RUNNING"
+                    self.site.say(f"task-{self.name}-{number}", "RUNNING", None, now)
+            self.started(now)
+        if self.sick is not None and self.works and now - self._acted_at >= self.fails_after_s:
+            self.flush(now)
+            self.fail(now, self.sick)
+        elif (
+            self.restarted_every_s is not None
+            and any(task.state == "FAILED" for task in self.tasks)
+            and now - self._acted_at >= self.restarted_every_s
+        ):
+            self.restart(now)
+
+    def started(self, now: float) -> None:
+        """Its tasks begin where the committed offsets say."""
+
+    def work(self, now: float, elapsed_s: float) -> None:
+        raise NotImplementedError
+
+    def flush(self, now: float) -> None:
+        """Commit what there is to commit."""
+
+    # --- REST ------------------------------------------------------------------------------------
+
+    def rest(self) -> dict[str, Any]:
+        worker = {"worker_id": "worker-1:8083", "version": "4.3.1"}
+        return {
+            "info": {"name": self.name, "config": self.config, "type": self.kind, "tasks": []},
+            "status": {
+                "name": self.name,
+                "type": self.kind,
+                "connector": {"state": self.state, **worker},
+                "tasks": [
+                    {"id": number, "state": task.state, **worker}
+                    | ({"trace": task.trace} if task.trace else {})
+                    for number, task in enumerate(self.tasks)
+                ],
+            },
+        }
+
+    def rest_tasks(self) -> list[dict[str, Any]]:
+        return [{"config": {"task.class": "org.example.Task"}} for _ in self.tasks]
+
+    def _say(self, now: float, state: str | None) -> None:
+        self.site.say(f"connector-{self.name}", state, None, now)
+        for number in range(len(self.tasks)):
+            self.site.say(f"task-{self.name}-{number}", state, None, now)
+
+
+@dataclass
+class Source(Connector):
+    """A source connector with one source partition and one offset that counts.
+
+    active      does the outside world have something new at this moment?
+    repeats     it commits its offset although it has not changed (a heartbeat)
+    """
+
+    partition: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    counts: str = "position"
+    step: int = 1
+    every_s: float = 10.0
+    active: Callable[[float], bool] = lambda _: True
+    repeats: bool = False
+    at: int | None = None
+    committed: int | None = None
+    _since: float = 0.0
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {"connector.class": "org.example.Source", "name": self.name}
+
+    def started(self, now: float) -> None:
+        self.at = self.committed
+        self._since = now
+
+    def work(self, now: float, elapsed_s: float) -> None:
+        if not self.active(now):
+            self._since = now
+        while now - self._since >= self.every_s:
+            self._since += self.every_s
+            self.at = (self.at or 0) + self.step
+
+    def flush(self, now: float) -> None:
+        if self.at is not None and (self.at != self.committed or (self.repeats and self.works)):
+            self.commit(self.at, now)
+
+    def commit(self, at: int, now: float) -> None:
+        self.committed = at
+        self.site.commit(self.name, self.partition, {**self.fields, self.counts: at}, now)
+
+
+@dataclass
+class Sink(Connector):
+    """A sink connector: a consumer group of its own."""
+
+    topics: list[str] = field(default_factory=list)
+    speed: float = 1000.0
+    at: dict[TopicPartition, int] = field(default_factory=dict)
+
+    kind = "sink"
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {
+            "connector.class": "org.example.Sink",
+            "name": self.name,
+            "topics": ",".join(self.topics),
+        }
+
+    @property
+    def group(self) -> dict[TopicPartition, int]:
+        return self.site.east.groups.setdefault(f"connect-{self.name}", {})
+
+    def started(self, now: float) -> None:
+        self.at = dict(self.group)
+
+    def work(self, now: float, elapsed_s: float) -> None:
+        for place in partitions_of(self.site.east, self.topics):
+            log = self.site.east.log(place)
+            assert log is not None
+            following = self.at.get(place, log.start)
+            if not log.start <= following <= log.end:
+                following = log.start
+            self.at[place] = min(log.end, following + int(self.speed * elapsed_s))
+
+    def flush(self, now: float) -> None:
+        self.group.update(self.at)
+
+
+@dataclass
+class Mirror(Connector):
+    """A MirrorSourceConnector from west to east."""
+
+    west: Cluster | None = None
+    topics: list[str] = field(default_factory=list)
+    source: str = "west"
+    target: str = "east"
+    speed: float = 1000.0
+    fetch: dict[TopicPartition, int] = field(default_factory=dict)
+    done: dict[TopicPartition, int] = field(default_factory=dict)  # the last record copied
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    synced: dict[TopicPartition, int] = field(default_factory=dict)
+    written: dict[TopicPartition, int] = field(default_factory=dict)  # downstream log end
+
+    @property
+    def upstream(self) -> Cluster:
+        assert self.west is not None
+        return self.west
+
+    @property
+    def syncs(self) -> str:
+        return f"mm2-offset-syncs.{self.target}.internal"
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {
+            "connector.class": f"{_MIRROR}MirrorSourceConnector",
+            "name": self.name,
+            "source.cluster.alias": self.source,
+            "target.cluster.alias": self.target,
+            "source.cluster.bootstrap.servers": "west:9092",
+            "target.cluster.bootstrap.servers": "east:9092",
+            "topics": ",".join(self.topics),
+        }
+
+    def partitions(self) -> list[TopicPartition]:
+        return partitions_of(self.upstream, self.topics)
+
+    def key(self, at: TopicPartition) -> dict[str, Any]:
+        return {"cluster": self.source, "partition": at.partition, "topic": at.topic}
+
+    def started(self, now: float) -> None:
+        self.fetch = {at: offset + 1 for at, offset in self.committed.items()}
+        self.done = dict(self.committed)
+        self.synced = {}
+
+    def work(self, now: float, elapsed_s: float) -> None:
+        for at in self.partitions():
+            self._copy(at, now, int(self.speed * elapsed_s))
+
+    def _copy(self, at: TopicPartition, now: float, records: int) -> None:
+        log = self.upstream.log(at)
+        assert log is not None
+        following = self.fetch.get(at, log.start)
+        if not log.start <= following <= log.end:
+            following = log.start  # auto.offset.reset=earliest: not a word about it
+        until = min(log.end, following + records)
+        last = log.last_readable(until)
+        self.fetch[at] = until
+        if last is None or last < following:
+            return
+        self.written[at] = self.written.get(at, 0) + log.readable(following, until)
+        self.done[at] = last
+        if at not in self.synced or last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
+            self._sync(at, now)
+
+    def _sync(self, at: TopicPartition, now: float) -> None:
+        self.synced[at] = self.done[at]
+        name = at.topic.encode()
+        key = struct.pack(">h", len(name)) + name + struct.pack(">i", at.partition)
+        value = struct.pack(">qq", self.done[at], max(0, self.written.get(at, 0) - 1))
+        if self.syncs in self.upstream.internal:
+            self.upstream.internal[self.syncs].write(key, value, now)
+
+    def flush(self, now: float) -> None:
+        for at, offset in self.done.items():
+            if self.committed.get(at) != offset:
+                self.commit(at, offset, now)
+            if self.works and self.synced.get(at) != offset:
+                self._sync(at, now)
+
+    def commit(self, at: TopicPartition, offset: int | None, now: float) -> None:
+        if offset is None:
+            self.committed.pop(at, None)
+        else:
+            self.committed[at] = offset
+        self.site.commit(
+            self.name, self.key(at), None if offset is None else {"offset": offset}, now
+        )
+
+    def rest_tasks(self) -> list[dict[str, Any]]:
+        mine = self.partitions()
+        return [
+            {
+                "config": {
+                    "task.class": f"{_MIRROR}MirrorSourceTask",
+                    "task.assigned.partitions": ",".join(
+                        f"{at.topic}-{at.partition}" for at in mine[number :: len(self.tasks)]
+                    ),
+                }
+            }
+            for number in range(len(self.tasks))
+        ]
+
+
+@dataclass
+class Checkpoints(Connector):
+    """A MirrorCheckpointConnector beside a Mirror: where a group on west would go on, on east."""
+
+    of: Mirror | None = None
+    groups: list[str] = field(default_factory=list)
+
+    @property
+    def mirror(self) -> Mirror:
+        assert self.of is not None
+        return self.of
+
+    @property
+    def topic(self) -> str:
+        return f"{self.mirror.source}.checkpoints.internal"
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {
+            **self.mirror.config,
+            "connector.class": f"{_MIRROR}MirrorCheckpointConnector",
+            "name": self.name,
+        }
+
+    def work(self, now: float, elapsed_s: float) -> None:
+        """It does what it does once a flush."""
+
+    def flush(self, now: float) -> None:
+        mirror = self.mirror
+        if not self.works or self.hung:
+            return
+        for group in self.groups:
+            for at, offset in mirror.upstream.groups.get(group, {}).items():
+                if at not in mirror.synced:
+                    continue
+                behind = max(0, mirror.synced[at] + 1 - offset)
+                landing = max(0, mirror.written.get(at, 0) - behind)
+                self._write(group, at, offset, landing, now)
+
+    def _write(self, group: str, at: TopicPartition, up: int, down: int, now: float) -> None:
+        remote = f"{self.mirror.source}.{at.topic}"
+        key = b"".join(
+            struct.pack(">h", len(text)) + text for text in (group.encode(), remote.encode())
+        )
+        self.site.east.internal[self.topic].write(
+            key + struct.pack(">i", at.partition),
+            struct.pack(">hqqh", 0, up, down, 0),
+            now,
+        )

@@ -1,0 +1,258 @@
+"""The daemon in virtual time: the real polls and decoders, the real loop, book and judge.
+
+What is not real: threads, sockets, and the thread that follows a topic, whose work here is one
+function (`_tail`). The rhythm of everything is that of daemon/edge.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from exporter.config import Config, parse
+from exporter.daemon import wiring
+from exporter.daemon.edge import ASSIGNED_S
+from exporter.errors import ClientError, NotFound, Unreachable
+from exporter.ingest import poll
+from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
+from exporter.ingest.roles import Role, role_in
+from exporter.loop import Loop
+from exporter.model.observations import (
+    TAIL,
+    BrokersSeen,
+    InputFailed,
+    InputId,
+    InputRetired,
+    Observation,
+    OffsetsTopicFound,
+    TailRead,
+    TopicFactsRead,
+)
+from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
+from exporter.state.snapshot import Snapshot
+from tests.fakes.clock import VirtualClock
+from tests.scenarios.brokers import Internal
+from tests.scenarios.world import World
+
+FACTS_S = 300.0
+CHECK_S = 2.0
+
+
+def config_for(world: World) -> Config:
+    """As small as can be."""
+    return parse(
+        {
+            "kafka": {name: {"bootstrap": f"{name}:9092"} for name in world.kafkas},
+            "connect": [
+                {
+                    "name": site.name,
+                    "kafka": "east",
+                    "url": f"http://{site.name}:8083",
+                    "offsets_topic": site.offsets,
+                    "status_topic": f"{site.name}-status",
+                }
+                for site in world.sites.values()
+            ],
+        },
+        {},
+    )
+
+
+@dataclass
+class _Following:
+    """A tail: how far it is in which topic of that name."""
+
+    made: int
+    role: Role
+    read: int = 0
+
+
+@dataclass
+class Daemon:
+    """One process after another: `memory` is what state_dir holds."""
+
+    world: World
+    memory: dict[str, bytes] = field(default_factory=dict)
+    running: bool = False
+
+    def __post_init__(self) -> None:
+        self.config = config_for(self.world)
+        self.clock = VirtualClock()
+        self.loop: Loop | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Another process."""
+        self.clock.at = self.world.now
+        self.loop = Loop(
+            wiring.book(self.config), wiring.judge(self.config), self.clock, self.config.tick_s
+        )
+        self.loop.recall_with(self._recall)
+        self.loop.save_with(self._save)
+        self.tails: dict[KafkaTopic, _Following] = {}
+        self.due: dict[str, float] = {}
+        self.probes = {name: ProbeMemory() for name in self.world.kafkas}
+        self.batch: list[Observation] = [
+            OffsetsTopicFound(site.name, KafkaTopic("east", site.offsets))
+            for site in self.world.sites.values()
+        ]
+        self.running = True
+
+    def kill(self) -> None:
+        self.running = False
+
+    def _recall(self, name: str, into: Callable[[bytes], None]) -> None:
+        if name in self.memory:
+            into(self.memory[name])
+
+    def _save(self, name: str, document: bytes) -> bool:
+        self.memory[name] = document
+        return True
+
+    # --- one tick --------------------------------------------------------------------------------
+
+    def step(self) -> Snapshot:
+        """Look at everything that is due, and let the loop make of it what it can."""
+        assert self.loop is not None
+        self.clock.at = now = self.world.now
+        snapshot = self.loop.snapshot
+        self._look(snapshot, now)
+        batch, self.batch = tuple(self.batch), []
+        return self.loop.step(now, batch)
+
+    def _put(self, batch: tuple[Observation, ...]) -> bool:
+        self.batch.extend(batch)
+        return True
+
+    def _every(self, what: str, seconds: float, now: float) -> bool:
+        if now < self.due.get(what, 0.0):
+            return False
+        self.due[what] = now + seconds
+        return True
+
+    def _look(self, snapshot: Snapshot, now: float) -> None:
+        for site in self.world.sites.values():
+            reader = self._reader(site.name)
+            asked = next(at.poll for at in self.config.connect if at.name == site.name)
+            if self._every(f"rest {site.name}", asked.state_s, now):
+                self._put(poll.poll_connectors(reader, self.clock))
+            for flow in snapshot.topology.flows:
+                if flow.connect_cluster == site.name and self._every(
+                    f"assigned {flow.connector}", ASSIGNED_S, now
+                ):
+                    self._put(poll.poll_assignment(reader, flow.connector))
+            sinks = [at for at in snapshot.topology.sinks if at.connect_cluster == site.name]
+            if sinks and self._every(f"groups {site.name}", asked.groups_s, now):
+                self._put(poll.poll_groups(site.name, self._admins(), sinks, self.clock))
+        self._follow(snapshot, now)
+        for name, kafka in self.world.kafkas.items():
+            if self._every(f"brokers {name}", 60.0, now) and kafka.down is None:
+                self._put((BrokersSeen(name, frozenset({f"{name}:9092"})),))
+            if self._every(f"ends {name}", self.config.ends_s, now):
+                poll.poll_ends(self._admin(name), snapshot, self._put, self.clock)
+                self._put(self._probe(name, snapshot))
+            if self._every(f"facts {name}", FACTS_S, now) and kafka.down is None:
+                self._put((self._facts(name, snapshot, now),))
+
+    def _probe(self, kafka: str, snapshot: Snapshot) -> tuple[Observation, ...]:
+        return poll_probes(
+            kafka,
+            lambda _committed: self.world.kafkas[kafka],
+            snapshot,
+            self.probes[kafka],
+            Budget(reads_max=10_000, seconds=5.0),
+            self.clock,
+        )
+
+    # --- tails -----------------------------------------------------------------------------------
+
+    def _follow(self, snapshot: Snapshot, now: float) -> None:
+        wanted = snapshot.topology.tailed()
+        for topic in [at for at in self.tails if at not in wanted]:
+            del self.tails[topic]
+            self._put((InputRetired(InputId(str(topic), TAIL)),))
+        for topic in wanted:
+            kafka = self.world.kafkas[topic.kafka]
+            there = kafka.internal.get(topic.topic)
+            if kafka.down is not None:
+                self._failed(topic, kafka.down)
+            elif there is None:
+                self._failed(topic, NotFound(str(topic), "no such topic"))
+            else:
+                self._tail(topic, there, snapshot, now)
+
+    def _failed(self, topic: KafkaTopic, error: ClientError) -> None:
+        self._put((InputFailed(InputId(str(topic), TAIL), error.reason, error.detail),))
+
+    def _tail(self, topic: KafkaTopic, there: Internal, snapshot: Snapshot, now: float) -> None:
+        at = self.tails.get(topic)
+        whole = at is None or at.made != there.made
+        if at is None or whole:
+            at = self.tails[topic] = _Following(there.made, role_in(snapshot.topology, topic)())
+        fresh, at.read = there.records[at.read :], len(there.records)
+        if whole:
+            at.role.fold(fresh)
+            records, undecodable = at.role.folded()
+        else:
+            records, undecodable = at.role.live(fresh)
+        if not whole and not fresh and not self._every(f"check {topic}", CHECK_S, now):
+            return
+        read = TailRead(
+            input=InputId(str(topic), TAIL),
+            topic=topic,
+            records=records,
+            positions=((0, at.read),),
+            caught_up=True,
+            behind=0,
+            undecodable=() if whole else tuple(undecodable.items()),
+            whole=whole,
+        )
+        self._put((read,))
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def _reader(self, name: str) -> Any:
+        site, world = self.world.sites[name], self.world
+
+        def answer(body: Callable[[], bytes]) -> bytes:
+            if name in world.unreachable:
+                raise Unreachable(name, "connection refused")
+            return body()
+
+        def tasks(connector: str) -> bytes:
+            if connector not in site.connectors:
+                raise NotFound(name, "no such connector")
+            return answer(lambda: site.rest_tasks(connector))
+
+        return SimpleNamespace(name=name, connectors=lambda: answer(site.rest), tasks=tasks)
+
+    def _admin(self, name: str) -> Any:
+        return self.world.kafkas[name]
+
+    def _admins(self) -> Any:
+        return self.world.kafkas
+
+    def _facts(self, kafka: str, snapshot: Snapshot, now: float) -> TopicFactsRead:
+        topology = snapshot.topology
+        roles = {at.at: TopicRole.OFFSETS for at in topology.offsets_topics}
+        roles |= {
+            at.offset_syncs: TopicRole.OFFSET_SYNCS for at in topology.flows if at.offset_syncs
+        }
+        return TopicFactsRead(
+            kafka=kafka,
+            facts=tuple(
+                TopicFacts(
+                    at=at,
+                    role=role,
+                    policy=self.world.policies.get(str(at), "compact"),
+                    partitions=1 if role is TopicRole.OFFSET_SYNCS else 25,
+                    replication=3,
+                    brokers=3,
+                )
+                for at, role in sorted(roles.items())
+                if at.kafka == kafka and at.topic in self.world.kafkas[kafka].internal
+            ),
+            at=now,
+        )

@@ -1,0 +1,34 @@
+"""Acts a story out in virtual time: a world, a daemon that looks at it, and what it found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.scenarios.daemon import Daemon
+from tests.scenarios.expectation import History, mistakes
+from tests.scenarios.script import ScriptError, read
+from tests.scenarios.world import BEGINNING, World
+
+
+def act_out(folder: Path) -> History:
+    """From the beginning to the end of a story."""
+    world = World(read(folder / "world.yaml"))
+    daemon, history = Daemon(world), History()
+    while world.now - BEGINNING < world.lasts_s:
+        world.step()
+        if world.down_until is not None and daemon.running:
+            daemon.kill()
+        if world.down_until is not None and world.now >= world.down_until:
+            world.down_until = None
+            daemon.start()
+        if daemon.running:
+            history.look(daemon.step())
+    if world.events:
+        raise ScriptError(f"{folder.name}: {len(world.events)} events after the end")
+    return history
+
+
+def told(folder: Path) -> tuple[list[str], History]:
+    """What went otherwise than expected, and all that was found."""
+    history = act_out(folder)
+    return list(mistakes(read(folder / "expectation.yaml"), history)), history

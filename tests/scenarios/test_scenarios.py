@@ -1,0 +1,19 @@
+"""Every story in this folder ends as its expectation says. See README.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.stage import told
+
+STORIES = sorted(path.parent for path in Path(__file__).parent.glob("*/world.yaml"))
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.name)
+def test_a_story_ends_as_expected(story: Path):
+    found, history = told(story)
+    assert history.last is not None
+    assert history.last.ready, history.last.waiting_for
+    assert found == []
