@@ -185,8 +185,15 @@ class Book:
         relisted = [site.apply(read) for site in self._sites.values()]
         if any(relisted):
             self._rebuild_topology()
+        if read.listing_records():
+            self._watch_checkpoint_tasks()
         self._replication.apply(read)
         self._failover.apply(read)
+
+    def _watch_checkpoint_tasks(self) -> None:
+        for site in self._sites.values():
+            if site.checkpoint_tasks_changed():
+                self._replication.checkpoint_task_restarted(site.name)
 
     def _rebuild_topology(self) -> None:
         found: list[MirrorFlow] = []
@@ -204,9 +211,6 @@ class Book:
         ]
         sites = [site for _, site in sorted(self._sites.items())]
         flows = named_over_found(wanted, found)
-        for site in sites:
-            if site.checkpoint_tasks_changed():
-                self._replication.checkpoint_task_restarted(site.name)
         self._failover.follow(flows)
         checkpoints, heartbeats = self._failover.topics()
         self._topology = Topology(
@@ -219,6 +223,7 @@ class Book:
             checkpoints=checkpoints,
             heartbeats=heartbeats,
         )
+        self._watch_checkpoint_tasks()
         self._replication.follow(self._topology.flows)
         for flow in self._topology.flows:
             site = self._sites[flow.connect_cluster]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.model.connectors import Connector, ConnectorKind, StateHistory, Task
+from exporter.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
 from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import (
@@ -138,7 +138,11 @@ class Site:
                 self._late.discard(read.topic)
             book.freeze(frozenset(at.partition for at in read.frozen))
         if read.topic == self._status():
-            self._histories.apply(read.listing_records(), whole=read.whole)
+            records = read.listing_records()
+            self._histories.apply(records, whole=read.whole)
+            ours = {name for name, _ in self._checkpoint_tasks}
+            if any(isinstance(at.says, TaskStatus) and at.says.connector in ours for at in records):
+                self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
         return self._apply_listing(read)
 
     def found_status(self, beside: frozenset[KafkaTopic]) -> bool:

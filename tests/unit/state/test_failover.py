@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.connectors import Condition, ConnectorKind, Task, TaskStatus
 from exporter.model.observations import (
     GROUPS,
     TAIL,
@@ -17,6 +17,7 @@ from exporter.model.observations import (
     InputFailed,
     InputId,
     InputSucceeded,
+    ListingRecord,
     LogBounds,
     TopicsSeen,
 )
@@ -24,6 +25,7 @@ from exporter.model.offsets import Checkpoint, Heartbeat
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state import failover
 from exporter.state.failover import groups_input
+from exporter.state.site import ConnectSite
 from exporter.state.snapshot import GroupView
 from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, source, sync
 
@@ -387,26 +389,44 @@ def test_what_mm2_would_write_is_certain_after_the_newest_sync():
     assert met(world).translated == 3000
 
 
-def test_a_checkpoint_task_that_may_have_begun_anew_has_nothing_to_be_held_against():
-    task = source(
-        "ckpt",
-        kind=ConnectorKind.MIRROR,
-        class_name="org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
-    )
-    world = readable(mirror(), task)
+TASK = source(
+    "ckpt",
+    kind=ConnectorKind.MIRROR,
+    class_name="org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
+)
+
+
+def followed(**changes) -> World:
+    """Syncs, the group behind the newest of them, and a checkpoint task that was there before."""
+    world = readable(mirror(), TASK, **changes)
     for upstream in range(0, 3000, 100):
         world.synced(upstream)
     checkpointed(world, checkpoint(1))
     answered(world)
+    return world
+
+
+def test_a_checkpoint_task_that_may_have_begun_anew_has_nothing_to_be_held_against():
+    world = followed()
     before = met(world)
     assert before.translated is not None
-    world.listed(mirror(), task)
+    world.listed(mirror(), TASK)
     answered(world)
     assert met(world).translated == before.translated
-    world.listed(mirror(), replace(task, tasks=(Task(0, "unassigned"),)))
+    world.listed(mirror(), replace(TASK, tasks=(Task(0, "unassigned"),)))
     answered(world)
     assert met(world).translated is None
     assert met(world).reread == before.reread
+
+
+def test_a_restart_that_only_the_status_topic_tells_of_counts_too():
+    status = KafkaTopic("east", "how-they-are")
+    world = followed(sites=(ConnectSite(name="lab", kafka="east", status=status),))
+    for connector, expected in (("mm2", True), ("ckpt", False)):
+        running = TaskStatus(connector, 0, Condition("running", "worker:8083", 7, ""))
+        world.tail(ListingRecord(running, at=world.now, live=True), topic=status)
+        answered(world)
+        assert (met(world).translated is not None) is expected
 
 
 # --- heartbeats -----------------------------------------------------------------------------------
