@@ -1,0 +1,265 @@
+"""What a group would read again or skip at the target, checked by moving it there.
+
+Records are known by their values, which are the same on both sides. Where a group lands is asked of
+MirrorMaker's own client library, or left to a consumer of the group itself.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+import lab as lab_package
+from lab import Lab
+from lab.clients import settings
+from lab.connectors import DOWNSTREAM, MM2_CHECKPOINT, UPSTREAM, mm2_checkpoint
+from lab.jars import jars
+from lab.java import tool
+from lab.product import Product
+from lab.waiting import NotYet, until
+from tests.real.seen import WAIT_S_MAX, samples
+
+pytestmark = pytest.mark.real
+
+PLAIN, TRANSACTED = "orders-moved", "orders-transacted"
+RECORDS = 3000
+LANDING = Path(lab_package.__file__).with_name("Landing.java")
+
+
+@pytest.fixture(scope="module")
+def copied(lab: Lab, product: Product) -> dict[str, list[str | None]]:
+    """Topics with 3,000 records each, copied whole: the values at each upstream offset.
+
+    They arrive in parts, so that there are syncs; one topic is written in transactions, whose
+    markers are not copied.
+    """
+    written = {}
+    for topic in (PLAIN, TRANSACTED):
+        lab.create_topic("west", topic, 1)
+    for topic in (PLAIN, TRANSACTED):
+        write(lab, topic, 0, RECORDS // 3)
+    until("the first copies", lambda: same_count(lab), timeout_s=WAIT_S_MAX)
+    for topic in (PLAIN, TRANSACTED):
+        write(lab, topic, RECORDS // 3, RECORDS)
+        written[topic] = log(lab.west, topic)
+    until("all copies", lambda: same_count(lab), timeout_s=WAIT_S_MAX)
+    return written
+
+
+def write(lab: Lab, topic: str, first: int, end: int) -> None:
+    """Records whose values are numbers; in TRANSACTED, a transaction for every hundred."""
+    more = {"transactional.id": f"writes-{topic}"} if topic == TRANSACTED else {}
+    producer = Producer(settings(lab.west, acks="all", **more))
+    if more:
+        producer.init_transactions(30)
+    for begin in range(first, end, 100):
+        if more:
+            producer.begin_transaction()
+        for number in range(begin, begin + 100):
+            producer.produce(topic, value=str(number), partition=0)
+            producer.poll(0)
+        if more:
+            producer.commit_transaction(30)
+    assert producer.flush(30) == 0
+
+
+def log(bootstrap: str, topic: str) -> list[str | None]:
+    """The value at every offset of partition 0; None where there is no record."""
+    found: list[str | None] = []
+    with closing(reader(bootstrap, "reads-all")) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+        while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
+            for message in consumer.consume(1000, timeout=0.5):
+                found += [None] * (message.offset() - len(found)) + [message.value().decode()]
+    return found + [None] * (end - len(found))
+
+
+def reader(bootstrap: str, group: str) -> Consumer:
+    return Consumer(
+        settings(
+            bootstrap,
+            **{
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_uncommitted",
+            },
+        )
+    )
+
+
+def same_count(lab: Lab) -> None:
+    for topic in (PLAIN, TRANSACTED):
+        counts = []
+        for bootstrap, name in ((lab.west, topic), (lab.east, f"{UPSTREAM}.{topic}")):
+            try:
+                counts.append(sum(value is not None for value in log(bootstrap, name)))
+            except Exception as exc:
+                raise NotYet(f"{name}: {exc}") from exc
+        if counts[0] != counts[1]:
+            raise NotYet(f"{topic}: {counts}")
+
+
+def landings(lab: Lab, group: str) -> dict[str, int]:
+    """Topic on the target -> where translateOffsets puts the group."""
+    done = subprocess.run(
+        (
+            *(tool("java"), "-cp", f"{jars(lab.options.kafka_version)}/*", str(LANDING)),
+            *(lab.east, UPSTREAM, group),
+        ),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S_MAX,
+        check=True,
+    )
+    rows = (line.split() for line in done.stdout.splitlines())
+    return {topic: int(offset) for topic, _, offset in rows}
+
+
+def views(product: Product, group: str) -> dict[str, dict[str, Any]]:
+    """Topic -> what the API says of the group."""
+    (flow,) = product.get("/api/v1/flows")["flows"]
+    return {at["topic"]: at for at in flow["groups"] if at["group"] == group}
+
+
+def known(
+    product: Product, group: str, offsets: Mapping[str, int], landing_from: str
+) -> dict[str, dict[str, Any]]:
+    """The same, once the group's offsets and a landing of every topic are there."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def probe() -> None:
+        found.clear()
+        found.update(views(product, group))
+        seen = {at: (view["upstream"], view["landing_from"]) for at, view in found.items()}
+        if seen != {at: (offset, landing_from) for at, offset in offsets.items()}:
+            raise NotYet(str(seen))
+
+    until(f"{group} known", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
+    return found
+
+
+def settled_landing(
+    lab: Lab, product: Product, group: str, offsets: Mapping[str, int]
+) -> dict[str, dict[str, Any]]:
+    """Once we and the library say the same landing, and what we make of it."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def probe() -> None:
+        found.clear()
+        found.update(known(product, group, offsets, "checkpoint"))
+        ours = {f"{UPSTREAM}.{topic}": view["landing"] for topic, view in found.items()}
+        theirs = landings(lab, group)
+        if ours != theirs:
+            raise NotYet(f"we say {ours}, MirrorMaker's library says {theirs}")
+
+    until(f"where {group} lands", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
+    return found
+
+
+def moved(
+    lab: Lab, topic: str, upstream: list[str | None], offset: int, at: int
+) -> tuple[int, int]:
+    """(read again, skipped) by a consumer that starts `at` this downstream offset, while the group
+    has read up to `offset` upstream.
+    """
+    done = {value for value in upstream[:offset] if value is not None}
+    with closing(reader(lab.east, "moves")) as consumer:
+        where = TopicPartition(f"{UPSTREAM}.{topic}", 0, at)
+        consumer.assign([where])
+        end = consumer.get_watermark_offsets(where, timeout=10)[1]
+        read: list[str] = []
+        while consumer.position([where])[0].offset < end and at < end:
+            read += [message.value().decode() for message in consumer.consume(1000, timeout=0.5)]
+    rest = {value for value in upstream[offset:] if value is not None}
+    again = [value for value in read if value in done]
+    return len(again), len(rest - set(read))
+
+
+def test_the_numbers_are_what_happens_when_a_group_moves_by_its_checkpoints(
+    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+) -> None:
+    offsets = {"early": 40, "middle": 1530, "late": 2700, "end": RECORDS}
+    for name, offset in offsets.items():
+        for topic in copied:
+            lab.commit("west", f"moves-{name}", topic, {0: offset})
+    for name, offset in offsets.items():
+        group = f"moves-{name}"
+        found = settled_landing(lab, product, group, dict.fromkeys(copied, offset))
+        for topic, values in copied.items():
+            view = found[topic]
+            seen = moved(lab, topic, values, offset, view["landing"])
+            assert (view["reread_records"], view["skip_records"]) == seen, (group, view)
+            exported = samples(
+                product, "mm2_group_failover_reread_records", group=group, topic=topic
+            )
+            assert list(exported.values()) == [seen[0]]
+
+
+def test_the_numbers_are_what_happens_when_a_group_moves_by_the_commits_that_mm2_syncs(
+    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+) -> None:
+    config = mm2_checkpoint(upstream=lab.west, downstream=lab.east)
+    synced = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "2"}
+    lab.create(MM2_CHECKPOINT, {**config, **synced})
+    try:
+        offset, group = 2345, "moves-synced"
+        for topic in copied:
+            lab.commit("west", group, topic, {0: offset})
+        found = known(product, group, dict.fromkeys(copied, offset), "group")
+    finally:
+        lab.create(MM2_CHECKPOINT, config)
+    for topic, values in copied.items():
+        first, again, skipped = own_start(lab, group, topic, values, offset)
+        view = found[topic]
+        assert view["landing"] == first
+        assert (view["reread_records"], view["skip_records"]) == (again, skipped), view
+
+
+def own_start(
+    lab: Lab, group: str, topic: str, values: list[str | None], offset: int
+) -> tuple[int, int, int]:
+    """(first offset read, read again, skipped) of a consumer that only says which group it is."""
+    with closing(reader(lab.east, group)) as consumer:
+        where = TopicPartition(f"{UPSTREAM}.{topic}", 0)
+        consumer.assign([where])  # from the group's own commit
+        message = consumer.poll(WAIT_S_MAX)
+        assert message is not None
+        assert message.error() is None, message.error()
+    return (message.offset(), *moved(lab, topic, values, offset, message.offset()))
+
+
+def test_a_group_that_is_ahead_at_the_target_skips_what_we_say(
+    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+) -> None:
+    group, offset, ahead = "moves-ahead", 1500, 1600
+    for topic in copied:
+        lab.commit("west", group, topic, {0: offset})
+        lab.commit("east", group, f"{UPSTREAM}.{topic}", {0: ahead})
+    found = known(product, group, dict.fromkeys(copied, offset), "group")
+    for topic, values in copied.items():
+        seen = moved(lab, topic, values, offset, ahead)
+        assert (found[topic]["reread_records"], found[topic]["skip_records"]) == seen
+        assert seen[1] >= ahead - offset
+
+
+def test_the_newest_checkpoints_and_the_heartbeat_of_the_flow_are_dated(
+    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+) -> None:
+    flow = {"source": UPSTREAM, "target": DOWNSTREAM}
+    (beat,) = samples(product, "mm2_heartbeat_last_timestamp_seconds", **flow).values()
+
+    def moves_on() -> None:
+        now = samples(product, "mm2_heartbeat_last_timestamp_seconds", **flow)
+        if list(now.values()) <= [beat]:
+            raise NotYet(str(now))
+
+    until("the next heartbeat", moves_on, timeout_s=WAIT_S_MAX, evidence=product.evidence)
+    assert samples(product, "mm2_checkpoint_last_timestamp_seconds", group="moves-late", **flow)
