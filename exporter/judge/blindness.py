@@ -57,6 +57,7 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.CHECKPOINTS_STALE: (Sight.SYNCS,),
     Name.INPUT_DOWN: (),
     # What rules count the time of (Held), by their own words for it.
+    "ahead": _MM2,
     "below": (Sight.STATES, Sight.GROUPS),
     "unsynced": (Sight.STATES, Sight.OFFSETS),
     "checkpoints": (Sight.SYNCS,),

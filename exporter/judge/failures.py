@@ -17,6 +17,7 @@ import msgspec
 from exporter.model.connectors import StateChange
 from exporter.state.snapshot import Snapshot
 
+FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
 RESTARTS_KEPT: Final = 32
 POSITIONS_MAX: Final = 1_000  # of one run; beyond it a connector has other places to be stuck at
 DIARIES_REMEMBERED: Final = 1_000
@@ -108,9 +109,14 @@ class Failures:
                 self._take_in(whose, StateChange(snapshot.at, state, failure), positions)
         self._forget(listed)
         for whose, diary in self.of.items():
-            if diary.run is not None and whose[:2] in positions:
-                _keep_same(diary.run, positions[whose[:2]])
-                diary.run = diary.run if diary.run.same else None
+            run = diary.run
+            if run is not None and whose[:2] in positions:
+                stood = not run.moved
+                _keep_same(run, positions[whose[:2]])
+                if not run.same:
+                    diary.run = None
+                    if stood and run.count >= FAILURES:
+                        diary.restarts.clear()  # they were one trouble, and it got past it
             if diary.state == "running" and snapshot.at - diary.state_at >= patience_s:
                 diary.run = None
 

@@ -112,7 +112,11 @@ class Falls:
             ):
                 self._begin(where, stand.committed, max(began, view.log_start), now)
         recopy = self.recopies.get(where)
-        if recopy is not None and recopy.done_at is None and (view.replicated or 0) >= recopy.peak:
+        # A peak beyond the end of the log (an altered offset) is never reached again.
+        done = view.caught_up or view.lag == 0
+        if recopy is not None and recopy.done_at is None:
+            done = done or (view.replicated is not None and view.replicated >= recopy.peak)
+        if recopy is not None and recopy.done_at is None and done:
             self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
         committed = view.committed
         if committed is None:

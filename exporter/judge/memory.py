@@ -35,14 +35,13 @@ class Told(msgspec.Struct, frozen=True):
 class Memory:
     """See the module.
 
-    committed, synced    upstream partitions that had a commit, or a sync, while we looked
+    synced    upstream partitions that had a sync while we looked
     """
 
     held: Held = field(default_factory=Held)
     failures: Failures = field(default_factory=Failures)
     lives: Lives = field(default_factory=Lives)
     falls: Falls = field(default_factory=Falls)
-    committed: set[Where] = field(default_factory=set)
     synced: set[Where] = field(default_factory=set)
 
     def observe(self, look: Look, settings: Settings) -> None:
@@ -54,11 +53,8 @@ class Memory:
         self.falls.observe(look, settings.interval_s, look.resting())
         for who, views in look.mirrors.items():
             for view in views:
-                where = (*who, view.topic, view.partition)
-                if view.committed is not None:
-                    self.committed.add(where)
                 if (view.source, view.target, view.topic, view.partition) in look.syncs(who[0]):
-                    self.synced.add(where)
+                    self.synced.add((*who, view.topic, view.partition))
 
     def settle(self, blind: Callable[[Key], bool]) -> None:
         """The rules have asked."""

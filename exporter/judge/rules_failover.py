@@ -26,7 +26,7 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
         if _behind(seen, view, synced.get(flow, 0.0)):
             subject = f"{view.source}->{view.target} {view.group} {view.topic}-{view.partition}"
             lasts = seen.lasts("checkpoints", (view.connect_cluster, ""), subject)
-            if lasts >= seen.settings.patience_s:
+            if lasts >= 2 * seen.settings.interval_s:
                 found.setdefault(flow, []).append(view)
     for (cluster, source, target), views in found.items():
         groups = sorted({view.group for view in views})

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from exporter.judge.failures import CONNECTOR, Diary, Run, Whose
+from exporter.judge.failures import CONNECTOR, FAILURES, Diary, Run, Whose
 from exporter.judge.looks import Who
 from exporter.judge.phrases import examples, few, several
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.connectors import Task
 from exporter.model.findings import Evidence, Finding, FindingName, Severity
-
-FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
 
 
 def connector_failed(seen: Seen) -> Iterator[Finding]:

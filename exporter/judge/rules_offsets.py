@@ -7,21 +7,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from exporter.decode.jsontext import parse_flat_map
 from exporter.judge.looks import Who
 from exporter.judge.phrases import examples, several
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.findings import Evidence, Finding, FindingName, Severity
 from exporter.model.observations import TAIL, InputId
-from exporter.model.topology import MirrorFlow
-from exporter.state.lint import NOT_COMPACTED, OVERSIZE, SHARED
-from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView, SyncView
+from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.lint import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
+from exporter.state.snapshot import SourcePartitionView, SyncView
 
 _SEVERITIES: Final = {
     SHARED: Severity.CRITICAL,
     NOT_COMPACTED: Severity.CRITICAL,
     OVERSIZE: Severity.INFO,
 }
+_WORST_FIRST: Final = tuple(Severity)
+_MIRRORED: Final = "mirror_source"
 _ALWAYS: Final = -1.0  # a level that every position is above
 
 _Told = Callable[[SourcePartitionView], str | None]
@@ -37,19 +40,13 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
     """
     wait_s = 2 * seen.settings.interval_s
     for who, flow in seen.look.flows.items():
-        if not seen.look.has_own_syncs(flow) or who not in seen.look.mirrors:
+        if not seen.look.has_own_syncs(flow):
             continue  # it emits none; or nobody can tell whose they are
-        absent = _can_be_absent(seen, flow)
-        syncs = seen.look.syncs(who[0])
-        halves: list[tuple[str, str]] = []
-        for view in seen.look.mirrors[who]:
-            sync = syncs.get((view.source, view.target, view.topic, view.partition))
-            half = _kept_sync(seen, who, view, sync)
-            if half is None and sync is None and absent is not None:
-                half = _kept_offset(seen, who, view, anew=absent)
-            subject = f"{view.topic}-{view.partition}"
-            if half is not None and seen.lasts("half_reset", who, subject) >= wait_s:
-                halves.append((subject, half))
+        halves = [
+            (subject, half)
+            for subject, half in (*_kept_offsets(seen, who, flow), *_kept_syncs(seen, who, flow))
+            if seen.lasts("half_reset", who, subject) >= wait_s
+        ]
         if halves:
             yield seen.found(
                 FindingName.HALF_RESET,
@@ -64,37 +61,65 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def _kept_sync(
-    seen: Seen, who: Who, view: MirrorPartitionView, sync: SyncView | None
-) -> str | None:
-    """The offset was reset or set back, and what the syncs tell is older than that."""
-    if sync is None:
-        return None
-    told = f"a sync of {moment(sync.at)} says {sync.upstream_offset}"
-    if view.committed is None:
-        where = (*who, view.topic, view.partition)
-        lasts = seen.memory.held.has(("half_reset", *who, f"{view.topic}-{view.partition}"))
-        return f"no offset, {told}" if where in seen.memory.committed or lasts else None
-    set_back = sync.upstream_offset > view.committed and view.committed_at is not None
-    if set_back and sync.at + seen.settings.interval_s < (view.committed_at or 0.0):
-        return f"offset {view.committed}, {told}"
-    return None
-
-
-def _kept_offset(seen: Seen, who: Who, view: MirrorPartitionView, *, anew: bool) -> str | None:
-    """There is no sync although there was one; or, where the topic is there (`anew`), although the
-    offset has moved since there was none.
+def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, str]]:
+    """The offset was reset or set back, and what the syncs tell is older than that. A fresh sync is
+    the word of a task that runs anew, and commits within an interval.
     """
-    if view.committed is None:
-        return None
-    where = (*who, view.topic, view.partition)
-    subject = f"{view.topic}-{view.partition}"
-    had = where in seen.memory.synced
-    key = ("unsynced", *who, subject)
-    if not had and not anew and not seen.memory.held.has(key):
-        return None
-    _, level = seen.memory.held.since(key, seen.now, _ALWAYS if had else float(view.committed))
-    return f"offset {view.committed}, no sync" if view.committed > level else None
+    interval_s = seen.settings.interval_s
+    syncs = seen.look.syncs(who[0])
+    copied = {(view.topic, view.partition) for view in seen.look.mirrors.get(who, ())}
+    for topic, number in _reset(seen, who, flow):
+        sync = syncs.get((flow.source, flow.target, topic, number))
+        # What it copies no longer may well have a sync for ever.
+        wanted = not copied or (topic, number) in copied
+        if sync is not None and wanted and seen.now - sync.at > interval_s:
+            yield f"{topic}-{number}", f"no offset, {_says(sync)}"
+    for view in seen.look.mirrors.get(who, ()):
+        sync = syncs.get((view.source, view.target, view.topic, view.partition))
+        if (
+            sync is not None
+            and view.committed is not None
+            and view.committed_at is not None
+            and sync.upstream_offset > view.committed
+            and sync.at + interval_s < view.committed_at
+        ):
+            yield f"{view.topic}-{view.partition}", f"offset {view.committed}, {_says(sync)}"
+
+
+def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:
+    """The upstream partitions whose offset was taken back: a tombstone, or null, stands there."""
+    for view in seen.look.sources.get(who, ()):
+        if view.offset is None and view.log_offset is not None and view.dialect == _MIRRORED:
+            key = parse_flat_map(view.identity.encode()) or {}
+            topic, number = key.get("topic"), key.get("partition")
+            ours = key.get("cluster") == flow.source
+            if ours and isinstance(topic, str) and isinstance(number, int):
+                yield topic, number
+
+
+def _says(sync: SyncView) -> str:
+    return f"a sync of {moment(sync.at)} says {sync.upstream_offset}"
+
+
+def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, str]]:
+    """There is no sync although there was one; or, where their topic is there, although the offset
+    has moved since there was none.
+    """
+    there = _can_be_absent(seen, flow)
+    if there is None:
+        return
+    syncs = seen.look.syncs(who[0])
+    for view in seen.look.mirrors.get(who, ()):
+        of = (view.source, view.target, view.topic, view.partition)
+        if view.committed is None or of in syncs:
+            continue
+        subject = f"{view.topic}-{view.partition}"
+        had = (*who, view.topic, view.partition) in seen.memory.synced
+        key = ("unsynced", *who, subject)
+        if had or there or seen.memory.held.has(key):
+            level = _ALWAYS if had else float(view.committed)
+            if view.committed > seen.memory.held.since(key, seen.now, level)[1]:
+                yield subject, f"offset {view.committed}, no sync"
 
 
 def _can_be_absent(seen: Seen, flow: MirrorFlow) -> bool | None:
@@ -178,15 +203,23 @@ def unusable_offset(seen: Seen) -> Iterator[Finding]:
 def internal_topic_problem(seen: Seen) -> Iterator[Finding]:
     """Rule 20: an internal topic is made in a way that will cost offsets, or does already."""
     clusters = {at.at: at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
+    found: dict[KafkaTopic, list[TopicProblem]] = {}
     for problem in seen.snapshot.topic_problems:
+        found.setdefault(problem.at, []).append(problem)
+    for topic, problems in found.items():
+        problems.sort(key=lambda at: _WORST_FIRST.index(_severity(at)))
         yield seen.found(
             FindingName.INTERNAL_TOPIC_PROBLEM,
-            _SEVERITIES.get(problem.problem, Severity.WARNING),
-            (clusters.get(problem.at, ""), None),
-            f"Topic {problem.at}: {problem.detail}.",
-            subject=f"{problem.at} {problem.problem}",
-            evidence=(("problem", problem.problem),),
+            _severity(problems[0]),
+            (clusters.get(topic, ""), None),
+            f"Topic {topic}: {problems[0].detail}.",
+            subject=str(topic),
+            evidence=tuple((problem.problem, problem.detail) for problem in problems),
         )
+
+
+def _severity(problem: TopicProblem) -> Severity:
+    return _SEVERITIES.get(problem.problem, Severity.WARNING)
 
 
 def _of_sources(seen: Seen, name: FindingName, told: _Told, summary: str) -> Iterator[Finding]:

@@ -116,12 +116,20 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
 
 
 def position_ahead(seen: Seen) -> Iterator[Finding]:
-    """Rule 13: a position lies beyond the end of the upstream log, and its topic is the one it was:
-    somebody altered it, or the log was cut. MM2 starts again at the beginning of the log.
+    """Rule 13: for an interval (that a topic is another one may be known after its end is) a
+    position has lain beyond the end of the upstream log, and its topic is the one it was: somebody
+    altered it, or the log was cut. MM2 starts again at the beginning of the log.
     """
     for who, views in seen.look.mirrors.items():
         explained = {at.topic for at in _recreated(seen, who)}
-        ahead = [view for view in views if view.ahead and view.topic not in explained]
+        ahead = [
+            view
+            for view in views
+            if view.ahead
+            and seen.lasts("ahead", who, f"{view.topic}-{view.partition}")
+            >= seen.settings.interval_s
+            and view.topic not in explained
+        ]
         if ahead:
             yield seen.found(
                 FindingName.MM2_POSITION_AHEAD,
@@ -134,14 +142,16 @@ def position_ahead(seen: Seen) -> Iterator[Finding]:
 
 
 def recopy(seen: Seen) -> Iterator[Finding]:
-    """Rule 14: a flow that had offsets copies a partition again from near the start of its log, and
-    no person reset it. Told until it has come as far again, and for three intervals.
+    """Rule 14: a flow that had offsets copies a partition again from near the start of its log, no
+    person reset it, and within an interval its topic does not turn out to be another one (rule 12).
+    Told until it has come as far again, and for three intervals.
     """
     found: dict[Who, list[Recopy]] = {}
     for where, at in list(seen.memory.falls.recopies.items()):
-        if at.done_at is not None and not 0 <= seen.now - at.done_at < seen.told_s:
+        over = at.done_at is not None and not 0 <= seen.now - at.done_at < seen.told_s
+        if over or where[2] in {of.topic for of in _recreated(seen, where[:2])}:
             seen.memory.falls.end(where)
-        elif at.where[2] not in {of.topic for of in _recreated(seen, where[:2])}:
+        elif abs(seen.now - at.at) >= seen.settings.interval_s:
             found.setdefault(where[:2], []).append(at)
     for who, again in found.items():
         yield seen.found(
@@ -187,5 +197,5 @@ def _furthest(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
 def _ahead(view: MirrorPartitionView) -> tuple[str, str]:
     return (
         f"{view.topic}-{view.partition}",
-        f"at {view.lag_position}, the log ends at {view.log_end}",
+        f"at {view.lag_position}, the log ends at {view.log_end}: {view.ahead} beyond",
     )

@@ -180,9 +180,11 @@ def test_connectors_that_went_back_together_are_one_finding():
 
 def poison_is_passed() -> Play:
     play = a_task_fails_at_one_position()
+    play.fail()
+    play.run(0.2)
     play.told(task("running"))
     play.world.commit("files", FILE, {"position": 2})
-    play.run(10.1)
+    play.look()
     return play
 
 

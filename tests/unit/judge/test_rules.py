@@ -176,7 +176,7 @@ def a_topic_is_another_one() -> Play:
 
 def a_position_is_past_the_end() -> Play:
     play = mirrored(500)
-    play.look()
+    play.run(1)
     return play
 
 
@@ -185,7 +185,7 @@ def a_flow_copies_again() -> Play:
     play.world.commit("mm2", orders(), None)
     play.run(0.2)
     play.world.commit("mm2", orders(), {"offset": 10})
-    play.look()
+    play.run(1.2)
     return play
 
 
@@ -195,7 +195,7 @@ def a_flow_copies_again_between_two_flushes() -> Play:
     play.run(0.2)
     play.world.synced(99, downstream=199)
     play.world.commit("mm2", orders(), {"offset": 99})
-    play.look()
+    play.run(1.2)
     return play
 
 
@@ -540,6 +540,21 @@ def a_new_connector_is_deployed() -> Play:
     return play
 
 
+def a_topic_is_another_one_and_smaller() -> Play:
+    """Its end is seen before its id; MM2 begins again with it. All that is told is rule 12's."""
+    play = mirrored(99)
+    play.world.ends(10)
+    play.run(0.5)
+    at = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    play.more["recreations"] = (again,)
+    play.look()
+    play.world.synced(9, downstream=109)
+    play.world.commit("mm2", orders(), {"offset": 9})
+    play.run(6)
+    return play
+
+
 def a_connector_is_deleted_and_reset() -> Play:
     play = filed()
     play.world.commit("files", FILE, None)
@@ -662,6 +677,30 @@ WELL = [
 
 @pytest.mark.parametrize("played", WELL, ids=lambda play: play.__name__)
 def test_what_is_well_is_no_finding_at_any_moment(played, monkeypatch):
+    assert told_in(played, monkeypatch) == set()
+
+
+def test_a_topic_that_is_another_one_explains_all_that_follows(monkeypatch):
+    assert told_in(a_topic_is_another_one_and_smaller, monkeypatch) == {"mm2_topic_recreated"}
+
+
+def test_an_altered_offset_that_was_resumed_from_is_over_when_all_is_copied(monkeypatch):
+    def played() -> None:
+        play = mirrored(500)
+        play.run(2)
+        play.world.commit("mm2", orders(), {"offset": 99})
+        play.world.synced(99, downstream=199)
+        play.world.ends(100)
+        play.run(2)
+        assert play.names() == ["recopy"]
+        play.run(3)
+        assert play.names() == []
+
+    assert told_in(played, monkeypatch) == {"mm2_position_ahead", "recopy"}
+
+
+def told_in(played, monkeypatch) -> set[str]:
+    """The names of everything that was found at any moment of a play."""
     told: set[str] = set()
     look = Play.look
 
@@ -672,4 +711,4 @@ def test_what_is_well_is_no_finding_at_any_moment(played, monkeypatch):
 
     monkeypatch.setattr(Play, "look", noted)
     played()
-    assert told == set()
+    return told
