@@ -70,8 +70,7 @@ def test_an_offset_set_past_the_end_is_found_before_anybody_resumes(stage: Stage
         deed = losses.patched_ahead(flow)
         finding = story.found(f"{AHEAD} {flow.connector}", deed.at)
         assert deed.position == 400
-        # The next record would be 401, and the log ends at 40.
-        assert "361" in said(finding)
+        assert all(number in said(finding) for number in ("400", "40"))
         losses.patch(flow, 39)
         losses.copy_on(flow)
     end(flow)
