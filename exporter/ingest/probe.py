@@ -41,12 +41,15 @@ class Reader(Protocol):
 
 
 class Wanted(NamedTuple):
-    """A read that could tell more: of whom, why, from which offset, of committed records only?"""
+    """A read that could tell more: of whom, why, from which offset, of committed records only?
+    `again`: something is known already, and only whether it still holds is not.
+    """
 
     of: Follower
     reason: str
     start: int
     committed: bool
+    again: bool
 
     @property
     def at(self) -> TopicPartition:
@@ -130,7 +133,8 @@ def _wanted_by_flows(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
         if flow is not None:
             partition = MirrorPartition(view.source, view.topic, view.partition)
             who = (view.connect_cluster, view.connector, partition)
-            yield Wanted(who, REPLICATION, view.probe_from, flow.read_committed)
+            again = view.caught_up is not None
+            yield Wanted(who, REPLICATION, view.probe_from, flow.read_committed, again)
 
 
 def _wanted_by_sinks(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
@@ -147,7 +151,8 @@ def _wanted_by_sinks(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
         if view.probe_from is not None and group is not None:
             at = TopicPartition(view.topic, view.partition)
             who = (view.connect_cluster, view.connector, at)
-            yield Wanted(who, SINK, view.probe_from, group.read_committed is not False)
+            committed, again = group.read_committed is not False, view.caught_up is not None
+            yield Wanted(who, SINK, view.probe_from, committed, again)
 
 
 def _forget(memory: ProbeMemory, wanted: tuple[Wanted, ...], now: float) -> None:
@@ -162,11 +167,11 @@ def _forget(memory: ProbeMemory, wanted: tuple[Wanted, ...], now: float) -> None
 def _chosen(
     wanted: tuple[Wanted, ...], memory: ProbeMemory, reads_max: int
 ) -> tuple[list[Wanted], Counter[str]]:
-    """The reads of this round, and how many were refused, by reason. Who has waited longest goes
-    first.
+    """The reads of this round, and how many were refused, by reason. Of whom nothing is known goes
+    first, and who has waited longest.
     """
     allowed = [at for at in wanted if at.at.topic not in memory.denied_until]
-    allowed.sort(key=lambda at: memory.asked_at.get(at.of, 0.0))
+    allowed.sort(key=lambda at: (at.again, memory.asked_at.get(at.of, 0.0)))
     skipped = Counter({DENIED: len(wanted) - len(allowed)})
     skipped[BUDGET] = max(0, len(allowed) - reads_max)
     return allowed[:reads_max], +skipped

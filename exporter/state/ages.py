@@ -21,6 +21,8 @@ from exporter.model.observations import FirstRecord, Follower, NothingUpTo, Prob
 # many reach back for weeks, as finely as an age needs it.
 ENDS_MAX: Final = 48
 OLDER_BY: Final = 2.0
+# A record that waits may be compacted away meanwhile: so old an answer is looked at again.
+RECHECK_S: Final = 300.0
 RECORD: Final = "record"
 LOG_ENDS: Final = "log_ends"
 
@@ -51,11 +53,14 @@ NOTHING_WAITS: Final = Behind(caught_up=True, since=None, told_by=None, probe_fr
 
 @dataclass(slots=True)
 class _Look:
-    """From `first` up to `until` no reader is given a record; `found` stands at `until`."""
+    """From `first` up to `until` no reader is given a record; `found` stood at `until` after `at`,
+    when that was read.
+    """
 
     first: int
     until: int
     found: FirstRecord | None
+    at: float
 
 
 @dataclass(slots=True)
@@ -103,14 +108,14 @@ class _Age:
         if self.cut_at is not None and at <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
-        look = _Look(first=start, until=_until(found), found=record)
+        look = _Look(first=start, until=_until(found), found=record, at=at)
         known = self.look
-        if known is not None and known.found is None and known.first <= start <= known.until:
+        if known is not None and known.first <= start <= known.until:
             if look.until < known.until:
                 return False  # an older read, late
             look.first = known.first
         self.look = look
-        return look != known
+        return True
 
     def behind(self, seen: Stretch) -> Behind:
         """What is known of this stretch."""
@@ -119,7 +124,7 @@ class _Age:
         look, reach = self.look, seen.following
         if look is not None and look.first <= seen.following <= look.until:
             if look.found is not None:
-                return self._since(look.found)
+                return self._since(look.found, self._due(look))
             if look.until >= seen.end:
                 return NOTHING_WAITS
             reach = look.until
@@ -127,15 +132,20 @@ class _Age:
         told_by = None if since is None else LOG_ENDS
         return Behind(caught_up=None, since=since, told_by=told_by, probe_from=reach)
 
-    def _since(self, found: FirstRecord) -> Behind:
+    def _due(self, look: _Look) -> int | None:
+        """Where to look again whether the record still stands."""
+        newest = self.ends[-1][1] if self.ends else look.at
+        return look.until if newest - look.at > RECHECK_S else None
+
+    def _since(self, found: FirstRecord, due: int | None) -> Behind:
         not_before = self._not_before(found.offset)
         if found.at is None:
             told_by = None if not_before is None else LOG_ENDS
-            return Behind(caught_up=False, since=not_before, told_by=told_by, probe_from=None)
+            return Behind(caught_up=False, since=not_before, told_by=told_by, probe_from=due)
         since = found.at
         if not found.appended and not_before is not None:
             since = max(since, not_before)
-        return Behind(caught_up=False, since=since, told_by=RECORD, probe_from=None)
+        return Behind(caught_up=False, since=since, told_by=RECORD, probe_from=due)
 
     def _not_before(self, offset: int) -> float | None:
         """The last moment at which the log end was seen at or below this offset."""

@@ -132,6 +132,13 @@ def test_no_more_is_read_than_is_allowed_and_the_rest_is_counted_and_comes_first
     assert site.asked[1][0] == 3
 
 
+def test_what_is_only_looked_at_again_waits_for_what_was_never_looked_at():
+    site = Site(budget=Budget(reads_max=1, seconds=2.0))
+    again = replace(lagging(0), caught_up=False)
+    site.round(again, lagging(0, partition=1))
+    assert site.asked == [[1]]
+
+
 def test_reads_for_which_no_time_is_left_are_not_made_and_counted():
     site = Site(flows=(FLOW, replace(FLOW, connector="strict", read_committed=True)))
     site.readers[False].round_s = 5.0

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.model.observations import FirstRecord, LogBounds, NothingUpTo
 from exporter.model.topology import TopicPartition
-from exporter.state.ages import ENDS_MAX, LOG_ENDS, OLDER_BY, RECORD, Ages, Stretch
+from exporter.state.ages import ENDS_MAX, LOG_ENDS, OLDER_BY, RECHECK_S, RECORD, Ages, Stretch
 from exporter.state.lag import lag_seconds
 
 from .worlds import NOW, SYNCS, World, mirror, mirrors, orders
@@ -135,6 +135,31 @@ def test_an_answer_lasts_until_the_position_is_past_the_record():
     world.ends(15)
     assert world.mirrored().caught_up is None
     assert world.mirrored().probe_from == 13
+
+
+def test_a_record_that_compaction_took_while_it_waited_is_found_to_be_gone_after_a_while():
+    world = replicating()
+    world.ends(20)
+    world.probed(10, FirstRecord(offset=12, at=NOW))
+    world.now += RECHECK_S
+    world.tail()
+    world.tail(topic=SYNCS)
+    world.ends(20)
+    assert world.mirrored().probe_from is None
+    world.now += 1
+    world.ends(20)
+    # Until that is known it counts on.
+    assert told(world) == (False, NOW, RECORD)
+    assert world.mirrored().probe_from == 12
+    world.probed(12, FirstRecord(offset=15, at=NOW + 9))
+    assert told(world) == (False, NOW + 9, RECORD)
+    assert world.mirrored().probe_from is None
+    world.now += RECHECK_S + 1
+    world.tail()
+    world.tail(topic=SYNCS)
+    world.ends(20)
+    world.probed(15, NothingUpTo(20))
+    assert told(world) == (True, None, None)
 
 
 def test_after_a_rewind_what_lies_before_the_old_position_is_not_known():
