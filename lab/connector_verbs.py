@@ -40,6 +40,13 @@ class ConnectorVerbs(ABC):
         self._api().transition(name, "stop")
         self._await(f"stop of {name}", lambda: self._api().check_stopped(name))
 
+    def pause(self, name: str) -> None:
+        """Pause a connector and wait until it is, with its tasks; they stay, and do nothing."""
+        self._api().transition(name, "pause")
+        self._await(
+            f"pause of {name}", lambda: self._api().check_state(name, "PAUSED", tasks_min=1)
+        )
+
     def resume(self, name: str) -> None:
         """Resume a paused or stopped connector; does not wait, as it may be meant to fail."""
         self._api().transition(name, "resume")

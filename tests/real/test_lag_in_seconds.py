@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
-from lab import Lab, Load
+from lab import Lab, Load, standstill
 from lab.clients import settings
-from lab.errors import LabError
+from lab.connectors import MM2_SOURCE as MM2
+from lab.connectors import file_sink
+from lab.latency import MirrorLatency
 from lab.product import Product
-from tests.real.seen import becomes, eventually, scraped, settled, total
+from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 
 pytestmark = pytest.mark.real
 
 TRANSACTION_S_MAX = 30.0
-AGREES_S_MAX = 2.0
 STILL_S = 15.0
-MM2 = "mm2-source"
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "10",
+    "min.cleanable.dirty.ratio": "0.01",
+}
 
 
 @contextmanager
-def transaction(lab: Lab, topic: str, *, commit: bool) -> Iterator[Producer]:
-    """One on west, ended when the block is."""
-    producer = Producer(settings(lab.west, **{"transactional.id": f"offsetwatch-{topic}"}))
+def transaction(bootstrap: str, topic: str, *, commit: bool) -> Iterator[Producer]:
+    """One, ended when the block is."""
+    producer = Producer(settings(bootstrap, **{"transactional.id": f"offsetwatch-{topic}"}))
     producer.init_transactions(TRANSACTION_S_MAX)
     producer.begin_transaction()
     yield producer
@@ -37,59 +43,30 @@ def transaction(lab: Lab, topic: str, *, commit: bool) -> Iterator[Producer]:
         producer.abort_transaction(TRANSACTION_S_MAX)
 
 
-def record_at(lab: Lab, topic: str, partition: int, offset: int) -> float:
-    """The timestamp of the first record at or after this offset, read by a client of our own."""
-    reader = Consumer(settings(lab.west, **{"group.id": "witness", "enable.auto.commit": "false"}))
-    try:
-        reader.assign([TopicPartition(topic, partition, offset)])
-        message = reader.poll(10.0)
-        if message is None or message.error() is not None:
-            raise LabError(f"no record of {topic}[{partition}] at {offset}")
-        return message.timestamp()[1] / 1000
-    finally:
-        reader.close()
-
-
-def ages(product: Product) -> dict[tuple[str, int], tuple[float, int]]:
-    """(topic, partition) -> (lag in seconds, the next offset to replicate), of one scrape."""
-    text = product.metrics()
-    positions = scraped(text, "mm2_replicated_offset", connector=MM2)
-    found = {}
-    for at, seconds in scraped(text, "mm2_replication_lag_seconds", connector=MM2).items():
-        labels = dict(at)
-        found[labels["topic"], int(labels["partition"])] = (seconds, int(positions[at]) + 1)
-    return found
-
-
-def lagging(product: Product) -> bool:
-    """Has a record been read for every partition?"""
-    found = scraped(product.metrics(), "mm2_caught_up", connector=MM2)
-    return bool(found) and set(found.values()) == {0.0}
-
-
-def test_lag_in_seconds_is_the_age_of_the_oldest_unreplicated_record_while_mm2_stands_still(
+def test_lag_in_seconds_is_the_age_of_the_oldest_waiting_record_where_mm2s_own_latency_freezes(
     lab: Lab, product: Product
 ) -> None:
     lab.append_lines(3)
     lab.produce("west", "orders", 30)
     lab.produce("west", "payments", 20)
     settled(lab, product)
-    with Load(lab, rate_per_s=50.0):
-        lab.stop_connector(MM2)
-        eventually(product, "a record read for each partition", lambda: lagging(product))
-        began, first = time.monotonic(), ages(product)
-        oldest = {at: record_at(lab, *at, following) for at, (_, following) in first.items()}
-        compared = 0
-        while time.monotonic() - began < STILL_S:
-            for at, (seconds, following) in ages(product).items():
-                assert following == first[at][1]
-                assert abs(time.time() - oldest[at] - seconds) < AGREES_S_MAX
-                compared += 1
-        grown = {at: seconds - first[at][0] for at, (seconds, _) in ages(product).items()}
-    assert compared > len(oldest) == len(first)
-    assert min(grown.values()) > STILL_S - AGREES_S_MAX
-    lab.resume(MM2)
-    becomes(product, 0, "mm2_replication_lag_seconds")
+    with Load(lab, rate_per_s=50.0), MirrorLatency(lab.pids["connect-1"]) as latency:
+        oldest = standstill.stand_still(lab, product)
+        try:
+            moments = standstill.record(product, latency, STILL_S)
+            assert standstill.apart(moments, oldest) < standstill.AGREES_S_MAX
+            assert standstill.frozen(moments)
+            for place in MIRRORED:
+                first, *_, last = (at for at in moments if at.place == place)
+                assert last.product - first.product > STILL_S - standstill.AGREES_S_MAX
+            # Stopped altogether MirrorMaker has nothing to say any more, and the lag goes on.
+            lab.stop_connector(MM2)
+            eventually(product, "no latency over JMX", lambda: not latency.read())
+            moments = standstill.record(product, latency, 3.0)
+            assert standstill.apart(moments, oldest) < standstill.AGREES_S_MAX
+        finally:
+            lab.resume(MM2)
+    becomes(product, 0, "mm2_replication_lag_seconds", connector=MM2)
 
 
 def test_a_transactional_topic_fully_replicated_is_caught_up_although_markers_follow(
@@ -99,10 +76,70 @@ def test_a_transactional_topic_fully_replicated_is_caught_up_although_markers_fo
     labels = {"connector": MM2, "topic": topic}
     lab.create_topic("west", topic)
     for commit in (True, True, False):
-        with transaction(lab, topic, commit=commit) as producer:
+        with transaction(lab.west, topic, commit=commit) as producer:
             for number in range(5):
                 producer.produce(topic, key=f"{number}", value="x")
     becomes(product, 18, "mm2_source_log_end_offset", **labels)
     becomes(product, 1, "mm2_caught_up", **labels)
     becomes(product, 0, "mm2_replication_lag_seconds", **labels)
     assert total(product, "mm2_replication_lag_records", **labels) == 1
+
+
+def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_took_is_not_waited_for(
+    lab: Lab, product: Product
+) -> None:
+    """Many offsets lie before the position and few records: the age is that of the first record
+    that is left, and markers at the end are none.
+    """
+    topic = "orders.compacted"
+    labels = {"connector": MM2, "topic": topic}
+    lab.create_topic("west", topic, config=COMPACTED)
+    for _ in range(2):
+        with transaction(lab.west, topic, commit=True) as producer:
+            for number in range(50):
+                producer.produce(topic, key=f"{number % 5}", value="x")
+    becomes(product, 102, "mm2_source_log_end_offset", **labels)
+    becomes(product, 1, "mm2_caught_up", **labels)
+    becomes(product, 0, "mm2_replication_lag_seconds", **labels)
+    assert total(product, "mm2_replication_lag_records", **labels) == 1
+    lab.stop_connector(MM2)
+    try:
+        place = (topic, 0)
+        after = standstill.replicated(lab)[place] + 1
+        for _ in range(4):
+            lab.produce("west", topic, 40)  # the same forty keys, each time in another segment
+        eventually(
+            product,
+            "compaction",
+            lambda: standstill.first_record(lab, place, after).offset > after,
+        )
+        first = standstill.first_record(lab, place, after)
+        before = time.time()
+        (age,) = (
+            at["lag_seconds"]
+            for flow in json.loads(product.cli("status", "--json"))["flows"]["flows"]
+            for at in flow["partitions"]
+            if at["topic"] == topic
+        )
+        assert before - first.at <= age <= time.time() - first.at
+    finally:
+        lab.resume(MM2)
+    becomes(product, 1, "mm2_caught_up", **labels)
+    becomes(product, 0, "mm2_replication_lag_seconds", **labels)
+
+
+def test_a_sink_that_rests_behind_a_transaction_marker_lags_by_one_and_by_no_time(
+    lab: Lab, product: Product
+) -> None:
+    topic, name = "lines.transactional", "marked-sink"
+    labels = {"connector": name, "topic": topic}
+    lab.create_topic("east", topic)
+    lab.create(name, file_sink(lab.directory / "marked.out", topic=topic))
+    try:
+        with transaction(lab.east, topic, commit=True) as producer:
+            for number in range(5):
+                producer.produce(topic, value=f"line {number}")
+        becomes(product, 1, "sink_lag_records", **labels)
+        becomes(product, 0, "sink_lag_seconds", **labels)
+    finally:
+        lab.delete(name)

@@ -1,0 +1,236 @@
+"""
+MirrorMaker stands still under load, and three say how old what waits is: the product, a client of
+our own that reads the oldest unreplicated record, and MirrorMaker itself over JMX.
+
+`python -m lab.standstill --seconds 120` records it, checks it and draws the picture in docs/. The
+real test stands still for a shorter while.
+"""
+
+import argparse
+import csv
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter import __version__
+from lab.clients import settings
+from lab.cluster import Lab
+from lab.connectors import MM2_SOURCE, UPSTREAM
+from lab.errors import LabError
+from lab.latency import MirrorLatency
+from lab.load import TOPICS, Load
+from lab.options import KAFKA_VERSION
+from lab.plot import Series, picture
+from lab.ports import free_port
+from lab.product import Product
+from lab.waiting import NotYet, until
+
+AGREES_S_MAX = 2.0
+EVERY_S = 1.0
+KNOWN_S_MAX = 60.0
+READ_S_MAX = 10.0
+BEFORE_S = 15.0
+RATE_PER_S = 50.0
+DOCS = Path(__file__).parents[1] / "docs"
+NAME = "lag-while-stalled"
+# A daemon that asks often, as it may on a machine of its own: what is shown is how exact it is.
+RHYTHM = "tick_s: 0.5\nends_s: 1.0\n"
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """
+    What was said of one partition at one moment, in seconds; None where nothing was.
+
+    at         Unix time
+    product    mm2_replication_lag_seconds
+    jmx        MirrorMaker's replication-latency-ms
+    """
+
+    at: float
+    place: Place
+    product: float | None
+    jmx: float | None
+
+
+class Found(NamedTuple):
+    """A record: where it stands and when it was written."""
+
+    offset: int
+    at: float
+
+
+def record(product: Product, latency: MirrorLatency, seconds: float) -> list[Moment]:
+    """What both say of every partition, every second for so long."""
+    found = []
+    ends = time.monotonic() + seconds
+    while (began := time.monotonic()) < ends:
+        said, now, own = lag_seconds(product), time.time(), latency.read()
+        found += [
+            Moment(now, at, said.get(at), own.get((f"{UPSTREAM}.{at[0]}", at[1])))
+            for at in sorted(said.keys() | {(topic.partition(".")[2], n) for topic, n in own})
+        ]
+        time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+    return found
+
+
+def lag_seconds(product: Product) -> dict[Place, float]:
+    """What the product says now."""
+    return _samples(product, "mm2_replication_lag_seconds")
+
+
+def stand_still(lab: Lab, product: Product) -> dict[Place, float]:
+    """
+    Pause MirrorMaker under the load that there is, and wait until the product has read what waits.
+
+    Returns when the oldest waiting record of each partition was written, as a client of our own
+    reads it.
+    """
+    lab.pause(MM2_SOURCE)
+    until(
+        "a waiting record of every partition",
+        lambda: _all_wait(product),
+        timeout_s=KNOWN_S_MAX,
+        evidence=product.evidence,
+    )
+    return {
+        place: first_record(lab, place, offset + 1).at for place, offset in replicated(lab).items()
+    }
+
+
+def replicated(lab: Lab) -> dict[Place, int]:
+    """MirrorMaker's offsets, as Connect's REST API gives them."""
+    return {
+        (at["partition"]["topic"], int(at["partition"]["partition"])): int(at["offset"]["offset"])
+        for at in lab.offsets(MM2_SOURCE)
+    }
+
+
+def apart(moments: Sequence[Moment], oldest: Mapping[Place, float]) -> float:
+    """By how many seconds the product differs from the records' own ages at most."""
+    silent = [at for at in moments if at.product is None]
+    if silent or not moments:
+        raise LabError(f"no mm2_replication_lag_seconds: {silent[:3]}")
+    return max(abs(at.product - (at.at - oldest[at.place])) for at in moments if at.product)
+
+
+def frozen(moments: Sequence[Moment]) -> bool:
+    """Did JMX say something of every partition, and always the same?"""
+    said: dict[Place, set[float | None]] = {}
+    for at in moments:
+        said.setdefault(at.place, set()).add(at.jmx)
+    return bool(said) and all(len(at) == 1 and None not in at for at in said.values())
+
+
+def _all_wait(product: Product) -> None:
+    states = _samples(product, "mm2_caught_up")
+    if not states or set(states.values()) != {0.0}:
+        raise NotYet(f"caught up: {states}")
+
+
+def _samples(product: Product, name: str) -> dict[Place, float]:
+    return {
+        (sample.labels["topic"], int(sample.labels["partition"])): sample.value
+        for family in text_string_to_metric_families(product.metrics())
+        for sample in family.samples
+        if sample.name == f"offsetwatch_{name}" and sample.labels["connector"] == MM2_SOURCE
+    }
+
+
+def first_record(lab: Lab, place: Place, offset: int) -> Found:
+    """What a client of our own is given first at or after this offset."""
+    reader = Consumer(settings(lab.west, **{"group.id": "witness", "enable.auto.commit": "false"}))
+    try:
+        reader.assign([TopicPartition(*place, offset)])
+        message = reader.poll(READ_S_MAX)
+    finally:
+        reader.close()
+    if message is None or message.error() is not None:
+        raise LabError(f"no record of {place} at {offset}")
+    return Found(offset=message.offset() or 0, at=message.timestamp()[1] / 1000)
+
+
+# --- the recorded proof --------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Exit code 1 if the product differs from the records' own ages, or JMX did not freeze."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120.0, help="of standstill")
+    parser.add_argument("--draw", action="store_true", help="the picture and its figures, in docs/")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Lab() as lab:
+        product = Product(lab, directory=Path(folder), port=free_port(), extra=RHYTHM)
+        try:
+            product.start_daemon()
+            with Load(lab, rate_per_s=RATE_PER_S), MirrorLatency(lab.pids["connect-1"]) as latency:
+                until("lags in seconds", lambda: _some(product), timeout_s=KNOWN_S_MAX)
+                working = record(product, latency, BEFORE_S)
+                paused_at = time.time()
+                oldest = stand_still(lab, product)
+                standing = record(product, latency, given.seconds)
+        finally:
+            product.stop()
+    worst, still = apart(standing, oldest), frozen(standing)
+    print(
+        f"standstill   {given.seconds:.0f} s, {len(oldest)} partitions, {len(standing)} samples: "
+        f"at most {worst:.2f} s from the age of the oldest unreplicated record; "
+        f"JMX {'frozen' if still else 'moved'}"
+    )
+    if given.draw:
+        draw(working + standing, oldest, paused_at)
+    return 0 if worst < AGREES_S_MAX and still else 1
+
+
+def _some(product: Product) -> None:
+    if len(lag_seconds(product)) < sum(TOPICS.values()):
+        raise NotYet(f"{lag_seconds(product)}")
+
+
+def draw(moments: Sequence[Moment], oldest: Mapping[Place, float], paused_at: float) -> None:
+    """One partition's figures, and the picture of them."""
+    place = min(oldest)
+    mine = [at for at in moments if at.place == place]
+    rows = [
+        (
+            at.at - paused_at,
+            at.product,
+            max(0.0, at.at - oldest[place]) if at.at > paused_at else None,
+            at.jmx,
+        )
+        for at in mine
+    ]
+    with (DOCS / f"{NAME}.csv").open("w", newline="") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(("since_pause_s", "lag_seconds", "record_age_s", "jmx_latency_s"))
+        for row in rows:
+            writer.writerow("" if value is None else f"{value:.3f}" for value in row)
+    day = datetime.fromtimestamp(paused_at, tz=UTC).date().isoformat()
+    (DOCS / f"{NAME}.svg").write_text(
+        picture(
+            title=f"{place[0]}-{place[1]} while MirrorMaker 2 stands still, "
+            f"Kafka {KAFKA_VERSION}, offsetwatch {__version__}, {day}",
+            x="seconds since the connector was paused",
+            y="seconds",
+            series=[
+                Series("age of the oldest unreplicated record (read by a client of its own)", 2),
+                Series("offsetwatch_mm2_replication_lag_seconds", 1),
+                Series("MirrorMaker's replication-latency-ms over JMX", 3),
+            ],
+            rows=rows,
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
