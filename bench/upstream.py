@@ -1,0 +1,230 @@
+"""What it costs to ask a real broker about 5,000 lagging partitions: log ends, and single records.
+
+`python -m bench.upstream` prints both against the plain way of doing the same, one partition after
+the other with the same client, and fails where log ends take longer than they may or a round of
+reads goes over its budget. The positions are written by hand; everything else is the daemon's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from exporter.clients.kafka import KafkaAdmin
+from exporter.clients.kafka_probe import ProbeReader
+from exporter.clock import SystemClock
+from exporter.decode.javamap import connect_key
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.ingest.poll import Batch, poll_ends
+from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
+from exporter.model.observations import (
+    TAIL,
+    InputId,
+    OffsetsTopicFound,
+    ProbesRead,
+    SourceRecord,
+    TailRead,
+)
+from exporter.model.offsets import SourceKey
+from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.book import Book
+from exporter.state.site import ConnectSite
+from exporter.state.snapshot import Snapshot
+from lab import Lab, LabOptions
+from lab.clients import settings
+
+TOPICS, PARTITIONS, RECORDS = 50, 100, 3
+CONNECTOR = "MirrorSourceConnector"
+OFFSETS = KafkaTopic("east", "mm2-offsets.west.internal")
+FLOW = MirrorFlow("mm2", CONNECTOR, "west", "east", upstream="west", offset_syncs=None)
+BUDGET = Budget(reads_max=500, seconds=2.0)  # as the configuration's defaults
+ENDS_S_MAX = 2.0
+ROUNDS_ENDS = 7
+PLAIN = 200  # partitions that the plain way is measured over; it has no reason to get faster
+
+
+@dataclass
+class Site:
+    """The daemon's state and clients, without its threads."""
+
+    bootstrap: str
+    clock: SystemClock = field(default_factory=SystemClock)
+    memory: ProbeMemory = field(default_factory=ProbeMemory)
+
+    def __post_init__(self) -> None:
+        properties = {"bootstrap.servers": self.bootstrap}
+        self.admin = KafkaAdmin("west", properties)
+        self.reader = ProbeReader("west", properties, committed=False)
+        self.book = Book(
+            sites=(ConnectSite(name="mm2", kafka="east", rest=False),),
+            kafkas={"west": frozenset({self.bootstrap})},
+            stale_after_s=dict.fromkeys(("tail", "connect_rest", "groups", "log_ends"), 3600.0),
+            source_partitions_max=100_000,
+            flows=(FLOW,),
+        )
+        self.take((OffsetsTopicFound("mm2", OFFSETS),))
+
+    def take(self, batch: Batch) -> bool:
+        """Apply it, as the loop would."""
+        for seen in batch:
+            self.book.apply(seen, self.clock.now())
+        return True
+
+    def snapshot(self) -> Snapshot:
+        """The picture now."""
+        return self.book.snapshot(self.clock.now())
+
+    def ends(self) -> None:
+        """One reading of all log ends."""
+        poll_ends(self.admin, self.snapshot(), self.take, self.clock)
+
+    def round(self, snapshot: Snapshot) -> ProbesRead | None:
+        """One round of reads of single records, not yet applied."""
+        found = poll_probes(
+            "west",
+            lambda _committed: self.reader,
+            snapshot,
+            self.memory,
+            BUDGET,
+            self.clock,
+        )
+        return next((at for at in found if isinstance(at, ProbesRead)), None)
+
+
+def committed(offset: int) -> TailRead:
+    """MirrorMaker's offsets of all partitions."""
+    return TailRead(
+        input=InputId(str(OFFSETS), TAIL),
+        topic=OFFSETS,
+        records=tuple(_record(topic, at, offset) for topic in names() for at in range(PARTITIONS)),
+        positions=(),
+        caught_up=True,
+        behind=0,
+        whole=True,
+    )
+
+
+def names() -> Iterator[str]:
+    """The upstream topics."""
+    return (f"bench-{number:02}" for number in range(TOPICS))
+
+
+def _record(topic: str, partition: int, offset: int) -> SourceRecord:
+    raw = connect_key(CONNECTOR, {"cluster": "west", "partition": partition, "topic": topic})
+    assert raw is not None
+    key = decode_key(raw)
+    assert isinstance(key, SourceKey)
+    return SourceRecord(
+        key=key,
+        raw_key=raw,
+        offset=decode_value(b'{"offset":%d}' % offset),
+        partition=0,
+        log_offset=0,
+        at=time.time(),
+        advanced_at=None,
+        live=False,
+    )
+
+
+def fill(lab: Lab) -> None:
+    """So many records in each partition."""
+    for topic in names():
+        lab.create_topic("west", topic, PARTITIONS)
+    producer = Producer(settings(lab.west, **{"linger.ms": 50}))
+    for topic in names():
+        for number in range(PARTITIONS * RECORDS):
+            producer.produce(topic, value=b"x" * 100, partition=number % PARTITIONS)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def timed(job: Callable[[], object]) -> float:
+    """Seconds that it takes."""
+    began = time.perf_counter()
+    job()
+    return time.perf_counter() - began
+
+
+def plain(bootstrap: str) -> tuple[float, float]:
+    """Milliseconds per partition of the plain ways: (log bounds, a record)."""
+    ours = {"group.id": "plain", "enable.auto.commit": "false"}
+    reader = Consumer(settings(bootstrap, **ours))
+    at = [TopicPartition(next(names()), number % PARTITIONS, 1) for number in range(PLAIN)]
+    try:
+        reader.get_watermark_offsets(at[0], timeout=10)  # connected
+        bounds = timed(lambda: [reader.get_watermark_offsets(one, timeout=10) for one in at])
+        records = timed(lambda: _each(reader, at))
+    finally:
+        reader.close()
+    return bounds / PLAIN * 1000, records / PLAIN * 1000
+
+
+def _each(reader: Consumer, wanted: Sequence[TopicPartition]) -> None:
+    for at in wanted:
+        reader.assign([at])
+        message = reader.poll(10)
+        assert message is not None
+        assert message.error() is None
+
+
+def measure() -> bool:
+    """Print every figure. True if each is what it has to be."""
+    total = TOPICS * PARTITIONS
+    with Lab(LabOptions(connectors=False)) as lab:
+        fill(lab)
+        site = Site(lab.west)
+        site.take((committed(0),))
+        site.ends()  # connected
+        ends = [timed(site.ends) for _ in range(ROUNDS_ENDS)]
+        each, rounds = [], []
+        snapshots = [timed(site.snapshot)]
+        while read := site.round(snapshot := site.snapshot()):
+            wanted = sum(view.probe_from is not None for view in snapshot.mirror_partitions)
+            assert sum(count for _, count in read.made) == min(wanted, BUDGET.reads_max)
+            each.append(len(read.answers))
+            rounds.append(site.clock.now() - read.at)
+            site.take((read,))
+            snapshots.append(timed(site.snapshot))
+        known = sum(view.caught_up is False for view in site.snapshot().mirror_partitions)
+        site.ends()
+        again = site.round(site.snapshot())
+        bounds_ms, record_ms = plain(lab.west)
+        site.reader.close()
+    middle, record = statistics.median(ends), sum(rounds) / sum(each) * 1000
+    print(
+        f"log ends     {total} partitions: median {middle:.2f} s, max {max(ends):.2f} s "
+        f"(may be {ENDS_S_MAX:.0f} s); {bounds_ms / (middle / total * 1000):.0f} times as fast as "
+        "one partition after the other"
+    )
+    print(
+        f"reads        {sum(each)} in {len(each)} rounds of at most {BUDGET.reads_max}: "
+        f"max {max(rounds):.2f} s a round (may be {BUDGET.seconds:.0f} s); "
+        f"{record_ms / record:.0f} times as fast as one partition after the other; "
+        f"{0 if again is None else len(again.answers)} once all are known"
+    )
+    print(
+        f"snapshot     {total} partitions after reads: median "
+        f"{statistics.median(snapshots) * 1000:.0f} ms, max {max(snapshots) * 1000:.0f} ms"
+    )
+    return _sound(ends, rounds, each) and known == total and again is None
+
+
+def _sound(ends: Sequence[float], rounds: Sequence[float], each: Sequence[int]) -> bool:
+    within = max(each) <= BUDGET.reads_max and max(rounds) <= BUDGET.seconds
+    return max(ends) < ENDS_S_MAX and within
+
+
+def main() -> int:
+    """Exit code 1 if something takes longer than it may."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    return 0 if measure() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
