@@ -10,7 +10,7 @@ the book only, in parts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -179,6 +179,7 @@ class Ages:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Follower, _Age]] = {}
+        self._ids: dict[str, dict[str, str]] = {}
         self.version = 0
 
     def saw(
@@ -212,10 +213,19 @@ class Ages:
                 if age is not None:
                     self.version += age.told(answer.start, answer.found, at)
 
-    def cut(self, group: str, topic: str, now: float) -> None:
-        """This topic is another one under the same name."""
-        for who, age in self._groups.get(group, {}).items():
-            if who[2].topic == topic:
+    def identify(self, group: str, ids: Mapping[str, str | None], now: float) -> None:
+        """These are the topics' ids. Of one that is another under the same name nothing old holds,
+        though its end may have passed the old one's already.
+        """
+        known = self._ids.setdefault(group, {})
+        told = {topic: told for topic, told in ids.items() if told is not None}
+        others = {topic for topic, new in told.items() if known.get(topic, new) != new}
+        known.update(told)
+        if len(known) > 2 * len(told):  # of topics that nobody follows any more
+            followed = {who[2].topic for who in self._groups.get(group, {})}
+            self._ids[group] = {at: known[at] for at in known.keys() & (followed | told.keys())}
+        for who, age in self._groups.get(group, {}).items() if others else ():
+            if who[2].topic in others:
                 age.cut(now)
                 self.version += 1
 

@@ -101,6 +101,7 @@ class Replication:
         asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
         if asked_at is not None:
             found = ((at.where, self._ends.stretch(at)) for at in self.positions(seen.kafka))
+            self._ages.identify(seen.kafka, seen.ids or {}, now)
             self._ages.saw(seen.kafka, found, at=asked_at, now=now)
             flows = {flow: self._sites[flow.connect_cluster] for flow in self.flows}
             known = self._ends.known(seen.kafka)

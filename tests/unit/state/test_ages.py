@@ -297,10 +297,23 @@ def test_a_log_that_could_not_be_asked_for_once_keeps_what_is_known():
     assert since(ages, 10, 20) == NOW
 
 
-def test_a_topic_that_is_another_one_takes_its_samples_and_answers_with_it():
+def test_a_topic_of_another_id_takes_its_samples_and_answers_with_it():
     ages = Ages()
+    ages.identify("west", {"orders": "first"}, NOW)
     saw(ages, 10, NOW)
-    ages.cut("west", "payments", NOW + 1)
+    ages.identify("west", {"orders": None, "payments": "other"}, NOW + 1)
+    ages.identify("west", {"orders": "first"}, NOW + 1)
     assert since(ages, 10, 20) == NOW
-    ages.cut("west", "orders", NOW + 1)
+    ages.identify("west", {"orders": "second"}, NOW + 1)
     assert since(ages, 10, 20) is None
+
+
+def test_of_a_topic_that_was_made_anew_and_has_outgrown_the_position_nothing_old_is_told():
+    world = replicating()
+    bounds = {ORDERS: LogBounds(0, 15, 15)}
+    world.ends(bounds, ids={"orders": "first"})
+    world.probed(10, FirstRecord(offset=10, at=NOW))
+    world.now += 5
+    world.ends({ORDERS: LogBounds(0, 99, 99)}, ids={"orders": "second"})
+    assert world.mirrored().caught_up is None
+    assert world.mirrored().behind_since is None
