@@ -97,6 +97,7 @@ class Account:
     position    at the last look; None if it had none
     start, end  of the log, at the last look
     moved_at    when the position was first seen here
+    looked_at   when it was last looked at
     doubt_since from when a log start beyond `settled` waits for the position to tell
     tail        of the old topic: not copied, as far as its commits tell (rule 3)
     lost        ever counted, by cause
@@ -107,6 +108,7 @@ class Account:
     start: int
     end: int
     moved_at: float
+    looked_at: float = 0.0
     doubt_since: float | None = None
     leap: Leap | None = None
     tail: Range | None = None
@@ -129,8 +131,10 @@ class Account:
 
     @property
     def waits(self) -> bool:
-        """Is anything undecided, so that what the syncs tell is still needed?"""
-        return self.doubt_since is not None or self.leap is not None
+        """Is what the syncs told still needed? Of an edit, what they tell after it was found."""
+        if self.leap is not None:
+            return self.leap.cause == ALTERED and self.leap.since < self.looked_at
+        return self.doubt_since is not None
 
     def fallen(self, seen: Look) -> bool:
         """Did the log end fall below the position?"""
@@ -211,6 +215,8 @@ class Account:
         self.settled = seen.start if new else seen.end
         self.doubt_since = None
         self.leap = Leap(seen.position, self.settled, RECREATED, seen.now, quiet=seen.quiet)
+        if seen.news is not None:
+            self._syncs_told(self.leap, seen.news)
         if back:  # this is already a position in the new log
             self.leap = None
             self.settled = max(self.settled, seen.position + 1)
@@ -220,28 +226,50 @@ class Account:
     def _leap_told(self, leap: Leap, seen: Look) -> Iterator[Lost]:
         """Which of the two happened?"""
         position = seen.position
-        leap.harmless |= seen.news is not None and seen.news.back
+        if seen.news is not None and not seen.quiet:
+            self._syncs_told(leap, seen.news)
         leap.harmless |= seen.runs and position >= seen.end and seen.waited(leap.since)
+        leap.harmless &= not seen.quiet  # it will be started anew, from the position
         if position == leap.mark:
+            copied = seen.news is not None and seen.news.came and seen.news.newest >= leap.mark
+            if leap.harmless and copied and position < seen.end:
+                self.leap = None  # it came back to where the edit had put it
             return
         if self.tail is not None and self._still_of_the_old(leap, self.tail[1], seen):
             leap.mark, self.tail = position, (max(self.tail[0], position + 1), self.tail[1])
         elif position >= seen.end:
             leap.mark = position
-        elif seen.quiet and not leap.harmless:  # a person moved it again
+        elif seen.quiet:  # a person moved it again
             leap.mark = position
             self.leap = leap if position >= leap.first else None
         elif position > leap.mark and not leap.harmless:
-            yield leap.cause, leap.first, leap.mark
-            self.leap, self.settled = None, position + 1
+            last = leap.mark
+            for gap in sorted(() if seen.news is None else seen.news.gaps):
+                if gap[0] <= last + 1:  # it stood further than its commits said
+                    last = max(last, gap[1])
+            yield leap.cause, leap.first, last
+            self.leap, self.settled = None, max(self.settled, last + 1)
         else:
-            self.leap, self.settled = None, max(self.settled, position + 1)
+            self.leap = None
+            if leap.cause == RECREATED:  # else retention may have taken what it never went back to
+                self.settled = max(self.settled, position + 1)
+
+    def _syncs_told(self, leap: Leap, news: News) -> None:
+        """A sync from before the mark is of a log that is copied from its start. Of another topic
+        it has to be one that went back, or it may be of the old one.
+        """
+        if leap.cause == ALTERED:
+            leap.harmless |= news.lowest <= leap.mark
+        else:
+            leap.harmless |= news.back_to <= leap.mark
+            if leap.harmless and news.came:
+                self.settled = max(self.settled, news.newest + 1)
 
     @staticmethod
     def _still_of_the_old(leap: Leap, last: int, seen: Look) -> bool:
         """May this be the last commit of what was copied from the old topic?"""
         late = not seen.quiet and not leap.quiet and not seen.waited(leap.since)
-        return late and leap.mark < seen.position <= last
+        return late and not leap.harmless and leap.mark < seen.position <= last
 
     def _close_tail(self, seen: Look) -> Iterator[Lost]:
         if self.tail is None:
@@ -269,6 +297,7 @@ class Account:
             self.pace.start_moved(seen.start, seen.now)
         self.pace.position_seen(seen.position, seen.now)
         self.position, self.start, self.end = seen.position, seen.start, seen.end
+        self.looked_at = seen.now
         self.headroom_s = None
         if (
             self.leap is None and seen.position < seen.end - 1

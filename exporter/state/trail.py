@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from exporter.model.observations import SyncRecord
@@ -30,14 +31,17 @@ class News:
 
     newest   upstream offset of the newest sync, of whenever it is
     came     there were any
-    back     one of them was further back than the one before: MM2 copies again what it had copied
+    lowest   upstream offset of the lowest of them; beyond all if there were none
+    back_to  the lowest that was not further than the one before it: MM2 copies again what it had
+             copied, or another topic
     gaps     what was passed over
     """
 
     newest: int
     came: bool = False
-    back: bool = False
     gaps: tuple[Range, ...] = ()
+    lowest: float = inf
+    back_to: float = inf
 
 
 class Trail:
@@ -84,15 +88,22 @@ class Trail:
 
 def _further(way: News | None, last: OffsetSync | None, sync: OffsetSync) -> News:
     gaps = () if way is None else way.gaps
-    back = way is not None and way.back
+    back_to = inf if way is None else way.back_to
     if last is not None:
-        back |= sync.upstream_offset < last.upstream_offset
+        if sync.upstream_offset <= last.upstream_offset:
+            back_to = min(back_to, sync.upstream_offset)
         moved = sync.upstream_offset - last.upstream_offset
         missing = moved - (sync.downstream_offset - last.downstream_offset)
         if 0 < missing < moved:
             gaps = (*gaps, (sync.upstream_offset - missing, sync.upstream_offset - 1))
             gaps = tuple(sorted(gaps, key=_size)[-GAPS_MAX:])
-    return News(newest=sync.upstream_offset, came=True, back=back, gaps=gaps)
+    return News(
+        newest=sync.upstream_offset,
+        came=True,
+        gaps=gaps,
+        lowest=min(sync.upstream_offset, inf if way is None else way.lowest),
+        back_to=back_to,
+    )
 
 
 def _size(gap: Range) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -117,8 +118,8 @@ def test_after_a_reset_that_is_taken_back_a_loss_is_not_counted_again():
 # --- rule 2 --------------------------------------------------------------------------------------
 
 
-def synced(newest: int, *gaps: tuple[int, int], back: bool = False) -> News:
-    return News(newest=newest, came=True, back=back, gaps=gaps)
+def synced(newest: int, *gaps: tuple[int, int], back_to: float = inf) -> News:
+    return News(newest=newest, came=True, back_to=back_to, gaps=gaps)
 
 
 def test_a_jump_over_the_log_start_is_a_loss_of_what_the_syncs_say_was_passed_over():
@@ -252,8 +253,8 @@ def test_a_position_that_is_mended_before_mm2_goes_on_loses_nothing():
 
 def test_syncs_that_went_back_tell_that_the_new_topic_is_copied_from_its_start():
     at = Watched(999)
-    at.look(renewed=True, end=3000, news=synced(10, back=True))
-    at.look(position=2999, news=synced(2999, back=True))
+    at.look(renewed=True, end=3000, news=synced(10, back_to=0))
+    at.look(position=2999, news=synced(2999))
     assert at.wait(600) == []
 
 
@@ -406,6 +407,13 @@ def test_moving_forward_again_over_what_was_copied_loses_nothing():
     at.look(quiet=True)
     at.look(position=450, quiet=True)
     at.look(position=700, quiet=False)
+    assert at.wait(600) == []
+
+
+def test_a_sync_from_before_the_mark_tells_that_mm2_began_before_it():
+    at = Watched(99)
+    at.look(position=999)
+    at.look(position=1000, end=1002, news=News(newest=1000, came=True, lowest=400))
     assert at.wait(600) == []
 
 

@@ -29,13 +29,13 @@ class Syncs:
 def test_records_copied_one_after_the_other_leave_no_gap():
     syncs = Syncs((10, 10))
     syncs.see((110, 110), (210, 210))
-    assert syncs.news() == News(newest=210, came=True)
+    assert syncs.news() == News(newest=210, came=True, lowest=110)
 
 
 def test_a_gap_lies_directly_before_the_record_that_came_after_it():
     syncs = Syncs((10, 5))
     syncs.see((200, 20))  # 14 more were copied, 11 to 24
-    assert syncs.news() == News(newest=200, came=True, gaps=((25, 199),))
+    assert syncs.news() == News(newest=200, came=True, gaps=((25, 199),), lowest=200)
 
 
 def test_two_gaps_in_one_batch_are_two():
@@ -47,7 +47,7 @@ def test_two_gaps_in_one_batch_are_two():
 def test_a_sync_further_back_says_that_records_are_copied_again():
     syncs = Syncs((1000, 1000))
     syncs.see((0, 1001), (100, 1101))
-    assert syncs.news() == News(newest=100, came=True, back=True)
+    assert syncs.news() == News(newest=100, came=True, lowest=0, back_to=0)
 
 
 def test_a_target_that_begins_anew_leaves_no_gap():
@@ -60,7 +60,7 @@ def test_the_first_sync_of_all_has_nothing_before_it():
     syncs = Syncs()
     assert syncs.news() is None
     syncs.see((500, 3))
-    assert syncs.news() == News(newest=500, came=True)
+    assert syncs.news() == News(newest=500, came=True, lowest=500)
 
 
 def test_a_topic_read_from_its_start_tells_of_no_way():
@@ -75,7 +75,7 @@ def test_what_was_looked_at_is_forgotten_and_the_newest_is_not():
     syncs.trail.forget([ORDERS])
     assert syncs.news() == News(newest=500)
     syncs.see((600, 120))
-    assert syncs.news() == News(newest=600, came=True)
+    assert syncs.news() == News(newest=600, came=True, lowest=600)
 
 
 def test_of_many_gaps_the_largest_are_kept():
