@@ -10,8 +10,8 @@ first sight: what was copied without having been committed shows with the next c
 2  Retention, and the position was beyond the log start again before that: MM2 went over the gap
    (it starts at the log start without a word), or had copied what retention then took. Where syncs
    are emitted they tell which (state/trail.py). Where not, or until they come for `patience_s`, it
-   is lost only if it is more than could have been copied at three times the greatest pace seen;
-   otherwise nobody can tell, and nothing is counted.
+   is lost only if it had waited for `patience_s` and is more than could have been copied at three
+   times the greatest pace seen; otherwise nobody can tell, and nothing is counted.
 3  Another topic (its id changed, or its end fell below the position): what was not copied of the
    old one is lost, up to the last end that was seen, once its last commits had `patience_s`.
 4  Another topic, and the position goes on from where it stood: MM2 sought into the new log and
@@ -126,7 +126,7 @@ class Account:
             end=seen.end,
             moved_at=seen.now,
         )
-        made.pace.position_seen(seen.position, seen.now)
+        made.pace.position_seen(seen.position, seen.end, seen.now)
         return made
 
     @property
@@ -188,7 +188,9 @@ class Account:
         """Rule 2."""
         news, first = seen.news, self.settled
         if news is None:
-            reach = self.pace.reach(seen.now - self.moved_at, seen.now, over_s=seen.patience_s)
+            reach = self.pace.reach(
+                seen.start, seen.now - self.moved_at, seen.now, over_s=seen.patience_s
+            )
             if reach is not None and seen.start - first > reach:
                 yield RETENTION, first, seen.start - 1
         elif news.newest < seen.start:
@@ -295,7 +297,7 @@ class Account:
             self.moved_at = seen.now
         if seen.start != self.start:
             self.pace.start_moved(seen.start, seen.now)
-        self.pace.position_seen(seen.position, seen.now)
+        self.pace.position_seen(seen.position, seen.end, seen.now)
         self.position, self.start, self.end = seen.position, seen.start, seen.end
         self.looked_at = seen.now
         self.headroom_s = None

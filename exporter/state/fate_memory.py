@@ -2,8 +2,7 @@
 
 JSON, one row per partition: 100,000 of them are written and read in well under a second. A document
 of another version, or one that says what cannot be, is refused as a whole: half a memory would
-count again what was counted. Paces are not kept, they are of the last minutes. Called by
-Replication.
+count again what was counted. Called by state/looks.py.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import msgspec
 
 from exporter.state.account import ALTERED, CAUSES, RECREATED, Account, Leap
 from exporter.state.fate import Fates, FlowKey, TopicFate
+from exporter.state.pace import Jump, Moment, Pace
 from exporter.state.snapshot import Loss
 from exporter.state.trail import Range
 
@@ -33,6 +33,14 @@ class _Leap(NamedTuple):
     quiet: bool
 
 
+class _Pace(NamedTuple):
+    anchor: Moment | None
+    middle: Moment | None
+    best: float
+    best_before: float
+    jumps: tuple[Jump, ...]
+
+
 class _Row(NamedTuple):
     """An account. `behind` are generations of the topic that it has not heard of yet."""
 
@@ -47,6 +55,7 @@ class _Row(NamedTuple):
     leap: _Leap | None
     tail: Range | None
     lost: tuple[int, int, int]
+    pace: _Pace
 
 
 class _Topic(msgspec.Struct, forbid_unknown_fields=True):
@@ -119,7 +128,7 @@ def _topic(fate: TopicFate) -> _Topic:
 
 
 def _row(number: int, behind: int, account: Account) -> _Row:
-    leap = account.leap
+    leap, pace = account.leap, account.pace
     return _Row(
         partition=number,
         behind=behind,
@@ -134,6 +143,7 @@ def _row(number: int, behind: int, account: Account) -> _Row:
         else _Leap(leap.mark, leap.first, leap.cause, leap.since, leap.harmless, leap.quiet),
         tail=account.tail,
         lost=(account.lost[0][1], account.lost[1][1], account.lost[2][1]),
+        pace=_Pace(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),
     )
 
 
@@ -167,4 +177,5 @@ def _account(row: _Row) -> Account:
         leap=None if row.leap is None else Leap(*row.leap),
         tail=row.tail,
         lost=tuple(zip(CAUSES, row.lost, strict=True)),
+        pace=Pace(*row.pace),
     )

@@ -18,7 +18,8 @@ WINDOW_S: Final = 600.0  # a position's pace is over half of this at least, once
 JUMPS_S: Final = 6 * 3600.0  # segments may roll once an hour
 JUMPS_MAX: Final = 16  # per partition, of which there may be 100,000; every second one goes beyond
 
-_Moment = tuple[float, int]
+Jump = tuple[float, int]  # when it was seen, and the log start after it
+Moment = tuple[float, int, int]  # when, the position and the log end then
 
 
 @dataclass(slots=True)
@@ -32,11 +33,11 @@ class Pace:
     jumps            the log start after each jump that was seen, and when
     """
 
-    anchor: _Moment | None = None
-    middle: _Moment | None = None
+    anchor: Moment | None = None
+    middle: Moment | None = None
     best: float = 0.0
     best_before: float = 0.0
-    jumps: tuple[_Moment, ...] = ()
+    jumps: tuple[Jump, ...] = ()
 
     def restart(self) -> None:
         """What was measured belongs to another log, or to nothing."""
@@ -53,13 +54,13 @@ class Pace:
             fresh = fresh[::2]
         self.jumps = (*fresh, (now, start))
 
-    def position_seen(self, position: int, now: float) -> None:
+    def position_seen(self, position: int, end: int, now: float) -> None:
         """A look at the position, moved or not."""
         if self.anchor is None or self.middle is None or position < self.middle[1]:
-            self.anchor = self.middle = (now, position)
+            self.anchor = self.middle = (now, position, end)
             self.best = self.best_before = 0.0
         elif now - self.middle[0] >= WINDOW_S / 2:
-            self.anchor, self.middle = self.middle, (now, position)
+            self.anchor, self.middle = self.middle, (now, position, end)
             self.best_before, self.best = self.best, 0.0
 
     def advanced(self, records: int, seconds: float) -> None:
@@ -67,11 +68,12 @@ class Pace:
         if seconds > 0:
             self.best = max(self.best, records / seconds)
 
-    def reach(self, seconds: float, now: float, *, over_s: float) -> float | None:
+    def reach(self, start: int, seconds: float, now: float, *, over_s: float) -> float | None:
         """How many records may have been copied in so many seconds, generously: three times the
-        greatest pace seen. None if it was not watched for `over_s`.
+        greatest pace seen. None if that is not known: the pace of a flow with nothing left to copy
+        is that of its producers. So all up to `start` must have waited for `over_s`.
         """
-        if self.anchor is None or now - self.anchor[0] < over_s:
+        if self.anchor is None or now - self.anchor[0] < over_s or start > self.anchor[2]:
             return None
         return 3 * max(self.best, self.best_before) * seconds
 
@@ -84,7 +86,7 @@ class Pace:
         purge = self._purge(now)
         if purge is None or self.anchor is None or now - self.anchor[0] < over_s:
             return None
-        since, then = self.anchor
+        since, then, _ = self.anchor
         closing = purge - (position - then) / (now - since)
         return headroom / closing if closing > 0 else None
 

@@ -191,6 +191,13 @@ def test_without_syncs_a_jump_that_may_have_been_copied_is_not_counted():
     assert at.wait(600) == []
 
 
+def test_without_syncs_a_jump_over_records_that_were_not_there_a_flush_ago_is_not_counted():
+    at = Watched(99, end=100)
+    at.wait()
+    at.look(position=10**6, start=10**6, end=10**6 + 1)
+    assert at.wait(600) == []
+
+
 def test_without_syncs_and_without_a_pace_a_jump_is_not_counted():
     at = Watched(99, end=10**9)
     at.look(position=10**6, start=10**6)
