@@ -16,6 +16,7 @@ from exporter.serve.explain import Document, document
 from exporter.state.snapshot import ConnectorView, Snapshot
 
 OK, FINDINGS = 0, 1
+_LOSS = ("topic", "partition", "cause", "first", "last", "records")
 
 
 def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeout_s: float) -> int:
@@ -90,6 +91,8 @@ def _print(found: Document) -> None:
         _print_sources(found["source_partitions"])
     if flow is not None and flow["partitions"]:
         _print_flow(flow["partitions"])
+    if flow is not None:
+        _print_fates(flow)
     if group is not None and group["partitions"]:
         output.table(
             "Sink offsets (the next record)",
@@ -151,7 +154,7 @@ def _print_flow(rows: list[Document]) -> None:
         "Replication (the last record replicated, and when each number was true)",
         (
             *("topic", "partition#", "committed", "synced", "replicated#", "log end", "lag#"),
-            "oldest waits#",
+            *("oldest waits#", "headroom#"),
         ),
         (
             (
@@ -164,10 +167,46 @@ def _print_flow(rows: list[Document]) -> None:
                 _timed(at["log_end"]),
                 at["lag_records"],
                 output.age(at["lag_seconds"]),
+                _headroom(at),
             )
             for at in rows
         ),
     )
+
+
+def _headroom(at: Document) -> str | None:
+    """In records, and in time where retention comes closer."""
+    records, seconds = at["headroom_records"], at["headroom_seconds"]
+    if records is None:
+        return None
+    return str(records) if seconds is None else f"{records} ({output.age(seconds)})"
+
+
+def _print_fates(flow: Document) -> None:
+    if flow["losses"]:
+        output.table(
+            "Lost (upstream offsets that can no longer be replicated)",
+            ("topic", "partition#", "cause", "first#", "last#", "records#", "found"),
+            (
+                (*(at[name] for name in _LOSS), output.moment(at["at"]))
+                for at in reversed(flow["losses"])
+            ),
+        )
+    if flow["recreations"]:
+        output.table(
+            "Topics made anew",
+            ("topic", "times#", "last found", "id before", "id now"),
+            (
+                (
+                    at["topic"],
+                    at["count"],
+                    output.moment(at["at"]),
+                    at["id_before"] or "not known",
+                    at["id_after"] or "not known",
+                )
+                for at in flow["recreations"]
+            ),
+        )
 
 
 def _timed(told: Document | None) -> str | None:

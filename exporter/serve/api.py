@@ -41,13 +41,19 @@ told: "record", read from the log, or "log_ends", when the log end was last seen
                          partitions: [{topic, partition, committed, committed_at, synced,
                             replicated, log_start, log_end, lag_records, ahead_records,
                             lag_position: the replicated offset that lag_records belongs to,
-                            caught_up, lag_seconds, behind_since, behind_from}],
+                            caught_up, lag_seconds, behind_since, behind_from,
+                            headroom_records, headroom_seconds, lost_records: {cause: count}}],
                          lag_records: the sum over all partitions, null unless every one's is known,
                          syncs: [{topic, partition, upstream_offset, downstream_offset, at}],
                          groups: [{group, topic, partition, upstream, best, landing, landing_from,
                             translated, reread_records, skip_records, checkpoint_at}],
                          checkpoints: [{group, at}],
-                         heartbeat_at}]
+                         heartbeat_at,
+                         losses: [{topic, partition, cause, first, last, records, at}],
+                         recreations: [{topic, count, at, id_before, id_after}]}]
+
+`losses` are the newest ranges of upstream offsets that can no longer be replicated, both ends in
+them; `lost_records` are the counts of all that ever were.
 
 What a group would meet if it moved to the target now is explained at GroupView
 (state/snapshot.py). Two flows under one pair of aliases share syncs, groups, checkpoints and
@@ -64,7 +70,7 @@ import msgspec
 
 from exporter.model.connectors import ConnectorKind
 from exporter.model.topology import FlowKey, MirrorFlow
-from exporter.serve import failover
+from exporter.serve import failover, fates
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import (
     CheckpointView,
@@ -134,6 +140,7 @@ def flows(snapshot: Snapshot) -> bytes:
                     {"group": view.group, "at": view.at} for view in checkpoints.get(pair, ())
                 ],
                 "heartbeat_at": heartbeats.get(pair),
+                **fates.of_flow(snapshot, key),
             }
         )
     return msgspec.json.encode({**_head(snapshot), "flows": rows})
@@ -282,6 +289,7 @@ def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:
         "ahead_records": view.ahead,
         "lag_position": view.lag_position,
         **age(view, now),
+        **fates.retention(view),
     }
 
 

@@ -10,7 +10,9 @@ the `explain` verb. Pure: a snapshot in, a document out, all of it from that one
                            partitions: [{topic, partition,
                               committed, synced, log_end: {offset, at, from} | null,
                               replicated, log_start, lag_records, lag_position, ahead_records,
-                              caught_up, lag_seconds, behind_since, behind_from (see api.py)}]}
+                              caught_up, lag_seconds, behind_since, behind_from,
+                              headroom_records, headroom_seconds, lost_records (see api.py)}],
+                           losses, recreations (see api.py)}
     group                null | {group, kafka,
                            partitions: [{topic, partition, committed, log_end, lag_records,
                               caught_up, lag_seconds, behind_since, behind_from}]}
@@ -35,7 +37,7 @@ import msgspec
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
-from exporter.serve import failover
+from exporter.serve import failover, fates
 from exporter.serve.api import age
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of
@@ -186,10 +188,12 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document
             {
                 **_mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at),
                 **age(at, snapshot.at),
+                **fates.retention(at),
             }
             for at in snapshot.mirror_partitions
             if _of(at, view)
         ],
+        **fates.of_flow(snapshot, fates.flow_of(flow)),
     }
 
 

@@ -204,6 +204,26 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         ],
         "checkpoints": [{"group": "billing", "at": 1_763_711_940.25}],
         "heartbeat_at": 1_763_712_005.5,
+        "losses": [
+            {
+                "topic": "orders",
+                "partition": 7,
+                "cause": "retention",
+                "first": 93,
+                "last": 99,
+                "records": 7,
+                "at": 1_763_711_900.0,
+            }
+        ],
+        "recreations": [
+            {
+                "topic": "orders",
+                "count": 2,
+                "at": 1_763_711_000.0,
+                "id_before": "abc",
+                "id_after": "def",
+            }
+        ],
     }
     assert billing == {
         "group": "billing",
@@ -235,6 +255,9 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "lag_seconds": 100.0,
         "behind_since": 1_763_711_906.5,
         "behind_from": "record",
+        "headroom_records": 121,
+        "headroom_seconds": 3600.5,
+        "lost_records": {"retention": 7, "recreated": 0},
     }
     assert [(at["partition"], at["lag_records"], at["ahead_records"]) for at in partitions] == [
         (7, 379, 0),

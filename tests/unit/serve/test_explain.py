@@ -219,3 +219,25 @@ def test_a_name_that_two_clusters_have_asks_which():
     assert find(both, "files", "other").connect_cluster == "other"
     with pytest.raises(ConfigError, match="in Connect cluster none"):
         find(both, "files", "none")
+
+
+def test_what_a_flow_lost_is_told_with_its_ranges_and_its_topics_ids():
+    world = mirrored()
+    bounds = {TopicPartition("orders", 0): LogBounds(150, 200, 200)}
+    for topic_id in "aaaaab":
+        world.now += 15
+        world.tail()
+        world.tail(topic=SYNCS)
+        world.ends(bounds, ids={"orders": topic_id})
+    flow = explained(world, "mm2")["flow"]
+    lost = {"topic": "orders", "partition": 0, "cause": "retention", "first": 121, "last": 149}
+    assert flow["losses"] == [{**lost, "records": 29, "at": world.now - 15}]
+    (again,) = flow["recreations"]
+    assert (again["topic"], again["count"], again["id_before"], again["id_after"]) == (
+        "orders",
+        1,
+        "a",
+        "b",
+    )
+    (at,) = flow["partitions"]
+    assert (at["headroom_records"], at["lost_records"]["retention"]) == (-29, 29)

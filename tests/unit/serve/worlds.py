@@ -27,6 +27,7 @@ from exporter.state.snapshot import (
     GroupView,
     HeartbeatView,
     InputView,
+    Loss,
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
@@ -296,6 +297,12 @@ def full() -> Snapshot:
             TopicRecreation(
                 "lab", "mirror", "west", "east", "orders", 2, 1_763_711_000.0, "abc", "def"
             ),
+        ),
+        losses=(
+            Loss(
+                "lab", "mirror", "west", "east", "orders", 7, "retention", 93, 99, 1_763_711_900.0
+            ),
+            Loss("lab", "gone", "west", "east", "orders", 7, "altered", 3, 4, 1_763_711_900.0),
         ),
         groups=(GROUP, replace(GROUP, partition=8, best=None, reread=None, skip=None)),
         checkpoints=(CheckpointView("lab", "west", "east", "billing", 1_763_711_940.25),),
