@@ -42,8 +42,12 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
 
 
 def _behind(seen: Seen, view: GroupView, synced_at: float) -> bool:
-    """Under load a checkpoint is always a little behind; a dead one grows old as well."""
+    """Under load a checkpoint is always a little behind; a dead one grows old as well. A group that
+    lands on a commit of its own says nothing of its checkpoint.
+    """
     if view.checkpoint_at is None or view.translated is None or view.landing is None:
+        return False
+    if view.landing_from != "checkpoint":
         return False
     old = seen.now - view.checkpoint_at >= seen.settings.patience_s
     return old and view.translated > view.landing and synced_at > view.checkpoint_at

@@ -608,6 +608,14 @@ def a_quiet_group_wakes() -> Play:
     return play
 
 
+def a_group_lands_on_a_commit_of_its_own() -> Play:
+    """Its checkpoint may be as good as any: what it did at the target itself comes before it."""
+    play = mirrored()
+    checkpoint(play, age_s=30, landing_from="group")
+    play.run(6)
+    return play
+
+
 def a_group_that_is_not_translated() -> Play:
     play = mirrored()
     checkpoint(play, age_s=0, checkpoint_at=None, landing=None)
@@ -667,6 +675,7 @@ WELL = [
     two_connectors_go_back,
     checkpoints_go_on,
     a_quiet_group_wakes,
+    a_group_lands_on_a_commit_of_its_own,
     a_group_that_is_not_translated,
     an_input_misses_one_attempt,
     a_status_topic_may_not_be_read,
