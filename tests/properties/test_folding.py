@@ -25,6 +25,8 @@ KEYS = [
 VALUES = [b'{"offset":1}', b'{"offset":2}', b'{"position":3}', b"null", b"{", None]
 SYNC_KEYS = [bytes.fromhex("00066f726465727300000003"), bytes.fromhex("000161" + "00000000"), b"x"]
 SYNC_VALUES = [(number).to_bytes(8, "big") * 2 for number in (1, 2, 3)] + [None, b"short"]
+PAIRS = [(1, 1), (2, 2), (3, 3), (9, 4), (10, 5), (40, 70), (41, 71)]
+SYNCS = [upstream.to_bytes(8, "big") + at.to_bytes(8, "big") for upstream, at in PAIRS]
 
 
 def topic(keys: list, values: list, *, partitions: int) -> st.SearchStrategy[list[Message]]:
@@ -125,3 +127,15 @@ def test_a_folded_syncs_topic_leaves_the_same_facts_as_its_records_one_by_one(me
     for record in SyncRole().live(messages)[0]:
         replayed.apply((record,))
     assert bootstrapped.newest == replayed.newest
+
+
+@given(topic(SYNC_KEYS[:2], [*SYNCS, None], partitions=1), st.lists(st.integers(0, 40), max_size=3))
+def test_what_all_syncs_tell_survives_the_folding_of_their_topic(messages, cuts):
+    bootstrapped, whole = SyncBook(), SyncBook()
+    bootstrapped.apply(folded(SyncRole(), messages, cuts), whole=True)
+    whole.apply(SyncRole().live(messages)[0], whole=True)
+    assert bootstrapped.read.keys() == whole.read.keys()
+    for at, known in whole.read.items():
+        assert bootstrapped.read[at].history.pieces == known.history.pieces
+        for offset in range(45):
+            assert bootstrapped.read[at].at_least(offset) == known.at_least(offset)
