@@ -23,7 +23,7 @@ class Sight(Enum):
     OFFSETS = auto()  # committed ones, and the syncs of a flow
     ENDS = auto()  # of the logs that a flow reads
     GROUPS = auto()
-    SYNCS = auto()  # of all flows of a Connect cluster
+    FAILOVER = auto()  # syncs, checkpoints and groups of all flows of a Connect cluster
     KAFKA = auto()  # the cluster that holds the topic in the subject
     TOPIC = auto()  # its tail
 
@@ -54,13 +54,13 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.STARTS_FROM_SCRATCH: (Sight.STATES, Sight.OFFSETS),
     Name.INTERNAL_TOPIC_PROBLEM: (Sight.KAFKA,),
     Name.HANGING_TRANSACTION: (Sight.TOPIC,),
-    Name.CHECKPOINTS_STALE: (Sight.SYNCS,),
+    Name.CHECKPOINTS_STALE: (Sight.FAILOVER,),
     Name.INPUT_DOWN: (),
     # What rules count the time of (Held), by their own words for it.
     "ahead": _MM2,
     "below": (Sight.STATES, Sight.GROUPS),
     "unsynced": (Sight.STATES, Sight.OFFSETS),
-    "checkpoints": (Sight.SYNCS,),
+    "checkpoints": (Sight.FAILOVER,),
     "input": (),
 }
 
@@ -102,9 +102,9 @@ class Blindness:
                 return flow is not None and look.blind_to_ends(flow.upstream)
             case Sight.GROUPS:
                 return look.blind_to_groups(cluster)
-            case Sight.SYNCS:
+            case Sight.FAILOVER:
                 flows = [at for (of, _), at in look.flows.items() if of == cluster]
-                return any(look.blind_to_topic(at.offset_syncs) for at in flows if at.offset_syncs)
+                return any(look.blind_to_failover(at) for at in flows)
             case Sight.KAFKA:
                 return look.blind_to_ends(kafka)
             case Sight.TOPIC:

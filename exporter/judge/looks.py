@@ -13,6 +13,8 @@ from exporter.judge.sight import Sight
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.failover import groups_input
+from exporter.state.remote import checkpoints_of
 from exporter.state.snapshot import (
     ConnectorView,
     MirrorPartitionView,
@@ -137,6 +139,13 @@ class Look:
         """Can the groups of this Connect cluster's sinks not be read?"""
         view = self.inputs.get(InputId(cluster, GROUPS))
         return view is not None and not view.live
+
+    def blind_to_failover(self, flow: MirrorFlow) -> bool:
+        """Can anything not be read that tells what groups of this flow would meet?"""
+        topics = (flow.offset_syncs, checkpoints_of(flow))
+        view = self.inputs.get(groups_input(flow.key))
+        groupless = view is not None and not view.live
+        return groupless or any(at is not None and self.blind_to_topic(at) for at in topics)
 
     def blind_to_topic(self, topic: KafkaTopic) -> bool:
         """Is this topic followed, and cannot be read?"""

@@ -12,7 +12,8 @@ from exporter.judge.judge import Judge
 from exporter.judge.rules import EXPLAINS
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
-from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId
+from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, InputSucceeded
+from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
 
@@ -355,6 +356,26 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
         assert stale[0].since == before.since
         assert stale[0].evidence[0][0] == registers.LAST_SEEN
         assert "input_down" in play.names()
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        pytest.param(InputId("east/west.checkpoints.internal", TAIL), id="checkpoints"),
+        pytest.param(groups_input(("lab", "west", "east")), id="groups"),
+    ],
+)
+def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
+    play = checkpoints_stop()
+    play.world.see(InputSucceeded(hidden, play.world.now))
+    (before,) = play.look()
+    with play.hidden(hidden):
+        play.more["groups"] = ()  # they go with either input
+        play.look()
+        (stale,) = [at for at in play.findings if at.key == before.key]
+        assert stale.evidence[0][0] == registers.LAST_SEEN
+    play.run(1)
+    assert before.key not in {at.key for at in play.findings}
 
 
 def test_what_was_mended_while_nobody_looked_is_gone_with_the_first_look():
