@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from exporter import config
-from exporter.cli import output
+from exporter.cli import output, told
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.errors import ConfigError
@@ -24,14 +24,20 @@ def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeou
     loaded = config.load(path)
     configure("error", "console")
     with caught_up(loaded, timeout_s) as snapshot:
-        found = document(snapshot, find(snapshot, name, cluster))
+        view = find(snapshot, name, cluster)
+        judged = told.judged(loaded, snapshot)
+        found = document(judged.snapshot, view)
+    judgements, findings = told.of_connector(judged.snapshot, view.connect_cluster, view.name)
     if as_json:
-        output.json_text(found)
+        output.json_text({**found, "told_by": judged.by})
     else:
+        told.print_findings(findings, judged.by)
+        told.print_verdicts(judgements, judged.by)
         _print(found)
         for problem in found["problems"]:
             output.error(problem)
-    return FINDINGS if found["problems"] else OK
+    loud = any(at.severity in told.LOUD for at in findings)
+    return FINDINGS if found["problems"] or loud else OK
 
 
 def _known(snapshot: Snapshot) -> list[ConnectorView]:

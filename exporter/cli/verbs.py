@@ -8,13 +8,15 @@ import httpx
 import msgspec
 
 from exporter import config
-from exporter.cli import output
+from exporter.cli import output, told
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.clients.connect_read import reader_of
+from exporter.decode.source_offsets import partition_label
 from exporter.errors import ConfigError
 from exporter.ingest import rest
 from exporter.model.connectors import Connector, ConnectorKind
+from exporter.model.findings import Scope
 from exporter.serve import api, catalog, failover
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import (
@@ -29,24 +31,29 @@ OK, FINDINGS, UNREACHABLE = 0, 1, 7
 
 
 def status(path: Path, *, as_json: bool, timeout_s: float) -> int:
-    """Catch up once, print everything, and say what is wrong."""
+    """Catch up once, and print what is wrong, then everything."""
     loaded = config.load(path)
     configure("error", "console")
-    with caught_up(loaded, timeout_s) as snapshot:
+    with caught_up(loaded, timeout_s) as seen:
+        judged = told.judged(loaded, seen)
+        snapshot = judged.snapshot
         problems = _problems(snapshot)
         if as_json:
             output.json_text(
                 {
+                    **msgspec.structs.asdict(judged.document),
+                    "told_by": judged.by,
                     "connectors": msgspec.Raw(api.connectors(snapshot)),
                     "flows": msgspec.Raw(api.flows(snapshot)),
                     "problems": problems,
                 }
             )
         else:
+            told.print_findings(snapshot.findings, judged.by)
             _print_status(snapshot)
             for problem in problems:
                 output.error(problem)
-    return FINDINGS if problems else OK
+    return FINDINGS if problems or judged.loud else OK
 
 
 def _problems(snapshot: Snapshot) -> list[str]:
@@ -74,22 +81,38 @@ def _problems(snapshot: Snapshot) -> list[str]:
 
 
 def _print_status(snapshot: Snapshot) -> None:
+    verdicts = told.verdicts(snapshot.judgements)
+
+    def of_connector(cluster: str, name: str) -> str | None:
+        return verdicts.get((Scope.CONNECTOR, cluster, name, ""))
+
+    def of_partition(cluster: str, name: str, label: str) -> str | None:
+        return verdicts.get((Scope.PARTITION, cluster, name, label))
+
     output.table(
         "Connectors",
-        ("cluster", "connector", "kind", "state", "tasks"),
+        ("cluster", "connector", "verdict", "kind", "state", "tasks"),
         (
-            (view.connect_cluster, view.name, view.kind, view.state, _tasks(view))
+            (
+                view.connect_cluster,
+                view.name,
+                of_connector(view.connect_cluster, view.name),
+                view.kind,
+                view.state,
+                _tasks(view),
+            )
             for view in snapshot.connectors
         ),
     )
     output.table(
         "Source offsets",
-        ("cluster", "connector", "source partition", "offset", "last commit"),
+        ("cluster", "connector", "source partition", "verdict", "offset", "last commit"),
         (
             (
                 view.connect_cluster,
                 view.connector,
                 view.label,
+                of_partition(view.connect_cluster, view.connector, view.label),
                 None if view.offset is None else view.offset.text,
                 output.moment(view.committed_at),
             )
@@ -99,8 +122,8 @@ def _print_status(snapshot: Snapshot) -> None:
     output.table(
         "Replication",
         (
-            *("cluster", "connector", "flow", "topic", "partition#", "replicated#", "log end#"),
-            *("lag#", "oldest waits#"),
+            *("cluster", "connector", "flow", "topic", "partition#", "verdict", "replicated#"),
+            *("log end#", "lag#", "oldest waits#"),
         ),
         (
             (
@@ -109,6 +132,7 @@ def _print_status(snapshot: Snapshot) -> None:
                 f"{view.source}->{view.target}",
                 view.topic,
                 view.partition,
+                of_partition(view.connect_cluster, view.connector, _label(view)),
                 view.replicated if view.lag_position is None else view.lag_position,
                 view.log_end,
                 view.lag,
@@ -133,13 +157,14 @@ def _print_status(snapshot: Snapshot) -> None:
     output.table(
         "Sinks",
         (
-            *("cluster", "connector", "topic", "partition#", "committed#", "log end#"),
-            *("lag#", "oldest waits#"),
+            *("cluster", "connector", "verdict", "topic", "partition#", "committed#"),
+            *("log end#", "lag#", "oldest waits#"),
         ),
         (
             (
                 view.connect_cluster,
                 view.connector,
+                of_connector(view.connect_cluster, view.connector),
                 view.topic,
                 view.partition,
                 view.committed,
@@ -149,6 +174,12 @@ def _print_status(snapshot: Snapshot) -> None:
             )
             for view in snapshot.sink_partitions
         ),
+    )
+
+
+def _label(view: MirrorPartitionView) -> str:
+    return partition_label(
+        {"cluster": view.source, "partition": view.partition, "topic": view.topic}
     )
 
 
@@ -291,12 +322,11 @@ def metrics(*, as_json: bool) -> None:
 
 def healthcheck(path: Path) -> int:
     """Ask the daemon that this file configures."""
-    host, _, port = config.load(path).listen.rpartition(":")
-    reachable = "127.0.0.1" if host in {"", "0.0.0.0", "*"} else host  # noqa: S104 - compared only
+    where = told.address(config.load(path))
     try:
-        answer = httpx.get(f"http://{reachable}:{port}/-/healthy", timeout=5.0, trust_env=False)
+        answer = httpx.get(f"http://{where}/-/healthy", timeout=5.0, trust_env=False)
     except httpx.HTTPError as exc:
-        output.error(f"no daemon answers on {reachable}:{port}: {exc}")
+        output.error(f"no daemon answers on {where}: {exc}")
         return UNREACHABLE
     if answer.status_code != httpx.codes.OK:
         output.error(answer.text.strip())

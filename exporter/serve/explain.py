@@ -19,6 +19,9 @@ the `explain` verb. Pure: a snapshot in, a document out, all of it from that one
     failover             what each consumer group would meet if it moved to the target now: rows as
                          those of `groups` in /api/v1/flows, with the flow; of a checkpoint
                          connector, those of all flows of its Connect cluster
+    judgements           how the connector, its flow and its source partitions make progress, as
+                         /api/v1/findings says it, each with `law`, the law's words
+    findings             what is found wrong with it, as /api/v1/findings says it
     inputs               what all of this rests on: [{input, kind, up, live, last_success_at,
                            last_error, undecodable}]
     problems             what is wrong, in words
@@ -33,12 +36,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
+from exporter.judge.verdicts import LAWS
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.serve import failover, fates
 from exporter.serve.api import age
+from exporter.serve.findings import finding_row, judgement_row
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of
 from exporter.state.snapshot import (
@@ -74,6 +80,12 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
         "flow": None if flow is None else _flow(snapshot, view, flow),
         "group": None if group is None else _group(snapshot, view, group),
         "failover": failover.concerning(snapshot, view),
+        "judgements": [
+            {**asdict(judgement_row(at)), "law": LAWS.get(at.rule)}
+            for at in snapshot.judgements
+            if _of(at, view)
+        ],
+        "findings": [finding_row(at) for at in snapshot.findings if _of(at, view)],
         "inputs": [_input(input_id, seen) for input_id, seen in inputs],
     }
     found["problems"] = [

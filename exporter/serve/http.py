@@ -21,7 +21,7 @@ from aiohttp.typedefs import Handler
 
 from exporter import __version__
 from exporter.errors import ConfigError, Unreachable
-from exporter.serve import api
+from exporter.serve import api, findings
 from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
 from exporter.serve.negotiate import choose, gzip_accepted
@@ -41,6 +41,7 @@ _PAGE = """<!DOCTYPE html>
 <p>Progress and lag of Kafka Connect source connectors and MirrorMaker 2.</p>
 <ul>
 <li><a href="metrics">metrics</a></li>
+<li><a href="api/v1/findings">findings and verdicts (JSON)</a></li>
 <li><a href="api/v1/connectors">connectors (JSON)</a></li>
 <li><a href="api/v1/flows">replication flows (JSON)</a></li>
 <li><a href="-/healthy">healthy</a></li>
@@ -136,6 +137,7 @@ class ReadServer:
             ("/-/ready", self._ready),
             ("/api/v1/connectors", self._connectors),
             ("/api/v1/flows", self._flows),
+            ("/api/v1/findings", self._findings),
         ):
             app.router.add_get(path, handler, allow_head=False)
         app.router.add_post("/-/reload", self._reload)
@@ -179,6 +181,9 @@ class ReadServer:
 
     async def _flows(self, request: web.Request) -> web.Response:
         return await self._json(request, api.flows)
+
+    async def _findings(self, request: web.Request) -> web.Response:
+        return await self._json(request, findings.findings)
 
     async def _json(
         self, request: web.Request, document: Callable[[Snapshot], bytes]

@@ -8,8 +8,7 @@ from exporter.model.findings import Verdict
 from tests.scenarios.simulation import DAY, WRONG, Estate, healthy
 
 
-@pytest.mark.parametrize("probing", [True, False], ids=["probed", "not-probed"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "probing"), [(1, True), (2, False)], ids=["probed", "not-probed"])
 def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_somebody_must_hear(seed, probing):
     estate = Estate(*healthy(), seed=seed, probing=probing)
     seen: dict[tuple, Verdict] = {}

@@ -10,6 +10,7 @@ from exporter.model.connectors import Task
 from exporter.model.observations import LogBounds, SinkOffset, TopicFactsRead
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
 from exporter.serve.explain import document
+from tests.unit.serve.test_findings import FOUND, JUDGED
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
 
 
@@ -202,6 +203,21 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
     ]
     assert found["offsets_topic"] is None
     assert [at["kind"] for at in found["inputs"]] == ["connect_rest", "groups"]
+
+
+def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong_with_it():
+    other = replace(JUDGED, connector="other")
+    snapshot = replace(
+        mirrored().snapshot(),
+        judgements=(JUDGED, other),
+        findings=(FOUND, replace(FOUND, connector=None)),
+    )
+    (view,) = snapshot.connectors
+    found = document(snapshot, view)
+    ((judged,), (wrong,)) = (found["judgements"], found["findings"])
+    assert (judged["verdict"], judged["rule"], judged["reason"]) == ("silent", 5, "work waits")
+    assert judged["law"].startswith("Law 5: something waits")
+    assert wrong.name == "mm2_silent_stall"
 
 
 def test_a_name_that_nobody_has_is_answered_with_the_nearest():

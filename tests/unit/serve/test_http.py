@@ -25,7 +25,8 @@ from exporter.state.snapshot import EMPTY, Snapshot
 from .worlds import BUILD, RELOADED, expected, full
 
 DEADLINE_S = 10.0
-ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/connectors", "/api/v1/flows")
+DOCUMENTS = ("/api/v1/connectors", "/api/v1/flows", "/api/v1/findings")
+ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", *DOCUMENTS)
 
 
 def free_port() -> int:
@@ -163,7 +164,7 @@ def test_two_accept_headers_count_as_one_list(client):
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/api/v1/connectors", "/api/v1/flows"])
+@pytest.mark.parametrize("path", ["/metrics", *DOCUMENTS])
 def test_gzip_is_sent_if_it_is_accepted_and_only_then(client, path):
     with client.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as answer:
         raw = b"".join(answer.iter_raw())
@@ -223,7 +224,8 @@ def test_metrics_and_api_answer_before_anything_is_ready(client, world):
 
 
 def test_the_api_answers_with_json_of_the_snapshot(client):
-    for path, key in (("/api/v1/connectors", "connectors"), ("/api/v1/flows", "flows")):
+    for path in DOCUMENTS:
+        key = path.rpartition("/")[2]
         answer = client.get(path)
         assert answer.headers["Content-Type"] == "application/json"
         assert answer.json()["at"] == full().at
@@ -268,7 +270,7 @@ def test_an_unknown_path_is_not_found(client):
     assert client.get("/nowhere").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/-/ready", "/api/v1/connectors", "/api/v1/flows"])
+@pytest.mark.parametrize("path", ["/metrics", "/-/ready", *DOCUMENTS])
 def test_a_bug_gives_500_without_a_stack_trace_and_is_logged(client, world, path):
     world.now = "no snapshot at all"
     with capture_logs() as events:
@@ -531,7 +533,7 @@ def test_a_refused_configuration_is_answered_with_its_mistakes():
         assert answer.text == "a.yaml: kafka: field required\na.yaml: listen: no port\n"
 
 
-@pytest.mark.parametrize("path", ["/api/v1/connectors", "/api/v1/flows"])
+@pytest.mark.parametrize("path", DOCUMENTS)
 def test_before_the_first_tick_there_is_no_document(path):
     world = World()
     world.now = EMPTY

@@ -1,0 +1,169 @@
+"""What is wrong, and how everything makes progress, as one document: /api/v1/findings. Called by
+http.py, and by the verbs, which also read what a daemon answered.
+
+    at                 when the snapshot was made
+    ready, waiting_for are all inputs caught up, and in words which are not
+    findings           the worst first: [{name, severity: "critical" | "warning" | "info",
+                         connect_cluster, connector: ... | null, subject, summary, since,
+                         evidence: [{what, how_much}]}]
+    judgements         of connectors and flows, then of source partitions:
+                         [{scope: "connector" | "flow" | "partition", connect_cluster, connector,
+                           subject, verdict, rule, reason, since, evidence: [{what, how_much}]}]
+
+`name`, `severity` and `verdict` are public names (model/findings.py says what they mean), `rule` is
+the number of the law that decided (judge/verdicts.py). `subject` is the source partition's label,
+`source->target` of a flow and "" of a connector. `since` is when it was first so without having
+been otherwise in between, across restarts of the daemon. Times are Unix seconds. What cannot be
+seen for now is "unknown" by law 1, with the reason, and goes on afterwards as if it had been seen.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from exporter.model.findings import (
+    Evidence,
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
+from exporter.state.snapshot import Snapshot
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    what: str
+    how_much: str
+
+
+class FindingRow(msgspec.Struct, frozen=True):
+    """One finding as it is told."""
+
+    name: FindingName
+    severity: Severity
+    connect_cluster: str
+    connector: str | None
+    subject: str
+    summary: str
+    since: float
+    evidence: tuple[_Shown, ...] = ()
+
+
+class JudgementRow(msgspec.Struct, frozen=True):
+    """One judgement as it is told."""
+
+    scope: Scope
+    connect_cluster: str
+    connector: str
+    subject: str
+    verdict: Verdict
+    rule: int
+    reason: str
+    since: float
+    evidence: tuple[_Shown, ...] = ()
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The whole document."""
+
+    at: float
+    ready: bool
+    waiting_for: tuple[str, ...]
+    findings: tuple[FindingRow, ...]
+    judgements: tuple[JudgementRow, ...]
+
+    def found(self) -> tuple[Finding, ...]:
+        """The findings as nouns."""
+        return tuple(
+            Finding(
+                name=row.name,
+                severity=row.severity,
+                connect_cluster=row.connect_cluster,
+                connector=row.connector,
+                subject=row.subject,
+                summary=row.summary,
+                since=row.since,
+                evidence=_evidence(row.evidence),
+            )
+            for row in self.findings
+        )
+
+    def judged(self) -> tuple[Judgement, ...]:
+        """The judgements as nouns."""
+        return tuple(
+            Judgement(
+                scope=row.scope,
+                connect_cluster=row.connect_cluster,
+                connector=row.connector,
+                subject=row.subject,
+                verdict=row.verdict,
+                rule=row.rule,
+                reason=row.reason,
+                since=row.since,
+                evidence=_evidence(row.evidence),
+            )
+            for row in self.judgements
+        )
+
+
+def findings(snapshot: Snapshot) -> bytes:
+    """The body of /api/v1/findings."""
+    return msgspec.json.encode(told(snapshot))
+
+
+def told(snapshot: Snapshot) -> Told:
+    """The document of a snapshot."""
+    return Told(
+        at=snapshot.at,
+        ready=snapshot.ready,
+        waiting_for=snapshot.waiting_for,
+        findings=tuple(finding_row(at) for at in snapshot.findings),
+        judgements=tuple(judgement_row(at) for at in snapshot.judgements),
+    )
+
+
+def finding_row(finding: Finding) -> FindingRow:
+    """One finding."""
+    return FindingRow(
+        name=finding.name,
+        severity=finding.severity,
+        connect_cluster=finding.connect_cluster,
+        connector=finding.connector,
+        subject=finding.subject,
+        summary=finding.summary,
+        since=finding.since,
+        evidence=_shown(finding.evidence),
+    )
+
+
+def judgement_row(judgement: Judgement) -> JudgementRow:
+    """One judgement."""
+    return JudgementRow(
+        scope=judgement.scope,
+        connect_cluster=judgement.connect_cluster,
+        connector=judgement.connector,
+        subject=judgement.subject,
+        verdict=judgement.verdict,
+        rule=judgement.rule,
+        reason=judgement.reason,
+        since=judgement.since,
+        evidence=_shown(judgement.evidence),
+    )
+
+
+def read(body: bytes) -> Told | None:
+    """What a daemon answered; None if it is no such document: another version's, or not ours."""
+    try:
+        return msgspec.json.decode(body, type=Told)
+    except msgspec.DecodeError:
+        return None
+
+
+def _shown(evidence: Evidence) -> tuple[_Shown, ...]:
+    return tuple(_Shown(what=what, how_much=how_much) for what, how_much in evidence)
+
+
+def _evidence(shown: tuple[_Shown, ...]) -> Evidence:
+    return tuple((at.what, at.how_much) for at in shown)

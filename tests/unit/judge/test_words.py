@@ -1,0 +1,33 @@
+"""Times and lengths as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.judge.words import length, moment
+
+
+@given(st.integers(0, 253_402_300_799))
+def test_a_moment_is_what_the_calendar_says(at):
+    assert moment(at + 0.5) == datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-1, "0 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (3600, "1 h"),
+        (5400, "1 h 30 min"),
+        (90_000, "1 d 1 h"),
+        (86_400, "1 d"),
+    ],
+)
+def test_a_length_has_its_two_largest_units(seconds, words):
+    assert length(seconds) == words

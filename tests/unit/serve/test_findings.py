@@ -1,0 +1,106 @@
+"""The document of what is wrong, written and read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from exporter.model.findings import (
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
+from exporter.serve.findings import findings, read
+from exporter.state.snapshot import EMPTY
+
+FOUND = Finding(
+    name=FindingName.MM2_SILENT_STALL,
+    severity=Severity.CRITICAL,
+    connect_cluster="lab",
+    connector="mm2",
+    subject="west->east",
+    summary="MM2 copies nothing and admits nothing",
+    since=1_763_712_000.5,
+    evidence=(("lag", "300 records"), ("states", "connector running")),
+)
+TOPIC = replace(FOUND, name=FindingName.HANGING_TRANSACTION, connector=None, evidence=())
+JUDGED = Judgement(
+    scope=Scope.FLOW,
+    connect_cluster="lab",
+    connector="mm2",
+    subject="west->east",
+    verdict=Verdict.SILENT,
+    rule=5,
+    reason="work waits",
+    since=1_763_711_000.0,
+    evidence=(("partitions", "1 silent"),),
+)
+SNAPSHOT = replace(
+    EMPTY,
+    at=1_763_712_006.5,
+    ready=True,
+    waiting_for=(),
+    findings=(FOUND, TOPIC),
+    judgements=(JUDGED,),
+)
+
+
+def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
+    assert json.loads(findings(SNAPSHOT)) == {
+        "at": 1_763_712_006.5,
+        "ready": True,
+        "waiting_for": [],
+        "findings": [
+            {
+                "name": "mm2_silent_stall",
+                "severity": "critical",
+                "connect_cluster": "lab",
+                "connector": "mm2",
+                "subject": "west->east",
+                "summary": "MM2 copies nothing and admits nothing",
+                "since": 1_763_712_000.5,
+                "evidence": [
+                    {"what": "lag", "how_much": "300 records"},
+                    {"what": "states", "how_much": "connector running"},
+                ],
+            },
+            {
+                "name": "hanging_transaction",
+                "severity": "critical",
+                "connect_cluster": "lab",
+                "connector": None,
+                "subject": "west->east",
+                "summary": "MM2 copies nothing and admits nothing",
+                "since": 1_763_712_000.5,
+                "evidence": [],
+            },
+        ],
+        "judgements": [
+            {
+                "scope": "flow",
+                "connect_cluster": "lab",
+                "connector": "mm2",
+                "subject": "west->east",
+                "verdict": "silent",
+                "rule": 5,
+                "reason": "work waits",
+                "since": 1_763_711_000.0,
+                "evidence": [{"what": "partitions", "how_much": "1 silent"}],
+            }
+        ],
+    }
+
+
+def test_what_a_daemon_answered_is_read_back_as_it_was():
+    told = read(findings(SNAPSHOT))
+    assert told is not None
+    assert (told.found(), told.judged()) == (SNAPSHOT.findings, SNAPSHOT.judgements)
+
+
+def test_an_answer_of_something_else_is_none():
+    assert read(b"<html>") is None
+    assert read(b'{"at": 1}') is None
+    assert read(findings(SNAPSHOT).replace(b"mm2_silent_stall", b"unheard_of")) is None
