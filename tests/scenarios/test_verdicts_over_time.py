@@ -9,7 +9,7 @@ import random
 import pytest
 
 from exporter.judge.verdicts import BLIND
-from exporter.model.findings import Scope, Verdict
+from exporter.model.findings import FindingName, Scope, Verdict
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from tests.scenarios.simulation import (
     DAY,
@@ -358,3 +358,18 @@ def test_how_often_it_looks_makes_no_difference_of_more_than_an_interval(tick_s)
         spans.append(found)
     assert [verdict for _, verdict in spans[0]] == [verdict for _, verdict in spans[1]]
     assert all(abs(a - b) <= 1 for (a, _), (b, _) in zip(*spans, strict=True))
+
+
+def test_a_silent_flow_is_found_and_the_finding_outlives_blindness_and_a_restart(estate):
+    since = hung(estate)
+    (found,) = estate.judged.findings
+    assert (found.name, found.connector) == (FindingName.MM2_SILENT_STALL, "mm2")
+    for event in (lambda: estate.blind.add(ENDS), estate.restart_daemon, estate.blind.clear):
+        event()
+        for snapshot in estate.run(5 * MINUTE):
+            told = {at.key: at.since for at in snapshot.findings}
+            assert told.get(found.key) == found.since
+    assert estate.verdict("mm2").since == since
+    estate.actors[0].hangs = False
+    estate.go(2 * MINUTE)
+    assert not estate.judged.findings
