@@ -11,6 +11,8 @@ from exporter.judge.subjects import Subject, Track
 from exporter.judge.verdicts import Case
 from exporter.judge.windows import Window
 
+NO_END: Final = "no log end was read for its position"
+NO_POSITION: Final = "it has no position, and does not begin at the start of the log"
 _MIRRORED: Final = "mirror_source"
 
 
@@ -99,18 +101,24 @@ def holds_until_w(subject: Subject, case: Case, rule: int) -> float:
 def _hidden(subject: Subject, sight: Sight) -> tuple[str | None, bool, bool]:
     """(What hides the second signal, is there one at all, does the connector work on it)."""
     cluster, connector, _ = subject.key
-    if subject.sink:
-        return None, subject.read is not None and subject.read.log_end is not None, True
+    if subject.read is not None:
+        had_end = subject.window is not None and subject.window.end is not None
+        if subject.read.log_end is None and had_end:
+            return NO_END, True, True
+        return None, subject.read.log_end is not None, True
     flow = sight.flows.get((cluster, connector))
-    if subject.mirror is None:
+    mirror = subject.mirror
+    if mirror is None:
         mirrored = subject.source is not None and subject.source.dialect == _MIRRORED
         if flow is None or not mirrored:
             return None, False, True
-        why = sight.unmirrored(cluster, connector)
-        return why, True, False
+        return sight.unmirrored(cluster, connector), True, False
     if flow is None or flow.upstream is None:
         return None, False, True
-    return sight.endless(flow.upstream), True, True
+    why = sight.endless(flow.upstream)
+    if why is None and mirror.lag is None:
+        why = NO_END if mirror.log_end is None else NO_POSITION
+    return why, True, True
 
 
 def _take(subject: Subject, track: Track, settings: Settings, *, w: float, at: float) -> Window:

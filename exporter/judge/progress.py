@@ -243,10 +243,13 @@ class Progress:
     def _sum(self, of: _Whole, subjects: list[Subject], track: Track, at: float) -> Judgement:
         counts = Counter(subject.standing.verdict for subject in subjects)
         verdict = worst(counts)
+        speaks = [subject for subject in subjects if subject.standing.verdict is verdict]
+        if verdict not in _TROUBLED:
+            # What was wrong and cannot be seen now must not look well by that.
+            hidden = [subject for subject in subjects if _troubled_before(subject)]
+            verdict, speaks = (Verdict.UNKNOWN, hidden) if hidden else (verdict, speaks)
         instance = min(
-            (subject for subject in subjects if subject.standing.verdict is verdict),
-            key=lambda subject: (subject.standing.since, subject.key),
-            default=None,
+            speaks, key=lambda subject: (subject.standing.since, subject.key), default=None
         )
         rule, reason = 0, "it has nothing to judge it by"
         if instance is not None:
@@ -254,11 +257,18 @@ class Progress:
         elif track.rests is not None:
             verdict, rule, reason = Verdict.IDLE, 2, track.rests
         standing = self._wholes.setdefault(of, Standing(since=at))
-        self.urgent |= standing.settle(Decision(verdict=verdict, rule=rule, reason=reason), at)
+        was = standing.verdict
+        if standing.settle(Decision(verdict=verdict, rule=rule, reason=reason), at):
+            self.urgent |= bool({was, standing.verdict} & _TROUBLED)
         told = None
         if instance is not None and instance.judgement is not None:
             told = (instance.label, instance.judgement.evidence)
         return judgement(Scope(of[2]), of, of[3], standing, reason, evidence.of_many(counts, told))
+
+
+def _troubled_before(subject: Subject) -> bool:
+    held = subject.standing.held
+    return held is not None and held[0] in _TROUBLED
 
 
 def _same(views: tuple[object, ...], before: object) -> bool:

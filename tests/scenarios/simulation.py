@@ -109,6 +109,7 @@ class Log:
     done: int = 0
     committed: int = 0  # the next record, as of the last flush
     owed: float = 0.0
+    stuck: bool = False  # nobody reads it, whatever else is read
 
     def grow(self, second: float, seconds: float, rng: random.Random) -> None:
         self.owed += self.rate(second) * seconds * rng.uniform(0.5, 1.5)
@@ -123,9 +124,10 @@ class Mirror(Actor):
 
     logs: list[Log] = field(default_factory=list)
     per_s: float = 8000.0
+    from_start: bool = True
 
     def shape(self) -> Connector:
-        return mirror(self.name)
+        return mirror(self.name, from_start=self.from_start)
 
     def step(self, world: World, seconds: float, rng: random.Random) -> None:
         works = self.works(world.now)
@@ -133,14 +135,15 @@ class Mirror(Actor):
             log.grow(world.now - NOW, seconds, rng)
             if works and self.was_down:
                 log.done = log.committed  # it goes on from its last commit
-            if works:
+            if works and not log.stuck:
                 log.done = min(log.end, log.done + int(self.per_s * seconds))
         self.was_down = not works and not self.hangs
         if self.flush_due(world.now) and works:
             for number, log in enumerate(self.logs):
                 if log.done > log.committed:
                     log.committed = log.done
-                    world.commit(self.name, orders(number), {"offset": log.done - 1})
+                    offset = {"offset": log.done - 1}
+                    world.commit(self.name, orders(number), offset, kafka_partition=number)
                     world.synced(log.done - 1, partition=number)
 
     def bounds(self) -> dict[TopicPartition, LogBounds]:
@@ -198,6 +201,7 @@ class Estate:
     tick_s     how often everything is read and judged
     probing    whether what waits is read, so that `caught_up` is known
     blind      inputs that nothing is heard of
+    frozen     Kafka partitions of the offsets topic that an open transaction holds
     """
 
     def __init__(
@@ -207,6 +211,7 @@ class Estate:
         self.tick_s = tick_s
         self.probing = probing
         self.blind: set[InputId] = set()
+        self.frozen: set[int] = set()
         self.settings = Settings(interval_s=FLUSH_S)
         self.judge = Judge(self.settings)
         self.judged: Snapshot | None = None
@@ -275,7 +280,7 @@ class Estate:
             if InputId(str(topic), TAIL) in self.blind:
                 world.see(InputFailed(InputId(str(topic), TAIL), "unreachable", "no route"))
             else:
-                world.tail(topic=topic)
+                world.tail(topic=topic, frozen=tuple(self.frozen) if topic == OFFSETS else ())
         for actor in self.actors:
             if isinstance(actor, Mirror) and InputId("west", LOG_ENDS) not in self.blind:
                 world.ends(actor.bounds())

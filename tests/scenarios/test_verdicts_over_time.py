@@ -373,3 +373,30 @@ def test_a_silent_flow_is_found_and_the_finding_outlives_blindness_and_a_restart
     estate.actors[0].hangs = False
     estate.go(2 * MINUTE)
     assert not estate.judged.findings
+
+
+def test_what_cannot_be_seen_does_not_make_its_connector_well():
+    """One of two partitions stands still, and then an open transaction hides its offset."""
+    logs = [Log(steady(50.0)), Log(steady(50.0))]
+    estate = Estate(Mirror(name="mm2", logs=logs)).go(30 * MINUTE)
+    logs[0].stuck = True
+    estate.until("mm2", Verdict.SILENT, FOUND_S)
+    since = estate.verdict("mm2").since
+    estate.frozen.add(0)
+    estate.until("mm2", Verdict.UNKNOWN, 2 * MINUTE)
+    estate.go(10 * MINUTE)
+    found = estate.verdict("mm2")
+    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, BLIND)
+    assert dict(found.evidence)["partitions"] == "1 ok, 1 unknown"
+    estate.frozen.clear()
+    estate.until("mm2", Verdict.SILENT, 2 * MINUTE)
+    assert estate.verdict("mm2").since == since
+
+
+def test_a_flow_that_does_not_begin_at_the_start_is_unknown_until_its_first_commit():
+    estate = Estate(mm2(hangs=True, from_start=False))
+    estate.world.assigned(0)
+    estate.go(10 * MINUTE)
+    assert "does not begin at the start" in estate.verdict("mm2").reason
+    estate.actors[0].hangs = False
+    estate.until("mm2", Verdict.OK, 3 * FLUSH_S)
