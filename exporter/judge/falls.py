@@ -17,6 +17,7 @@ from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView, Sy
 
 TOGETHER: Final = 3  # connectors; two may be chance, three share a cause
 EVENTS_KEPT: Final = 1_000
+MEANT: Final = 3  # intervals after a resume in which a verdict on what a person did may come
 RECOPIES_MAX: Final = 5_000  # partitions
 
 Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic and partition
@@ -43,6 +44,14 @@ class Together(msgspec.Struct, frozen=True):
     at: float
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What is remembered."""
+
+    recopies: tuple[Recopy, ...] = ()
+    together: tuple[Together, ...] = ()
+    meant: tuple[tuple[Who, float], ...] = ()
+
+
 class _Stand(NamedTuple):
     committed: int
     sync: tuple[int, int] | None  # upstream, downstream
@@ -50,10 +59,13 @@ class _Stand(NamedTuple):
 
 @dataclass(slots=True)
 class Falls:
-    """See the module. `together` holds the newest of each Connect cluster."""
+    """See the module. `together` holds the newest of each Connect cluster, `meant` the connectors
+    that a person set back, with the time at which that was last under way.
+    """
 
     recopies: dict[Where, Recopy] = field(default_factory=dict)
     together: dict[str, Together] = field(default_factory=dict)
+    meant: dict[Who, float] = field(default_factory=dict)
     _rewinds: dict[Who, int] = field(default_factory=dict)
     _resets: dict[Who, int] = field(default_factory=dict)
     _reset: set[Who] = field(default_factory=set)
@@ -66,9 +78,12 @@ class Falls:
         now = look.snapshot.at
         if look.snapshot.source_partitions is not self._sources:
             self._sources = look.snapshot.source_partitions
-            self._count(now)
+            self._count(now, resting)
         # A person's reset needs a stopped connector; what is copied again after it is meant to be.
         by_hand = self._reset & set(resting)
+        rewound = look.rewound()
+        for who in by_hand | (self.meant.keys() & (rewound | set(resting))):
+            self.meant[who] = now
         if by_hand:
             self._reset -= by_hand
             self._stands = {at: kept for at, kept in self._stands.items() if at[:2] not in by_hand}
@@ -79,9 +94,12 @@ class Falls:
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
                 self._follow(view, sync, now, by_hand=who in resting)
         self._forget(look)
+        over = [who for who, at in self.meant.items() if not 0 <= now - at <= MEANT * interval_s]
+        for who in over:
+            del self.meant[who]
         self._group(now, interval_s)
 
-    def _count(self, now: float) -> None:
+    def _count(self, now: float, resting: Collection[Who]) -> None:
         """Note who went back since the last time, and who was reset."""
         rewinds: dict[Who, int] = {}
         resets: dict[Who, int] = {}
@@ -90,7 +108,8 @@ class Falls:
             rewinds[who] = rewinds.get(who, 0) + view.rewinds
             resets[who] = resets.get(who, 0) + view.resets
         fallen = {who for who, count in rewinds.items() if count > self._rewinds.get(who, count)}
-        self._events.extend((now, who) for who in sorted(fallen))
+        self._events.extend((now, who) for who in sorted(fallen - set(resting)))
+        self.meant |= dict.fromkeys(fallen & set(resting), now)
         self._reset |= {
             who for who, count in resets.items() if count > self._resets.get(who, count)
         }
@@ -163,14 +182,19 @@ class Falls:
                     connectors |= set(before.connectors)
                 self.together[cluster] = Together(cluster, tuple(sorted(connectors)), last)
 
-    def remembered(self) -> tuple[tuple[Recopy, ...], tuple[Together, ...]]:
+    def remembered(self) -> Told:
         """What is under way."""
-        return tuple(self.recopies.values()), tuple(self.together.values())
+        return Told(
+            recopies=tuple(self.recopies.values()),
+            together=tuple(self.together.values()),
+            meant=tuple(self.meant.items()),
+        )
 
-    def recall(self, recopies: tuple[Recopy, ...], together: tuple[Together, ...]) -> None:
+    def recall(self, told: Told) -> None:
         """Go on from there."""
-        self.recopies = {at.where: at for at in recopies}
-        self.together = {at.connect_cluster: at for at in together}
+        self.recopies = {at.where: at for at in told.recopies}
+        self.together = {at.connect_cluster: at for at in told.together}
+        self.meant = dict(told.meant)
 
 
 def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | None) -> int | None:

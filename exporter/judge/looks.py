@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from exporter.judge.sight import Sight
 from exporter.model.connectors import ConnectorKind
+from exporter.model.findings import Verdict
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.failover import groups_input
@@ -94,6 +95,14 @@ class Look:
             if history.task is None and history.changes[-1].state in _AT_REST:
                 found.add((history.connect_cluster, history.connector))
         return found
+
+    def rewound(self) -> set[Who]:
+        """Connectors of which a partition went back and has not come as far again."""
+        return {
+            (judged.connect_cluster, judged.connector)
+            for judged in self.snapshot.judgements
+            if judged.verdict is Verdict.REWOUND
+        }
 
     def is_sink(self, who: Who) -> bool:
         """Is this connector a sink?"""

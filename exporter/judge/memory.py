@@ -27,8 +27,7 @@ class Told(msgspec.Struct, frozen=True):
     held: tuple[tuple[Key, float, float], ...] = ()
     failures: tuple[failures.Told, ...] = ()
     lives: tuple[lives.Told, ...] = ()
-    recopies: tuple[falls.Recopy, ...] = ()
-    together: tuple[falls.Together, ...] = ()
+    falls: falls.Told = falls.Told()
 
 
 @dataclass(slots=True)
@@ -62,13 +61,11 @@ class Memory:
 
     def remembered(self) -> Told:
         """What a restart must not forget."""
-        recopies, together = self.falls.remembered()
         return Told(
             held=self.held.remembered(),
             failures=self.failures.remembered(),
             lives=self.lives.remembered(),
-            recopies=recopies,
-            together=together,
+            falls=self.falls.remembered(),
         )
 
     def recall(self, told: Told) -> None:
@@ -76,4 +73,4 @@ class Memory:
         self.held.recall(told.held)
         self.failures.recall(told.failures)
         self.lives.recall(told.lives)
-        self.falls.recall(told.recopies, told.together)
+        self.falls.recall(told.falls)

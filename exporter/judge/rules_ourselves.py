@@ -41,8 +41,8 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
 
 
 def input_down(seen: Seen) -> Iterator[Finding]:
-    """Rule 23: something that we read has failed three times in a row, or for so long that what it
-    told is out of date. What it would show is not known, neither good nor bad.
+    """Rule 23: something that we read has failed for an interval, three times in a row or for so
+    long that what it told is out of date. What it would show is not known, neither good nor bad.
     """
     extra = {str(at.at) for at in seen.snapshot.topology.statuses}
     extra -= {str(at) for at in seen.snapshot.topology.awaited()}
@@ -70,15 +70,18 @@ def _down(seen: Seen, view: InputView) -> bool:
     total = sum(count for _, count in view.errors)
     if view.last_reason == OPEN_TRANSACTION:
         return False  # rule 22
-    if view.up or view.last_reason is None:
-        # It never failed; but it may have stopped to answer at all.
-        caught_up = view.tail is None or view.tail.caught_up
-        return view.last_success_at is not None and caught_up and not view.live
+    # A tail that is not caught up is slow, not down.
+    begun = view.last_success_at is not None and (view.tail is None or view.tail.caught_up)
+    stale = begun and not view.live
+    failing = not view.up and view.last_reason is not None
+    if not (stale or failing):
+        return False
     # The one that it is down with is the first.
     at, before = seen.memory.held.since(("input", *who, subject), seen.now, float(total - 1))
+    lasts = seen.now - at
     if view.last_reason in _LATE:
-        return seen.now - at >= seen.settings.patience_s and not _half_reset(seen, view)
-    return total - before >= FAILURES or (view.last_success_at is not None and not view.live)
+        return lasts >= seen.settings.patience_s and not _half_reset(seen, view)
+    return lasts >= seen.settings.interval_s and (stale or total - before >= FAILURES)
 
 
 def _half_reset(seen: Seen, view: InputView) -> bool:

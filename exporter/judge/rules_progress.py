@@ -52,13 +52,15 @@ def silent(seen: Seen) -> Iterator[Finding]:
 
 def rewound(seen: Seen) -> Iterator[Finding]:
     """Rule 3: source partitions went back and have not come as far again; not if those of other
-    connectors went back with them (rule 4).
+    connectors went back with them (rule 4), or a person set back a stopped connector's.
     """
     found: dict[Who, list[Judgement]] = {}
     for judged in seen.snapshot.judgements:
         if judged.scope is Scope.PARTITION and judged.verdict is Verdict.REWOUND:
             found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
     for who, partitions in found.items():
+        if who in seen.memory.falls.meant:
+            continue
         together = seen.memory.falls.together.get(who[0])
         if together is not None and who[1] in together.connectors and _lately(seen, together.at):
             continue

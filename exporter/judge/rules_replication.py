@@ -28,11 +28,13 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
     interval_s = seen.settings.interval_s
     for who, views in seen.look.mirrors.items():
         near = sorted(
-            (view.headroom_s, view.topic, view.partition, view.headroom or 0)
+            (view.headroom_s, view.topic, view.partition, view.headroom)
             for view in views
             if view.lag
             and not view.caught_up
             and view.headroom_s is not None
+            and view.headroom is not None
+            and view.headroom >= 0  # beyond that it is a loss
             and 0 <= view.headroom_s < NEAR_INTERVALS * interval_s
         )
         if near:

@@ -355,6 +355,7 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
         assert len(stale) == 1
         assert stale[0].since == before.since
         assert stale[0].evidence[0][0] == registers.LAST_SEEN
+        play.run(1)
         assert "input_down" in play.names()
 
 

@@ -329,9 +329,8 @@ def a_transaction_hangs() -> Play:
 
 def an_input_fails() -> Play:
     play = filed()
-    for _ in range(3):
-        play.world.see(InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck"))
-        play.look()
+    fails = InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck")
+    play.run(1.2, each=lambda: play.world.see(fails))
     return play
 
 
@@ -623,6 +622,27 @@ def a_group_that_is_not_translated() -> Play:
     return play
 
 
+def an_input_is_away_for_less_than_an_interval() -> Play:
+    play = filed()
+    fails = InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck")
+    play.run(0.9, each=lambda: play.world.see(fails))
+    play.world.listed(source("files"))
+    play.run(2)
+    return play
+
+
+def a_person_sets_a_position_back() -> Play:
+    play = filed(9)
+    play.world.listed(source("files", state="stopped", tasks=()))
+    play.run(1)
+    play.world.commit("files", FILE, {"position": 2})
+    play.run(1)
+    play.world.listed(source("files"))
+    play.judge(Verdict.REWOUND, "files", subjects=("filename=/data/in.txt",))
+    play.run(9)
+    return play
+
+
 def an_input_misses_one_attempt() -> Play:
     play = filed()
     for _ in range(5):
@@ -677,7 +697,9 @@ WELL = [
     a_quiet_group_wakes,
     a_group_lands_on_a_commit_of_its_own,
     a_group_that_is_not_translated,
+    an_input_is_away_for_less_than_an_interval,
     an_input_misses_one_attempt,
+    a_person_sets_a_position_back,
     a_status_topic_may_not_be_read,
     a_sink_reads_on_above_its_commit,
     retention_takes_a_transactions_marker,
