@@ -22,8 +22,9 @@ VERY_NEAR_INTERVALS: Final = 10
 
 
 def retention_near(seen: Seen) -> Iterator[Finding]:
-    """Rule 10: work waits, and at its present pace retention reaches the position within sixty
-    intervals; critical within ten.
+    """Rule 10: at its present pace retention reaches the position within sixty intervals, critical
+    within ten, and more of the log waits than lies before the position. A flow that keeps up has
+    all of its log before it, however short that is and however fast its start moves for a while.
     """
     interval_s = seen.settings.interval_s
     for who, views in seen.look.mirrors.items():
@@ -34,7 +35,7 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
             and not view.caught_up
             and view.headroom_s is not None
             and view.headroom is not None
-            and view.headroom >= 0  # beyond that it is a loss
+            and 0 <= view.headroom < view.lag  # below that it is a loss
             and 0 <= view.headroom_s < NEAR_INTERVALS * interval_s
         )
         if near:

@@ -149,7 +149,7 @@ def a_sink_is_left_behind() -> Play:
 def retention_comes_near() -> Play:
     play = mirrored(49)
     play.more["mirror_partitions"] = tuple(
-        replace(view, headroom=50, headroom_s=20 * INTERVAL_S)
+        replace(view, headroom=49, headroom_s=20 * INTERVAL_S)
         for view in play.world.snapshot().mirror_partitions
     )
     play.look()
@@ -575,6 +575,17 @@ def retention_follows_what_was_read() -> Play:
     return play
 
 
+def retention_runs_after_a_flow_that_keeps_up() -> Play:
+    """The dense records of the day are deleted while few new ones come."""
+    play = mirrored(89, log_end=100)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=90, headroom_s=20 * INTERVAL_S)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.run(5)
+    return play
+
+
 def two_connectors_go_back() -> Play:
     play = Play(files())
     play.world.listed(source("a"), source("b"))
@@ -692,6 +703,7 @@ WELL = [
     a_new_connector_is_deployed,
     a_connector_is_deleted_and_reset,
     retention_follows_what_was_read,
+    retention_runs_after_a_flow_that_keeps_up,
     two_connectors_go_back,
     checkpoints_go_on,
     a_quiet_group_wakes,
