@@ -18,6 +18,7 @@ from exporter.ingest import rest
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.model.findings import Scope
 from exporter.serve import api, catalog, failover
+from exporter.serve.findings import AHEAD, FAILURES
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import (
     ConnectorView,
@@ -57,13 +58,18 @@ def status(path: Path, *, as_json: bool, timeout_s: float) -> int:
 
 
 def _problems(snapshot: Snapshot) -> list[str]:
-    """What a person on call would want to hear first."""
+    """What else is wrong: what a finding says is not said again."""
+    said = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
+    blind = {at.subject for at in snapshot.findings if at.connector is None}
     found = [
         f"input {view.id.kind} {view.id.input} is down: {view.last_error}"
         for view in snapshot.inputs
-        if not view.up
+        if not view.up and not blind & {view.id.input, f"{view.id.kind} {view.id.input}"}
     ]
     for connector in snapshot.connectors:
+        of = (connector.connect_cluster, connector.name)
+        if any((name, *of) in said for name in FAILURES):
+            continue
         name = f"{connector.connect_cluster}/{connector.name}"
         if connector.state == "failed":
             found.append(f"connector {name} has failed")
@@ -76,6 +82,7 @@ def _problems(snapshot: Snapshot) -> list[str]:
         f"{view.connector} {view.topic}-{view.partition} is {view.ahead} records beyond the log end"
         for view in snapshot.mirror_partitions
         if view.ahead
+        and not any((name, view.connect_cluster, view.connector) in said for name in AHEAD)
     )
     return found
 

@@ -1,7 +1,8 @@
 """Everything known of one connector as one document, and where each number came from. Called by
 the `explain` verb. Pure: a snapshot in, a document out, all of it from that one snapshot.
 
-    connect_cluster, name, kind, class, version, state, tasks: [{task, state}], at
+    connect_cluster, name, kind, class, version, state, tasks: [{task, state, failure}], at;
+                         `failure` is the exception's class and the method it came from
     offsets_topic        "kafka/topic" in which its source offsets are kept
     source_partitions    [{source_partition: {...}, label, dialect, offset: {...} | null,
                            committed_at, advanced_at, kafka_partition, log_offset,
@@ -24,7 +25,7 @@ the `explain` verb. Pure: a snapshot in, a document out, all of it from that one
     findings             what is found wrong with it, as /api/v1/findings says it
     inputs               what all of this rests on: [{input, kind, up, live, last_success_at,
                            last_error, undecodable}]
-    problems             what is wrong, in words
+    problems             what else is wrong, in words: what a finding says is not said again
 
 Times are Unix seconds: of a committed or synced offset the timestamp of its record, elsewhere our
 own clock. Counts are since the tail caught up.
@@ -33,6 +34,7 @@ own clock. Counts are since the tail caught up.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -40,11 +42,12 @@ from msgspec.structs import asdict
 
 from exporter.judge.verdicts import LAWS
 from exporter.model.connectors import ConnectorKind
+from exporter.model.findings import FindingName
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.serve import failover, fates
 from exporter.serve.api import age
-from exporter.serve.findings import finding_row, judgement_row
+from exporter.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of
 from exporter.state.snapshot import (
@@ -74,7 +77,10 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
         "class": view.class_name,
         "version": view.version,
         "state": view.state,
-        "tasks": [{"task": task.number, "state": task.state} for task in view.tasks],
+        "tasks": [
+            {"task": task.number, "state": task.state, "failure": task.failure}
+            for task in view.tasks
+        ],
         "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
         "source_partitions": [_source(at) for at in sources],
         "flow": None if flow is None else _flow(snapshot, view, flow),
@@ -88,11 +94,12 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
         "findings": [finding_row(at) for at in snapshot.findings if _of(at, view)],
         "inputs": [_input(input_id, seen) for input_id, seen in inputs],
     }
+    said = {at.name for at in snapshot.findings if _of(at, view)}
     found["problems"] = [
-        *_state_problems(view),
+        *_state_problems(view, said),
         *_input_problems(inputs),
-        *_source_problems(view, sources, topic),
-        *_flow_problems(found["flow"]),
+        *_source_problems(view, sources, topic, said),
+        *_flow_problems(found["flow"], said),
         *_topic_problems(snapshot, topic, flow),
     ]
     return found
@@ -253,12 +260,13 @@ def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Documen
 # --- what is wrong -------------------------------------------------------------------------------
 
 
-def _state_problems(view: ConnectorView) -> Iterator[str]:
-    if view.state == "failed":
-        yield "the connector has failed"
-    for task in view.tasks:
-        if task.state == "failed":
-            yield f"task {task.number} has failed"
+def _state_problems(view: ConnectorView, said: AbstractSet[FindingName]) -> Iterator[str]:
+    if not said & FAILURES:
+        if view.state == "failed":
+            yield "the connector has failed"
+        for task in view.tasks:
+            if task.state == "failed":
+                yield f"task {task.number} has failed"
     if view.state == "running" and not view.tasks and view.kind is not ConnectorKind.MIRROR:
         yield "it runs without a single task"
 
@@ -275,7 +283,10 @@ def _input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[
 
 
 def _source_problems(
-    view: ConnectorView, sources: list[SourcePartitionView], topic: KafkaTopic | None
+    view: ConnectorView,
+    sources: list[SourcePartitionView],
+    topic: KafkaTopic | None,
+    said: AbstractSet[FindingName],
 ) -> Iterator[str]:
     if view.dedicated_offsets_topic is not None and topic is None:
         yield (
@@ -283,12 +294,12 @@ def _source_problems(
             "Kafka cluster that is not configured: they are not known"
         )
     for at in sources:
-        if at.shadow is not None:
+        if at.shadow is not None and FindingName.STARTS_FROM_SCRATCH not in said:
             yield (
                 f"{at.label}: only the offsets topic of the whole cluster has an offset of it. The "
                 "connector has a topic of its own and reads nothing else: it starts over"
             )
-        if at.variants:
+        if at.variants and FindingName.DUPLICATE_KEYS not in said:
             yield (
                 f"{at.label}: {at.variants} other raw key(s) say they are this source partition. "
                 "Connect finds an offset by the exact bytes of its key, so what was written under "
@@ -296,7 +307,7 @@ def _source_problems(
             )
 
 
-def _flow_problems(flow: Document | None) -> Iterator[str]:
+def _flow_problems(flow: Document | None, said: AbstractSet[FindingName]) -> Iterator[str]:
     if flow is None:
         return
     if flow["upstream"] is None:
@@ -307,6 +318,8 @@ def _flow_problems(flow: Document | None) -> Iterator[str]:
     for at in flow["partitions"]:
         name = f"{at['topic']}-{at['partition']}"
         if at["ahead_records"]:
+            if said & AHEAD:
+                continue
             yield (
                 f"{name} is {at['ahead_records']} records beyond the log end: the upstream topic "
                 "was re-created or cut, or the offset was altered by hand"
@@ -314,7 +327,8 @@ def _flow_problems(flow: Document | None) -> Iterator[str]:
         elif at["lag_records"] is None and flow["upstream"] is not None:
             yield f"{name} has no lag: its upstream log end is not known"
         start, last = at["log_start"], at["replicated"]
-        if start is not None and last is not None and start > last + 1:
+        gone = start is not None and last is not None and start > last + 1
+        if gone and FindingName.MM2_RECORDS_LOST not in said:
             yield (
                 f"{name}: the upstream log starts at {start}, after the position: "
                 f"offsets {last + 1} to {start - 1} can no longer be replicated"

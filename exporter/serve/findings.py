@@ -19,6 +19,8 @@ seen for now is "unknown" by law 1, with the reason, and goes on afterwards as i
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from exporter.model.findings import (
@@ -31,6 +33,17 @@ from exporter.model.findings import (
     Verdict,
 )
 from exporter.state.snapshot import Snapshot
+
+# What says that a connector or a task has failed, and that a position is past the end of its log.
+FAILURES: Final = frozenset(
+    {
+        FindingName.CONNECTOR_FAILED,
+        FindingName.TASK_FAILED,
+        FindingName.POISON_SUSPECTED,
+        FindingName.RESTART_LOOP,
+    }
+)
+AHEAD: Final = frozenset({FindingName.MM2_POSITION_AHEAD, FindingName.MM2_TOPIC_RECREATED})
 
 
 class _Shown(msgspec.Struct, frozen=True):

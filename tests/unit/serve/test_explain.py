@@ -7,6 +7,7 @@ from exporter.cli.explain import find
 from exporter.decode.javamap import connect_key
 from exporter.errors import ConfigError
 from exporter.model.connectors import Task
+from exporter.model.findings import FindingName as Name
 from exporter.model.observations import LogBounds, SinkOffset, TopicFactsRead
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
 from exporter.serve.explain import document
@@ -218,6 +219,34 @@ def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong
     assert (judged["verdict"], judged["rule"], judged["reason"]) == ("silent", 5, "work waits")
     assert judged["law"].startswith("Law 5: something waits")
     assert wrong.name == "mm2_silent_stall"
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        (Name.POISON_SUSPECTED, {"state": "failed", "tasks": (Task(0, "failed"),)}),
+        (Name.DUPLICATE_KEYS, {}),
+    ],
+)
+def test_what_a_finding_says_is_not_said_again(name, wrong):
+    world = files(**wrong)
+    world.commit("files", FILE, {"position": 7}, raw_key=b'["files", {"filename": "/data/in.txt"}]')
+    before = explained(world, "files")["problems"]
+    said = replace(FOUND, name=name, connector="files")
+    snapshot = replace(world.snapshot(), findings=(said,))
+    (view,) = snapshot.connectors
+    left = document(snapshot, view)["problems"]
+    assert len(before) == 1 + 2 * bool(wrong)
+    assert len(left) == len(before) - (2 if wrong else 1)
+
+
+def test_a_position_beyond_the_end_that_was_found_is_not_said_again():
+    world = mirrored()
+    world.ends(50)
+    said = replace(FOUND, name=Name.MM2_POSITION_AHEAD)
+    snapshot = replace(world.snapshot(), findings=(said,))
+    (view,) = snapshot.connectors
+    assert document(snapshot, view)["problems"] == []
 
 
 def test_a_name_that_nobody_has_is_answered_with_the_nearest():
