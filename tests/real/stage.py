@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,9 @@ import httpx
 
 from lab import Lab
 from lab.product import Product
+from lab.stories import Flow, begin, end
 from lab.waiting import NotYet, until
+from tests.real.seen import becomes
 
 # Connect's flush interval in these labs is a second, so three of these are three flushes and more.
 INTERVAL_S = 3.0
@@ -75,6 +77,22 @@ class Stage:
     lab: Lab
     product: Product
     lookout: Lookout
+
+    @contextmanager
+    def flow(
+        self, name: str, *, records: int = 30, config: Mapping[str, str] | None = None
+    ) -> Iterator[Flow]:
+        """A flow of a story's own that has copied its first records, all known to the daemon."""
+        flow = Flow(self.lab, name)
+        begin(flow, records=records, config=config)
+        try:
+            where = {"topic": flow.topic, "partition": "0"}
+            becomes(self.product, records - 1, "mm2_offset_sync_upstream_offset", **where)
+            becomes(self.product, records - 1, "mm2_replicated_offset", **where)
+            becomes(self.product, 0, "mm2_replication_lag_records", **where)
+            yield flow
+        finally:
+            end(flow)
 
     @contextmanager
     def story(self, *expected: str, also: tuple[str, ...] = ()) -> Iterator[Story]:

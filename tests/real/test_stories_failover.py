@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.stories import Flow, begin, end, failover
+from lab.stories import failover
 from tests.real.stage import Stage, said
 
 pytestmark = pytest.mark.real
@@ -13,13 +13,12 @@ STALE = "checkpoints_stale"
 
 
 def test_checkpoints_that_nobody_writes_any_more_are_found(stage: Stage) -> None:
-    flow = begin(Flow(stage.lab, "moving"), records=30)
-    checkpoints = failover.begin(failover.Checkpoints(flow))
-    expected = f"{STALE} {flow.source}->{flow.target}"
-    with stage.story(expected) as story:
-        deed = failover.stopped(checkpoints)
-        finding = story.found(expected, deed.at)
-        assert checkpoints.group in said(finding)
-        failover.resumed(checkpoints)
-    stage.lab.delete(checkpoints.connector)
-    end(flow)
+    with stage.flow("moving", records=30) as flow:
+        checkpoints = failover.begin(failover.Checkpoints(flow))
+        expected = f"{STALE} {flow.source}->{flow.target}"
+        with stage.story(expected) as story:
+            deed = failover.stopped(checkpoints)
+            finding = story.found(expected, deed.at)
+            assert checkpoints.group in said(finding)
+            failover.resumed(checkpoints)
+        stage.lab.delete(checkpoints.connector)

@@ -8,7 +8,7 @@ import pytest
 
 from lab import Load
 from lab.connectors import MM2_HEARTBEAT, MM2_SOURCE
-from lab.stories import Flow, begin, end, losses, stalls
+from lab.stories import Flow, losses, stalls
 from tests.real.stage import INTERVAL_S, Found, Stage, named
 
 pytestmark = pytest.mark.real
@@ -20,8 +20,11 @@ BACK_S_MAX = 30.0
 def test_a_daemon_killed_mid_incident_finds_the_same_again_and_calls_nothing_resolved(
     stage: Stage,
 ) -> None:
-    lost = begin(Flow(stage.lab, "kept"), records=30)
-    denied = begin(Flow(stage.lab, "muted"), records=10)
+    with stage.flow("kept") as lost, stage.flow("muted") as denied:
+        killed_mid_incident(stage, lost, denied)
+
+
+def killed_mid_incident(stage: Stage, lost: Flow, denied: Flow) -> None:
     expected = (f"mm2_records_lost {lost.connector}", f"mm2_silent_stall {denied.connector}")
     more = Load(stage.lab, rate_per_s=2.0, topics={denied.topic: 1})
     with stage.story(*expected) as story, more:
@@ -46,9 +49,8 @@ def test_a_daemon_killed_mid_incident_finds_the_same_again_and_calls_nothing_res
             assert since == before or not sight.ready
             assert since.items() <= before.items()
         losses.copy_on(lost)
+        more.stop()
         stalls.reading_allowed(denied)
-    end(lost)
-    end(denied)
 
 
 def test_a_healthy_lab_under_load_with_restarts_and_a_rebalance_has_no_finding(

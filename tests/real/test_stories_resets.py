@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.stories import Flow, begin, end, losses, resets
+from lab.stories import losses, resets
 from tests.real.stage import Stage, said
 
 pytestmark = pytest.mark.real
@@ -15,38 +15,34 @@ REMNANT = "remnant_offsets"
 
 
 def test_offsets_reset_without_their_syncs_are_half_a_reset(stage: Stage) -> None:
-    flow = begin(Flow(stage.lab, "half"), records=30)
-    with stage.story(f"{HALF} {flow.connector}") as story:
-        deed = resets.offsets_reset(flow)
-        story.found(f"{HALF} {flow.connector}", deed.at)
-        losses.copy_on(flow)
-    end(flow)
+    with stage.flow("half", records=30) as flow:
+        with stage.story(f"{HALF} {flow.connector}") as story:
+            deed = resets.offsets_reset(flow)
+            story.found(f"{HALF} {flow.connector}", deed.at)
+            losses.copy_on(flow)
 
 
 def test_syncs_deleted_without_their_offsets_are_half_a_reset(stage: Stage) -> None:
-    flow = begin(Flow(stage.lab, "unsynced"), records=30)
-    with stage.story(f"{HALF} {flow.connector}") as story:
-        deed = resets.syncs_deleted(flow)
-        story.found(f"{HALF} {flow.connector}", deed.at)
-        resets.syncs_made_again(flow)
-    end(flow)
+    with stage.flow("unsynced", records=30) as flow:
+        with stage.story(f"{HALF} {flow.connector}") as story:
+            deed = resets.syncs_deleted(flow)
+            story.found(f"{HALF} {flow.connector}", deed.at)
+            resets.syncs_made_again(flow)
 
 
 def test_a_restart_that_copies_everything_again_is_found_with_how_far_it_fell(
     stage: Stage,
 ) -> None:
-    flow = begin(Flow(stage.lab, "again"), records=200)
-    with stage.story(f"{RECOPY} {flow.connector}") as story:
-        deed = resets.copied_again(flow)
-        finding = story.found(f"{RECOPY} {flow.connector}", deed.at)
-        assert "199" in said(finding)
-    end(flow)
+    with stage.flow("again", records=200) as flow:
+        with stage.story(f"{RECOPY} {flow.connector}") as story:
+            deed = resets.copied_again(flow)
+            finding = story.found(f"{RECOPY} {flow.connector}", deed.at)
+            assert "199" in said(finding)
 
 
 def test_a_connector_that_goes_on_from_an_earlier_life_is_found(stage: Stage) -> None:
-    flow = begin(Flow(stage.lab, "remnant"), records=30)
-    with stage.story(f"{REMNANT} {flow.connector}") as story:
-        deed = resets.made_again(flow)
-        story.found(f"{REMNANT} {flow.connector}", deed.at)
-        flow.produce(10)
-    end(flow)
+    with stage.flow("remnant", records=30) as flow:
+        with stage.story(f"{REMNANT} {flow.connector}") as story:
+            deed = resets.made_again(flow)
+            story.found(f"{REMNANT} {flow.connector}", deed.at)
+            flow.produce(10)

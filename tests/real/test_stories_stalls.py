@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab import Load
-from lab.stories import Flow, begin, end, sinks, stalls
+from lab.stories import sinks, stalls
 from tests.real.stage import Stage, said
 
 pytestmark = pytest.mark.real
@@ -13,37 +13,39 @@ pytestmark = pytest.mark.real
 POISON = "poison_suspected"
 FAILED = "task_failed"
 SILENT = "mm2_silent_stall"
+STALLED = "mm2_stalled"
 
 
 def test_a_record_that_mm2_cannot_write_is_suspected_after_the_third_restart(
     stage: Stage,
 ) -> None:
-    flow = begin(Flow(stage.lab, "large"), records=10, config=stalls.LARGE_TOPIC)
-    expected = f"{POISON} {flow.connector}"
-    with stage.story(expected, f"{FAILED} {flow.connector}") as story:
-        poison = stalls.too_large(flow)
-        finding = story.found(expected, poison.deed.at)
-        assert poison.offset == 10
-        assert "RecordTooLarge" in said(finding)
-        assert "9" in said(finding)
-        stalls.allow_large(flow)
-    end(flow)
+    with stage.flow("large", records=10, config=stalls.LARGE_TOPIC) as flow:
+        expected = f"{POISON} {flow.connector}"
+        with stage.story(
+            expected, also=(f"{FAILED} {flow.connector}", f"{STALLED} {flow.connector}")
+        ) as story:
+            poison = stalls.too_large(flow)
+            finding = story.found(expected, poison.deed.at)
+            assert poison.offset == 10
+            assert "RecordTooLarge" in said(finding)
+            assert "9" in said(finding)
+            stalls.allow_large(flow)
 
 
 def test_mm2_that_may_no_longer_read_upstream_is_found_although_everything_says_running(
     stage: Stage,
 ) -> None:
-    flow = begin(Flow(stage.lab, "denied"), records=10)
-    expected = f"{SILENT} {flow.connector}"
-    # Whoever watches may not read the topic either, so only a log end that moves on says that
-    # there is something to copy.
-    more = Load(stage.lab, rate_per_s=2.0, topics={flow.topic: 1})
-    with stage.story(expected) as story, more:
-        deed = stalls.reading_denied(flow)
-        finding = story.found(expected, deed.at)
-        assert finding["severity"] == "critical"
-        stalls.reading_allowed(flow)
-    end(flow)
+    with stage.flow("denied", records=10) as flow:
+        expected = f"{SILENT} {flow.connector}"
+        # Whoever watches may not read the topic either, so only a log end that moves on says that
+        # there is something to copy.
+        more = Load(stage.lab, rate_per_s=2.0, topics={flow.topic: 1})
+        with stage.story(expected) as story, more:
+            deed = stalls.reading_denied(flow)
+            finding = story.found(expected, deed.at)
+            assert finding["severity"] == "critical"
+            more.stop()
+            stalls.reading_allowed(flow)
 
 
 def test_a_record_that_a_sink_cannot_take_is_suspected_after_the_third_restart(
@@ -51,7 +53,7 @@ def test_a_record_that_a_sink_cannot_take_is_suspected_after_the_third_restart(
 ) -> None:
     sink = sinks.begin(sinks.Sink(stage.lab, "poisoned"))
     expected = f"{POISON} {sink.connector}"
-    with stage.story(expected, f"{FAILED} {sink.connector}") as story:
+    with stage.story(expected, also=(f"{FAILED} {sink.connector}",)) as story:
         poison = sinks.poisoned(sink)
         finding = story.found(expected, poison.at)
         assert poison.offset == poison.committed == 5
