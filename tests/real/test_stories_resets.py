@@ -15,34 +15,39 @@ REMNANT = "remnant_offsets"
 
 
 def test_offsets_reset_without_their_syncs_are_half_a_reset(stage: Stage) -> None:
-    with stage.flow("half", records=30) as flow:
-        with stage.story(f"{HALF} {flow.connector}") as story:
-            deed = resets.offsets_reset(flow)
-            story.found(f"{HALF} {flow.connector}", deed.at)
-            losses.copy_on(flow)
+    with stage.flow("half", records=30) as flow, stage.story(f"{HALF} {flow.connector}") as story:
+        deed = resets.offsets_reset(flow)
+        story.found(f"{HALF} {flow.connector}", deed.at)
+        losses.copy_on(flow)
 
 
 def test_syncs_deleted_without_their_offsets_are_half_a_reset(stage: Stage) -> None:
-    with stage.flow("unsynced", records=30) as flow:
-        with stage.story(f"{HALF} {flow.connector}") as story:
-            deed = resets.syncs_deleted(flow)
-            story.found(f"{HALF} {flow.connector}", deed.at)
-            resets.syncs_made_again(flow)
+    with (
+        stage.flow("unsynced", records=30) as flow,
+        stage.story(f"{HALF} {flow.connector}") as story,
+    ):
+        deed = resets.syncs_deleted(flow)
+        story.found(f"{HALF} {flow.connector}", deed.at)
+        resets.syncs_made_again(flow)
 
 
 def test_a_restart_that_copies_everything_again_is_found_with_how_far_it_fell(
     stage: Stage,
 ) -> None:
-    with stage.flow("again", records=200) as flow:
-        with stage.story(f"{RECOPY} {flow.connector}") as story:
-            deed = resets.copied_again(flow)
-            finding = story.found(f"{RECOPY} {flow.connector}", deed.at)
-            assert "199" in said(finding)
+    with (
+        stage.flow("again", records=200) as flow,
+        stage.story(f"{RECOPY} {flow.connector}") as story,
+    ):
+        deed = resets.copied_again(flow)
+        finding = story.found(f"{RECOPY} {flow.connector}", deed.at)
+        assert "199" in said(finding)
 
 
 def test_a_connector_that_goes_on_from_an_earlier_life_is_found(stage: Stage) -> None:
-    with stage.flow("remnant", records=30) as flow:
-        with stage.story(f"{REMNANT} {flow.connector}") as story:
-            deed = resets.made_again(flow)
-            story.found(f"{REMNANT} {flow.connector}", deed.at)
-            flow.produce(10)
+    with (
+        stage.flow("remnant", records=30) as flow,
+        stage.story(f"{REMNANT} {flow.connector}") as story,
+    ):
+        deed = resets.made_again(flow)
+        story.found(f"{REMNANT} {flow.connector}", deed.at)
+        flow.produce(10)
