@@ -26,14 +26,16 @@ class Sight(Enum):
     FAILOVER = auto()  # syncs, checkpoints and groups of all flows of a Connect cluster
     KAFKA = auto()  # the cluster that holds the topic in the subject
     TOPIC = auto()  # its tail
+    VERDICT = auto()  # of the connector, which more than its inputs can hide
 
 
 _MM2: Final = (Sight.STATES, Sight.OFFSETS, Sight.ENDS)
+_STALL: Final = (Sight.VERDICT, Sight.STATES)
 _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
-    Name.CONNECTOR_STALLED: (Sight.STATES, Sight.OFFSETS),
-    Name.CONNECTOR_SILENT: (Sight.STATES, Sight.OFFSETS),
-    Name.MM2_STALLED: _MM2,
-    Name.MM2_SILENT_STALL: _MM2,
+    Name.CONNECTOR_STALLED: (*_STALL, Sight.OFFSETS),
+    Name.CONNECTOR_SILENT: (*_STALL, Sight.OFFSETS),
+    Name.MM2_STALLED: (Sight.VERDICT, *_MM2),
+    Name.MM2_SILENT_STALL: (Sight.VERDICT, *_MM2),
     Name.REWOUND: _MM2,
     Name.REWINDS_AT_ONCE: (),
     Name.RECOPY: _MM2,
@@ -41,7 +43,7 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.TASK_FAILED: (Sight.STATES,),
     Name.POISON_SUSPECTED: (Sight.STATES, Sight.OFFSETS),
     Name.RESTART_LOOP: (Sight.STATES,),
-    Name.SINK_STUCK: (Sight.STATES, Sight.GROUPS),
+    Name.SINK_STUCK: (*_STALL, Sight.GROUPS),
     Name.SINK_BELOW_LOG_START: (Sight.STATES, Sight.GROUPS),
     Name.MM2_RETENTION_NEAR: _MM2,
     Name.MM2_RECORDS_LOST: _MM2,
@@ -109,3 +111,5 @@ class Blindness:
                 return look.blind_to_ends(kafka)
             case Sight.TOPIC:
                 return look.blind_to_topic(KafkaTopic(kafka, name))
+            case Sight.VERDICT:
+                return who in look.hidden

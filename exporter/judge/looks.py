@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import Final, Protocol, TypeVar
 
 from exporter.judge.sight import Sight
+from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import ConnectorKind
-from exporter.model.findings import Verdict
+from exporter.model.findings import Scope, Verdict
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.failover import groups_input
@@ -41,7 +42,7 @@ T = TypeVar("T", bound=_Owned)
 
 class Look:
     """See the module. `listed` are the connectors of each Connect cluster that lists them now;
-    partitions are by connector.
+    partitions are by connector; `hidden` are connectors whose verdict an input hides.
     """
 
     def __init__(self, snapshot: Snapshot, before: Look | None = None) -> None:
@@ -62,6 +63,11 @@ class Look:
         else:
             self.mirrors = _by_connector(snapshot.mirror_partitions)
         self.sinks = _by_connector(snapshot.sink_partitions)
+        self.hidden = frozenset(
+            (judged.connect_cluster, judged.connector)
+            for judged in snapshot.judgements
+            if judged.scope is Scope.CONNECTOR and judged.rule == BLIND
+        )
         self._syncs: dict[str, dict[tuple[str, str, str, int], SyncView]] = {}
         for sync in snapshot.syncs:
             of = (sync.source, sync.target, sync.topic, sync.partition)

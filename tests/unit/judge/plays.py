@@ -67,7 +67,9 @@ class Play:
 
     # --- what happens ----------------------------------------------------------------------------
 
-    def judge(self, verdict: Verdict, *connectors: str, subjects: tuple[str, ...] = ()) -> None:
+    def judge(
+        self, verdict: Verdict, *connectors: str, subjects: tuple[str, ...] = (), law: int = 5
+    ) -> None:
         """Connectors, or with `subjects` their partitions, have this verdict from now on."""
         given = [
             Judgement(
@@ -76,7 +78,7 @@ class Play:
                 connector=connector,
                 subject=subject,
                 verdict=verdict,
-                rule=1,
+                rule=law,
                 reason="so it is",
                 since=self.world.now,
             )

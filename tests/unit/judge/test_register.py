@@ -10,6 +10,7 @@ import pytest
 from exporter.judge import register as registers
 from exporter.judge.judge import Judge
 from exporter.judge.rules import EXPLAINS
+from exporter.judge.verdicts import BLIND
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, InputSucceeded
@@ -21,6 +22,7 @@ from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, Play, failed, task
 from .test_rules import (
     a_connector_is_made_again,
     a_flow_copies_again,
+    a_flow_is_silent,
     a_position_is_past_the_end,
     a_task_fails_and_gets_on,
     a_task_fails_at_one_position,
@@ -377,6 +379,17 @@ def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
         assert stale.evidence[0][0] == registers.LAST_SEEN
     play.run(1)
     assert before.key not in {at.key for at in play.findings}
+
+
+def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
+    play = a_flow_is_silent()
+    play.judge(Verdict.UNKNOWN, "mm2", law=BLIND)  # every input is read, and tells too little
+    play.run(1)
+    assert play.names() == ["mm2_silent_stall"]
+    assert play.only().evidence[0][0] == registers.LAST_SEEN
+    play.judge(Verdict.UNKNOWN, "mm2", law=12)
+    play.look()
+    assert play.names() == []
 
 
 def test_what_was_mended_while_nobody_looked_is_gone_with_the_first_look():
