@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from exporter.clients.kafka import KafkaAdmin
+from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clients.kafka_probe import ProbeReader
 from exporter.clock import SystemClock
 from exporter.decode.javamap import connect_key
@@ -59,7 +59,7 @@ class Site:
 
     def __post_init__(self) -> None:
         properties = {"bootstrap.servers": self.bootstrap}
-        self.admin = KafkaAdmin("west", properties)
+        self.admin = KafkaFacts("west", properties)
         self.reader = ProbeReader("west", properties, committed=False)
         self.book = Book(
             sites=(ConnectSite(name="mm2", kafka="east", rest=False),),

@@ -153,7 +153,7 @@ class Cluster:
         return {name: self.data[name].id for name in topics if name in self.data}
 
     def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
-        return dict(self.topic_ids(topics))
+        return dict(self.topic_ids(topics).items())
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]

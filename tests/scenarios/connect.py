@@ -13,7 +13,7 @@ from zlib import crc32
 
 from exporter.decode.javamap import connect_key
 from exporter.model.topology import TopicPartition
-from tests.scenarios.brokers import Cluster, Internal, partitions_of
+from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
 
 FLUSH_S = 60.0  # Connect's default
 LAG_MAX = 100  # offset.lag.max: a sync is written after so many records at the latest
@@ -350,6 +350,14 @@ class Mirror(Connector):
     def partitions(self) -> list[TopicPartition]:
         return partitions_of(self.upstream, self.topics)
 
+    def remote(self, at: TopicPartition) -> Log:
+        """Where it is copied to."""
+        name = f"{self.source}.{at.topic}"
+        logs = self.site.east.data.setdefault(name, Topic(logs=[])).logs
+        while len(logs) <= at.partition:
+            logs.append(Log())
+        return logs[at.partition]
+
     def key(self, at: TopicPartition) -> dict[str, Any]:
         return {"cluster": self.source, "partition": at.partition, "topic": at.topic}
 
@@ -373,16 +381,22 @@ class Mirror(Connector):
         self.fetch[at] = until
         if last is None or last < following:
             return
-        self.written[at] = self.written.get(at, 0) + log.readable(following, until)
+        if at not in self.synced:  # the first record after a start has a sync of its own
+            first = log.first_readable(following)
+            assert first is not None
+            self._sync(at, first, self.written.get(at, 0), now)
+        records = log.readable(following, until)
+        self.remote(at).append(records, now)
+        self.written[at] = self.written.get(at, 0) + records
         self.done[at] = last
-        if at not in self.synced or last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
-            self._sync(at, now)
+        if last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
+            self._sync(at, last, self.written[at] - 1, now)
 
-    def _sync(self, at: TopicPartition, now: float) -> None:
-        self.synced[at] = self.done[at]
+    def _sync(self, at: TopicPartition, upstream: int, downstream: int, now: float) -> None:
+        self.synced[at] = upstream
         name = at.topic.encode()
         key = struct.pack(">h", len(name)) + name + struct.pack(">i", at.partition)
-        value = struct.pack(">qq", self.done[at], max(0, self.written.get(at, 0) - 1))
+        value = struct.pack(">qq", upstream, downstream)
         if self.syncs in self.upstream.internal:
             self.upstream.internal[self.syncs].write(key, value, now)
 
@@ -390,8 +404,8 @@ class Mirror(Connector):
         for at, offset in self.done.items():
             if self.committed.get(at) != offset:
                 self.commit(at, offset, now)
-            if self.works and self.synced.get(at) != offset:
-                self._sync(at, now)
+            if self.works and self.synced.get(at, offset) != offset:
+                self._sync(at, offset, self.written[at] - 1, now)
 
     def commit(self, at: TopicPartition, offset: int | None, now: float) -> None:
         if offset is None:

@@ -14,6 +14,7 @@ from typing import Any
 from exporter.config import Config, parse
 from exporter.daemon import wiring
 from exporter.daemon.edge import ASSIGNED_S
+from exporter.daemon.failover import TOPICS_S, FailoverPolls
 from exporter.errors import ClientError, NotFound, Unreachable
 from exporter.ingest import poll
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
@@ -94,6 +95,12 @@ class Daemon:
         self.tails: dict[KafkaTopic, _Following] = {}
         self.due: dict[str, float] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
+        self.failover = FailoverPolls(
+            self.world.kafkas,
+            lambda: self.snapshot,
+            self._put,
+            self.clock,  # type: ignore[arg-type]
+        )
         self.batch: list[Observation] = [
             OffsetsTopicFound(site.name, KafkaTopic("east", site.offsets))
             for site in self.world.sites.values()
@@ -111,14 +118,18 @@ class Daemon:
         self.memory[name] = document
         return True
 
+    @property
+    def snapshot(self) -> Snapshot:
+        assert self.loop is not None
+        return self.loop.snapshot
+
     # --- one tick --------------------------------------------------------------------------------
 
     def step(self) -> Snapshot:
         """Look at everything that is due, and let the loop make of it what it can."""
         assert self.loop is not None
         self.clock.at = now = self.world.now
-        snapshot = self.loop.snapshot
-        self._look(snapshot, now)
+        self._look(self.snapshot, now)
         batch, self.batch = tuple(self.batch), []
         return self.loop.step(now, batch)
 
@@ -144,8 +155,13 @@ class Daemon:
                 ):
                     self._put(poll.poll_assignment(reader, flow.connector))
             sinks = [at for at in snapshot.topology.sinks if at.connect_cluster == site.name]
-            if sinks and self._every(f"groups {site.name}", asked.groups_s, now):
-                self._put(poll.poll_groups(site.name, self._admins(), sinks, self.clock))
+            if self._every(f"groups {site.name}", asked.groups_s, now):
+                if sinks:
+                    self._put(poll.poll_groups(site.name, self._admins(), sinks, self.clock))
+                self.failover.ask(site.name)
+        if self._every("failover", TOPICS_S, now):
+            self.failover.look()
+        self.failover.early()
         self._follow(snapshot, now)
         for name, kafka in self.world.kafkas.items():
             if self._every(f"brokers {name}", 60.0, now) and kafka.down is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from exporter.model.findings import Finding, FindingName, Scope, Severity, Verdict
 from exporter.state.snapshot import Snapshot
-from tests.scenarios.script import ScriptError, moments, only, several
+from tests.scenarios.script import ScriptError, moments, only, seconds, several
 from tests.scenarios.world import BEGINNING
 
 FOREVER = float("inf")
@@ -46,6 +46,7 @@ class History:
 
     findings: dict[tuple[str, ...], list[Span]] = field(default_factory=dict)
     verdicts: dict[tuple[str, ...], list[tuple[float, Verdict]]] = field(default_factory=dict)
+    rereads: dict[tuple[str, str], list[tuple[float, int | None]]] = field(default_factory=dict)
     last: Snapshot | None = None
 
     def look(self, snapshot: Snapshot) -> None:
@@ -71,10 +72,10 @@ class History:
             told = self.verdicts.setdefault(of, [])
             if not told or told[-1][1] is not judged.verdict:
                 told.append((now, judged.verdict))
+        for group in snapshot.groups:
+            where = (group.group, f"{group.topic}-{group.partition}")
+            self.rereads.setdefault(where, []).append((now, group.reread))
         self.last = snapshot
-
-    def restarted(self) -> None:
-        """Between two processes nothing is found, and nothing is over."""
 
 
 def _text(finding: Finding) -> str:
@@ -84,7 +85,9 @@ def _text(finding: Finding) -> str:
 
 def mistakes(told: Any, history: History) -> Iterator[str]:
     """Everything in which a story went otherwise than expected."""
-    told = only("expectation.yaml", told, "about", "found", "tolerated", "verdicts", "never")
+    told = only(
+        "expectation.yaml", told, "about", "found", "tolerated", "verdicts", "never", "rereads"
+    )
     unexpected = {
         (key, number) for key, at in history.findings.items() for number in range(len(at))
     }
@@ -99,6 +102,8 @@ def mistakes(told: Any, history: History) -> Iterator[str]:
         yield from _verdict(f"verdicts[{number}]", expected, history)
     for number, expected in enumerate(told.get("never", [])):
         yield from _never(f"never[{number}]", expected, history)
+    for number, expected in enumerate(told.get("rereads", [])):
+        yield from _rereads(f"rereads[{number}]", expected, history)
 
 
 def _name(text: str) -> str:
@@ -184,7 +189,7 @@ def _verdicts(
     for (cluster, name, _, about), told in history.verdicts.items():
         if (cluster, name, about) == (given.get("cluster", "lab"), connector, subject):
             before = [at for at in told if at[0] <= first]
-            spans = [*before[-1:], *(at for at in told if first < at[0] <= last)]
+            spans = [*before[-1:], *(at for at in told if first < at[0] < last)]
             yield from ((verdict, since) for since, verdict in spans or [(first, None)])
             return
     yield None, first
@@ -198,3 +203,14 @@ def _never(where: str, told: Any, history: History) -> Iterator[str]:
         for since, verdict in spans:
             if verdict in wanted:
                 yield f"{where}: {' '.join(of)} is {verdict} from {clock(since)}"
+
+
+def _rereads(where: str, told: Any, history: History) -> Iterator[str]:
+    """What a group would read again if it moved to the target then."""
+    given = only(where, told, "group", "topic", "at", "records")
+    first, _, last = str(given["records"]).partition("..")
+    at = seconds(given["at"])
+    seen = history.rereads.get((given["group"], given["topic"]), [])
+    found = next((records for now, records in seen if now >= at), None)
+    if found is None or not int(first) <= found <= int(last or first):
+        yield f"{where}: {dict(given)}: {found}"

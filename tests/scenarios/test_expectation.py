@@ -104,7 +104,7 @@ def test_a_severity_that_it_once_had_counts(history):
         ({"of": "west->east", "at": "1m..9m", "is": "ok"}, True),
         ({"of": "west->east", "at": "10m..11m", "is": "silent"}, True),
         ({"of": "west->east", "at": "9m..11m", "is": "ok"}, False),
-        ({"of": "west->east", "at": "11m..12m", "is": "silent"}, False),
+        ({"of": "west->east", "at": "11m..12m1s", "is": "silent"}, False),
         ({"of": "west->east", "at": "9m..11m", "is": ["ok", "silent"]}, True),
         ({"of": "west->east orders-3", "at": "0s..29m", "is": "idle"}, True),
         ({"of": "nobody", "at": "5m", "is": "ok"}, False),
