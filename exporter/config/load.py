@@ -17,7 +17,8 @@ import yaml
 from pydantic import ValidationError
 
 from exporter.config.checks import cross_checks, fill_from_files
-from exporter.config.shape import FOLDER, Config, Section
+from exporter.config.shape import Config, Section
+from exporter.config.types import FOLDER
 from exporter.errors import ConfigError
 
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -7,110 +7,29 @@ file's folder; no message about one repeats what stands there.
 
 from __future__ import annotations
 
-import importlib
-import re
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
-    ValidationInfo,
 )
-from pydantic_core import PydanticCustomError
 
-from exporter.config.files import problem_with, read_secret
-
-FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
-_PORT_MAX = 65_535
-_ADDRESS = r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$"
-_URL = r"^https?://[^\s/@]+(:\d+)?(/.*)?$"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_HOOK = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
-
-
-def _wrong(text: str) -> PydanticCustomError:
-    return PydanticCustomError("wrong", "{text}", {"text": text})
-
-
-def _port_range(numbers: list[int]) -> None:
-    if not all(1 <= number <= _PORT_MAX for number in numbers):
-        raise _wrong("a port is a number from 1 to 65535")
-
-
-def _address_ports(value: str) -> str:
-    _port_range([int(address.rpartition(":")[2]) for address in value.split(",")])
-    return value
-
-
-def _url_port(value: str) -> str:
-    try:
-        port = urlsplit(value).port
-    except ValueError:
-        port = 0
-    _port_range([] if port is None else [port])
-    return value
-
-
-def _folder(value: str) -> str:
-    """Not a URI: it would be taken for a folder of that name, here."""
-    if _SCHEME.match(value):
-        raise _wrong("a folder, mounted wherever Spark runs; not a URI")
-    return value
-
-
-def _compiled(value: object) -> object:
-    if not isinstance(value, str):
-        raise _wrong("input should be a valid string")
-    try:
-        return re.compile(value)
-    except (re.error, OverflowError, RecursionError) as exc:
-        at = getattr(exc, "pos", None)
-        where = "" if at is None else f", at character {at + 1}"
-        raise _wrong(f"not a regular expression{where}") from None
-
-
-def _found(path: Path, info: ValidationInfo) -> Path:
-    """The file, absolute; a mistake if it cannot be read now."""
-    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
-    try:
-        read_secret(found)
-    except (OSError, ValueError) as exc:
-        raise _wrong(problem_with(exc)) from None
-    return found
-
-
-def _imported(value: str) -> str:
-    """The name itself, once it is known to lead to a function."""
-    try:
-        usable = callable(_function(value))
-    except (ImportError, AttributeError) as exc:
-        raise _wrong(f"cannot be imported: {exc}") from None
-    except Exception as exc:  # noqa: BLE001 - the module is not ours: anything may come out of it
-        raise _wrong(f"cannot be imported: {type(exc).__name__}") from None
-    if not usable:
-        raise _wrong("not a function")
-    return value
-
-
-def _function(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
-
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
-Address = Annotated[str, StringConstraints(pattern=_ADDRESS), AfterValidator(_address_ports)]
-Url = Annotated[str, StringConstraints(pattern=_URL), AfterValidator(_url_port)]
-Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
-File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
-Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
+from exporter.config.types import (
+    Address,
+    File,
+    Folder,
+    Hook,
+    Name,
+    Regex,
+    Topic,
+    Url,
+    address_ports,
+    function_of,
+)
 
 
 class Section(BaseModel):
@@ -140,7 +59,7 @@ class Kafka(Section):
 
     def client_properties(self) -> dict[str, Any]:
         """Settings for a librdkafka client: strings, and under `oauth_cb` the hook if any."""
-        hook = {} if self.oauth_hook is None else {"oauth_cb": _function(self.oauth_hook)}
+        hook = {} if self.oauth_hook is None else {"oauth_cb": function_of(self.oauth_hook)}
         return {**self.properties, **hook, "bootstrap.servers": self.bootstrap}
 
 
@@ -311,7 +230,7 @@ class Probes(Section):
 class History(Section):
     """The Spark pipeline: where its tables are and how often it runs."""
 
-    path: Annotated[str, AfterValidator(_folder)] = "history"
+    path: Folder = "history"
     """A folder, relative to where the command is started; on a cluster, of all its hosts."""
     cadence_s: float = Field(default=60.0, ge=1.0)
     """With --continuous. Every batch costs about a second of CPU, however small."""
@@ -384,14 +303,14 @@ class Config(Section):
     flows: list[Flow] = []
     """Beside those that discovery finds."""
     listen: Annotated[
-        str, StringConstraints(pattern=r"^\S+:\d{1,5}$"), AfterValidator(_address_ports)
+        str, StringConstraints(pattern=r"^\S+:\d{1,5}$"), AfterValidator(address_ports)
     ] = "127.0.0.1:9640"
     """Where metrics, the status page and the JSON API are served."""
     tick_s: float = Field(default=1.0, ge=0.05)
     """How often a new snapshot is published: the most that the edge adds to a commit's age."""
     ends_s: float = Field(default=5.0, ge=0.5)
     """How often log ends are asked for: one batched request per Kafka cluster."""
-    state_dir: Annotated[str, AfterValidator(_folder)] = "state"
+    state_dir: Folder = "state"
     """What must survive a restart; a folder of this daemon alone, relative to where it is
     started."""
     log: Log = Log()

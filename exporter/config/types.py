@@ -1,0 +1,105 @@
+"""Single values of the YAML file: addresses, names, patterns, files. Called by shape.py.
+
+No message repeats what stands in a file that a value names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from exporter.config.files import problem_with, read_secret
+
+FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
+_PORT_MAX = 65_535
+_ADDRESS = r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$"
+_URL = r"^https?://[^\s/@]+(:\d+)?(/.*)?$"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_HOOK = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+
+
+def _wrong(text: str) -> PydanticCustomError:
+    return PydanticCustomError("wrong", "{text}", {"text": text})
+
+
+def _port_range(numbers: list[int]) -> None:
+    if not all(1 <= number <= _PORT_MAX for number in numbers):
+        raise _wrong("a port is a number from 1 to 65535")
+
+
+def address_ports(value: str) -> str:
+    """The addresses themselves, if each port is one."""
+    _port_range([int(address.rpartition(":")[2]) for address in value.split(",")])
+    return value
+
+
+def _url_port(value: str) -> str:
+    try:
+        port = urlsplit(value).port
+    except ValueError:
+        port = 0
+    _port_range([] if port is None else [port])
+    return value
+
+
+def _folder(value: str) -> str:
+    """Not a URI: it would be taken for a folder of that name, here."""
+    if _SCHEME.match(value):
+        raise _wrong("a folder, mounted wherever it is needed; not a URI")
+    return value
+
+
+def _compiled(value: object) -> object:
+    if not isinstance(value, str):
+        raise _wrong("input should be a valid string")
+    try:
+        return re.compile(value)
+    except (re.error, OverflowError, RecursionError) as exc:
+        at = getattr(exc, "pos", None)
+        where = "" if at is None else f", at character {at + 1}"
+        raise _wrong(f"not a regular expression{where}") from None
+
+
+def _found(path: Path, info: ValidationInfo) -> Path:
+    """The file, absolute; a mistake if it cannot be read now."""
+    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
+    try:
+        read_secret(found)
+    except (OSError, ValueError) as exc:
+        raise _wrong(problem_with(exc)) from None
+    return found
+
+
+def _imported(value: str) -> str:
+    """The name itself, once it is known to lead to a function."""
+    try:
+        usable = callable(function_of(value))
+    except (ImportError, AttributeError) as exc:
+        raise _wrong(f"cannot be imported: {exc}") from None
+    except Exception as exc:  # noqa: BLE001 - the module is not ours: anything may come out of it
+        raise _wrong(f"cannot be imported: {type(exc).__name__}") from None
+    if not usable:
+        raise _wrong("not a function")
+    return value
+
+
+def function_of(name: str) -> Any:
+    """What `module:function` names. Raises whatever importing it raises."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+Address = Annotated[str, StringConstraints(pattern=_ADDRESS), AfterValidator(address_ports)]
+Url = Annotated[str, StringConstraints(pattern=_URL), AfterValidator(_url_port)]
+Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
+File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
+Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
+Folder = Annotated[str, AfterValidator(_folder)]
