@@ -142,6 +142,7 @@ class Fates:
             fate.generation += 1
             self._recreated(fate, fate.id, new, now)
         fate.id = new
+        self.urgent = True  # what is not remembered of a topic cannot be missed
 
     def _fallen(self, fate: TopicFate, fell: Collection[int], now: float) -> None:
         """Counted once for the topic: its partitions need not all be seen to fall in one round."""

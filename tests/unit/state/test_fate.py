@@ -359,6 +359,9 @@ def test_a_partition_that_had_not_heard_of_the_new_topic_still_has_not():
 def test_something_counted_is_urgent_until_it_is_remembered():
     flow = copying(99)
     book = flow.world.book
+    assert book.urgent  # the topic's id
+    assert book.remembered() is not None
+    flow.look()
     assert not book.urgent
     flow.look(start=150)
     flow.wait()
@@ -373,6 +376,7 @@ def test_something_counted_is_urgent_until_it_is_remembered():
 
 def test_a_topic_made_anew_is_urgent():
     flow = copying(999)
+    assert flow.world.book.remembered() is not None
     flow.id = "b"
     flow.look()
     assert flow.world.book.urgent

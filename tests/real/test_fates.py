@@ -1,0 +1,119 @@
+"""What MM2 lost while the daemon was down, or between two of its looks: found, exactly and once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, LabOptions
+from lab.ports import free_port
+from lab.product import Product
+from lab.stories import Flow, begin, end, losses
+from tests.real.conftest import FAST_CONNECT
+from tests.real.seen import becomes, eventually, total
+
+pytestmark = pytest.mark.real
+
+SELDOM_S = 15.0
+
+
+@pytest.fixture(scope="module")
+def flushing() -> Iterator[Lab]:
+    """Connect commits every second."""
+    with Lab(LabOptions(offset_flush_interval_ms=1000)) as running:
+        yield running
+
+
+def watching(lab: Lab, directory: Path, *, ends_s: float) -> Product:
+    settings = (
+        f"tick_s: 0.2\nends_s: {ends_s}\njudge: {{interval_s: 3.0}}\n"
+        f"state_dir: {directory / 'state'}\n"
+    )
+    return Product(
+        lab, directory=directory, port=free_port(), extra=settings, connect_extra=FAST_CONNECT
+    )
+
+
+def of(flow: Flow) -> dict[str, str]:
+    return {"connector": flow.connector, "topic": flow.topic, "partition": "0"}
+
+
+def told(product: Product, flow: Flow) -> list[tuple[str, int, int]]:
+    flows = product.get("/api/v1/flows")["flows"]
+    (found,) = [at for at in flows if at["connector"] == flow.connector]
+    return [(at["cause"], at["first"], at["last"]) for at in found["losses"]]
+
+
+def looked_at(product: Product, flow: Flow) -> None:
+    """The daemon knows the position, and has the log's bounds for it."""
+
+    def known() -> bool:
+        return total(product, "mm2_retention_headroom_records", **of(flow)) is not None
+
+    eventually(product, f"{flow.topic} is looked at", known)
+
+
+def test_retention_that_overtakes_mm2_while_the_daemon_is_down_is_found_at_its_start_once(
+    flushing: Lab, tmp_path: Path
+) -> None:
+    flow = begin(Flow(flushing, "unseen"), records=30)
+    product = watching(flushing, tmp_path, ends_s=1.0)
+    product.start_daemon()
+    looked_at(product, flow)
+    product.kill_daemon()
+    deed = losses.retention_overtakes(flow)
+    assert deed.lost == (30, 54)
+    product.start_daemon()
+    becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
+    product.kill_daemon()
+    product.start_daemon()
+    losses.copy_on(flow)
+    product.kill_daemon()
+    product.start_daemon()
+    looked_at(product, flow)
+    becomes(product, 15, "mm2_retention_headroom_records", **of(flow))
+    assert total(product, "mm2_lost_records_total", **of(flow)) == 25
+    assert told(product, flow) == [("retention", 30, 54)]
+    assert "30" in product.cli("explain", flow.connector, status=0)
+    product.stop()
+    end(flow)
+
+
+def test_a_topic_made_anew_while_the_daemon_is_down_is_found_at_its_start_once(
+    flushing: Lab, tmp_path: Path
+) -> None:
+    flow = begin(Flow(flushing, "renewed"), records=40)
+    product = watching(flushing, tmp_path, ends_s=1.0)
+    product.start_daemon()
+    looked_at(product, flow)
+    product.kill_daemon()
+    deed = losses.recreated_grown(flow)
+    assert deed.lost == (0, 39)
+    product.start_daemon()
+    becomes(product, 1, "mm2_topic_recreations_total", connector=flow.connector)
+    assert total(product, "mm2_lost_records_total", **of(flow)) == 0
+    losses.copy_on(flow)
+    becomes(product, 40, "mm2_lost_records_total", **of(flow), cause="recreated")
+    product.kill_daemon()
+    product.start_daemon()
+    looked_at(product, flow)
+    assert total(product, "mm2_topic_recreations_total", connector=flow.connector) == 1
+    assert told(product, flow) == [("recreated", 0, 39)]
+    product.stop()
+    end(flow)
+
+
+def test_a_jump_between_two_looks_is_told_by_the_syncs(flushing: Lab, tmp_path: Path) -> None:
+    """MM2 is behind the log start for a moment only, and stands beyond it at the next look."""
+    flow = begin(Flow(flushing, "jumped"), records=30)
+    product = watching(flushing, tmp_path, ends_s=SELDOM_S)
+    product.start_daemon()
+    looked_at(product, flow)
+    losses.retention_overtakes(flow)
+    losses.copy_on(flow)
+    becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
+    assert told(product, flow) == [("retention", 30, 54)]
+    product.stop()
+    end(flow)
