@@ -311,6 +311,7 @@ class Snapshot:
     partial         (Connect cluster, connector) of flows that may have positions which are not in
                     here: what is can be shown, and not be summed up
     pipeline        what the history pipeline says of itself
+    groups_to_ask   the consumer groups whose offsets are to be asked for
     losses          the newest ranges that were lost; bounded, the counts in the views are not
     judgements      how source partitions, connectors and flows make progress (judge/)
     findings        what is wrong now, the worst first (judge/)
