@@ -55,6 +55,7 @@ def case_of(
         why=why,
         why_all=track.why_all,
         why_s=w - track.why_w,
+        failed_s=None if track.failed_w is None or rests else w - track.failed_w,
         watched_s=w - window.first_w,
         still_s=w - window.still_w,
         moved_s=None if window.moved_w is None else w - window.moved_w,

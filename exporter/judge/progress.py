@@ -47,7 +47,7 @@ class _Remembered(msgspec.Struct):
     watched: float
     subjects: list[_Kept]
     wholes: list[tuple[_Whole, Standing]]
-    tracks: list[tuple[str, str, bool, float, float | None]]
+    tracks: list[tuple[str, str, bool, float, float | None, float | None, float]]
 
 
 class Progress:
@@ -60,6 +60,7 @@ class Progress:
         self._next_w = self._glance_w = 0.0
         self._inputs: object = None
         self._views: object = None
+        self._histories: object = None
         self._number = 0
         self._roll = Roll()
         self._wholes: dict[_Whole, Standing] = {}
@@ -103,7 +104,7 @@ class Progress:
                 ],
                 wholes=list(self._wholes.items()),
                 tracks=[
-                    (*of, at.why is not None, at.why_w, at.restarted_w)
+                    (*of, at.why is not None, at.why_w, at.restarted_w, at.failed_w, at.failed_at)
                     for of, at in self._roll.tracks.items()
                 ],
             )
@@ -120,10 +121,12 @@ class Progress:
             subject = Subject(key=kept.key, label=kept.label, sink=kept.sink)
             subject.standing, subject.window = kept.standing, kept.window
             self._roll.add(subject)
-        for cluster, connector, broken, why_w, restarted_w in told.tracks:
+        for cluster, connector, broken, why_w, *more in told.tracks:
             track = self._roll.track((cluster, connector))
             track.why = "it could not work when it was last seen" if broken else None
-            track.why_w, track.restarted_w = why_w, restarted_w
+            track.why_w = why_w
+            track.restarted_w, track.failed_w, failed_at = more
+            track.failed_at = failed_at or 0.0
 
     # --- at every tick ---------------------------------------------------------------------------
 
@@ -142,6 +145,16 @@ class Progress:
             why, why_all = trouble(view)
             track = self._roll.track((view.connect_cluster, view.name))
             track.see(rests(view), why, why_all=why_all, w=self._w)
+            if "failed" in {view.state, *(task.state for task in view.tasks)}:
+                track.fail(snapshot.at, snapshot.at, self._w)
+        if snapshot.histories is self._histories:
+            return
+        self._histories = snapshot.histories  # they know of failures between two polls
+        for history in snapshot.histories:
+            failed = [change.at for change in history.changes if change.state == "failed"]
+            if failed:
+                of = (history.connect_cluster, history.connector)
+                self._roll.track(of).fail(max(failed), snapshot.at, self._w)
 
     # --- a look ----------------------------------------------------------------------------------
 

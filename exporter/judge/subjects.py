@@ -131,6 +131,7 @@ class Track:
     """A connector between looks: what shows that it cannot work, and when that changed. `why_w` and
     `restarted_w` are of watching; None: never since we look.
 
+    failed_w, failed_at    of the newest failure, in seconds of watching and by the clock
     states    of connector and tasks, in words; `blind` is why they are not seen
     version   another one whenever anything here is
     """
@@ -140,6 +141,8 @@ class Track:
     why_all: bool = False
     why_w: float = 0.0
     restarted_w: float | None = None
+    failed_w: float | None = None
+    failed_at: float = 0.0
     states: str = "not known"
     blind: str | None = None
     version: int = 0
@@ -153,6 +156,13 @@ class Track:
                 self.restarted_w = w
         self.version += (rests, why, why_all) != (self.rests, self.why, self.why_all)
         self.rests, self.why, self.why_all = rests, why, why_all
+
+    def fail(self, at: float, now: float, w: float) -> None:
+        """It, or a task of it, failed at that moment; `now` is the same clock's."""
+        if at > self.failed_at:
+            self.failed_at = at
+            self.failed_w = w - max(0.0, now - at)
+            self.version += 1
 
     def look(self, states: str, blind: str | None) -> None:
         """Its states at one look."""

@@ -46,6 +46,7 @@ class Case(NamedTuple):
     why             what shows why the connector cannot work, in words: its state, its tasks
     why_all         and that none of it can
     why_s           since when `why` is there, or is not
+    failed_s        since it, or a task of it, last was seen to have failed; None if never
     watched_s       since the first look
     still_s         since it last moved, or since patience began
     moved_s         since it last moved; None if never while we looked
@@ -70,6 +71,7 @@ class Case(NamedTuple):
     why: str | None = None
     why_all: bool = False
     why_s: float = 0.0
+    failed_s: float | None = None
     watched_s: float = 0.0
     still_s: float = 0.0
     moved_s: float | None = None
@@ -157,8 +159,11 @@ def stalled(case: Case) -> str | None:
         return f"{for_s}: {case.why}"
     if case.why is None and case.before is Verdict.STALLED and not _settled(case):
         return f"{for_s}, and it runs again only since {length(case.why_s)} ago"
-    repeats = case.repeated_s is not None and case.repeated_s < case.patience_s
-    if case.why is None and repeats and case.before is not Verdict.SILENT:
+    if case.why is not None or case.before is Verdict.SILENT:
+        return None
+    if case.failed_s is not None and case.failed_s < case.still_s:
+        return f"{for_s}: it failed {length(case.failed_s)} ago, and runs again"
+    if case.repeated_s is not None and case.repeated_s < case.patience_s:
         return f"{for_s}: it committed the same offset {case.repeats} time(s) since"
     return None
 

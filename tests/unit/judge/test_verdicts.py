@@ -62,6 +62,9 @@ TABLE = [
         "was silent and has failed for three intervals",
         STUCK._replace(before=SILENT, why=FAILED, why_s=LONG),
     ),
+    (4, STALLED, "it failed since, and was restarted", STUCK._replace(failed_s=LONG - 1)),
+    (5, SILENT, "it failed before it last moved", STUCK._replace(failed_s=LONG)),
+    (5, SILENT, "was silent and failed since", STUCK._replace(before=SILENT, failed_s=30.0)),
     (5, SILENT, "everything claims to run", STUCK),
     (
         5,
