@@ -1,0 +1,149 @@
+"""Gone, or only not seen?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.judge.sight import Sight, rests, states, trouble
+from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
+from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, Topology
+from exporter.state.snapshot import EMPTY, ConnectorView, InputView, Snapshot, TailView
+
+OFFSETS = KafkaTopic("east", "connect-offsets")
+CONFIGS, STATUS = KafkaTopic("east", "configs"), KafkaTopic("east", "status")
+FILES = ConnectorView(
+    "lab", "files", ConnectorKind.SOURCE, "", "", "running", (Task(0, "running"),)
+)
+
+
+def heard(of: InputId, *, live: bool = True, frozen: bool = False) -> InputView:
+    tail = None
+    if of.kind == TAIL:
+        held = (Frozen(0, 5, "held"),) if frozen else ()
+        tail = TailView(OFFSETS, True, 0, 0, 0, 0, (), held)
+    return InputView(of, live, live, 0.0, (), None if live else "no route", tail)
+
+
+REST = heard(InputId("lab", CONNECT_REST))
+READ = heard(InputId(str(OFFSETS), TAIL))
+ASKED = heard(InputId("lab", GROUPS))
+
+
+def world(*inputs: InputView, **changes) -> Snapshot:
+    topology = Topology(offsets_topics=(OffsetsTopic("lab", OFFSETS),), flows=())
+    fields = {"connectors": (FILES,), "topology": topology, "ready": True, **changes}
+    return replace(EMPTY, inputs=inputs, **fields)
+
+
+def missing(snapshot: Snapshot, connector: str = "files", *, sink: bool = False) -> str | None:
+    return Sight(snapshot).absent("lab", connector, sink=sink)
+
+
+def test_what_everything_would_show_is_gone():
+    assert missing(world(REST, READ)) is None
+    assert missing(world(REST, ASKED), sink=True) is None
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "why"),
+    [
+        pytest.param(
+            world(heard(REST.id, live=False), READ),
+            "connect_rest lab tells nothing: no route",
+            id="rest",
+        ),
+        pytest.param(
+            world(REST, heard(READ.id, live=False)),
+            "tail east/connect-offsets tells nothing: no route",
+            id="tail",
+        ),
+        pytest.param(world(REST), "tail east/connect-offsets was not read yet", id="unread"),
+        pytest.param(
+            world(REST, heard(READ.id, frozen=True)),
+            "tail east/connect-offsets tells nothing: not read yet",
+            id="frozen",
+        ),
+        pytest.param(
+            world(REST, topology=Topology((), ()), ready=False),
+            "the offsets topic of lab is not found yet",
+            id="starting",
+        ),
+    ],
+)
+def test_what_an_input_may_hide_is_not_gone(snapshot, why):
+    assert missing(snapshot) == why
+
+
+def test_a_connector_that_is_not_listed_is_gone_whatever_its_topic_says():
+    assert missing(world(REST, heard(READ.id, live=False)), "other") is None
+
+
+def test_a_sink_may_be_hidden_by_its_groups():
+    assert missing(world(REST), sink=True) == "groups lab was not read yet"
+
+
+def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
+    assert missing(world(topology=Topology((), ()), connectors=())) is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "topics", "known"),
+    [
+        ((REST,), (), True),
+        ((heard(REST.id, live=False),), (), False),
+        ((), (), False),
+        ((heard(InputId(str(CONFIGS), TAIL)),), (CONFIGS, None), False),
+        (
+            (heard(InputId(str(CONFIGS), TAIL)), heard(InputId(str(STATUS), TAIL))),
+            (CONFIGS, STATUS),
+            True,
+        ),
+    ],
+    ids=["rest", "rest down", "nothing", "no status topic", "both topics"],
+)
+def test_states_are_known_where_something_live_tells_them(inputs, topics, known):
+    listings = (ListingTopics("lab", *topics),) if topics else ()
+    seen = world(*inputs, topology=Topology((), (), listings=listings))
+    assert Sight(seen).states_of("lab")[0] is known
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, (None, False)),
+        ({"state": "failed"}, ("the connector has failed", True)),
+        ({"state": "unassigned"}, ("the connector is unassigned", True)),
+        ({"tasks": (Task(0, "failed"), Task(1, "running"))}, ("task 0 has failed", False)),
+        (
+            {"tasks": (Task(0, "failed"), Task(1, "restarting"))},
+            ("task 0 has failed, task 1 is restarting", True),
+        ),
+        ({"tasks": ()}, ("it runs without a single task", True)),
+        (
+            {"tasks": (), "kind": ConnectorKind.MIRROR},
+            ("it runs without a single task", False),
+        ),
+        ({"tasks": (), "state": "stopped"}, (None, False)),
+    ],
+)
+def test_what_shows_that_it_cannot_work_is_named(changes, found):
+    assert trouble(replace(FILES, **changes)) == found
+
+
+def test_only_a_person_makes_it_rest():
+    said = {state: rests(replace(FILES, state=state)) for state in ("paused", "stopped", "failed")}
+    assert said == {
+        "paused": "the connector is paused",
+        "stopped": "the connector is stopped",
+        "failed": None,
+    }
+
+
+def test_states_are_told_in_few_words():
+    tasks = (Task(0, "running"), Task(1, "failed"), Task(2, "running"))
+    assert states(replace(FILES, tasks=tasks)) == "connector running, tasks: 1 failed, 2 running"
+    assert states(replace(FILES, tasks=())) == "connector running, tasks: none"
+    assert states(None) == "not known"

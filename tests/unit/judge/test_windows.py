@@ -1,0 +1,185 @@
+"""What a window makes of what is seen, in seconds of watching."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.decode.source_offsets import decode_value
+from exporter.judge.settings import Settings
+from exporter.judge.windows import Sample, Window
+
+RHYTHM = Settings(interval_s=60.0)
+AT = 1_800_000_000.0
+
+
+def copied(position: int, end: int, w: float, **changes) -> Sample:
+    """A mirrored partition that is at `position`, `w` seconds later, with what is left readable."""
+    lag = max(0, end - position - 1)
+    fields = {
+        "at": AT + w,
+        "text": f'{{"offset":{position}}}',
+        "position": position,
+        "best": position,
+        "commits": 0,
+        "end": end,
+        "lag": lag,
+        "caught_up": lag == 0,
+    }
+    return Sample(**{**fields, **changes})
+
+
+def seen(*samples: tuple[int, int], every_s: float = 60.0, **changes) -> Window:
+    """Positions and log ends, one interval apart."""
+    window = Window.opened(copied(*samples[0], 0.0, **changes), 0.0)
+    for number, (position, end) in enumerate(samples[1:], start=1):
+        w = number * every_s
+        window.take(copied(position, end, w, **changes), w, RHYTHM)
+    return window
+
+
+def test_a_move_counts_from_its_commit_as_far_as_that_lies_between_two_looks():
+    window = Window.opened(copied(1, 9, 0.0), 0.0)
+    window.take(copied(2, 9, 60.0, changed_at=AT + 45.0), 60.0, RHYTHM)
+    assert (window.moved_w, window.still_w, window.waiting_w) == (45.0, 45.0, 60.0)
+    window.take(copied(3, 9, 120.0, changed_at=AT + 45.0), 120.0, RHYTHM)
+    assert window.moved_w == 60.0  # a broker's clock cannot move it before the last look
+    window.take(copied(4, 9, 180.0, changed_at=AT + 9999.0), 180.0, RHYTHM)
+    assert window.moved_w == 180.0
+
+
+def test_work_waits_since_the_oldest_record_that_waits():
+    window = Window.opened(copied(4, 5, 0.0), 0.0)
+    assert window.waiting_w is None
+    window.take(copied(4, 9, 60.0, behind_since=AT + 10.0), 60.0, RHYTHM)
+    assert (window.waiting_w, window.sure) == (10.0, True)
+    window.take(copied(8, 9, 120.0), 120.0, RHYTHM)
+    assert (window.waiting_w, window.sure) == (None, False)
+
+
+def test_what_may_be_markers_is_sure_once_the_log_end_moved_in_three_intervals():
+    window = seen((4, 5), (4, 6), (4, 6), (4, 6), caught_up=None)
+    assert (window.waiting_w, window.sure) == (60.0, False)
+    window = seen((4, 5), (4, 6), (4, 7), (4, 8), caught_up=None)
+    assert window.sure
+
+
+def test_looks_closer_than_an_interval_do_not_count_a_log_end_more_often():
+    window = seen(*((4, 5 + n) for n in range(10)), every_s=5.0, caught_up=None)
+    assert not window.sure
+
+
+def test_time_in_which_nobody_looked_is_left_out():
+    window = seen((4, 9), (4, 10), (4, 11))
+    before = (120.0 - window.still_w, 120.0 - window.waiting_w)
+    window.take(copied(4, 12, 7200.0), 7200.0, RHYTHM)
+    after = (7200.0 - window.still_w, 7200.0 - window.waiting_w)
+    assert after == pytest.approx(tuple(at + 60.0 for at in before))
+
+
+def test_a_step_back_is_behind_until_it_is_made_good_or_nothing_is_left():
+    window = seen((500, 900), (100, 900), (400, 900))
+    assert (window.behind, window.high) == (True, 500)
+    window.take(copied(500, 900, 240.0), 240.0, RHYTHM)
+    assert not window.behind
+    window = seen((500, 900), (100, 900), (399, 400))  # the topic is another one, and shorter
+    assert (window.behind, window.high) == (False, 399)
+
+
+def test_a_position_that_is_gone_is_behind_all_others():
+    window = seen((500, 900))
+    gone = copied(0, 900, 60.0)._replace(position=None, best=None, text=None)
+    window.take(gone, 60.0, RHYTHM)
+    assert window.behind
+
+
+def test_what_is_newer_than_the_commit_is_progress_and_its_end_no_step_back():
+    """After a restart a worker goes on from its last commit, behind what syncs have shown."""
+    window = seen((500, 900))
+    window.take(copied(500, 900, 60.0, best=600), 60.0, RHYTHM)
+    assert window.moved_w == 60.0
+    window.take(copied(510, 900, 120.0), 120.0, RHYTHM)
+    assert not window.behind
+
+
+def rows(number: int, w: float, *, commits: int = 0) -> Sample:
+    text = f'{{"incrementing":{number}}}'
+    offset = decode_value(text.encode())
+    return Sample(
+        at=AT + w, text=text, dialect="jdbc", offset=offset, commits=commits, changed_at=AT + w
+    )
+
+
+def test_a_source_goes_back_as_far_as_its_dialect_knows_an_order():
+    window = Window.opened(rows(500, 0.0), 0.0)
+    for w, (number, behind) in enumerate(((100, True), (400, True), (500, False)), start=1):
+        window.take(rows(number, w * 60.0), w * 60.0, RHYTHM)
+        assert window.behind is behind
+    window.take(rows(1, 240.0)._replace(dialect="generic"), 240.0, RHYTHM)
+    assert not window.behind
+
+
+def test_commits_of_one_offset_are_counted_until_it_moves():
+    window = Window.opened(rows(1, 0.0, commits=7), 0.0)
+    window.take(rows(1, 60.0, commits=9), 60.0, RHYTHM)
+    assert (window.repeats, window.repeated_w) == (2, 60.0)
+    window.take(rows(2, 120.0, commits=10), 120.0, RHYTHM)
+    assert (window.repeats, window.repeated_w) == (0, None)
+
+
+def test_after_a_restart_the_first_count_is_only_where_to_count_from():
+    window = Window.opened(rows(1, 0.0, commits=7), 0.0)
+    window.commits = None
+    window.take(rows(1, 60.0, commits=900), 60.0, RHYTHM)
+    assert window.repeats == 0
+
+
+def growing(*lags: int, arrived: int = 100) -> Window:
+    ends = [1000 + arrived * n for n in range(len(lags))]
+    return seen(*((end - lag - 1, end) for end, lag in zip(ends, lags, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("lags", "slow"),
+    [
+        pytest.param(tuple(range(50, 50 + 12 * 40, 40)), True, id="falls behind steadily"),
+        pytest.param(tuple(range(50, 50 + 12 * 5, 5)), False, id="within one flush's traffic"),
+        pytest.param((50,) * 11 + (400,), False, id="a single pause"),
+        pytest.param((50,) * 6 + (200, 250, 300, 350, 400, 450), False, id="of late only"),
+        pytest.param((900, 700, 500, 300, 200, 100, 90, 80, 70, 60, 50, 40), False, id="gains"),
+        pytest.param(tuple(range(50, 50 + 8 * 40, 40)), False, id="not a whole window"),
+    ],
+)
+def test_it_falls_behind_if_what_is_left_grew_steadily_over_the_whole_window(lags, slow):
+    assert growing(*lags).falls_behind(RHYTHM) is slow
+
+
+def test_what_stood_still_all_the_time_does_not_fall_behind_as_it_moves_again():
+    window = seen(*((4, 1000 + 100 * n) for n in range(12)))
+    window.take(copied(2000, 2200, 720.0), 720.0, RHYTHM)
+    assert not window.falls_behind(RHYTHM)
+
+
+def test_a_restart_of_its_connector_gives_patience_once():
+    window = seen((4, 9), (4, 9))
+    window.grace(50.0)
+    assert window.still_w == 50.0
+    window.grace(55.0)
+    assert window.still_w == 50.0
+    window.take(copied(5, 9, 120.0), 120.0, RHYTHM)
+    window.grace(130.0)
+    assert window.still_w == 130.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=30))
+def test_a_window_is_bounded_and_comes_back_from_disk_as_it_was(steps):
+    position, end, samples = 0, 1, []
+    for moved, arrived in steps:
+        position, end = position + moved, end + moved + arrived
+        samples.append((position, end))
+    window = seen(*samples)
+    assert len(window.samples) <= RHYTHM.window + 1
+    assert len(window.moves) <= 2 * RHYTHM.window
+    assert msgspec.json.decode(msgspec.json.encode(window), type=Window) == window
