@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from exporter.judge.subjects import Subject
 from exporter.judge.verdicts import WORST_FIRST
 from exporter.judge.windows import Window
 from exporter.judge.words import moment
@@ -15,19 +16,17 @@ from exporter.model.findings import Evidence, Verdict
 from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 
 
-def of_source(
-    source: SourcePartitionView | None,
-    mirror: MirrorPartitionView | None,
-    window: Window,
-    states: str,
-) -> Evidence:
-    """Of a source partition, replicated or not."""
+def of(subject: Subject, states: str) -> Evidence:
+    """Of a source partition, replicated or not, or of a partition that a sink reads."""
+    window, source, mirror = subject.window, subject.source, subject.mirror
     found: list[tuple[str, str]] = []
-    if mirror is not None:
-        found += _log(
-            mirror.replicated if mirror.lag_position is None else mirror.lag_position, mirror
-        )
-        found += _again(window)
+    if window is None:
+        return (("states", states),)
+    if subject.read is not None:
+        found += [*_log(subject.read.committed, subject.read), *_again(window)]
+    elif mirror is not None:
+        position = mirror.replicated if mirror.lag_position is None else mirror.lag_position
+        found += [*_log(position, mirror), *_again(window)]
     elif source is not None and source.offset is not None:
         found.append(("offset", source.offset.text))
         if window.furthest is not None:
@@ -38,18 +37,6 @@ def of_source(
         found.append(("commits of the same offset", str(window.repeats)))
     found.append(("states", states))
     return tuple(found)
-
-
-def of_sink(view: SinkPartitionView | None, window: Window, states: str) -> Evidence:
-    """Of a partition that a sink reads."""
-    if view is None:
-        return unseen(states)
-    return (*_log(view.committed, view), *_again(window), ("states", states))
-
-
-def unseen(states: str) -> Evidence:
-    """Of what no look has seen."""
-    return (("states", states),)
 
 
 def of_many(counts: Counter[Verdict], worst: tuple[str, Evidence] | None) -> Evidence:

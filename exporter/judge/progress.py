@@ -7,8 +7,9 @@ as soon as it is. Called by judge.py only.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -25,6 +26,7 @@ from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.state.snapshot import Snapshot
 
 RESTART_INTERVALS: Final = 2  # what was remembered may be one interval old by itself
+JUDGED_AT_ONCE_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
 GLANCED_AT_MAX: Final = 60_000  # partitions in one interval, beside the look at all of them
 _TROUBLED: Final = frozenset({Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW})
 _GONE: Final = Decision(verdict=Verdict.UNKNOWN, rule=0, reason="it is gone")
@@ -50,6 +52,19 @@ class _Remembered(msgspec.Struct):
     tracks: list[tuple[str, str, bool, float, float | None, float | None, float]]
 
 
+@dataclass(slots=True)
+class _Look:
+    """One look, which may take several ticks: what it saw, and whom it has still to judge."""
+
+    sight: Sight
+    at: float
+    w: float
+    whole: bool
+    left: deque[Subject]
+    next_w: float
+    touched: set[tuple[str, str]] = field(default_factory=set)
+
+
 class Progress:
     """See the module. `urgent` until a connector's new verdict is remembered."""
 
@@ -62,6 +77,7 @@ class Progress:
         self._views: object = None
         self._histories: object = None
         self._number = 0
+        self._under_way: _Look | None = None
         self._roll = Roll()
         self._wholes: dict[_Whole, Standing] = {}
         self._summed: dict[tuple[str, str], tuple[Judgement, ...]] = {}
@@ -79,6 +95,9 @@ class Progress:
         inputs = (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
         # Held, and not their ids: those of what is gone are given to others.
         views = (snapshot.source_partitions, snapshot.mirror_partitions, snapshot.sink_partitions)
+        if self._under_way is not None:
+            self._go_on(self._under_way)
+            return self._judgements
         if self._w >= self._next_w or inputs != self._inputs:
             self._look(snapshot, None)
         elif self._w >= self._glance_w and self._troubled and not _same(views, self._views):
@@ -163,68 +182,78 @@ class Progress:
         self._number += 1
         sight = Sight(snapshot)
         seen = self._roll.seen(snapshot, only, self._number)
-        subjects: Iterable[Subject] = seen if only is not None else self._roll.subjects.values()
         for of, track in self._roll.tracks.items():
             track.look(states(sight.connectors.get(of)), sight.states_of(of[0])[1])
-        next_w = self._w + self._settings.interval_s
-        for subject in subjects:
-            self._judge(subject, sight, snapshot.at)
-            next_w = min(next_w, due_w(subject, self._w, self._settings) or next_w)
-        if only is None:
-            self._next_w = next_w
-            self._roll.forget(self._number, self._w, self._settings.patience_s)
-            self._roll.drop_tracks(frozenset(sight.connectors))
-            changed = set(self._roll.tracks)
-            self._troubled = {
-                key for key, at in self._roll.subjects.items() if at.standing.verdict in _TROUBLED
-            }
+        self._under_way = _Look(
+            sight=sight,
+            at=snapshot.at,
+            w=self._w,
+            whole=only is None,
+            left=deque(seen if only is not None else self._roll.subjects.values()),
+            next_w=self._w + self._settings.interval_s,
+        )
+        self._go_on(self._under_way)
+
+    def _go_on(self, look: _Look) -> None:
+        """As far as one tick allows; what a look saw is of the moment at which it began."""
+        for _ in range(min(len(look.left), JUDGED_AT_ONCE_MAX)):
+            subject = look.left.popleft()
+            self._judge(subject, look)
+            look.touched.add(subject.key[:2])
+            due = due_w(subject, look.w, self._settings)
+            look.next_w = look.next_w if due is None else min(look.next_w, due)
+            if subject.standing.verdict in _TROUBLED:
+                self._troubled.add(subject.key)
+            else:
+                self._troubled.discard(subject.key)
+        if not look.left:
+            self._under_way = None
+            self._finish(look)
+
+    def _finish(self, look: _Look) -> None:
+        if look.whole:
+            self._next_w = look.next_w
+            self._troubled -= self._roll.forget(self._number, look.w, self._settings.patience_s)
+            self._roll.drop_tracks(frozenset(look.sight.connectors))
+            look.touched = set(self._roll.tracks)
         else:
-            self._next_w = min(self._next_w, next_w)
-            changed = {subject.key[:2] for subject in seen}
-            self._troubled -= {at.key for at in seen if at.standing.verdict not in _TROUBLED}
+            self._next_w = min(self._next_w, look.next_w)
         # A glance at five thousand costs what a tick may cost: of more there are fewer glances.
         share = len(self._troubled) / GLANCED_AT_MAX
-        self._glance_w = self._w + share * self._settings.interval_s
-        self._sum_up(sight, snapshot.at, changed, whole=only is None)
-        self._looked, self._looked_at, self._looked_w = True, snapshot.at, self._w
+        self._glance_w = look.w + share * self._settings.interval_s
+        self._sum_up(look)
+        self._looked, self._looked_at, self._looked_w = True, look.at, look.w
 
-    def _judge(self, subject: Subject, sight: Sight, at: float) -> None:
+    def _judge(self, subject: Subject, look: _Look) -> None:
         """One partition: take in what is seen of it, decide, and say why."""
         track = self._roll.tracks[subject.key[:2]]
         seen = subject.number == self._number
-        if seen and subject.window is not None and not subject.changed(track, self._w):
-            subject.window.pass_by(self._w)
+        if seen and subject.window is not None and not subject.changed(track, look.w):
+            subject.window.pass_by(look.w)
             return
-        case = case_of(subject, track, sight, self._settings, number=self._number, w=self._w, at=at)
+        case = case_of(
+            subject, track, look.sight, self._settings, number=self._number, w=look.w, at=look.at
+        )
         if case is None:  # gone: it says nothing more, and may come back
             subject.judgement = None
             return
         decided = decide(case)
-        subject.standing.settle(decided, at)
+        subject.standing.settle(decided, look.at)
         if decided is not None:
             subject.reason = decided.reason
         rule = 0 if decided is None or not seen else decided.rule
         subject.until_w = holds_until_w(subject, case, rule)
-        window = subject.window
-        if window is None:
-            found = evidence.unseen(track.states)
-        elif subject.sink:
-            found = evidence.of_sink(subject.read, window, track.states)
-        else:
-            found = evidence.of_source(subject.source, subject.mirror, window, track.states)
-        subject.judged(found)
+        subject.judged(evidence.of(subject, track.states))
 
     # --- the sum ---------------------------------------------------------------------------------
 
-    def _sum_up(
-        self, sight: Sight, at: float, changed: set[tuple[str, str]], *, whole: bool
-    ) -> None:
+    def _sum_up(self, look: _Look) -> None:
         """Of connectors and flows, the verdict that is the worst of their partitions."""
-        if whole:
-            self._summed = {of: told for of, told in self._summed.items() if of in changed}
-        for of in changed:
-            self._summed[of] = tuple(self._sums(of, self._roll.tracks[of], sight, at))
-        if whole:
+        if look.whole:
+            self._summed = {of: told for of, told in self._summed.items() if of in look.touched}
+        for of in look.touched:
+            self._summed[of] = tuple(self._sums(of, self._roll.tracks[of], look.sight, look.at))
+        if look.whole:
             kept = {
                 (told.connect_cluster, told.connector, told.scope.value, told.subject)
                 for sums in self._summed.values()

@@ -90,7 +90,7 @@ class Roll:
             self._of_mirror[of] = subject
         return subject
 
-    def forget(self, number: int, w: float, patience_s: float) -> None:
+    def forget(self, number: int, w: float, patience_s: float) -> set[Key]:
         """Those that are gone for as long as patience lasts (a connector may be unlisted for a
         moment), or hidden for a day; and connectors of which nothing is left.
         """
@@ -105,6 +105,7 @@ class Roll:
             del self.tracks[key[:2]].subjects[key]
         if over:
             self._of_mirror = {at: of for at, of in self._of_mirror.items() if of.key not in over}
+        return over
 
     def drop_tracks(self, listed: frozenset[tuple[str, str]]) -> None:
         """Of connectors that are not listed and have nothing."""
