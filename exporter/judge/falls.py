@@ -87,10 +87,21 @@ class Falls:
         if by_hand:
             self._reset -= by_hand
             self._stands = {at: kept for at, kept in self._stands.items() if at[:2] not in by_hand}
+        renewed = {
+            (at.connect_cluster, at.connector, at.topic): at.at
+            for at in look.snapshot.recreations
+            if at.count
+        }
         for who, views in look.mirrors.items():
             flow = look.flows.get(who)
             syncs = look.syncs(who[0]) if flow is not None and look.has_own_syncs(flow) else {}
             for view in views:
+                at = renewed.get((*who, view.topic))
+                if at is not None and (view.committed_at is None or view.committed_at <= at):
+                    # What is known of its position is of a topic that is no more.
+                    self._stands.pop((*who, view.topic, view.partition), None)
+                    self.recopies.pop((*who, view.topic, view.partition), None)
+                    continue
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
                 self._follow(view, sync, now, by_hand=who in resting)
         self._forget(look)
@@ -129,7 +140,10 @@ class Falls:
                 began is not None
                 and 2 * (began - view.log_start) <= stand.committed - view.log_start
             ):
-                self._begin(where, stand.committed, max(began, view.log_start), now)
+                # An offset that was altered may lie beyond the end: nobody had copied that far.
+                peak = stand.committed if view.log_end is None else view.log_end - 1
+                peak = min(peak, stand.committed)
+                self._begin(where, peak, max(began, view.log_start), now)
         recopy = self.recopies.get(where)
         # A peak beyond the end of the log (an altered offset) is never reached again.
         done = view.caught_up or view.lag == 0

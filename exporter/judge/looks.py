@@ -98,8 +98,10 @@ class Look:
         """Connectors that a person has stopped or paused, by the newest word on them."""
         found = {who for who, view in self.connectors.items() if view.state in _AT_REST}
         for history in self.snapshot.histories:
-            if history.task is None and history.changes[-1].state in _AT_REST:
-                found.add((history.connect_cluster, history.connector))
+            if history.task is None:
+                who = (history.connect_cluster, history.connector)
+                # A status topic is followed; the states were polled a while ago.
+                (found.add if history.changes[-1].state in _AT_REST else found.discard)(who)
         return found
 
     def rewound(self) -> set[Who]:

@@ -100,7 +100,7 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
     end, and for three intervals.
     """
     for at in seen.snapshot.recreations:
-        if _recreated_lately(seen, at) or at.topic in _topics_ahead(seen, at):
+        if _told(seen, at):
             yield seen.found(
                 FindingName.MM2_TOPIC_RECREATED,
                 Severity.CRITICAL,
@@ -179,18 +179,17 @@ def _recreated(seen: Seen, who: Who) -> list[TopicRecreation]:
     return [
         at
         for at in seen.snapshot.recreations
-        if (at.connect_cluster, at.connector) == who
-        and (_recreated_lately(seen, at) or at.topic in _topics_ahead(seen, at))
+        if (at.connect_cluster, at.connector) == who and _told(seen, at)
     ]
 
 
-def _recreated_lately(seen: Seen, at: TopicRecreation) -> bool:
-    return 0 <= seen.now - at.at < seen.told_s
-
-
-def _topics_ahead(seen: Seen, at: TopicRecreation) -> set[str]:
+def _told(seen: Seen, at: TopicRecreation) -> bool:
+    """Is it a recreation (topics that never were one are counted too, with 0), and still told?"""
+    if not at.count:
+        return False
     views = seen.look.mirrors.get((at.connect_cluster, at.connector), ())
-    return {view.topic for view in views if view.ahead}
+    ahead = any(view.ahead for view in views if view.topic == at.topic)
+    return ahead or 0 <= seen.now - at.at < seen.told_s
 
 
 def _furthest(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.judge import register as registers
+from exporter.judge.looks import Look
 from exporter.judge.rules import RULES
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
@@ -690,6 +691,25 @@ def retention_takes_a_transactions_marker() -> Play:
     return play
 
 
+def topics_that_were_never_made_anew() -> Play:
+    play = mirrored()
+    never = TopicRecreation("lab", "mm2", "west", "east", "orders", 0, play.world.now, None, None)
+    play.more["recreations"] = (never,)
+    play.run(3)
+    return play
+
+
+def what_retention_took_is_not_near_it() -> Play:
+    """Whether it was copied all the same, the next commit tells."""
+    play = mirrored(49, log_start=60)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=-10, headroom_s=0.0)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.run(3)
+    return play
+
+
 WELL = [
     a_flow_has_just_begun,
     a_flow_is_at_work,
@@ -715,6 +735,8 @@ WELL = [
     a_status_topic_may_not_be_read,
     a_sink_reads_on_above_its_commit,
     retention_takes_a_transactions_marker,
+    topics_that_were_never_made_anew,
+    what_retention_took_is_not_near_it,
 ]
 
 
@@ -755,3 +777,58 @@ def told_in(played, monkeypatch) -> set[str]:
     monkeypatch.setattr(Play, "look", noted)
     played()
     return told
+
+
+def made_anew(play: Play) -> None:
+    at = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    play.more["recreations"] = (again,)
+    play.run(0.5)
+
+
+@pytest.mark.parametrize("known", ["long before", "before", "after"])
+def test_what_is_copied_of_a_topic_made_anew_is_no_second_copy(known, monkeypatch):
+    def played() -> None:
+        play = mirrored(39, log_end=40)
+        if known != "after":
+            made_anew(play)
+        play.world.ends(10)
+        play.run(8 if known == "long before" else 0.2)
+        play.world.synced(0, downstream=40)
+        play.run(0.3)
+        play.world.commit("mm2", orders(), {"offset": 9})
+        play.run(0.3)
+        if known == "after":
+            made_anew(play)
+        play.run(8)
+        assert play.names() == []
+
+    assert told_in(played, monkeypatch) == {"mm2_topic_recreated"}
+
+
+def test_a_position_ahead_is_not_explained_by_a_topic_that_was_never_made_anew():
+    play = mirrored(500)
+    never = TopicRecreation("lab", "mm2", "west", "east", "orders", 0, 0.0, None, None)
+    play.more["recreations"] = (never,)
+    play.run(2)
+    assert play.names() == ["mm2_position_ahead"]
+
+
+def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
+    play = mirrored(500)
+    play.run(2)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.run(1.5)
+    (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    assert "was at 99" in dict(told.evidence)["orders-0"]
+
+
+def test_a_connector_that_runs_again_by_its_status_topic_rests_no_more_whatever_was_polled():
+    play = mirrored()
+    play.status_followed()
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    play.told(connector("stopped", name="mm2"))
+    play.run(1)
+    play.told(connector("running", name="mm2"))
+    play.run(0.1)
+    assert Look(play.snapshot()).resting() == set()
