@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.model.findings import Finding
+from exporter.model.findings import Finding, FindingName
 from exporter.model.observations import InputId
 from exporter.model.topology import Topology
 from exporter.state.snapshot import Snapshot
@@ -23,8 +23,12 @@ class Blind:
         self._by_cluster: dict[str, frozenset[InputId]] = {}
 
     def to(self, finding: Finding) -> frozenset[InputId]:
-        """Those that this finding may rest on. Rather one too many than one too few."""
+        """Those that this finding may rest on. Rather one too many than one too few; but that an
+        input is down, no other input has to tell.
+        """
         name = finding.connect_cluster
+        if finding.name is FindingName.INPUT_DOWN:
+            return frozenset()
         if name not in self._by_cluster:
             self._by_cluster[name] = frozenset(self._of(name))
         return self._by_cluster[name]
