@@ -192,11 +192,12 @@ class Cluster:
 @dataclass
 class Internal:
     """One of Connect's or MM2's own topics, in one partition. `made` tells it from a later one of
-    its name.
+    its name; what stands from `held` on, an open transaction hides.
     """
 
     name: str
     records: list[Message] = field(default_factory=list)
+    held: int | None = None
     made: int = field(default_factory=lambda: next(_ids))
 
     def write(self, key: bytes, value: bytes | None, at: float) -> None:

@@ -36,9 +36,10 @@ class Site:
     offsets: str = "connect-offsets"
     generation: int = 1
 
-    @property
-    def offsets_topic(self) -> Internal:
-        return self.east.internal[self.offsets]
+    def offsets_topic(self, connector: str) -> Internal:
+        """Its own, if it has one."""
+        own = self.connectors[connector].own_topic if connector in self.connectors else None
+        return self.east.internal[own or self.offsets]
 
     @property
     def status_topic(self) -> Internal:
@@ -48,7 +49,7 @@ class Site:
         self, connector: str, partition: dict[str, Any], offset: dict[str, Any] | None, at: float
     ) -> None:
         value = None if offset is None else json.dumps(offset, separators=(",", ":")).encode()
-        self.offsets_topic.write(connect_key(connector, partition), value, at)
+        self.offsets_topic(connector).write(connect_key(connector, partition), value, at)
 
     def say(self, key: str, state: str | None, trace: str | None, at: float) -> None:
         """A record of the status topic; None: it is taken back."""
@@ -91,6 +92,7 @@ class Connector:
     fails_after_s: float = 2.0
     restarted_every_s: float | None = None
     hung: bool = False
+    own_topic: str | None = None
     _acted_at: float = 0.0
     _back_at: float | None = None
 
@@ -208,7 +210,7 @@ class Connector:
     def rest(self) -> dict[str, Any]:
         worker = {"worker_id": "worker-1:8083", "version": "4.3.1"}
         return {
-            "info": {"name": self.name, "config": self.config, "type": self.kind, "tasks": []},
+            "info": {"name": self.name, "config": self._config(), "type": self.kind, "tasks": []},
             "status": {
                 "name": self.name,
                 "type": self.kind,
@@ -220,6 +222,10 @@ class Connector:
                 ],
             },
         }
+
+    def _config(self) -> dict[str, str]:
+        own = {} if self.own_topic is None else {"offsets.storage.topic": self.own_topic}
+        return {**self.config, **own}
 
     def rest_tasks(self) -> list[dict[str, Any]]:
         return [{"config": {"task.class": "org.example.Task"}} for _ in self.tasks]

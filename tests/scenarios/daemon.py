@@ -23,6 +23,7 @@ from exporter.loop import Loop
 from exporter.model.observations import (
     TAIL,
     BrokersSeen,
+    Frozen,
     InputFailed,
     InputId,
     InputRetired,
@@ -207,7 +208,8 @@ class Daemon:
         whole = at is None or at.made != there.made
         if at is None or whole:
             at = self.tails[topic] = _Following(there.made, role_in(snapshot.topology, topic)())
-        fresh, at.read = there.records[at.read :], len(there.records)
+        end = len(there.records) if there.held is None else there.held
+        fresh, at.read = there.records[at.read : end], max(at.read, end)
         if whole:
             at.role.fold(fresh)
             records, undecodable = at.role.folded()
@@ -215,15 +217,19 @@ class Daemon:
             records, undecodable = at.role.live(fresh)
         if not whole and not fresh and not self._every(f"check {topic}", CHECK_S, now):
             return
+        frozen: tuple[Frozen, ...] = ()
+        if there.held is not None:
+            frozen = (Frozen(0, there.held, "of nobody", len(there.records) - there.held),)
         read = TailRead(
             input=InputId(str(topic), TAIL),
             topic=topic,
             records=records,
             positions=((0, at.read),),
             caught_up=True,
-            behind=0,
+            behind=len(there.records) - at.read,
             undecodable=() if whole else tuple(undecodable.items()),
             whole=whole,
+            frozen=frozen,
         )
         self._put((read,))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,7 +38,7 @@ class World:
     def __init__(self, told: Any) -> None:
         told = only("world.yaml", told, *WORDS)
         self.lasts_s = seconds(told["lasts"])
-        self.tick_s = seconds(told.get("tick", "5s"))
+        self.tick_s = seconds(os.environ.get("SCENARIO_TICK", told.get("tick", "5s")))
         self.now = BEGINNING
         self.kafkas = {name: Cluster(name) for name in ("east", "west")}
         east, west = self.kafkas["east"], self.kafkas["west"]
@@ -307,23 +309,49 @@ class World:
 
     def do_commit(self, told: Any) -> None:
         """A record that is written past Connect, with a key of somebody's own spelling."""
-        given = only("commit", told, "cluster", "connector", "key", "partition", "offset")
+        given = only("commit", told, "cluster", "connector", "key", "offset")
         site = self.sites[given.get("cluster", "lab")]
-        key = given.get("key")
-        raw = connect_key(given["connector"], given["partition"]) if key is None else key.encode()
-        import json
-
-        site.offsets_topic.write(raw, json.dumps(given["offset"]).encode(), self.now)
+        topic = site.offsets_topic(given["connector"])
+        offset = given["offset"]
+        value = None if offset is None else json.dumps(offset).encode()
+        topic.write(given["key"].encode(), value, self.now)
 
     def do_policy(self, told: Any) -> None:
         """cleanup.policy of one of Connect's own topics."""
         self.policies |= told
 
     def do_use_own_topic(self, told: Any) -> None:
+        """Its configuration names an offsets topic of its own; it is restarted, and finds in there
+        what there is: nothing.
+        """
         given = only("use_own_topic", told, "connector", "topic")
         (at,) = self._named(given["connector"])
         at.site.east.internal.setdefault(given["topic"], Internal(given["topic"]))
+        at.flush(self.now)
         at.own_topic = given["topic"]
+        if isinstance(at, Source):
+            at.at = at.committed = self._left(at)
+        at.restart(self.now)
+
+    def do_copy_offsets(self, told: Any) -> None:
+        """A person copies a connector's offsets from the cluster's topic into its own."""
+        given = only("copy_offsets", told, "connector")
+        (at,) = self._named(given["connector"])
+        for record in at.site.east.internal[at.site.offsets].records:
+            key, value = record.key(), record.value()
+            assert isinstance(key, bytes)
+            if json.loads(key)[0] == at.name:
+                at.site.offsets_topic(at.name).write(key, value, self.now)  # type: ignore[arg-type]
+
+    def do_begin_transaction(self, topic: str) -> None:
+        """On one of Connect's own topics; nobody ends it."""
+        kafka, _, name = topic.partition("/")
+        internal = self.kafkas[kafka].internal[name]
+        internal.held = len(internal.records)
+
+    def do_end_transaction(self, topic: str) -> None:
+        kafka, _, name = topic.partition("/")
+        self.kafkas[kafka].internal[name].held = None
 
     # --- verbs: topics ---------------------------------------------------------------------------
 
@@ -408,10 +436,8 @@ class World:
         return self._last(source, source.partition, source.counts)
 
     def _last(self, of: Connector, partition: dict[str, Any], field: str) -> int | None:
-        import json
-
         key = connect_key(of.name, partition)
-        for record in reversed(of.site.offsets_topic.records):
+        for record in reversed(of.site.offsets_topic(of.name).records):
             if record.key() == key:
                 value = record.value()
                 return None if value is None else json.loads(value).get(field)
