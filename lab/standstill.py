@@ -36,13 +36,14 @@ from lab.waiting import NotYet, until
 AGREES_S_MAX = 2.0
 EVERY_S = 1.0
 KNOWN_S_MAX = 60.0
+UNCHANGED_S = 5.0  # two flushes of the lab
 READ_S_MAX = 10.0
 BEFORE_S = 15.0
 RATE_PER_S = 50.0
 DOCS = Path(__file__).parents[1] / "docs"
 NAME = "lag-while-stalled"
 # A daemon that asks often, as it may on a machine of its own: what is shown is how exact it is.
-RHYTHM = "tick_s: 0.5\nends_s: 1.0\n"
+RHYTHM = "tick_s: 0.2\nends_s: 1.0\n"
 
 Place = tuple[str, int]
 
@@ -91,7 +92,8 @@ def lag_seconds(product: Product) -> dict[Place, float]:
 
 def stand_still(lab: Lab, product: Product) -> dict[Place, float]:
     """
-    Pause MirrorMaker under the load that there is, and wait until the product has read what waits.
+    Pause MirrorMaker under the load that there is, and wait until it has committed all it copied,
+    and the product has read what waits after that.
 
     Returns when the oldest waiting record of each partition was written, as a client of our own
     reads it.
@@ -104,8 +106,24 @@ def stand_still(lab: Lab, product: Product) -> dict[Place, float]:
         evidence=product.evidence,
     )
     return {
-        place: first_record(lab, place, offset + 1).at for place, offset in replicated(lab).items()
+        place: first_record(lab, place, offset + 1).at for place, offset in committed(lab).items()
     }
+
+
+def committed(lab: Lab) -> dict[Place, int]:
+    """What REST says once no flush changes it any more; until then it names copied records."""
+    seen, since = replicated(lab), time.monotonic()
+
+    def lasts() -> dict[Place, int]:
+        nonlocal seen, since
+        now = replicated(lab)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        if time.monotonic() - since < UNCHANGED_S:
+            raise NotYet(f"{now}")
+        return now
+
+    return until("the last commit of a paused connector", lasts, timeout_s=KNOWN_S_MAX)
 
 
 def replicated(lab: Lab) -> dict[Place, int]:

@@ -124,6 +124,14 @@ def test_after_nothing_was_found_only_what_is_new_is_to_be_read():
     assert told(world) == (False, NOW + 10, RECORD)
 
 
+def test_a_read_that_comes_late_takes_nothing_back():
+    world = replicating()
+    world.ends(13)
+    world.probed(10, NothingUpTo(13))
+    world.probed(10, NothingUpTo(11))
+    assert told(world) == (True, None, None)
+
+
 def test_an_answer_lasts_until_the_position_is_past_the_record():
     world = replicating()
     world.ends(15)
