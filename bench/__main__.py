@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 
-from bench import cold_start, render
+from bench import cold_start, render, upstream
 
 
 def _commit() -> str:
@@ -20,6 +20,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {platform.machine()}, commit {_commit()}")
     render.main()
     print(cold_start.measure(commits=2_000_000, sources=20_000, rounds=5))
+    upstream.measure()
 
 
 if __name__ == "__main__":
