@@ -335,8 +335,9 @@ class Failover:
             best = _best(answer, row, upstream, syncs, landing)
             translated = syncs.at_least(upstream)
         distance = None
-        if best is not None and landing is not None and _inside(answer, row, landing):
-            distance = best - landing
+        if syncs and best is not None and landing is not None and _inside(answer, row, landing):
+            number = syncs.history.record_number
+            distance = number(best) - number(landing)
         return GroupView(
             *answer.read.flow,
             group=row.group,

@@ -200,7 +200,8 @@ class GroupView:
                    None with no landing
     translated     what MM2 would translate its offset to now, at least: it depends on what its
                    task remembers (state/syncs.py); None if that may be nothing
-    reread, skip   max(0, best - landing), max(0, landing - best)
+    reread, skip   records between the landing and the best place after it, or before it: their
+                   distance, less what is known to be no record in between
     checkpoint_at  of the newest checkpoint of this partition
     """
 

@@ -19,7 +19,8 @@ Too high at most by the records missing upstream (compaction, transaction marker
          whose sync we have not read: MM2 keeps ten in flight and lets a later one replace those
          that wait; before Kafka 3.7 it kept those of a quiet partition back.
 Too low  at most by what was written downstream in between beside the records: markers of MM2's own
-         transactions (exactly-once), or what others wrote into the target topic.
+         transactions (exactly-once), or what others wrote into the target topic. Of records between
+         two places that is not counted where the syncs show it (record_number).
 
 What compaction has left of the topic when we start to read says of a gap between two syncs that
 there is one, and not where: an offset inside it has no answer, unless only one is possible.
@@ -106,6 +107,26 @@ class SyncHistory:
         highest = min(line, after.first[1])
         lowest = max(piece.last[1] + 1, after.first[1] - (after.first[0] - upstream))
         return min(highest, end) if after.joined or lowest >= highest else None
+
+    def record_number(self, downstream: int) -> int:
+        """How many records lie before this downstream offset, counted from anywhere: of two offsets
+        the difference is what a consumer would be given between them.
+
+        Between two syncs that are farther apart downstream than upstream lies something that is no
+        record of this flow. Where in between is not told: it is taken to come last, so that the
+        offset after a sync, on which MM2 lands, is that of the next record.
+        """
+        number, last = 0, self.pieces[0].first
+        for piece in self.pieces:
+            records = min(piece.first[0] - last[0], piece.first[1] - last[1])
+            if downstream < piece.first[1]:
+                return number + min(records, downstream - last[1])
+            number += records
+            if downstream <= piece.last[1]:
+                return number + downstream - piece.first[1]
+            number += piece.last[1] - piece.first[1]
+            last = piece.last
+        return number + downstream - last[1]
 
 
 class PartitionSyncs:

@@ -42,7 +42,11 @@ def test_what_is_read_again_and_what_is_skipped_lie_between_the_landing_and_the_
     assert view.best is not None
     assert view.landing is not None
     assert view.reread * view.skip == 0
-    assert view.landing + view.reread - view.skip == view.best
+    # Of the offsets between the two some may be no records.
+    assert 0 <= view.reread <= max(0, view.best - view.landing)
+    assert 0 <= view.skip <= max(0, view.landing - view.best)
+    if all(up_step >= down_step for up_step, down_step in steps):
+        assert view.landing + view.reread - view.skip == view.best
     # Nothing beyond the log, but for what was written since its end was read.
     ends = [down.end, at[1] + 1, view.landing]
     assert down.start <= view.best <= max(ends)

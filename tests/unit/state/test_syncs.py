@@ -122,6 +122,31 @@ def test_a_record_is_where_a_copy_without_its_gaps_says():
                 assert found.best(offset, downstream + 1) == where[first]
 
 
+def test_records_between_two_places_are_counted_without_what_syncs_show_to_be_none():
+    """MM2 copies in transactions of five records: every sixth offset downstream is a marker."""
+    where = [offset for offset in range(600) if offset % 6 != 5]  # of each record, downstream
+    syncs = [(number, offset) for number, offset in enumerate(where) if number % 10 == 0]
+    found = history(*syncs)
+    for group in range(3, len(where), 7):
+        best = found.best(group, END)
+        assert best is not None
+        for synced, downstream in syncs:
+            for landing, read in ((downstream, synced), (downstream + 1, synced + 1)):
+                counted = found.record_number(best) - found.record_number(landing)
+                assert counted == group - read
+
+
+@pytest.mark.parametrize("downstream", [0, 1, 45, 99, 100, 120, 150, 400])
+def test_without_anything_beside_the_records_every_offset_counts(downstream):
+    found = history(*GAP)
+    assert found.record_number(downstream) - found.record_number(7) == downstream - 7
+
+
+def test_before_what_is_known_every_offset_counts():
+    found = history((50, 50), (60, 70))
+    assert found.record_number(50) - found.record_number(20) == 30
+
+
 def test_after_the_newest_sync_mm2_translates_to_the_record_after_it():
     syncs = PartitionSyncs()
     syncs.read(100, 40, live=False)
