@@ -1,0 +1,63 @@
+"""Acted out: what `status` and `explain` say of an incident, beside the daemon and without it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lab import Load
+from lab.stories import Flow, stalls
+from tests.real.stage import Stage, named
+
+pytestmark = pytest.mark.real
+
+FINDINGS = 1
+Document = dict[str, Any]
+
+
+def test_status_and_explain_ask_the_daemon_and_without_it_go_on_from_what_it_remembered(
+    stage: Stage,
+) -> None:
+    with stage.flow("shown") as flow:
+        shown(stage, flow)
+
+
+def shown(stage: Stage, flow: Flow) -> None:
+    wanted = f"mm2_silent_stall {flow.connector}"
+    more = Load(stage.lab, rate_per_s=2.0, topics={flow.topic: 1})
+    with stage.story(wanted) as story, more:
+        deed = stalls.reading_denied(flow)
+        since = story.found(wanted, deed.at)["since"]
+        asked, explained = said(stage, flow)
+        assert asked["told_by"].startswith("the daemon on 127.0.0.1:")
+        stage.product.kill_daemon()
+        alone, explained_alone = said(stage, flow)
+        assert "what a daemon remembered" in alone["told_by"]
+        for document in (asked, alone, explained, explained_alone):
+            found = {named(at): at["since"] for at in document["findings"]}
+            assert found[wanted] == since
+            assert verdict(document, flow) == verdict(asked, flow)
+        assert verdict(asked, flow)[0] == "silent"
+        (law,) = {at["law"] for at in explained_alone["judgements"]}
+        assert law.startswith("Law 5: ")
+        stage.product.start_daemon()
+        more.stop()
+        stalls.reading_allowed(flow)
+
+
+def said(stage: Stage, flow: Flow) -> tuple[Document, Document]:
+    """What `status` and `explain` print."""
+    status = stage.product.cli("status", "--json", status=FINDINGS)
+    explained = stage.product.cli("explain", flow.connector, "--json", status=FINDINGS)
+    return json.loads(status), json.loads(explained)
+
+
+def verdict(document: Document, flow: Flow) -> tuple[str, float]:
+    """Of the connector, and since when."""
+    return next(
+        (at["verdict"], at["since"])
+        for at in document["judgements"]
+        if (at["scope"], at["connector"]) == ("connector", flow.connector)
+    )

@@ -1,0 +1,82 @@
+"""What the judge remembers, and how it spreads its work."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.judge.judge import Judge
+from exporter.judge.settings import Settings
+from exporter.model.findings import Scope, Verdict
+from exporter.state.snapshot import EMPTY
+from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
+
+
+def estate(logs: int = 3) -> Estate:
+    mm2 = Mirror(name="mm2", logs=[Log(steady(20.0)) for _ in range(logs)])
+    return Estate(mm2, Rows(name="rows", rate=steady(1.0)))
+
+
+def test_there_is_nothing_new_to_remember_between_two_looks():
+    judge = Judge(Settings())
+    judge.judged(EMPTY)
+    assert judge.remembered() is not None
+    assert judge.remembered() is None
+    judge.judged(EMPTY)
+    assert judge.remembered() is None
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b'{"progress":', id="cut"),
+        pytest.param(b'{"progress": {"watched": 1}}', id="another shape"),
+        pytest.param(b'{"register": {"kept": 3}}', id="another shape of findings"),
+        pytest.param(b"[]", id="no document"),
+    ],
+)
+def test_what_is_no_such_document_is_refused(damaged):
+    with pytest.raises(ValueError, match=r"."):
+        Judge(Settings()).recall(damaged)
+
+
+def test_what_one_part_remembered_is_kept_while_only_the_other_has_news():
+    """A look at findings and a look at progress come at different times."""
+    told = estate().go(10 * MINUTE)
+    judge = Judge(told.settings)
+    judge.recall(told.told)
+    judge.judged(EMPTY)
+    again = judge.remembered()
+    assert again is not None
+    assert b'"mm2"' in again
+    assert b'"register":' in again
+
+
+def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
+    judged = estate()
+    judged.judge.remembered = lambda: None  # nobody saves
+    for snapshot in judged.run(20 * MINUTE):
+        assert not judged.judge.urgent, snapshot.at
+    assert judged.verdict("mm2").verdict is Verdict.OK
+    judged.actors[0].hangs = True
+    judged.go(5 * MINUTE)
+    assert judged.verdict("mm2").verdict is Verdict.SILENT
+    assert judged.judge.urgent
+    assert Judge.remembered(judged.judge) is not None
+    assert not judged.judge.urgent
+
+
+def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
+    whole = estate(12).go(10 * MINUTE)
+    monkeypatch.setattr("exporter.judge.progress.JUDGED_AT_ONCE_MAX", 5)
+    spread = estate(12).go(10 * MINUTE)
+    for judged in (whole, spread):
+        judged.actors[0].hangs = True
+        judged.go(5 * FLUSH_S)
+
+    def verdicts(of: Estate) -> dict[tuple, Verdict]:
+        return {(at.scope, at.connector, at.subject): at.verdict for at in of.judged.judgements}
+
+    assert len(verdicts(whole)) == 12 + 1 + 2 + 1
+    assert verdicts(spread) == verdicts(whole)
+    assert spread.verdict("mm2", Scope.FLOW).verdict is Verdict.SILENT
