@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.stories import failover
+from tests.real.seen import eventually, samples
 from tests.real.stage import Stage, said
 
 pytestmark = pytest.mark.real
@@ -15,6 +16,13 @@ STALE = "checkpoints_stale"
 def test_checkpoints_that_nobody_writes_any_more_are_found(stage: Stage) -> None:
     with stage.flow("moving", records=30) as flow:
         checkpoints = failover.begin(failover.Checkpoints(flow))
+        eventually(
+            stage.product,
+            "its checkpoints",
+            lambda: samples(
+                stage.product, "mm2_checkpoint_last_timestamp_seconds", group=checkpoints.group
+            ),
+        )
         expected = f"{STALE} {flow.source}->{flow.target}"
         with stage.story(expected) as story:
             deed = failover.stopped(checkpoints)

@@ -6,6 +6,7 @@ import pytest
 
 from lab import Load
 from lab.stories import sinks, stalls
+from tests.real.seen import becomes
 from tests.real.stage import Stage, said
 
 pytestmark = pytest.mark.real
@@ -52,6 +53,7 @@ def test_a_record_that_a_sink_cannot_take_is_suspected_after_the_third_restart(
     stage: Stage,
 ) -> None:
     sink = sinks.begin(sinks.Sink(stage.lab, "poisoned"))
+    becomes(stage.product, 0, "sink_lag_records", connector=sink.connector)
     expected = f"{POISON} {sink.connector}"
     with stage.story(expected, also=(f"{FAILED} {sink.connector}",)) as story:
         poison = sinks.poisoned(sink)
