@@ -64,6 +64,7 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     "unsynced": (Sight.STATES, Sight.OFFSETS),
     "checkpoints": (Sight.FAILOVER,),
     "input": (),
+    "gone": (),
 }
 
 

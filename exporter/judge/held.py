@@ -28,10 +28,6 @@ class Held:
         """Was it so the last time?"""
         return key in self._since
 
-    def any(self, what: str, who: tuple[str, str]) -> bool:
-        """Was it so of anything of this connector?"""
-        return any(key[:3] == (what, *who) for key in self._since)
-
     def settle(self, blind: Callable[[Key], bool]) -> None:
         """What nobody asked for since the last time is so no longer, unless nobody could see."""
         self._since = {

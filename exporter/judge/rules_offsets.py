@@ -108,7 +108,8 @@ def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str,
     there = _can_be_absent(seen, flow)
     if there is None:
         return
-    syncs = seen.look.syncs(who[0])
+    # A topic that is gone is believed to be before what was read of it is out of date.
+    syncs = seen.look.syncs(who[0]) if there else {}
     for view in seen.look.mirrors.get(who, ()):
         of = (view.source, view.target, view.topic, view.partition)
         if view.committed is None or of in syncs:

@@ -80,16 +80,20 @@ def _down(seen: Seen, view: InputView) -> bool:
     at, before = seen.memory.held.since(("input", *who, subject), seen.now, float(total - 1))
     lasts = seen.now - at
     if view.last_reason in _LATE:
-        return lasts >= seen.settings.patience_s and not _half_reset(seen, view)
+        return not _half_reset(seen, view) and lasts >= seen.settings.patience_s
     return lasts >= seen.settings.interval_s and (stale or total - before >= FAILURES)
 
 
 def _half_reset(seen: Seen, view: InputView) -> bool:
     """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
+    key = ("gone", "", "", view.id.input)
     flows = {who for who, at in seen.look.flows.items() if str(at.offset_syncs) == view.id.input}
-    return any(where[:2] in flows for where in seen.memory.synced) or any(
-        seen.memory.held.any("unsynced", who) for who in flows
-    )
+    if not any(where[:2] in flows for where in seen.memory.synced) and not seen.memory.held.has(
+        key
+    ):
+        return False
+    seen.memory.held.since(key, seen.now)  # so that a restart knows that it was there
+    return True
 
 
 def _can_do_without(seen: Seen, view: InputView) -> bool:

@@ -1,0 +1,92 @@
+"""Whatever happens, the register says something sound of it, and a restart says the same."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.judge.register import FINDINGS_MAX
+from exporter.model.connectors import Task
+from exporter.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
+from tests.unit.judge.plays import BAD, Play, connector, task
+from tests.unit.state.worlds import FILE, SYNCS, mirror, mirrors, orders, source
+
+STATES = st.sampled_from(("running", "failed", "paused", "stopped", "unassigned"))
+NAMES = st.sampled_from(("files", "more", "mm2"))
+
+
+def listed(play: Play, state: str, tasks: list[str], missing: str) -> None:
+    given_tasks = tuple(Task(number, at, BAD) for number, at in enumerate(tasks))
+    made = (
+        source("files", state=state, tasks=given_tasks),
+        source("more", dedicated_offsets_topic="own"),
+        mirror(),
+    )
+    play.world.listed(*(at for at in made if at.name != missing))
+
+
+EVENTS = st.one_of(
+    st.builds(
+        lambda state, tasks, missing: lambda play: listed(play, state, tasks, missing),
+        STATES,
+        st.lists(STATES, max_size=3),
+        st.sampled_from(("", "files", "mm2")),
+    ),
+    st.builds(
+        lambda name, at: (
+            lambda play: play.world.commit(name, FILE, None if at is None else {"position": at})
+        ),
+        NAMES,
+        st.none() | st.integers(-5, 50),
+    ),
+    st.builds(
+        lambda number, at: lambda play: play.world.commit("mm2", orders(number), at),
+        st.integers(0, 2),
+        st.none() | st.integers(0, 300).map(lambda at: {"offset": at}) | st.just({"offset": "x"}),
+    ),
+    st.builds(lambda at: lambda play: play.world.synced(at), st.integers(0, 300)),
+    st.builds(lambda at: lambda play: play.world.ends(at), st.integers(0, 300)),
+    st.builds(
+        lambda reason: lambda play: play.world.tail_failed(reason, SYNCS),
+        st.sampled_from(("not_found", "timeout")),
+    ),
+    st.builds(
+        lambda at: lambda play: play.world.see(InputFailed(at, "timeout", "no luck")),
+        st.sampled_from((InputId("lab", CONNECT_REST), InputId("west", LOG_ENDS))),
+    ),
+    st.builds(
+        lambda name, state: lambda play: play.told(task(state, name=name, failure=BAD)),
+        NAMES,
+        STATES,
+    ),
+    st.builds(
+        lambda name, state: lambda play: play.told(connector(state, name=name)),
+        NAMES,
+        st.none() | STATES,
+    ),
+    st.builds(
+        lambda seconds: lambda play: setattr(play.world, "now", play.world.now + seconds),
+        st.sampled_from((-3600.0, -7.0, 1.0, 45.0, 700.0, 90_000.0)),
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(EVENTS, max_size=40))
+def test_whatever_happens_findings_are_sound_and_outlive_a_restart(events):
+    play = Play(mirrors(mirror(), source("files"), source("more")))
+    play.world.assigned(0, 1, 2)
+    play.status_followed()
+    for event in events:
+        event(play)
+        found = play.look()
+        assert len({at.key for at in found}) == len(found) <= FINDINGS_MAX
+        assert all(at.since <= play.world.now for at in found)
+        assert all(at.summary.endswith(".") and at.summary.isprintable() for at in found)
+        assert all(what and told for at in found for what, told in at.evidence)
+        ranks = [("critical", "warning", "info").index(at.severity) for at in found]
+        assert ranks == sorted(ranks)
+    before = {(at.key, at.since) for at in play.look()}
+    play.restart()
+    after = {(at.key, at.since) for at in play.register.found(play.snapshot())}
+    assert after == before
