@@ -71,10 +71,9 @@ class Courier:
         """
         if self._sending is not None:
             return False
-        if snapshot.ready:
-            self.ledger.look(now, snapshot.findings, blind.to)
-            self._failed[TOO_MANY] += max(0, self.ledger.beyond - self._beyond)
-            self._beyond = self.ledger.beyond
+        self.ledger.look(now, snapshot.findings, blind.to, ready=snapshot.ready)
+        self._failed[TOO_MANY] += max(0, self.ledger.beyond - self._beyond)
+        self._beyond = self.ledger.beyond
         return self.ledger.prune(now)
 
     def prepare(self, now: float) -> bool:

@@ -101,8 +101,10 @@ class Ledger:
         """To be remembered."""
         return tuple(self._entries.values())
 
-    def look(self, now: float, findings: Iterable[Finding], blind: Sight) -> None:
-        """Take in what is wrong now. Only for a snapshot that is ready."""
+    def look(
+        self, now: float, findings: Iterable[Finding], blind: Sight, *, ready: bool = True
+    ) -> None:
+        """Take in what is wrong now. Nothing is over in a snapshot that is not `ready`."""
         found = {
             self._identity(finding): finding
             for finding in findings
@@ -116,7 +118,7 @@ class Ledger:
             if identity not in found and entry.resolved_at is None:
                 # Under another severity it still stands, so this one is over whatever is in sight.
                 replaced = self._rules.by_severity and entry.finding.key in others
-                if replaced or self._over(identity, entry, now, blind):
+                if replaced or self._over(identity, entry, now, blind, ready=ready):
                     self._entries[identity] = replace(entry, resolved_at=now)
 
     def due(self, now: float) -> Iterator[Message]:
@@ -191,8 +193,10 @@ class Ledger:
         )
         self._sighted_since[identity] = now
 
-    def _over(self, identity: Identity, entry: Entry, now: float, blind: Sight) -> bool:
-        if blind(entry.finding) - entry.excused:
+    def _over(
+        self, identity: Identity, entry: Entry, now: float, blind: Sight, *, ready: bool
+    ) -> bool:
+        if not ready or blind(entry.finding) - entry.excused:
             self._sighted_since.pop(identity, None)
             return False
         return now - self._sighted_since.setdefault(identity, now) >= self._rules.settle_s

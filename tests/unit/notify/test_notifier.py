@@ -158,6 +158,12 @@ def test_nothing_is_over_while_the_daemon_is_not_ready_or_its_inputs_are_blind(h
     assert said(hook) == [LOST_NEW, LOST_OVER]
 
 
+def test_what_is_wrong_before_everything_was_read_is_told(hook):
+    world = webhooks(hook)
+    world.show(LOST, ready=False)
+    assert said(hook) == [LOST_NEW]
+
+
 def test_a_restart_in_the_middle_of_an_incident_tells_nothing_twice(hook):
     world = webhooks(hook)
     world.show(LOST)

@@ -1,0 +1,100 @@
+"""A whole daemon that finds something and tells somebody, over a restart."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from exporter import config
+from exporter.clients import kafka, kafka_facts
+from exporter.daemon.run import Daemon
+from lab.ports import free_port
+from lab.waiting import NotYet, until
+from tests.fakes.endpoint import Endpoint, endpoint
+
+DEADLINE_S = 60.0
+FAILED = re.compile(r'offsetwatch_notifications_failed_total\{reason="unreachable"\} [1-9]')
+TEXT = """
+kafka:
+  east: {{bootstrap: "127.0.0.1:1"}}
+connect:
+  - name: lab
+    kafka: east
+    url: "http://127.0.0.1:1"
+    poll: {{state_s: 1.0, timeout_s: 0.5}}
+listen: "127.0.0.1:{port}"
+tick_s: 0.05
+ends_s: 0.5
+state_dir: "{folder}/state"
+judge: {{interval_s: 1.0}}
+notify:
+  webhooks: [{{name: on-call, url: "{url}"}}]
+  alertmanagers: [{{url: "http://127.0.0.1:1"}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (kafka, kafka_facts):
+        monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.2)
+
+
+@pytest.fixture
+def hook() -> Iterator[Endpoint]:
+    with endpoint() as made:
+        yield made
+
+
+@contextmanager
+def running(folder: Path, hook: Endpoint, port: int) -> Iterator[None]:
+    path = folder / "offsetwatch.yaml"
+    path.write_text(TEXT.format(port=port, folder=folder, url=hook.url))
+    daemon = Daemon(config.load(path), path)
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(daemon.serve()))
+    thread.start()
+    try:
+        yield
+    finally:
+        daemon.stop()
+        thread.join(DEADLINE_S)
+    assert codes == [0]
+
+
+def metrics(port: int) -> str:
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S).text
+
+
+def test_somebody_is_told_once_that_nothing_answers(tmp_path: Path, hook: Endpoint):
+    port = free_port()
+    rest = {("new", "input_down", "connect_rest lab")}
+
+    def told() -> None:
+        found = {(at["status"], at["name"], at["subject"]) for at in hook.findings()}
+        if not rest <= found:
+            raise NotYet(str(found))
+
+    def counted() -> None:
+        if not FAILED.search(metrics(port)):
+            raise NotYet
+
+    def found_again() -> None:
+        if "offsetwatch_findings{" not in metrics(port):
+            raise NotYet
+
+    with running(tmp_path, hook, port):
+        until("somebody is told", told, timeout_s=DEADLINE_S)
+        until("that the other one is not there is counted", counted, timeout_s=DEADLINE_S)
+    before = [at["subject"] for at in hook.findings()]
+    with running(tmp_path, hook, port):
+        until("it is found again", found_again, timeout_s=DEADLINE_S)
+        until("a look after that", counted, timeout_s=DEADLINE_S)
+    after = [at["subject"] for at in hook.findings()]
+    assert len(after) == len(set(after))
+    assert set(before) <= set(after)
