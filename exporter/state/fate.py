@@ -263,15 +263,17 @@ def _look(
         account.position_gone()
     if position is None or log is None:
         return None
+    news = at.news_of(where)
+    copied = news is not None and news.came  # it runs again, before its state is known to say so
     return Look(
         now=at.now,
         position=position,
         start=log.start,
         end=log.stable_end if at.flow.read_committed else log.end,
         renewed=generation != fate.generation,
-        quiet=quiet,
+        quiet=quiet and not copied,
         runs=runs,
-        news=at.news_of(where),
+        news=news,
         patience_s=at.patience_s,
     )
 

@@ -285,6 +285,23 @@ def test_a_patch_while_stopped_is_a_loss_when_the_connector_goes_on():
     assert flow.ranges() == [("altered", 0, 100, 499)]
 
 
+def test_what_is_copied_before_the_list_says_that_it_runs_was_not_passed_over():
+    flow = copying(99)
+    flow.world.synced(99, downstream=99)
+    flow.state = "stopped"
+    flow.wait()
+    flow.id = "b"
+    flow.look(end=2000)
+    flow.wait()
+    flow.world.synced(100, downstream=100)  # it was resumed, and the list is a few seconds old
+    flow.world.synced(600, downstream=600)
+    flow.look()
+    flow.state = "running"
+    flow.commit(600)
+    flow.wait()
+    assert ("recreated", 0, 0, 99) in flow.ranges()
+
+
 def test_the_last_flush_of_a_connector_that_is_being_stopped_is_no_patch():
     flow = copying(99)
     flow.state = "stopped"
