@@ -34,6 +34,7 @@ class Log:
     """A partition, a follower of it, and all that was ever seen of this log."""
 
     now: float = 1000.0
+    lives: int = 1
     start: int = 0
     end: int = 0
     records: dict[int, float] = field(default_factory=dict)
@@ -78,17 +79,19 @@ def step(log: Log, ages: Ages, verb: str, number: int) -> None:
             log.start = min(log.start + number, log.end)
             log.records = {at: when for at, when in log.records.items() if at >= log.start}
         case "ends":
-            if log.seen and log.end < log.seen[-1][1]:
-                log.seen.clear()
             log.shown = (log.start, log.end)
             log.seen.append((log.now, log.end))
+            ages.identify("west", {"orders": f"id-{log.lives}"}, log.now)
             ages.saw("west", [(WHO, stretch(log))], at=log.now, now=log.now)
         case "probe":
             wanted = ages.behind("west", WHO, stretch(log)).probe_from
             if wanted is not None and log.start <= wanted <= log.end:
                 ages.told([Probed(WHO, wanted, log.first(wanted))], log.now)
-        case "recreate" if number < log.end:
-            log.start, log.end, log.following, log.records = 0, number, 0, {}
+        case "recreate":
+            # Its end may be anywhere, and MirrorMaker still stands where it stood in the old one.
+            log.start, log.end, log.records, log.seen = 0, 4 * number, {}, []
+            log.following = min(log.following, log.end)
+            log.lives += 1
             step(log, ages, "ends", 0)
 
 
