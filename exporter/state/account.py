@@ -172,8 +172,6 @@ class Account:
         reached = seen.position + 1
         if seen.start <= self.settled:
             self.settled = max(self.settled, reached)
-            if reached >= seen.start:
-                self.doubt_since = None
         elif reached < seen.start:
             self.settled = max(self.settled, reached)
             if self.doubt_since is None or seen.position != self.position:

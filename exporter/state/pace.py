@@ -47,8 +47,6 @@ class Pace:
 
     def start_moved(self, start: int, now: float) -> None:
         """The log start is here now and was not at the look before."""
-        if self.jumps and start < self.jumps[-1][1]:
-            self.jumps = ()
         fresh = tuple(at for at in self.jumps if now - at[0] <= JUMPS_S)
         if len(fresh) >= JUMPS_MAX:
             fresh = fresh[::2]

@@ -265,6 +265,7 @@ def test_syncs_that_may_be_another_flows_tell_nothing():
         world.tail(topic=SYNCS)
         world.ends({TopicPartition("orders", 0): LogBounds(start, 1000, 1000)})
         world.commit("mm2", orders(), {"offset": 320})
+        world.synced(150, downstream=110)
         world.synced(320, downstream=280)
     world.ends({TopicPartition("orders", 0): LogBounds(150, 1000, 1000)})
     assert flow.lost() == {}
