@@ -9,9 +9,9 @@ first sight: what was copied without having been committed shows with the next c
    `patience_s` (one flush), or the connector is stopped: from `settled` to the log start is lost.
 2  Retention, and the position was beyond the log start again before that: MM2 went over the gap
    (it starts at the log start without a word), or had copied what retention then took. Where syncs
-   are emitted they tell which (state/trail.py). Where not, or until they come for `patience_s`, it
-   is lost only if it had waited for `patience_s` and is more than could have been copied at three
-   times the greatest pace seen; otherwise nobody can tell, and nothing is counted.
+   are emitted they tell which (state/trail.py), if they come within `patience_s`. Where none ever
+   were, it is lost only if it had waited for `patience_s` and is more than could have been copied
+   at three times the greatest pace seen. Otherwise nobody can tell, and nothing is counted.
 3  Another topic (its id changed, or its end fell below the position): what was not copied of the
    old one is lost, up to the last end that was seen, once its last commits had `patience_s`.
 4  Another topic, and the position goes on from where it stood: MM2 sought into the new log and
@@ -23,8 +23,9 @@ first sight: what was copied without having been committed shows with the next c
    log and began at its start.
 
 Not told, because offsets do not tell it: an edit within the log that was undone or used while
-nobody looked; a log that was cut but not below the position; what happened to a gap while the
-daemon was down and MM2 was not. Called by state/fate.py only.
+nobody looked; a log that was cut but not below the position; a jump while the daemon was down and
+MM2 was not, or one that target-side transaction markers hide in the syncs; what retention takes of
+a new topic before MM2 shows where it is in it. Called by state/fate.py only.
 """
 
 from __future__ import annotations
@@ -79,7 +80,6 @@ class Leap:
     `mark`, the offsets from `first` to there are lost.
 
     harmless    MM2 began at the log start, as its syncs tell or because it ran
-    quiet       the connector was stopped when it was found: no last commits are to come
     """
 
     mark: int
@@ -87,7 +87,6 @@ class Leap:
     cause: str
     since: float
     harmless: bool = False
-    quiet: bool = False
 
 
 @dataclass(slots=True)
@@ -214,7 +213,7 @@ class Account:
         self.tail = (first if new else max(first, seen.end), last)
         self.settled = seen.start if new else seen.end
         self.doubt_since = None
-        self.leap = Leap(seen.position, self.settled, RECREATED, seen.now, quiet=seen.quiet)
+        self.leap = Leap(seen.position, self.settled, RECREATED, seen.now)
         if seen.news is not None:
             self._syncs_told(self.leap, seen.news)
         if back:  # this is already a position in the new log
@@ -268,7 +267,7 @@ class Account:
     @staticmethod
     def _still_of_the_old(leap: Leap, last: int, seen: Look) -> bool:
         """May this be the last commit of what was copied from the old topic?"""
-        late = not seen.quiet and not leap.quiet and not seen.waited(leap.since)
+        late = not seen.quiet and not seen.waited(leap.since)
         return late and not leap.harmless and leap.mark < seen.position <= last
 
     def _close_tail(self, seen: Look) -> Iterator[Lost]:

@@ -30,7 +30,6 @@ class _Leap(NamedTuple):
     cause: str
     since: float
     harmless: bool
-    quiet: bool
 
 
 class _Pace(NamedTuple):
@@ -140,7 +139,7 @@ def _row(number: int, behind: int, account: Account) -> _Row:
         doubt_since=account.doubt_since,
         leap=None
         if leap is None
-        else _Leap(leap.mark, leap.first, leap.cause, leap.since, leap.harmless, leap.quiet),
+        else _Leap(leap.mark, leap.first, leap.cause, leap.since, leap.harmless),
         tail=account.tail,
         lost=(account.lost[0][1], account.lost[1][1], account.lost[2][1]),
         pace=_Pace(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),

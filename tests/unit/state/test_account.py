@@ -374,9 +374,19 @@ def test_mm2_that_was_seen_beyond_the_end_once_may_not_have_met_it():
     at = Watched(999)
     at.look(runs=True)
     at.look(renewed=True, end=10)
+    at.look()
     at.look(end=3000)
     at.look(position=2999)
     assert at.lost == [(RECREATED, 0, 999)]
+
+
+def test_a_last_commit_beyond_what_was_seen_of_the_old_topic_is_beyond_the_end_of_the_new():
+    at = Watched(999)
+    at.look(renewed=True, end=10)
+    at.look(position=1005)
+    at.look(end=3000)
+    at.look(position=2999)
+    assert at.lost == [(RECREATED, 0, 1005)]
 
 
 def test_what_was_skipped_ends_where_the_syncs_say_that_mm2_went_on():
@@ -522,6 +532,15 @@ def test_a_sync_from_before_the_mark_tells_that_mm2_began_before_it():
     at.look(position=1000, end=1002, news=News(newest=1000, came=True, lowest=400))
     at.wait(600)
     assert at.lost == []
+
+
+def test_moving_forward_over_what_was_copied_does_not_hide_what_retention_takes():
+    at = Watched(499)
+    at.look(position=99)
+    at.look(quiet=True)
+    at.look(position=450)
+    at.look(start=520)
+    assert at.lost == [(RETENTION, 500, 519)]
 
 
 def test_a_position_past_the_end_at_first_sight_passes_over_what_comes_after_the_end():

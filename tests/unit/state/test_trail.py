@@ -50,6 +50,12 @@ def test_a_sync_further_back_says_that_records_are_copied_again():
     assert syncs.news() == News(newest=100, came=True, lowest=0, back_to=0)
 
 
+def test_a_sync_of_the_same_offset_again_is_of_another_topic():
+    syncs = Syncs((0, 0))
+    syncs.see((0, 1))
+    assert syncs.news().back_to == 0
+
+
 def test_a_target_that_begins_anew_leaves_no_gap():
     syncs = Syncs((10, 10))
     syncs.see((20, 0))
