@@ -154,6 +154,8 @@ class Track:
             self.why_w = w
             if why is None:
                 self.restarted_w = w
+        if self.rests is not None and rests is None:
+            self.restarted_w = w
         self.version += (rests, why, why_all) != (self.rests, self.why, self.why_all)
         self.rests, self.why, self.why_all = rests, why, why_all
 

@@ -125,7 +125,7 @@ class Window(msgspec.Struct, array_like=True):
         """Nothing is expected of it now, so patience begins anew."""
         self.still_w = w
         self.waiting_w = None
-        self.sure = False
+        self.sure = self.graced = False
         self.ends_moved = 0
         self.samples.clear()
 

@@ -400,3 +400,21 @@ def test_a_flow_that_does_not_begin_at_the_start_is_unknown_until_its_first_comm
     assert "does not begin at the start" in estate.verdict("mm2").reason
     estate.actors[0].hangs = False
     estate.until("mm2", Verdict.OK, 3 * FLUSH_S)
+
+
+def test_what_is_resumed_has_three_intervals_before_it_is_expected_to_have_moved(estate):
+    estate.actors[0].state = "paused"
+    estate.go(HOUR)
+    estate.actors[0].state, estate.actors[0].hangs = "running", True
+    for snapshot in estate.run(PATIENCE_S - 20):
+        assert not {at.verdict for at in snapshot.judgements} & WRONG
+    estate.until("mm2", Verdict.SILENT, FOUND_S)
+
+
+def test_an_outage_of_the_daemon_does_not_count_as_an_interval_of_watching(estate):
+    estate.actors[0].hangs = True
+    estate.go(estate.actors[0].flushed_at + 2.5 * FLUSH_S - estate.world.now)
+    estate.restart_daemon(down_s=HOUR)
+    for snapshot in estate.run(20.0):
+        assert not {at.verdict for at in snapshot.judgements} & WRONG
+    estate.until("mm2", Verdict.SILENT, FOUND_S)
