@@ -40,9 +40,15 @@ def held(base: Path, kafka: str) -> Held | None:
         topics, starts = dict(document["topics"]), places(document["starts"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         topics, starts = {}, {}  # of a version without such a file
-    committed, planned = _progress(folder(base, kafka, number))
+    checkpoint = folder(base, kafka, number)
+    committed, planned = _progress(checkpoint)
     return Held(
-        number=number, topics=topics, starts=starts, committed=committed, planned=planned or {}
+        number=number,
+        topics=topics,
+        starts=starts,
+        committed=committed,
+        planned=planned or {},
+        batch=None if planned is None else _newest_batch(checkpoint),
     )
 
 
@@ -92,6 +98,15 @@ def _progress(checkpoint: Path) -> tuple[dict[Place, int] | None, dict[Place, in
         return ({} if done is None else _batch(checkpoint, done)), goes_to
     except (OSError, ValueError, TypeError, AttributeError):
         return None, None
+
+
+def _newest_batch(checkpoint: Path) -> tuple[str, int] | None:
+    number = _newest(checkpoint / "offsets")
+    try:
+        query = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return None if number is None else (str(query), number)
 
 
 def _newest(log: Path) -> int | None:

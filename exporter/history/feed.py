@@ -13,9 +13,10 @@ from pathlib import Path
 
 from exporter.clients.kafka import KafkaAdmin
 from exporter.errors import HistoryError, NotFound, Unsettled
-from exporter.history import checkpoints, read
-from exporter.history.generations import Plan, Source, plan
+from exporter.history import checkpoints, lake, read
+from exporter.history.generations import Held, Plan, Source, plan
 from exporter.history.records import Role
+from exporter.history.tables import BRONZE_RECORDS
 from exporter.model.observations import LogBounds
 from exporter.model.topology import TopicPartition
 
@@ -41,13 +42,18 @@ class Feed:
 def planned(base: Path, feed: Feed) -> Plan:
     """How this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
     try:
-        return plan(
-            _source(feed),
-            checkpoints.held(base, feed.kafka),
-            read.next_offsets(base, feed.kafka),
-        )
+        return plan(_source(feed), _held(base, feed.kafka), read.next_offsets(base, feed.kafka))
     except HistoryError as exc:
         raise HistoryError(f"kafka {feed.kafka}: {exc}") from exc
+
+
+def _held(base: Path, kafka: str) -> Held | None:
+    held = checkpoints.held(base, kafka)
+    if held is None or held.batch is None:
+        return held
+    bronze = read.exists(base, (BRONZE_RECORDS,))
+    taken_in = bronze and lake.Turn(*held.batch).done(base, BRONZE_RECORDS)
+    return held if taken_in else held.without_its_batch()
 
 
 def _source(feed: Feed) -> Source:

@@ -10,7 +10,7 @@ in Kafka.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from exporter.errors import HistoryError
@@ -59,6 +59,8 @@ class Held:
     starts      where it began
     committed   how far its batches are done; None if its checkpoint is gone or unreadable
     planned     how far the batch goes that it may be in the middle of
+    batch       that batch: the id of the stream, and its number; None if nobody knows. Bronze says
+                whether it has taken it in (`without_its_batch` if not)
     """
 
     number: int
@@ -66,6 +68,13 @@ class Held:
     starts: Mapping[Place, int]
     committed: Mapping[Place, int] | None
     planned: Mapping[Place, int]
+    batch: tuple[str, int] | None = None
+
+    def without_its_batch(self) -> Held:
+        """The same, where bronze has not taken in the batch: what bronze holds beyond `committed`
+        is another generation's then, and to do that batch would store it twice.
+        """
+        return replace(self, planned=self.committed or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,14 +216,16 @@ class World:
     def held(self) -> Held | None:
         if not self.generations:
             return None
-        _, held, batches, done = self.generations[max(self.generations)]
+        query, held, batches, done = self.generations[max(self.generations)]
         if not batches:
             return held
-        return replace(
+        found = replace(
             held,
             committed={(T, p): o for p, o in batches[done - 1].items()} if done else {},
             planned={(T, p): o for p, o in batches[-1].items()},
         )
+        taken_in = (query, len(batches) - 1) in self.transactions
+        return found if taken_in else found.without_its_batch()
 
     def run(self, crash_at: int | None = None) -> None:
         steps = itertools.count()
@@ -298,3 +300,19 @@ def test_whatever_happens_nothing_is_lost_in_silence_and_nothing_is_stored_twice
             assert (name, partition, offset) in world.bronze
         for offset in range(world.promised[name, partition], world.ends[partition]):
             assert not world.missing(name, partition, offset)
+
+
+def test_an_older_generation_does_not_do_again_what_a_newer_one_that_is_gone_has_stored() -> None:
+    """The newest one's folder was deleted; its predecessor ended in the middle of a batch."""
+    older = Held(
+        number=0,
+        topics=SOURCE.topics,
+        starts=SOURCE.starts,
+        committed=SOURCE.starts,
+        planned=SOURCE.ends,
+        batch=("query", 1),
+    )
+    stored = {(topic, SOURCE.topics[topic], p): end for (topic, p), end in SOURCE.ends.items()}
+    assert plan(SOURCE, older, stored).why is None
+    made = plan(SOURCE, older.without_its_batch(), stored)
+    assert (made.number, made.starts) == (1, SOURCE.ends)
