@@ -172,15 +172,11 @@ def _until(found: FirstRecord | NothingUpTo) -> int:
 
 
 class Ages:
-    """All followers, each in one group that is read together: a Kafka cluster, as a rule.
-
-    version    changes when an answer changes what `behind` says; that a log end does is known
-    """
+    """All followers, each in one group that is read together: a Kafka cluster, as a rule."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Follower, _Age]] = {}
         self._ids: dict[str, dict[str, str]] = {}
-        self.version = 0
 
     def saw(
         self,
@@ -205,13 +201,17 @@ class Ages:
             after[who] = age
         self._groups[group] = after
 
-    def told(self, answers: Iterable[Probed], at: float) -> None:
-        """What single reads found, all begun after `at`. Of strangers nothing is kept."""
+    def told(self, answers: Iterable[Probed], at: float) -> list[Follower]:
+        """What single reads found, all begun after `at`, and of whom that says something new. Of
+        strangers nothing is kept.
+        """
+        news = []
         for answer in answers:
             for ages in self._groups.values():
                 age = ages.get(answer.of)
-                if age is not None:
-                    self.version += age.told(answer.start, answer.found, at)
+                if age is not None and age.told(answer.start, answer.found, at):
+                    news.append(answer.of)
+        return news
 
     def identify(self, group: str, ids: Mapping[str, str | None], now: float) -> None:
         """These are the topics' ids. Of one that is another under the same name nothing old holds,
@@ -227,7 +227,6 @@ class Ages:
         for who, age in self._groups.get(group, {}).items() if others else ():
             if who[2].topic in others:
                 age.cut(now)
-                self.version += 1
 
     def behind(self, group: str, who: Follower, seen: Stretch) -> Behind:
         """What is known of this follower and of what lies before it."""

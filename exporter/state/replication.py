@@ -5,14 +5,16 @@ Which parts of them may be shown depends on the tails they come from. Called by 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from exporter.model.observations import (
     LOG_ENDS,
     TAIL,
     EndsAsked,
     EndsRead,
+    Follower,
     InputId,
     ProbesRead,
     TailRead,
@@ -29,9 +31,8 @@ from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 from exporter.state.syncs import PartitionSyncs
 
-# The positions, the versions of the log ends and of ages, and whether the ends are live; the views
-# of all that.
-_Views = tuple[tuple[Position, ...], tuple[int, int, bool], tuple[MirrorPartitionView, ...]]
+# The positions, the version of the log ends and whether those are live; the views of all that.
+_Views = tuple[tuple[Position, ...], tuple[int, bool], tuple[MirrorPartitionView, ...]]
 
 
 class Replication:
@@ -109,7 +110,25 @@ class Replication:
 
     def probed(self, seen: ProbesRead) -> None:
         """What single reads found."""
-        self._ages.told(seen.answers, seen.at)
+        news = self._ages.told(seen.answers, seen.at)
+        for flow, made in self._views_made.items():
+            self._views_made[flow] = self._renewed(flow, made, news)
+
+    def _renewed(self, flow: MirrorFlow, made: _Views, news: Iterable[Follower]) -> _Views:
+        """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
+        found, (number, live), views = made
+        renewed: list[MirrorPartitionView] = []
+        for connect_cluster, connector, at in news:
+            of = (connect_cluster, connector, at.cluster if isinstance(at, MirrorPartition) else "")
+            if of != (flow.connect_cluster, flow.connector, flow.source):
+                continue
+            where = TopicPartition(at.topic, at.partition)
+            place = bisect_left(found, where, key=_upstream_of)
+            if place < len(found) and found[place].upstream == where:
+                told = self.looks.fates.told(flow, where)
+                renewed = renewed or list(views)
+                renewed[place] = self._ends.view(found[place], self._ages, live=live, told=told)
+        return (found, (number, live), tuple(renewed)) if renewed else made
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -231,7 +250,7 @@ class Replication:
         self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
     ) -> tuple[MirrorPartitionView, ...]:
         made = self._views_made.get(flow)
-        version = (self._ends.version, self._ages.version, live)
+        version = (self._ends.version, live)
         if made is None or made[0] is not found or made[1] != version:
             told = self.looks.fates.told
             views = tuple(
@@ -288,3 +307,7 @@ class Replication:
         """What it may write syncs of, shown or not: that begins before its first commit."""
         assigned = self._assigned.get((flow.connect_cluster, flow.connector), frozenset())
         return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
+
+
+def _upstream_of(position: Position) -> TopicPartition:
+    return position.upstream

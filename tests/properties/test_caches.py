@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.observations import LogBounds, OffsetsTopicLost
+from exporter.model.observations import FirstRecord, LogBounds, NothingUpTo, OffsetsTopicLost
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.joined import Joined
 from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, orders, source
@@ -54,6 +54,7 @@ STEPS = st.lists(
         st.tuples(st.just("freeze"), st.integers(0, 3)),
         st.tuples(st.just("whole"), st.integers(0, 1)),
         st.tuples(st.just("ends"), st.integers(0, 3)),
+        st.tuples(st.just("probe"), st.integers(0, 3)),
         st.tuples(st.just("assign"), st.integers(0, 3)),
         st.tuples(st.just("sync"), st.integers(0, 3)),
         st.tuples(st.just("wait"), st.integers(0, 15)),
@@ -79,6 +80,11 @@ def ends(world: World, partitions: int) -> None:
     world.ends({TopicPartition("orders", at): LogBounds(0, 9, 9) for at in range(partitions)})
 
 
+def probe(world: World, number: int) -> None:
+    found = NothingUpTo(9) if number & 2 else FirstRecord(offset=8, at=world.now)
+    world.probed(number, found, partition=number % 2)
+
+
 def wait(world: World, seconds: int) -> None:
     world.now += seconds
 
@@ -93,6 +99,7 @@ PLAY = {
     ),
     "whole": lambda world, number: world.tail(topic=OWN if number else SYNCS, whole=True),
     "ends": ends,
+    "probe": probe,
     "assign": lambda world, number: world.assigned(*range(number)),
     "sync": lambda world, number: world.synced(number, partition=number % 2),
     "wait": wait,
