@@ -6,14 +6,15 @@ from pathlib import Path
 
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.expectation import History, mistakes
+from tests.scenarios.listener import Listener, misheard
 from tests.scenarios.script import ScriptError, read
 from tests.scenarios.world import BEGINNING, World
 
 
-def act_out(folder: Path) -> History:
+def act_out(folder: Path) -> tuple[History, Listener]:
     """From the beginning to the end of a story."""
     world = World(read(folder / "world.yaml"))
-    daemon, history = Daemon(world), History()
+    daemon, history, listener = Daemon(world), History(), Listener()
     while world.now - BEGINNING < world.lasts_s:
         world.step()
         if world.down_until is not None and daemon.running:
@@ -21,14 +22,18 @@ def act_out(folder: Path) -> History:
         if world.down_until is not None and world.now >= world.down_until:
             world.down_until = None
             daemon.start()
+            listener.restart()
         if daemon.running:
-            history.look(daemon.step())
+            snapshot = daemon.step()
+            history.look(snapshot)
+            listener.hear(snapshot)
     if world.events:
         raise ScriptError(f"{folder.name}: {len(world.events)} events after the end")
-    return history
+    return history, listener
 
 
 def told(folder: Path) -> tuple[list[str], History]:
     """What went otherwise than expected, and all that was found."""
-    history = act_out(folder)
-    return list(mistakes(read(folder / "expectation.yaml"), history)), history
+    history, listener = act_out(folder)
+    expected = mistakes(read(folder / "expectation.yaml"), history)
+    return [*expected, *misheard(listener, history)], history

@@ -1,0 +1,58 @@
+"""Somebody who is told what is found, as a webhook is, by a notifier that dies with its daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from exporter.judge.settings import Settings
+from exporter.model.findings import Severity
+from exporter.notify.ledger import Entry, Ledger, Rules, Status
+from exporter.notify.sight import Blind
+from exporter.state.snapshot import Snapshot
+from tests.scenarios.expectation import FOREVER, History, clock
+from tests.scenarios.world import BEGINNING
+
+RULES = Rules(Severity.INFO, settle_s=Settings().patience_s, changes_s=3600.0)
+
+
+class Listener:
+    """`heard` are (when, status) of each finding, in order."""
+
+    def __init__(self) -> None:
+        self.heard: dict[tuple[str, ...], list[tuple[float, Status]]] = {}
+        self._ledger = Ledger(RULES)
+
+    def hear(self, snapshot: Snapshot) -> None:
+        """Every message arrives."""
+        now = snapshot.at
+        self._ledger.look(now, snapshot.findings, Blind(snapshot).to, ready=snapshot.ready)
+        messages = tuple(self._ledger.due(now))
+        self._ledger.attempt(messages)
+        self._ledger.told(messages, now)
+        for message in messages:
+            told = self.heard.setdefault(message.finding.key, [])
+            told.append((now - BEGINNING, message.status))
+
+    def restart(self) -> None:
+        """Another process goes on with what was written down."""
+        kept = msgspec.json.encode(self._ledger.entries)
+        self._ledger = Ledger(RULES, msgspec.json.decode(kept, type=tuple[Entry, ...]))
+
+
+def misheard(heard: Listener, history: History) -> Iterator[str]:
+    """Whatever was told twice, too late, or of which no end was told although it had one."""
+    end = 0.0 if history.last is None else history.last.at - BEGINNING
+    for key, spans in history.findings.items():
+        was = f"{' '.join(key)} ({', '.join(map(str, spans))})"
+        told = heard.heard.get(key, [])
+        news = [at for at, status in told if status is Status.NEW]
+        if not news or news[0] != spans[0].since or len(news) > len(spans):
+            yield f"{was}: told as new at {list(map(clock, news))}"
+        last = [status for _, status in told if status is not Status.CHANGED][-1:]
+        over = spans[-1].until != FOREVER and end - spans[-1].until > 2 * RULES.settle_s
+        if over and last != [Status.RESOLVED]:
+            yield f"{was}: no end was told"
+        if spans[-1].until == FOREVER and last != [Status.NEW]:
+            yield f"{was}: it is so at the end, and somebody thinks that it is over"
