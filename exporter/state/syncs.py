@@ -14,7 +14,8 @@ G, and the next one (U', D') if there is one:
 
 Exact    if nothing but this flow's records, each once, is in the target partition, and every sync
          arrived. Between two syncs that are as far apart upstream as downstream nothing can be
-         missing, so there it does not matter how many syncs in between were lost.
+         missing, so there it does not matter how many syncs in between were lost; unless markers
+         on both sides cancel out (a topic written in transactions, copied in MM2's own).
 Too high at most by the records missing upstream (compaction, transaction markers) between U and G
          whose sync we have not read: MM2 keeps ten in flight and lets a later one replace those
          that wait; before Kafka 3.7 it kept those of a quiet partition back.
