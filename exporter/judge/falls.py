@@ -6,8 +6,9 @@ Called by memory.py; rules read it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 import msgspec
@@ -73,16 +74,20 @@ class Falls:
     _stands: dict[Where, _Stand] = field(default_factory=dict)
     _sources: tuple[SourcePartitionView, ...] = ()
 
-    def observe(self, look: Look, interval_s: float, resting: Collection[Who]) -> None:
-        """Take in what is seen now. `resting`: connectors whose offsets a person can alter."""
+    def observe(self, look: Look, interval_s: float, rests: Mapping[Who, float]) -> None:
+        """Take in what is seen now. `rests`: until when a person could alter a connector's offsets;
+        inf: they can now.
+        """
         now = look.snapshot.at
+        resting = {who for who, until in rests.items() if until == inf}
         if look.snapshot.source_partitions is not self._sources:
             self._sources = look.snapshot.source_partitions
-            self._count(now, resting)
+            self._count(now, rests)
         # A person's reset needs a stopped connector; what is copied again after it is meant to be.
-        by_hand = self._reset & set(resting)
+        # It may be resumed before we look; and a tombstone is not dated here.
+        by_hand = {who for who in self._reset if rests.get(who, 0.0) > now - interval_s}
         rewound = look.rewound()
-        for who in by_hand | (self.meant.keys() & (rewound | set(resting))):
+        for who in by_hand | (self.meant.keys() & (rewound | resting)):
             self.meant[who] = now
         if by_hand:
             self._reset -= by_hand
@@ -103,47 +108,48 @@ class Falls:
                     self.recopies.pop((*who, view.topic, view.partition), None)
                     continue
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
-                self._follow(view, sync, now, by_hand=who in resting)
+                self._follow(view, sync, now, rests.get(who, 0.0))
         self._forget(look)
         over = [who for who, at in self.meant.items() if not 0 <= now - at <= MEANT * interval_s]
         for who in over:
             del self.meant[who]
         self._group(now, interval_s)
 
-    def _count(self, now: float, resting: Collection[Who]) -> None:
+    def _count(self, now: float, rests: Mapping[Who, float]) -> None:
         """Note who went back since the last time, and who was reset."""
         rewinds: dict[Who, int] = {}
         resets: dict[Who, int] = {}
+        newest: dict[Who, float] = {}
         for view in self._sources:
             who = (view.connect_cluster, view.connector)
+            newest[who] = max(newest.get(who, 0.0), view.committed_at or 0.0)
             rewinds[who] = rewinds.get(who, 0) + view.rewinds
             resets[who] = resets.get(who, 0) + view.resets
         fallen = {who for who, count in rewinds.items() if count > self._rewinds.get(who, count)}
-        self._events.extend((now, who) for who in sorted(fallen - set(resting)))
-        self.meant |= dict.fromkeys(fallen & set(resting), now)
+        by_hand = {who for who in fallen if newest[who] <= rests.get(who, 0.0)}
+        self._events.extend((now, who) for who in sorted(fallen - by_hand))
+        self.meant |= dict.fromkeys(by_hand, now)
         self._reset |= {
             who for who, count in resets.items() if count > self._resets.get(who, count)
         }
         self._rewinds, self._resets = rewinds, resets
 
     def _follow(
-        self, view: MirrorPartitionView, sync: SyncView | None, now: float, *, by_hand: bool
+        self, view: MirrorPartitionView, sync: SyncView | None, now: float, rested_until: float
     ) -> None:
         where = (view.connect_cluster, view.connector, view.topic, view.partition)
         pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
         stand = self._stands.get(where)
-        if stand is not None and not by_hand and view.log_start is not None:
-            began = _again_from(stand, view.committed, pair)
+        if stand is not None and view.log_start is not None and view.log_end is not None:
+            stand = _honest(stand, view, view.log_end, rested_until)
+            began = None if rested_until == inf else _again_from(stand, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that
             # died had not committed yet is copied twice every time, and is not that.
             if (
                 began is not None
                 and 2 * (began - view.log_start) <= stand.committed - view.log_start
             ):
-                # An offset that was altered may lie beyond the end: nobody had copied that far.
-                peak = stand.committed if view.log_end is None else view.log_end - 1
-                peak = min(peak, stand.committed)
-                self._begin(where, peak, max(began, view.log_start), now)
+                self._begin(where, stand.committed, max(began, view.log_start), now)
         recopy = self.recopies.get(where)
         # A peak beyond the end of the log (an altered offset) is never reached again.
         done = view.caught_up or view.lag == 0
@@ -209,6 +215,16 @@ class Falls:
         self.recopies = {at.where: at for at in told.recopies}
         self.together = {at.connect_cluster: at for at in told.together}
         self.meant = dict(told.meant)
+
+
+def _honest(stand: _Stand, view: MirrorPartitionView, log_end: int, rested_until: float) -> _Stand:
+    """What was copied, where somebody altered the offset: no further than that now, if it was
+    committed before the connector ran again; and never beyond the end of the log.
+    """
+    copied = stand.committed
+    if view.committed is not None and (view.committed_at or inf) <= rested_until:
+        copied = view.committed
+    return stand._replace(committed=min(copied, log_end - 1))
 
 
 def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | None) -> int | None:

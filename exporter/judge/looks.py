@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
+from math import inf
 from typing import Final, Protocol, TypeVar
 
 from exporter.judge.sight import Sight
 from exporter.judge.verdicts import BLIND
-from exporter.model.connectors import ConnectorKind
+from exporter.model.connectors import ConnectorKind, StateChange
 from exporter.model.findings import Scope, Verdict
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
@@ -94,14 +96,17 @@ class Look:
         """Does this flow alone write to its offset-syncs topic, as far as we can tell?"""
         return flow.offset_syncs is not None and self._flows_of[flow.offset_syncs] == 1
 
-    def resting(self) -> set[Who]:
-        """Connectors that a person has stopped or paused, by the newest word on them."""
-        found = {who for who, view in self.connectors.items() if view.state in _AT_REST}
+    def rests(self) -> dict[Who, float]:
+        """Connectors that a person has stopped or paused, and until when: what was committed before
+        that, a person may have written. Of those that rest now, by the newest word on them, the end
+        is not known (inf).
+        """
+        found = {who: inf for who, view in self.connectors.items() if view.state in _AT_REST}
         for history in self.snapshot.histories:
             if history.task is None:
                 who = (history.connect_cluster, history.connector)
                 # A status topic is followed; the states were polled a while ago.
-                (found.add if history.changes[-1].state in _AT_REST else found.discard)(who)
+                found[who] = _rested_until(history.changes)
         return found
 
     def rewound(self) -> set[Who]:
@@ -168,6 +173,13 @@ class Look:
         """Is this topic followed, and cannot be read?"""
         view = self.inputs.get(InputId(str(topic), TAIL))
         return view is not None and not view.live
+
+
+def _rested_until(changes: tuple[StateChange, ...]) -> float:
+    if changes[-1].state in _AT_REST:
+        return inf
+    ends = (after.at for at, after in pairwise(changes) if at.state in _AT_REST)
+    return max(ends, default=0.0)
 
 
 def _by_connector(views: Iterable[T]) -> dict[Who, list[T]]:

@@ -49,7 +49,7 @@ class Memory:
         positions = look.positions(self.failures.wanted(snapshot))
         self.failures.observe(snapshot, listed, positions, settings.patience_s)
         self.lives.observe(snapshot, listed, look.sources)
-        self.falls.observe(look, settings.interval_s, look.resting())
+        self.falls.observe(look, settings.interval_s, look.rests())
         for who, views in look.mirrors.items():
             for view in views:
                 if (view.source, view.target, view.topic, view.partition) in look.syncs(who[0]):

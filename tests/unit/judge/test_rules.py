@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from exporter.judge import register as registers
-from exporter.judge.looks import Look
 from exporter.judge.rules import RULES
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
@@ -55,6 +54,14 @@ def mirrored(committed: int = 99, *, log_end: int = 100, log_start: int = 0) -> 
     play.world.synced(committed, downstream=committed)
     play.world.ends({ORDERS: LogBounds(log_start, log_end, log_end)})
     play.look()
+    return play
+
+
+def altered(position: int = 500) -> Play:
+    """orders-0 was copied to its end, and somebody then said it was further."""
+    play = mirrored()
+    play.world.commit("mm2", orders(), {"offset": position})
+    play.world.ends(100)
     return play
 
 
@@ -751,7 +758,7 @@ def test_a_topic_that_is_another_one_explains_all_that_follows(monkeypatch):
 
 def test_an_altered_offset_that_was_resumed_from_is_over_when_all_is_copied(monkeypatch):
     def played() -> None:
-        play = mirrored(500)
+        play = altered()
         play.run(2)
         play.world.commit("mm2", orders(), {"offset": 99})
         play.world.synced(99, downstream=199)
@@ -815,7 +822,7 @@ def test_a_position_ahead_is_not_explained_by_a_topic_that_was_never_made_anew()
 
 
 def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
-    play = mirrored(500)
+    play = altered()
     play.run(2)
     play.world.commit("mm2", orders(), {"offset": 10})
     play.run(1.5)
@@ -823,12 +830,55 @@ def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
     assert "was at 99" in dict(told.evidence)["orders-0"]
 
 
-def test_a_connector_that_runs_again_by_its_status_topic_rests_no_more_whatever_was_polled():
-    play = mirrored()
+@pytest.mark.parametrize("looked", [False, True])
+def test_what_a_person_sets_back_and_resumes_at_once_is_meant(looked, monkeypatch):
+    """Between two looks, or with the offsets read after the status; states were polled before."""
+
+    def played() -> None:
+        play = mirrored(99)
+        play.status_followed()
+        play.told(connector("running", name="mm2"))
+        play.run(1)
+        play.world.listed(replace(mirror(), state="stopped", tasks=()))
+        play.told(connector("stopped", name="mm2"))
+        play.run(1)
+        play.world.now += 1
+        set_at = play.world.now
+        play.world.now += 1
+        play.told(connector("running", name="mm2"))
+        if looked:
+            play.run(0.1)
+        play.world.commit("mm2", orders(), {"offset": 10}, at=set_at)
+        play.run(1)
+        play.world.synced(11, downstream=100)
+        play.world.listed(mirror())
+        play.run(0.2)
+        play.world.commit("mm2", orders(), {"offset": 99})
+        play.world.synced(99, downstream=188)
+        play.run(4)
+
+    assert told_in(played, monkeypatch) == set()
+
+
+def test_a_position_set_beyond_the_end_and_back_again_is_no_second_copy(monkeypatch):
+    def played() -> None:
+        play = altered()
+        play.run(2)
+        play.world.commit("mm2", orders(), {"offset": 99})
+        play.world.ends(100)
+        play.run(4)
+
+    assert told_in(played, monkeypatch) == {"mm2_position_ahead"}
+
+
+def test_the_first_syncs_after_a_resume_tell_of_a_second_copy_whatever_states_were_polled():
+    play = altered()
     play.status_followed()
     play.world.listed(replace(mirror(), state="stopped", tasks=()))
     play.told(connector("stopped", name="mm2"))
-    play.run(1)
+    play.run(2)
     play.told(connector("running", name="mm2"))
-    play.run(0.1)
-    assert Look(play.snapshot()).resting() == set()
+    play.world.synced(99, downstream=199)
+    play.run(1.2)
+    (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    assert dict(told.evidence)["orders-0"].startswith("from about 0, was at 99")
