@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from lab.connectors import Config, mm2_checkpoint
 from lab.stories import hands
-from lab.stories.flow import DEADLINE_S, Deed, Flow, copied
+from lab.stories.flow import DEADLINE_S, Deed, Flow, copied, stop_mirror
 from lab.waiting import NotYet, until
 
 
@@ -64,7 +64,7 @@ def begin(checkpoints: Checkpoints) -> Checkpoints:
 
 def stopped(checkpoints: Checkpoints) -> Deed:
     """The checkpoint connector is stopped; syncs and the group go on (Checkpoints.advance)."""
-    checkpoints.flow.lab.stop_connector(checkpoints.connector)
+    stop_mirror(checkpoints.flow.lab, checkpoints.connector)
     checkpoints.advance(5)
     return checkpoints.flow.deed()
 

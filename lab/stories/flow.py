@@ -148,21 +148,26 @@ def end(flow: Flow) -> None:
 
 
 def stop(flow: Flow) -> None:
+    """Stop the running connector, and see its task end."""
+    stop_mirror(flow.lab, flow.connector)
+
+
+def stop_mirror(lab: Lab, connector: str) -> None:
     """
-    Stop the running connector and wait until its task has ended, by the log of its worker.
+    Stop a running connector of MM2 and wait until its task has ended, by the log of its worker.
 
     STOPPED with no task left, as REST says it, may come a second too early: the status of a task
     goes when another worker has taken note, and until its own has, the task copies on.
     """
-    said = f"Stopping task-thread-{flow.connector}-0 took"
-    known = logged(flow.lab, said)
-    flow.lab.stop_connector(flow.connector)
+    said = f"Stopping task-thread-{connector}-0 took"
+    known = logged(lab, said)
+    lab.stop_connector(connector)
 
     def check() -> None:
-        if logged(flow.lab, said) == known:
+        if logged(lab, said) == known:
             raise NotYet("its task has not said so")
 
-    until(f"the end of {flow.connector}", check, timeout_s=DEADLINE_S)
+    until(f"the end of {connector}", check, timeout_s=DEADLINE_S)
 
 
 def logged(lab: Lab, text: str) -> int:
