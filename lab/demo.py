@@ -180,16 +180,29 @@ def _tables(product: Product) -> Group:
     try:
         connectors = product.get("/api/v1/connectors")
         flows = product.get("/api/v1/flows")
+        judged = product.get("/api/v1/findings")
     except httpx.HTTPError as exc:
         return Group(Text(f"the daemon does not answer: {exc}", style="red"))
-    return Group(_connector_table(connectors), Text(""), _flow_table(flows))
+    found = [
+        Text(f"{at['severity']}  {at['name']}  {at['summary']}", style="red")
+        for at in judged["findings"]
+    ]
+    return Group(
+        _connector_table(connectors, judged), Text(""), _flow_table(flows), Text(""), *found
+    )
 
 
-def _connector_table(document: dict[str, Any]) -> Table:
-    table = _table("connector", "state", "tasks", "partition", "position#", "lag#", "last commit#")
+def _connector_table(document: dict[str, Any], judged: dict[str, Any]) -> Table:
+    table = _table(
+        *("connector", "state", "verdict", "tasks", "partition", "position#", "lag#"),
+        "last commit#",
+    )
+    verdicts = {
+        at["connector"]: at["verdict"] for at in judged["judgements"] if at["scope"] == "connector"
+    }
     for at in document["connectors"]:
         tasks = " ".join(task["state"] for task in at["tasks"]) or "none"
-        head = [at["name"], at["state"], tasks]
+        head = [at["name"], at["state"], verdicts.get(at["name"], "-"), tasks]
         rows = [
             [
                 Path(entry["label"]).name
@@ -205,12 +218,17 @@ def _connector_table(document: dict[str, Any]) -> Table:
             for entry in at["sink_partitions"]
         ]
         for number, row in enumerate(rows or [["", "", "", ""]]):
-            table.add_row(*(str(cell) for cell in [*(head if number == 0 else ["", "", ""]), *row]))
+            table.add_row(
+                *(str(cell) for cell in [*(head if number == 0 else [""] * len(head)), *row])
+            )
     return table
 
 
 def _flow_table(document: dict[str, Any]) -> Table:
-    table = _table("flow", "topic", "partition#", "committed#", "replicated#", "log end#", "lag#")
+    table = _table(
+        *("flow", "topic", "partition#", "committed#", "replicated#", "log end#", "lag#"),
+        "oldest waits#",
+    )
     for flow in document["flows"]:
         for at in flow["partitions"]:
             cells = (
@@ -221,6 +239,7 @@ def _flow_table(document: dict[str, Any]) -> Table:
                 at["replicated"] if at["lag_position"] is None else at["lag_position"],
                 at["log_end"],
                 at["lag_records"],
+                None if at["lag_seconds"] is None else f"{at['lag_seconds']:.1f} s",
             )
             table.add_row(*("-" if cell is None else str(cell) for cell in cells))
     return table
