@@ -39,14 +39,21 @@ RECORDS = 3000
 LANDING = Path(lab_package.__file__).with_name("Landing.java")
 
 
+@pytest.fixture(scope="module", params=["lab", "exact"])
+def site(request: pytest.FixtureRequest) -> tuple[Lab, Product]:
+    """With and without exactly-once support, which leaves markers in what it copies."""
+    daemon = {"lab": "product", "exact": "exact_product"}[request.param]
+    return request.getfixturevalue(request.param), request.getfixturevalue(daemon)
+
+
 @pytest.fixture(scope="module")
-def copied(lab: Lab, product: Product) -> dict[str, list[str | None]]:
+def copied(site: tuple[Lab, Product]) -> dict[str, list[str | None]]:
     """Topics with 3,000 records each, copied whole: the values at each upstream offset.
 
     They arrive in parts, so that there are syncs; one topic is written in transactions, whose
     markers are not copied.
     """
-    written = {}
+    written, (lab, _) = {}, site
     for topic in (PLAIN, TRANSACTED):
         lab.create_topic("west", topic, 1)
     for topic in (PLAIN, TRANSACTED):
@@ -148,7 +155,11 @@ def landings(lab: Lab, group: str) -> dict[str, int]:
 
 def views(product: Product, group: str) -> dict[str, dict[str, Any]]:
     """Topic -> what the API says of the group."""
-    (flow,) = product.get("/api/v1/flows")["flows"]
+    (flow,) = (
+        at
+        for at in product.get("/api/v1/flows")["flows"]
+        if (at["connect_cluster"], at["source"]) == ("lab", UPSTREAM)
+    )
     return {at["topic"]: at for at in flow["groups"] if at["group"] == group}
 
 
@@ -206,9 +217,25 @@ def moved(
     return len(again), len(rest - set(read))
 
 
+def holds(lab: Lab, topic: str, view: dict[str, Any], again: int, skipped: int) -> None:
+    """The numbers are those of a real move.
+
+    Where markers of both sides, which are not told apart, cancel each other out, a few of them may
+    have been counted as records.
+    """
+    least, most = sorted((view["landing"], view["best"]))
+    markers = log(lab.east, f"{UPSTREAM}.{topic}")[least:most].count(None)
+    assert markers == 0 or lab.options.exactly_once
+    slack = markers if topic == TRANSACTED else 0
+    reread, skip = view["reread_records"], view["skip_records"]
+    assert again <= reread <= again + slack, view
+    assert skipped <= skip <= skipped + slack, view
+
+
 def test_the_numbers_are_what_happens_when_a_group_moves_by_its_checkpoints(
-    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
+    lab, product = site
     offsets = {"early": 40, "middle": 1530, "late": 2700, "end": RECORDS}
     for name, offset in offsets.items():
         for topic in copied:
@@ -218,17 +245,17 @@ def test_the_numbers_are_what_happens_when_a_group_moves_by_its_checkpoints(
         found = settled_landing(lab, product, group, dict.fromkeys(copied, offset))
         for topic, values in copied.items():
             view = found[topic]
-            seen = moved(lab, topic, values, offset, view["landing"])
-            assert (view["reread_records"], view["skip_records"]) == seen, (group, view)
+            holds(lab, topic, view, *moved(lab, topic, values, offset, view["landing"]))
             exported = samples(
                 product, "mm2_group_failover_reread_records", group=group, topic=topic
             )
-            assert list(exported.values()) == [seen[0]]
+            assert list(exported.values()) == [view["reread_records"]]
 
 
 def test_the_numbers_are_what_happens_when_a_group_moves_by_the_commits_that_mm2_syncs(
-    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
+    lab, product = site
     config = mm2_checkpoint(upstream=lab.west, downstream=lab.east)
     synced = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "2"}
     lab.create(MM2_CHECKPOINT, {**config, **synced})
@@ -243,7 +270,7 @@ def test_the_numbers_are_what_happens_when_a_group_moves_by_the_commits_that_mm2
         first, again, skipped = own_start(lab, group, topic, values, offset)
         view = found[topic]
         assert view["landing"] == first
-        assert (view["reread_records"], view["skip_records"]) == (again, skipped), view
+        holds(lab, topic, view, again, skipped)
 
 
 def own_start(
@@ -273,23 +300,30 @@ def test_a_group_at_2700_that_only_an_early_sync_translates_reads_nearly_everyth
 
 
 def test_a_group_that_is_ahead_at_the_target_skips_what_we_say(
-    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
+    lab, product = site
     group, offset, ahead = "moves-ahead", 1500, 1600
     for topic in copied:
         lab.commit("west", group, topic, {0: offset})
         lab.commit("east", group, f"{UPSTREAM}.{topic}", {0: ahead})
     found = known(product, group, dict.fromkeys(copied, offset), "group")
     for topic, values in copied.items():
-        seen = moved(lab, topic, values, offset, ahead)
-        assert (found[topic]["reread_records"], found[topic]["skip_records"]) == seen
-        assert seen[1] >= ahead - offset
+        again, skipped = moved(lab, topic, values, offset, ahead)
+        # A place in the middle of what MirrorMaker wrote: the markers before it are not all known.
+        between = log(lab.east, f"{UPSTREAM}.{topic}")[offset:ahead]
+        view, markers = found[topic], between.count(None)
+        assert view["reread_records"] == again == 0
+        assert skipped <= view["skip_records"] <= skipped + markers
+        assert markers == 0 or lab.options.exactly_once
+        assert skipped > 50
 
 
 def test_the_newest_checkpoints_and_the_heartbeat_of_the_flow_are_dated(
-    lab: Lab, product: Product, copied: dict[str, list[str | None]]
+    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
-    flow = {"source": UPSTREAM, "target": DOWNSTREAM}
+    _, product = site
+    flow = {"connect_cluster": "lab", "source": UPSTREAM, "target": DOWNSTREAM}
     (beat,) = samples(product, "mm2_heartbeat_last_timestamp_seconds", **flow).values()
 
     def moves_on() -> None:
