@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -121,7 +121,6 @@ class Story:
     expected: frozenset[str]
     also: frozenset[str]
     begun_at: float
-    delays: dict[str, float] = field(default_factory=dict)
 
     def found(self, wanted: str, at: float) -> Found:
         """Wait for a finding; it must be there within three intervals of that moment."""
@@ -139,7 +138,6 @@ class Story:
         delay_s = seen_at - at
         _tell(f"{wanted}: after {delay_s:.1f} s, {delay_s / INTERVAL_S:.1f} intervals: {finding}")
         assert delay_s <= INTERVALS_MAX * INTERVAL_S + RHYTHM_S, f"{wanted} after {delay_s:.1f} s"
-        self.delays[wanted] = delay_s
         return finding
 
     def cleared(self) -> float:
