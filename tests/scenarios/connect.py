@@ -1,11 +1,10 @@
-"""Connect clusters in virtual time: connectors that copy, read and write as the real ones do, and
-what they leave in Connect's and MM2's own topics, byte by byte.
+"""Connect clusters in virtual time: connectors that read and write as the real ones do, and what
+they leave in Connect's own topics, byte by byte. MirrorMaker's are in mirrors.py.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +12,9 @@ from zlib import crc32
 
 from exporter.decode.javamap import connect_key
 from exporter.model.topology import TopicPartition
-from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
+from tests.scenarios.brokers import Cluster, Internal, partitions_of
 
 FLUSH_S = 60.0  # Connect's default
-LAG_MAX = 100  # offset.lag.max: a sync is written after so many records at the latest
-_MIRROR = "org.apache.kafka.connect.mirror."
 
 
 @dataclass
@@ -315,174 +312,3 @@ class Sink(Connector):
 
     def flush(self, now: float) -> None:
         self.group.update(self.at)
-
-
-@dataclass
-class Mirror(Connector):
-    """A MirrorSourceConnector from west to east."""
-
-    west: Cluster | None = None
-    topics: list[str] = field(default_factory=list)
-    source: str = "west"
-    target: str = "east"
-    speed: float = 1000.0
-    fetch: dict[TopicPartition, int] = field(default_factory=dict)
-    done: dict[TopicPartition, int] = field(default_factory=dict)  # the last record copied
-    committed: dict[TopicPartition, int] = field(default_factory=dict)
-    synced: dict[TopicPartition, int] = field(default_factory=dict)
-    written: dict[TopicPartition, int] = field(default_factory=dict)  # downstream log end
-
-    @property
-    def upstream(self) -> Cluster:
-        assert self.west is not None
-        return self.west
-
-    @property
-    def syncs(self) -> str:
-        return f"mm2-offset-syncs.{self.target}.internal"
-
-    @property
-    def config(self) -> dict[str, str]:
-        return {
-            "connector.class": f"{_MIRROR}MirrorSourceConnector",
-            "name": self.name,
-            "source.cluster.alias": self.source,
-            "target.cluster.alias": self.target,
-            "source.cluster.bootstrap.servers": "west:9092",
-            "target.cluster.bootstrap.servers": "east:9092",
-            "topics": ",".join(self.topics),
-        }
-
-    def partitions(self) -> list[TopicPartition]:
-        return partitions_of(self.upstream, self.topics)
-
-    def remote(self, at: TopicPartition) -> Log:
-        """Where it is copied to."""
-        name = f"{self.source}.{at.topic}"
-        logs = self.site.east.data.setdefault(name, Topic(logs=[])).logs
-        while len(logs) <= at.partition:
-            logs.append(Log())
-        return logs[at.partition]
-
-    def key(self, at: TopicPartition) -> dict[str, Any]:
-        return {"cluster": self.source, "partition": at.partition, "topic": at.topic}
-
-    def started(self, now: float) -> None:
-        self.fetch = {at: offset + 1 for at, offset in self.committed.items()}
-        self.done = dict(self.committed)
-        self.synced = {}
-
-    def work(self, now: float, elapsed_s: float) -> None:
-        for at in self.partitions():
-            self._copy(at, now, int(self.speed * elapsed_s))
-
-    def _copy(self, at: TopicPartition, now: float, records: int) -> None:
-        log = self.upstream.log(at)
-        assert log is not None
-        following = self.fetch.get(at, log.start)
-        if not log.start <= following <= log.end:
-            following = log.start  # auto.offset.reset=earliest: not a word about it
-        until = min(log.end, following + records)
-        last = log.last_readable(until)
-        self.fetch[at] = until
-        if last is None or last < following:
-            return
-        if at not in self.synced:  # the first record after a start has a sync of its own
-            first = log.first_readable(following)
-            assert first is not None
-            self._sync(at, first, self.written.get(at, 0), now)
-        records = log.readable(following, until)
-        self.remote(at).append(records, now)
-        self.written[at] = self.written.get(at, 0) + records
-        self.done[at] = last
-        if last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
-            self._sync(at, last, self.written[at] - 1, now)
-
-    def _sync(self, at: TopicPartition, upstream: int, downstream: int, now: float) -> None:
-        self.synced[at] = upstream
-        name = at.topic.encode()
-        key = struct.pack(">h", len(name)) + name + struct.pack(">i", at.partition)
-        value = struct.pack(">qq", upstream, downstream)
-        if self.syncs in self.upstream.internal:
-            self.upstream.internal[self.syncs].write(key, value, now)
-
-    def flush(self, now: float) -> None:
-        for at, offset in self.done.items():
-            if self.committed.get(at) != offset:
-                self.commit(at, offset, now)
-            if self.works and self.synced.get(at, offset) != offset:
-                self._sync(at, offset, self.written[at] - 1, now)
-
-    def commit(self, at: TopicPartition, offset: int | None, now: float) -> None:
-        if offset is None:
-            self.committed.pop(at, None)
-        else:
-            self.committed[at] = offset
-        self.site.commit(
-            self.name, self.key(at), None if offset is None else {"offset": offset}, now
-        )
-
-    def rest_tasks(self) -> list[dict[str, Any]]:
-        mine = self.partitions()
-        return [
-            {
-                "config": {
-                    "task.class": f"{_MIRROR}MirrorSourceTask",
-                    "task.assigned.partitions": ",".join(
-                        f"{at.topic}-{at.partition}" for at in mine[number :: len(self.tasks)]
-                    ),
-                }
-            }
-            for number in range(len(self.tasks))
-        ]
-
-
-@dataclass
-class Checkpoints(Connector):
-    """A MirrorCheckpointConnector beside a Mirror: where a group on west would go on, on east."""
-
-    of: Mirror | None = None
-    groups: list[str] = field(default_factory=list)
-
-    @property
-    def mirror(self) -> Mirror:
-        assert self.of is not None
-        return self.of
-
-    @property
-    def topic(self) -> str:
-        return f"{self.mirror.source}.checkpoints.internal"
-
-    @property
-    def config(self) -> dict[str, str]:
-        return {
-            **self.mirror.config,
-            "connector.class": f"{_MIRROR}MirrorCheckpointConnector",
-            "name": self.name,
-        }
-
-    def work(self, now: float, elapsed_s: float) -> None:
-        """It does what it does once a flush."""
-
-    def flush(self, now: float) -> None:
-        mirror = self.mirror
-        if not self.works or self.hung:
-            return
-        for group in self.groups:
-            for at, offset in mirror.upstream.groups.get(group, {}).items():
-                if at not in mirror.synced:
-                    continue
-                behind = max(0, mirror.synced[at] + 1 - offset)
-                landing = max(0, mirror.written.get(at, 0) - behind)
-                self._write(group, at, offset, landing, now)
-
-    def _write(self, group: str, at: TopicPartition, up: int, down: int, now: float) -> None:
-        remote = f"{self.mirror.source}.{at.topic}"
-        key = b"".join(
-            struct.pack(">h", len(text)) + text for text in (group.encode(), remote.encode())
-        )
-        self.site.east.internal[self.topic].write(
-            key + struct.pack(">i", at.partition),
-            struct.pack(">hqqh", 0, up, down, 0),
-            now,
-        )

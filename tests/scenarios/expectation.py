@@ -11,8 +11,7 @@ from typing import Any
 
 from exporter.model.findings import Finding, FindingName, Scope, Severity, Verdict
 from exporter.state.snapshot import Snapshot
-from tests.scenarios.script import ScriptError, moments, only, seconds, several
-from tests.scenarios.world import BEGINNING
+from tests.scenarios.script import BEGINNING, ScriptError, moments, only, seconds, several
 
 FOREVER = float("inf")
 

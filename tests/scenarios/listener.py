@@ -12,7 +12,7 @@ from exporter.notify.ledger import Entry, Ledger, Rules, Status
 from exporter.notify.sight import Blind
 from exporter.state.snapshot import Snapshot
 from tests.scenarios.expectation import FOREVER, History, clock
-from tests.scenarios.world import BEGINNING
+from tests.scenarios.script import BEGINNING
 
 RULES = Rules(Severity.INFO, settle_s=Settings().patience_s, changes_s=3600.0)
 

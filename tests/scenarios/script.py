@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+BEGINNING = 1_800_000_000.0  # of every story, in Unix seconds
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
@@ -63,3 +65,34 @@ def read(path: Path) -> Any:
         return yaml.safe_load(path.read_text())
     except yaml.YAMLError as exc:
         raise ScriptError(f"{path}: {exc}") from exc
+
+
+def load_of(where: str, told: Any) -> Callable[[float], float]:
+    """Records a second: `20/s`, or a list of phases that add up."""
+    phases = [_phase(where, at) for at in (told if isinstance(told, list) else [told])]
+    return lambda now: sum(phase(now) for phase in phases)
+
+
+def _phase(where: str, told: Any) -> Callable[[float], float]:
+    if isinstance(told, str):
+        always = rate(told)
+        return lambda _: always
+    given = only(where, told, "rate", "from", "for", "every")
+    per_s, active = rate(given["rate"]), active_of(where, {**given, "rate": None})
+    return lambda now: per_s if active(now) else 0.0
+
+
+def active_of(where: str, told: Any) -> Callable[[float], bool]:
+    """`from` a moment, `for` a while, again `every` so often; always, if nothing is said."""
+    if told is None:
+        return lambda _: True
+    given = only(where, told, "rate", "from", "for", "every")
+    start = seconds(given.get("from", "0s"))
+    for_s = seconds(given["for"]) if "for" in given else float("inf")
+    every_s = seconds(given["every"]) if "every" in given else float("inf")
+
+    def active(now: float) -> bool:
+        since = now - BEGINNING - start
+        return since >= 0 and since % every_s < for_s
+
+    return active

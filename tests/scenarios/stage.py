@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.expectation import History, mistakes
 from tests.scenarios.listener import Listener, misheard
-from tests.scenarios.script import ScriptError, read
-from tests.scenarios.world import BEGINNING, World
+from tests.scenarios.script import BEGINNING, ScriptError, read
+from tests.scenarios.world import World
 
 
 def act_out(folder: Path) -> tuple[History, Listener]:

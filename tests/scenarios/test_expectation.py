@@ -9,8 +9,8 @@ import pytest
 from exporter.model.findings import Judgement, Scope, Severity, Verdict
 from exporter.state.snapshot import EMPTY
 from tests.scenarios.expectation import History, mistakes
-from tests.scenarios.script import ScriptError, moments, rate, seconds
-from tests.scenarios.world import BEGINNING, World
+from tests.scenarios.script import BEGINNING, ScriptError, moments, rate, seconds
+from tests.scenarios.world import World
 from tests.unit.notify.findings import LOST, STUCK
 
 MINUTE = 60.0

@@ -12,10 +12,19 @@ from exporter.decode.javamap import connect_key
 from exporter.errors import Unreachable
 from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
-from tests.scenarios.connect import Checkpoints, Connector, Mirror, Sink, Site, Source
-from tests.scenarios.script import ScriptError, only, rate, seconds, several
+from tests.scenarios.connect import Connector, Sink, Site, Source
+from tests.scenarios.mirrors import Checkpoints, Mirror
+from tests.scenarios.script import (
+    BEGINNING,
+    ScriptError,
+    active_of,
+    load_of,
+    only,
+    rate,
+    seconds,
+    several,
+)
 
-BEGINNING = 1_800_000_000.0  # midnight by the world's own reckoning
 TRACE = """\
 org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSourceTask due to exception
 \tat org.apache.kafka.connect.runtime.WorkerTask.doRun(WorkerTask.java:1)
@@ -78,7 +87,7 @@ class World:
         kafka, _, topic = name.partition("/")
         made = Topic(
             logs=[Log() for _ in range(given.get("partitions", 1))],
-            load=_load(f"topics.{name}.load", given.get("load", [])),
+            load=load_of(f"topics.{name}.load", given.get("load", [])),
             keep_s=seconds(given["keeps"]) if "keeps" in given else None,
             segment_s=seconds(given.get("segments", "10m")),
             transactional=given.get("transactions", False),
@@ -149,7 +158,7 @@ class World:
             counts=given.get("counts", "position"),
             step=given.get("step", 1),
             every_s=seconds(given.get("every", "10s")),
-            active=_active(f"connectors.{name}.active", given.get("active")),
+            active=active_of(f"connectors.{name}.active", given.get("active")),
             repeats=given.get("repeats", False),
         )
 
@@ -357,7 +366,7 @@ class World:
 
     def do_load(self, told: Any) -> None:
         for name, load in told.items():
-            self._data(name).load = _load(f"load.{name}", load)
+            self._data(name).load = load_of(f"load.{name}", load)
 
     def do_produce(self, told: Any) -> None:
         for name, records in told.items():
@@ -448,37 +457,6 @@ class World:
         source.site.commit(source.name, source.partition, None, self.now)
         if source.state == "STOPPED":
             source.at = None
-
-
-def _load(where: str, told: Any) -> Callable[[float], float]:
-    """Records a second: `20/s`, or a list of phases that add up."""
-    phases = [_phase(where, at) for at in (told if isinstance(told, list) else [told])]
-    return lambda now: sum(phase(now) for phase in phases)
-
-
-def _phase(where: str, told: Any) -> Callable[[float], float]:
-    if isinstance(told, str):
-        always = rate(told)
-        return lambda _: always
-    given = only(where, told, "rate", "from", "for", "every")
-    per_s, active = rate(given["rate"]), _active(where, {**given, "rate": None})
-    return lambda now: per_s if active(now) else 0.0
-
-
-def _active(where: str, told: Any) -> Callable[[float], bool]:
-    """`from` a moment, `for` a while, again `every` so often; always, if nothing is said."""
-    if told is None:
-        return lambda _: True
-    given = only(where, told, "rate", "from", "for", "every")
-    start = seconds(given.get("from", "0s"))
-    for_s = seconds(given["for"]) if "for" in given else float("inf")
-    every_s = seconds(given["every"]) if "every" in given else float("inf")
-
-    def active(now: float) -> bool:
-        since = now - BEGINNING - start
-        return since >= 0 and since % every_s < for_s
-
-    return active
 
 
 def _place(text: str) -> TopicPartition:
