@@ -11,7 +11,7 @@ import csv
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,7 +79,7 @@ def record(product: Product, latency: MirrorLatency, seconds: float) -> list[Mom
         said, now, own = lag_seconds(product), time.time(), latency.read()
         found += [
             Moment(now, at, said.get(at), own.get((f"{UPSTREAM}.{at[0]}", at[1])))
-            for at in sorted(said.keys() | {(topic.partition(".")[2], n) for topic, n in own})
+            for at in sorted(said.keys() | _loaded((t.partition(".")[2], n) for t, n in own))
         ]
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
     return found
@@ -105,9 +105,8 @@ def stand_still(lab: Lab, product: Product) -> dict[Place, float]:
         timeout_s=KNOWN_S_MAX,
         evidence=product.evidence,
     )
-    return {
-        place: first_record(lab, place, offset + 1).at for place, offset in committed(lab).items()
-    }
+    offsets = committed(lab)
+    return {place: first_record(lab, place, offsets[place] + 1).at for place in _loaded(offsets)}
 
 
 def committed(lab: Lab) -> dict[Place, int]:
@@ -161,8 +160,15 @@ def _samples(product: Product, name: str) -> dict[Place, float]:
         (sample.labels["topic"], int(sample.labels["partition"])): sample.value
         for family in text_string_to_metric_families(product.metrics())
         for sample in family.samples
-        if sample.name == f"offsetwatch_{name}" and sample.labels["connector"] == MM2_SOURCE
+        if sample.name == f"offsetwatch_{name}"
+        and sample.labels["connector"] == MM2_SOURCE
+        and sample.labels["topic"] in TOPICS
     }
+
+
+def _loaded(places: Iterable[Place]) -> set[Place]:
+    """Those of topics that the load goes to: in others nothing may wait."""
+    return {place for place in places if place[0] in TOPICS}
 
 
 def first_record(lab: Lab, place: Place, offset: int) -> Found:

@@ -51,8 +51,8 @@ def test_lag_in_seconds_is_the_age_of_the_oldest_waiting_record_where_mm2s_own_l
     lab.produce("west", "payments", 20)
     settled(lab, product)
     with Load(lab, rate_per_s=50.0), MirrorLatency(lab.pids["connect-1"]) as latency:
-        oldest = standstill.stand_still(lab, product)
         try:
+            oldest = standstill.stand_still(lab, product)
             moments = standstill.record(product, latency, STILL_S)
             assert standstill.apart(moments, oldest) < standstill.AGREES_S_MAX
             assert standstill.frozen(moments)
