@@ -76,10 +76,13 @@ def _down(seen: Seen, view: InputView) -> bool:
     failing = not view.up and view.last_reason is not None
     if not (stale or failing):
         return False
-    # The one that it is down with is the first.
-    at, before = seen.memory.held.since(("input", *who, subject), seen.now, float(total - 1))
+    late = view.last_reason in _LATE
+    # The one that it is down with is the first. That a topic was not there is another trouble than
+    # that its tail begins anew, once, when it is there again.
+    key = ("input", *who, f"{subject} is not there" if late else subject)
+    at, before = seen.memory.held.since(key, seen.now, float(total - 1))
     lasts = seen.now - at
-    if view.last_reason in _LATE:
+    if late:
         return not _half_reset(seen, view) and lasts >= seen.settings.patience_s
     return lasts >= seen.settings.interval_s and (stale or total - before >= FAILURES)
 

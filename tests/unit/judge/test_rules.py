@@ -31,6 +31,7 @@ from tests.unit.state.worlds import (
     orders,
     sink,
     source,
+    sync,
 )
 
 from .plays import BAD, INTERVAL_S, Play, connector, failed, task
@@ -784,6 +785,18 @@ def told_in(played, monkeypatch) -> set[str]:
     monkeypatch.setattr(Play, "look", noted)
     played()
     return told
+
+
+def test_a_topic_that_is_there_again_takes_its_tail_down_for_a_moment_only(monkeypatch):
+    def played() -> None:
+        play = mirrored()
+        play.run(3, each=lambda: play.world.tail_failed("not_found", SYNCS))
+        play.world.tail_failed("topic_changed", SYNCS)
+        play.run(0.2)
+        play.world.tail(sync(99, at=play.world.now), topic=SYNCS, whole=True)
+        play.run(3)
+
+    assert told_in(played, monkeypatch) == {"half_reset"}
 
 
 def made_anew(play: Play) -> None:
