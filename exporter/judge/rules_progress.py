@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from exporter.judge.looks import Who
 from exporter.judge.phrases import examples, few, several
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.connectors import ConnectorKind
-from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+from exporter.model.findings import (
+    Evidence,
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
 
 _NAMES = {
     (ConnectorKind.MIRROR, Verdict.STALLED): FindingName.MM2_STALLED,
@@ -25,6 +33,7 @@ def stalled(seen: Seen) -> Iterator[Finding]:
     """Rule 1: a connector's verdict is stalled: there is work, and something shows why it is not
     done.
     """
+    partitions = _partitions(seen, Verdict.STALLED)
     for who, judged in _judged(seen, Verdict.STALLED):
         what = "The sink" if _kind(seen, who) is ConnectorKind.SINK else "The connector"
         yield seen.found(
@@ -32,7 +41,7 @@ def stalled(seen: Seen) -> Iterator[Finding]:
             Severity.WARNING,
             who,
             f"{what} makes no progress: {judged.reason}.",
-            evidence=(*judged.evidence, *_partitions(seen, who, Verdict.STALLED)),
+            evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
         )
 
 
@@ -40,13 +49,14 @@ def silent(seen: Seen) -> Iterator[Finding]:
     """Rule 2: a connector's verdict is silent: there is work, nothing is done, and every state says
     that it runs. Nothing else will tell.
     """
+    partitions = _partitions(seen, Verdict.SILENT)
     for who, judged in _judged(seen, Verdict.SILENT):
         yield seen.found(
             _NAMES[_kind(seen, who), Verdict.SILENT],
             Severity.CRITICAL,
             who,
             f"Everything says it runs, and nothing moves: {judged.reason}.",
-            evidence=(*judged.evidence, *_partitions(seen, who, Verdict.SILENT)),
+            evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
         )
 
 
@@ -54,11 +64,7 @@ def rewound(seen: Seen) -> Iterator[Finding]:
     """Rule 3: source partitions went back and have not come as far again; not if those of other
     connectors went back with them (rule 4), or a person set back a stopped connector's.
     """
-    found: dict[Who, list[Judgement]] = {}
-    for judged in seen.snapshot.judgements:
-        if judged.scope is Scope.PARTITION and judged.verdict is Verdict.REWOUND:
-            found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
-    for who, partitions in found.items():
+    for who, partitions in _partitions(seen, Verdict.REWOUND).items():
         if who in seen.memory.falls.meant:
             continue
         together = seen.memory.falls.together.get(who[0])
@@ -69,7 +75,7 @@ def rewound(seen: Seen) -> Iterator[Finding]:
             Severity.WARNING,
             who,
             f"{several(len(partitions), 'source partition')} went back and will be read again.",
-            evidence=examples([(at.subject, at.reason) for at in partitions]),
+            evidence=_examples(partitions),
         )
 
 
@@ -111,13 +117,14 @@ def _kind(seen: Seen, who: Who) -> ConnectorKind:
     return ConnectorKind.SOURCE if kind is ConnectorKind.UNKNOWN else kind
 
 
-def _partitions(seen: Seen, who: Who, verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    return examples(
-        [
-            (judged.subject, judged.reason)
-            for judged in seen.snapshot.judgements
-            if judged.scope is Scope.PARTITION
-            and judged.verdict is verdict
-            and (judged.connect_cluster, judged.connector) == who
-        ]
-    )
+def _partitions(seen: Seen, verdict: Verdict) -> dict[Who, list[Judgement]]:
+    """The source partitions of this verdict, by connector: one pass over what may be many."""
+    found: dict[Who, list[Judgement]] = {}
+    for judged in seen.snapshot.judgements:
+        if judged.scope is Scope.PARTITION and judged.verdict is verdict:
+            found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
+    return found
+
+
+def _examples(partitions: Sequence[Judgement]) -> Evidence:
+    return examples([(at.subject, at.reason) for at in partitions])
