@@ -23,15 +23,9 @@ from exporter.decode.javamap import connect_key
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.ingest.poll import Batch, poll_ends
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
-from exporter.model.observations import (
-    TAIL,
-    InputId,
-    OffsetsTopicFound,
-    ProbesRead,
-    SourceRecord,
-    TailRead,
-)
+from exporter.model.observations import TAIL, InputId, OffsetsTopicFound, SourceRecord, TailRead
 from exporter.model.offsets import SourceKey
+from exporter.model.readings import ProbesRead
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.book import Book
 from exporter.state.site import ConnectSite

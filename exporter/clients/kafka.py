@@ -28,7 +28,7 @@ from exporter.errors import (
     Unreachable,
     Unsettled,
 )
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 
 C = TypeVar("C")

@@ -16,7 +16,7 @@ import confluent_kafka as ck
 
 from exporter.clients.kafka import made, silent, translate, translated
 from exporter.errors import ClientError
-from exporter.model.observations import FirstRecord, NothingUpTo
+from exporter.model.readings import FirstRecord, NothingUpTo
 from exporter.model.topology import TopicPartition
 
 # A record is wanted, and a broker gives whole batches: the first one however large, of the others

@@ -17,7 +17,7 @@ from exporter.history import checkpoints, lake, read
 from exporter.history.generations import Held, Plan, Source, plan
 from exporter.history.records import Role
 from exporter.history.tables import BRONZE_RECORDS
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 
 LEADER_TRIES = 20

@@ -17,7 +17,8 @@ from exporter.clients.kafka_facts import ClusterFacts, KafkaFacts, TopicShape
 from exporter.clock import Clock
 from exporter.errors import ClientError, Refused, TimedOut
 from exporter.ingest.poll import Batch
-from exporter.model.observations import LogBounds, TopicFactsRead
+from exporter.model.observations import TopicFactsRead
+from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
 from exporter.state.facts import FACTS_EVERY_S
 from exporter.state.lint import (

@@ -25,12 +25,9 @@ from exporter.model.observations import (
     LOG_ENDS,
     BrokersSeen,
     ConnectorsListed,
-    EndsAsked,
-    EndsRead,
     InputFailed,
     InputId,
     InputSucceeded,
-    LogBounds,
     Observation,
     PartitionsAssigned,
     RestOffsetsAsked,
@@ -39,6 +36,7 @@ from exporter.model.observations import (
     SinkOffsetsRead,
 )
 from exporter.model.offsets import Undecodable
+from exporter.model.readings import EndsAsked, EndsRead, LogBounds
 from exporter.model.topology import SinkGroup, TopicPartition
 from exporter.state.snapshot import Snapshot
 

@@ -17,8 +17,8 @@ from exporter.clients.kafka_probe import Answer
 from exporter.clock import Clock
 from exporter.errors import ClientError
 from exporter.ingest.poll import Batch
-from exporter.model.observations import FirstRecord, Follower, Probed, ProbesRead
 from exporter.model.offsets import MirrorPartition
+from exporter.model.readings import FirstRecord, Follower, Probed, ProbesRead
 from exporter.model.topology import TopicPartition
 from exporter.state.snapshot import Snapshot
 

@@ -11,13 +11,13 @@ from exporter.model.connectors import ConfigRecord, Connector, StatusRecord
 from exporter.model.offsets import (
     Checkpoint,
     Heartbeat,
-    MirrorPartition,
     OffsetSync,
     SourceKey,
     SourceOffset,
     Undecodable,
 )
 from exporter.model.pipeline import PipelineStatus
+from exporter.model.readings import EndsAsked, EndsRead, LogBounds, ProbesRead
 from exporter.model.topology import (
     FlowKey,
     KafkaTopic,
@@ -274,42 +274,6 @@ class BrokersSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class EndsAsked:
-    """We are about to ask a cluster for its log ends: positions known by now were read before
-    them. `number` tells it from every other asking: two may be under way at once.
-
-    at    before the question went out; None: when this is applied
-    """
-
-    kafka: str
-    number: int
-    at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LogBounds:
-    """start, end (high watermark), stable_end (last stable offset) of one partition's log."""
-
-    start: int
-    end: int
-    stable_end: int
-
-
-@dataclass(frozen=True, slots=True)
-class EndsRead:
-    """The answer to the EndsAsked of this number. Partitions that do not exist are missing.
-
-    ids    the id that a topic had both before and after its bounds were read, None if the broker
-           gives none; what is missing is not certain. None: nobody asked for ids
-    """
-
-    kafka: str
-    number: int
-    bounds: dict[TopicPartition, LogBounds]
-    ids: dict[str, str | None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SinkOffset:
     """A sink's committed offset (the NEXT record) and the log end, read in this order.
 
@@ -340,53 +304,6 @@ class SinkOffsetsRead:
 
 # Who follows a partition: Connect cluster, connector, and the partition as it knows it (a sink's
 # without a source alias).
-Follower = tuple[str, str, MirrorPartition | TopicPartition]
-
-
-@dataclass(frozen=True, slots=True)
-class FirstRecord:
-    """The first record that a reader is given at or after some offset.
-
-    at          its timestamp; None if it has none (message formats before Kafka 0.10)
-    appended    the timestamp is the broker's (LogAppendTime), not the producer's
-    """
-
-    offset: int
-    at: float | None
-    appended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NothingUpTo:
-    """No reader is given any record between some offset and this one, which is not included."""
-
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Probed:
-    """What was read for one follower, from offset `start` on."""
-
-    of: Follower
-    start: int
-    found: FirstRecord | NothingUpTo
-
-
-@dataclass(frozen=True, slots=True)
-class ProbesRead:
-    """One round of reads of single records on a Kafka cluster.
-
-    at             before the first of them
-    made, skipped  (reason, reads): why they were made, why others were not or came to nothing
-    """
-
-    kafka: str
-    at: float
-    answers: tuple[Probed, ...]
-    made: tuple[tuple[str, int], ...] = ()
-    skipped: tuple[tuple[str, int], ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class RestOffsetsAsked:
     """We are about to `GET /connectors/{c}/offsets`: the answer may be any offset seen from now

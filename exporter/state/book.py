@@ -15,8 +15,6 @@ from exporter.model.observations import (
     CONNECT_REST,
     BrokersSeen,
     ConnectorsListed,
-    EndsAsked,
-    EndsRead,
     GroupOffsetsRead,
     InputFailed,
     InputId,
@@ -29,7 +27,6 @@ from exporter.model.observations import (
     OffsetsTopicLost,
     PartitionsAssigned,
     PipelineSeen,
-    ProbesRead,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffsetsRead,
@@ -37,6 +34,7 @@ from exporter.model.observations import (
     TopicFactsRead,
     TopicsSeen,
 )
+from exporter.model.readings import EndsAsked, EndsRead, ProbesRead
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
 from exporter.state.budget import Budget
 from exporter.state.checks import Checks

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from exporter.model.connectors import Connector
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.account import NOTHING_LOST, RECREATED, Account, Counts, Look, Lost
 from exporter.state.snapshot import Loss, TopicRecreation

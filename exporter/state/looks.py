@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from exporter.model.observations import EndsRead, Follower, TailRead
+from exporter.model.observations import TailRead
 from exporter.model.offsets import MirrorPartition
+from exporter.model.readings import EndsRead, Follower
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state import fate_memory
 from exporter.state.fate import Fates, Round, doing

@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.model.observations import Follower, LogBounds, SyncRecord
+from exporter.model.observations import SyncRecord
 from exporter.model.offsets import MirrorPartition, OffsetSync
+from exporter.model.readings import Follower, LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.account import Counts
 from exporter.state.ages import UNKNOWN, Ages, Stretch

@@ -9,17 +9,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from exporter.model.observations import (
-    LOG_ENDS,
-    TAIL,
-    EndsAsked,
-    EndsRead,
-    Follower,
-    InputId,
-    ProbesRead,
-    TailRead,
-)
+from exporter.model.observations import LOG_ENDS, TAIL, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
+from exporter.model.readings import EndsAsked, EndsRead, Follower, ProbesRead
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.ages import Ages
 from exporter.state.inputs import Inputs

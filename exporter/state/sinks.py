@@ -8,14 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from exporter.model.observations import (
-    GROUPS,
-    Follower,
-    InputId,
-    ProbesRead,
-    SinkOffset,
-    SinkOffsetsRead,
-)
+from exporter.model.observations import GROUPS, InputId, SinkOffset, SinkOffsetsRead
+from exporter.model.readings import Follower, ProbesRead
 from exporter.model.topology import TopicPartition
 from exporter.state.ages import UNKNOWN, Ages, Behind, Stretch
 from exporter.state.inputs import Inputs

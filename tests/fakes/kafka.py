@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Message
 
 from exporter.clients.kafka import ReadableEnd
 from exporter.errors import ClientError, NotFound
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 
 from .clock import VirtualClock

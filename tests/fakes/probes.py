@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.clients.kafka_probe import Answer
 from exporter.errors import Denied, NotFound, TopicChanged
-from exporter.model.observations import FirstRecord, NothingUpTo
+from exporter.model.readings import FirstRecord, NothingUpTo
 from exporter.model.topology import TopicPartition
 
 from .kafka import FakeKafka

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.observations import FirstRecord, NothingUpTo, Probed
+from exporter.model.readings import FirstRecord, NothingUpTo, Probed
 from exporter.model.topology import TopicPartition
 from exporter.state.ages import LOG_ENDS, RECORD, Ages, Stretch
 

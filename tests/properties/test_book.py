@@ -5,14 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.observations import (
-    LOG_ENDS,
-    EndsAsked,
-    EndsRead,
-    InputId,
-    InputSucceeded,
-    LogBounds,
-)
+from exporter.model.observations import LOG_ENDS, InputId, InputSucceeded
+from exporter.model.readings import EndsAsked, EndsRead, LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.lag import Seen, replicated_offset, replication_lag
 from exporter.state.sources import SourceBook

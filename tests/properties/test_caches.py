@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.observations import FirstRecord, LogBounds, NothingUpTo, OffsetsTopicLost
+from exporter.model.observations import OffsetsTopicLost
+from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.joined import Joined
 from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, orders, source

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state import fate_memory
 from exporter.state.fate import Fates, Round

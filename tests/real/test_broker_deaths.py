@@ -12,7 +12,7 @@ import pytest
 
 from exporter.clients.kafka import KafkaAdmin
 from exporter.errors import ClientError
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from lab import Lab, LabOptions
 from lab.cluster import WEST_GROUP

@@ -14,7 +14,7 @@ from itertools import count
 from confluent_kafka import Message
 
 from exporter.errors import ClientError
-from exporter.model.observations import FirstRecord, LogBounds, NothingUpTo
+from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
 from exporter.model.topology import TopicPartition
 
 _ids = count(1)

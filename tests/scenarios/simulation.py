@@ -22,9 +22,9 @@ from exporter.model.observations import (
     TAIL,
     InputFailed,
     InputId,
-    LogBounds,
     SinkOffset,
 )
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.snapshot import Snapshot
 from tests.unit.state.worlds import NOW, OFFSETS, SYNCS, World, mirror, orders, sink, source

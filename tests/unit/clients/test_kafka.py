@@ -29,7 +29,7 @@ from exporter.errors import (
     Unreachable,
     Unsettled,
 )
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from lab.certificates import Authority
 from tests.fakes.broker import PARTITIONS, MockBroker

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.clients.kafka_probe import PARTITION_BYTES, ProbeReader
 from exporter.errors import ClientError, TopicChanged
-from exporter.model.observations import FirstRecord, NothingUpTo
+from exporter.model.readings import FirstRecord, NothingUpTo
 from exporter.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 

@@ -8,7 +8,8 @@ import pytest
 
 from exporter.errors import Denied, Unreachable
 from exporter.ingest.failover import poll_failover, poll_topics
-from exporter.model.observations import GroupOffset, LogBounds, TopicsSeen
+from exporter.model.observations import GroupOffset, TopicsSeen
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import AskedPartition, GroupsToAsk

@@ -26,18 +26,16 @@ from exporter.model.observations import (
     LOG_ENDS,
     BrokersSeen,
     ConnectorsListed,
-    EndsAsked,
-    EndsRead,
     InputFailed,
     InputId,
     InputSucceeded,
-    LogBounds,
     PartitionsAssigned,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
     SinkOffsetsRead,
 )
+from exporter.model.readings import EndsAsked, EndsRead, LogBounds
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
 from tests.fakes.clock import VirtualClock

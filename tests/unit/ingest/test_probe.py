@@ -8,8 +8,8 @@ import pytest
 
 from exporter.errors import Denied, Unreachable
 from exporter.ingest.probe import DENIED_S, REPLICATION, SINK, Budget, ProbeMemory, poll_probes
-from exporter.model.observations import FirstRecord, NothingUpTo, Probed, ProbesRead
 from exporter.model.offsets import MirrorPartition
+from exporter.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, SinkPartitionView, Snapshot
 from tests.fakes.kafka import FakeKafka

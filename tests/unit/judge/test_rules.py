@@ -10,14 +10,8 @@ from exporter.judge import register as registers
 from exporter.judge.rules import RULES
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
-from exporter.model.observations import (
-    Frozen,
-    InputFailed,
-    InputId,
-    LogBounds,
-    SinkOffset,
-    TopicFactsRead,
-)
+from exporter.model.observations import Frozen, InputFailed, InputId, SinkOffset, TopicFactsRead
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
 from exporter.state.snapshot import GroupView, Loss, TopicRecreation
 from tests.unit.state.worlds import (

@@ -8,7 +8,8 @@ from exporter.decode.javamap import connect_key
 from exporter.errors import ConfigError
 from exporter.model.connectors import Task
 from exporter.model.findings import FindingName as Name
-from exporter.model.observations import LogBounds, SinkOffset, TopicFactsRead
+from exporter.model.observations import SinkOffset, TopicFactsRead
+from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
 from exporter.serve.explain import document
 from tests.unit.serve.test_findings import FOUND, JUDGED

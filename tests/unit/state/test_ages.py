@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.observations import FirstRecord, LogBounds, NothingUpTo
+from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
 from exporter.model.topology import TopicPartition
 from exporter.state.ages import ENDS_MAX, LOG_ENDS, OLDER_BY, RECHECK_S, RECORD, Ages, Stretch
 from exporter.state.lag import lag_seconds

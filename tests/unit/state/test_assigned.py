@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.observations import TAIL, LogBounds, OffsetsTopicLost
+from exporter.model.observations import TAIL, OffsetsTopicLost
+from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 
 from .worlds import OFFSETS, STALE_S, SYNCS, World, mirror, mirrors, orders, record, source

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.observations import TAIL, LogBounds
+from exporter.model.observations import TAIL
+from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.serve.families import Build, Reload, collect
 from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION

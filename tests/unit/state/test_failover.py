@@ -18,10 +18,10 @@ from exporter.model.observations import (
     InputId,
     InputSucceeded,
     ListingRecord,
-    LogBounds,
     TopicsSeen,
 )
 from exporter.model.offsets import Checkpoint, Heartbeat
+from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state import failover
 from exporter.state.failover import groups_input

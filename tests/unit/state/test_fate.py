@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.model.observations import LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.account import NOTHING_LOST
 from exporter.state.fate import LOSSES_MAX, UNSEEN_S, Fates, Round

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.observations import TAIL, ConnectorsListed, LogBounds
+from exporter.model.observations import TAIL, ConnectorsListed
+from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.mirrors import ASKS_OPEN_MAX
 

@@ -4,14 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.model.observations import (
-    GROUPS,
-    FirstRecord,
-    NothingUpTo,
-    Probed,
-    ProbesRead,
-    SinkOffset,
-)
+from exporter.model.observations import GROUPS, SinkOffset
+from exporter.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import TopicPartition
 from exporter.state.ages import LOG_ENDS, RECORD
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exporter.model.observations import LogBounds, SinkOffset
+from exporter.model.observations import SinkOffset
+from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.serve.api import connectors as connectors_json
 from exporter.serve.api import flows as flows_json

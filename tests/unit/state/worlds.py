@@ -21,21 +21,14 @@ from exporter.model.observations import (
     LOG_ENDS,
     TAIL,
     ConnectorsListed,
-    EndsAsked,
-    EndsRead,
-    FirstRecord,
     Frozen,
     InputFailed,
     InputId,
     InputRetired,
     InputSucceeded,
     ListingRecord,
-    LogBounds,
-    NothingUpTo,
     OffsetsTopicFound,
     PartitionsAssigned,
-    Probed,
-    ProbesRead,
     RestOffsetsAsked,
     RestOffsetsRead,
     SinkOffset,
@@ -45,6 +38,15 @@ from exporter.model.observations import (
     TailRead,
 )
 from exporter.model.offsets import MirrorPartition, OffsetSync, SourceKey
+from exporter.model.readings import (
+    EndsAsked,
+    EndsRead,
+    FirstRecord,
+    LogBounds,
+    NothingUpTo,
+    Probed,
+    ProbesRead,
+)
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.book import Book
 from exporter.state.site import ConnectSite
