@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from exporter.judge.settings import Settings
+from exporter.judge.settings import INTERVALS_OF_EVIDENCE, Settings
 from exporter.judge.sight import Sight
 from exporter.judge.subjects import Subject, Track
 from exporter.judge.verdicts import Case
-from exporter.judge.windows import Window
+from exporter.judge.windows import END_MOVES_APART, Window
 
 NO_END: Final = "no log end was read for its position"
 NO_POSITION: Final = "it has no position, and does not begin at the start of the log"
@@ -79,6 +79,8 @@ def due_w(subject: Subject, w: float, settings: Settings) -> float | None:
     if window is None or window.waiting_w is None:
         return None
     due = max(window.waiting_w, window.still_w) + settings.patience_s
+    if not window.sure and window.ends_moved == INTERVALS_OF_EVIDENCE - 1:
+        due = max(due, window.counted_w + settings.interval_s * END_MOVES_APART)
     return due if due > w else None
 
 

@@ -17,6 +17,7 @@ from exporter.decode.source_offsets import decode_value
 from exporter.judge.settings import INTERVALS_OF_EVIDENCE, Settings
 from exporter.model.offsets import Order, SourceOffset, Undecodable
 
+END_MOVES_APART: Final = 0.45  # of an interval: what moved the log end in between is one burst
 _NOT_YET: Final = -1  # stands for the position of what was never replicated: before all others
 
 
@@ -55,8 +56,9 @@ class Window(msgspec.Struct, array_like=True):
     still_w    since when it stands still, as far as patience counts
     moved_w    when it last moved; None if never while we looked
     waiting_w  since when something waits to be done; None if nothing does
-    sure       that it does: a probe says so, or the log end moved on in three intervals. Without
-               either it may be transaction markers and what compaction left
+    sure       that it does: a probe says so, or the log end was seen to move on three times, half
+               an interval apart or more. Without either it may be transaction markers and what
+               compaction left
     end_w      since when the log end stands still
     high       the furthest position; more than the present one after a step back
     furthest   the same as the text of an offset; None unless it went back
@@ -222,7 +224,7 @@ class Window(msgspec.Struct, array_like=True):
 
     def _end_moved(self, w: float, *, moved: bool, interval_s: float) -> None:
         self.end_w = w
-        if not moved and w - self.counted_w >= interval_s * 0.9:
+        if not moved and w - self.counted_w >= interval_s * END_MOVES_APART:
             self.ends_moved += 1
             self.counted_w = w
 
