@@ -1,0 +1,1 @@
+"""Requests that change a Connect cluster. Only remedy's drivers import this."""

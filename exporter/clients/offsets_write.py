@@ -1,0 +1,1 @@
+"""Writing records of offsets topics. Only remedy's drivers import this."""

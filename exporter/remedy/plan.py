@@ -1,0 +1,187 @@
+"""What is to be changed, all of it, before anything is: the plan and its steps.
+
+A plan is immutable and known by its hash. Every value in it is absolute, so that carrying a step
+out twice is carrying it out once; none is ever worked out anew later. Where an offset stands while
+its connector runs is not in it: that is looked up once the connector has stopped (`Freeze`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+
+import msgspec
+
+
+class State(StrEnum):
+    """What a connector can be asked to be."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class Pair(msgspec.Struct, frozen=True, order=True):
+    """A source partition (of a sink: a topic partition) and its offset, both JSON with sorted keys.
+
+    offset      None for none: not there, or to be removed
+    """
+
+    partition: str
+    offset: str | None
+
+
+class Raw(msgspec.Struct, frozen=True):
+    """A record of an offsets topic, or an entry of an offsets file: the very bytes, in base64.
+
+    kpartition  of the topic; None in a file
+    value       None removes
+    """
+
+    key: str
+    value: str | None
+    kpartition: int | None = None
+
+
+class Step(msgspec.Struct, frozen=True, tag_field="step"):
+    """One change of the outside world, or one look at it."""
+
+
+class ToState(Step, frozen=True, tag="to_state"):
+    """Ask for a state and wait until connector and tasks are in it."""
+
+    state: State
+
+
+class Settle(Step, frozen=True, tag="settle"):
+    """Wait until nothing of the connector is written any more: a task's last commit may come after
+    it has stopped, and a sink's group empties after its consumers have left.
+    """
+
+
+class Freeze(Step, frozen=True, tag="freeze"):
+    """Look all offsets of the connector up, and back them up: what every later step is held
+    against, and what is put back if one fails. Writes a file of ours and nothing else.
+    """
+
+
+class Alter(Step, frozen=True, tag="alter"):
+    """Give these partitions these offsets; the others stay."""
+
+    pairs: tuple[Pair, ...]
+
+
+class Reset(Step, frozen=True, tag="reset"):
+    """Forget every offset of the connector."""
+
+
+class Write(Step, frozen=True, tag="write"):
+    """Write these bytes, because Connect cannot be asked to, or is not there to be asked.
+
+    where       `kafka/topic`, or the path of an offsets file
+    pairs       what the partitions concerned are to hold afterwards, for the look
+    """
+
+    where: str
+    records: tuple[Raw, ...]
+    pairs: tuple[Pair, ...]
+
+
+class Create(Step, frozen=True, tag="create"):
+    """Create the connector, stopped. Its configuration may hold secrets: only its hash is here, and
+    whoever carries the plan on brings the configuration again.
+    """
+
+    config_sha256: str
+
+
+class Delete(Step, frozen=True, tag="delete"):
+    """Delete the connector. Its offsets stay: that is what Connect does."""
+
+
+class Restart(Step, frozen=True, tag="restart"):
+    """Restart the connector, and its tasks as asked for."""
+
+    include_tasks: bool = True
+    only_failed: bool = False
+
+
+class DeleteTopic(Step, frozen=True, tag="delete_topic"):
+    """Delete a topic of this id, which nobody else uses."""
+
+    kafka: str
+    topic: str
+    topic_id: str
+
+
+AnyStep = (
+    ToState | Settle | Freeze | Alter | Reset | Write | Create | Delete | Restart | DeleteTopic
+)
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What is changed, and how it is reached.
+
+    driver      `rest` or `storage`
+    place       the configured name of the Connect cluster, or where the storage is
+                (`kafka/topic`, or the path of a file); with the connector's name the lock's name
+    connector   its name
+    kind        `source`, `sink` or `mirror`
+    identity    what the place must still be when a step is carried out: the id of the Kafka
+                cluster, as `GET /` or the brokers tell it; None if nothing tells
+    """
+
+    driver: str
+    place: str
+    connector: str
+    kind: str
+    identity: str | None = None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """See the module.
+
+    verb        what a person asked for, in words
+    original    the state that the connector was in; None if there was none
+    final       the state that it is to end in; None if it is to end as nothing
+    created_at  Unix seconds
+    created_by  the operating system's name of who asked
+    """
+
+    plan_id: str
+    verb: str
+    subject: Subject
+    steps: tuple[AnyStep, ...]
+    original: State | None
+    final: State | None
+    created_at: float
+    created_by: str
+    v: int = 1
+
+    @property
+    def sha256(self) -> str:
+        """By what it is approved, and known in the journal."""
+        return hashlib.sha256(encoded(self)).hexdigest()
+
+
+class Frozen(msgspec.Struct, frozen=True):
+    """What `Freeze` found: every offset of the connector, and where that was backed up.
+
+    raw         the records behind them where the place shows any (storage), to be put back as
+                they were
+    """
+
+    pairs: tuple[Pair, ...]
+    backup: str
+    backup_sha256: str
+    raw: tuple[Raw, ...] = ()
+
+
+def encoded(plan: Plan) -> bytes:
+    """Canonical: the same plan is always the same bytes."""
+    return msgspec.json.encode(plan, order="deterministic")
+
+
+def decoded(document: bytes) -> Plan:
+    """The way back. Raises msgspec.DecodeError."""
+    return msgspec.json.decode(document, type=Plan)
