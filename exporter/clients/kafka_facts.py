@@ -6,6 +6,7 @@ are described by name, which no broker takes for a wish to have them.
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 import struct
@@ -19,6 +20,7 @@ from confluent_kafka import admin as ck_admin
 
 from exporter.clients.kafka import REQUEST_TIMEOUT_S, KafkaAdmin, translate
 from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
+from exporter.model.topology import TopicPartition
 
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: the broker knows no topic ids
 ANSWER_BYTES_MAX: Final = 64 * 1024  # ApiVersions takes six bytes for each of some hundred requests
@@ -108,6 +110,30 @@ class KafkaFacts(KafkaAdmin):
             for name, found in self._answers(futures).items()
             if not isinstance(found, ClientError)
         }
+
+    def offsets_at(
+        self, moments: Mapping[TopicPartition, float]
+    ) -> dict[TopicPartition, int | None]:
+        """Where each partition's first record of this moment (Unix seconds) or later is, by the
+        timestamps of its records; None where all are earlier. Raises if one cannot be told.
+        """
+        if not moments:
+            return {}
+        futures = self._client.list_offsets(
+            {
+                ck.TopicPartition(at.topic, at.partition): ck_admin.OffsetSpec.for_timestamp(
+                    max(0, math.ceil(moment * 1000))
+                )
+                for at, moment in moments.items()
+            },
+            isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        found: dict[TopicPartition, int | None] = {}
+        for at, asked in futures.items():
+            offset = int(self._result(asked).offset)
+            found[TopicPartition(at.topic, at.partition)] = offset if offset >= 0 else None
+        return found
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
         """The cleanup.policy of each topic; None where we may not DescribeConfigs."""

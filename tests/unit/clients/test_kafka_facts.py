@@ -3,7 +3,8 @@ import struct
 import pytest
 
 from exporter.clients.kafka_facts import KafkaFacts, parse_api_versions, release, release_of
-from exporter.errors import Malformed, Unreachable
+from exporter.errors import Malformed, NotFound, Unreachable
+from exporter.model.topology import TopicPartition
 from lab.ports import free_port
 from tests.fakes.broker import PARTITIONS, MockBroker
 
@@ -74,3 +75,18 @@ def test_tls_settings_that_only_librdkafka_understands_leave_the_release_unknown
         "ssl.keystore.location": "/nowhere",
     }
     assert release("east", properties) is None
+
+
+def test_a_moment_after_the_last_record_has_no_offset_and_a_missing_topic_is_an_error():
+    # The mock broker knows no timestamps; where there is one, tests/real shows what is found.
+    broker = MockBroker()
+    broker.produce("timed", b"k", b"v", at=10.0)
+    facts = KafkaFacts("east", {"bootstrap.servers": broker.bootstrap})
+    try:
+        at = TopicPartition("timed", 0)
+        assert facts.offsets_at({at: 11.0}) == {at: None}
+        assert facts.offsets_at({}) == {}
+        with pytest.raises(NotFound):
+            facts.offsets_at({TopicPartition("missing", 0): 1.0})
+    finally:
+        broker.stop()

@@ -1,0 +1,66 @@
+"""The step that deletes a topic, for every driver: whichever way a connector is reached, its topics
+are reached over Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Protocol
+
+from exporter.clients.topics_write import TopicWriter
+from exporter.config import Config
+from exporter.errors import ConfigError
+from exporter.remedy.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.plan import DeleteTopic
+
+
+class Deleter(Protocol):
+    """What a TopicWriter does."""
+
+    def topic_id(self, topic: str) -> str | None: ...  # noqa: D102 - TopicWriter says it
+
+    def delete(self, topic: str) -> None: ...  # noqa: D102
+
+    def close(self) -> None: ...  # noqa: D102
+
+
+class TopicSteps:
+    """Looks at `DeleteTopic` and carries it out. Keeps nothing between calls."""
+
+    def __init__(self, opened: Callable[[str], Deleter]) -> None:
+        """`opened` gives a writer for a Kafka cluster of the configuration."""
+        self._opened = opened
+
+    def look(self, step: DeleteTopic) -> Look:
+        """A topic of the same name and another id is not the one that was to go."""
+        with closing(self._opened(step.kafka)) as kafka:
+            there = kafka.topic_id(step.topic)
+        name = f"{step.kafka}/{step.topic}"
+        if there is None:
+            return Look(Standing.DONE, f"there is no topic {name}")
+        if there != step.topic_id:
+            return Look(Standing.DONE, f"{name} is another topic now, created since")
+        return Look(Standing.READY, f"{name} is there")
+
+    def carry_out(self, step: DeleteTopic) -> Outcome:
+        """Between the look at its id and the deletion lies one request: a topic that is deleted and
+        created again in that time would be lost. Kafka's clients delete by name only.
+        """
+        name = f"{step.kafka}/{step.topic}"
+        with closing(self._opened(step.kafka)) as kafka:
+            if kafka.topic_id(step.topic) != step.topic_id:
+                return Outcome(Answer.NACK, f"{name} is not the topic that was to be deleted")
+            kafka.delete(step.topic)
+        return Outcome(Answer.ACK, f"{name} is deleted")
+
+
+def topic_steps(config: Config) -> TopicSteps:
+    """For the Kafka clusters of a configuration."""
+
+    def opened(kafka: str) -> TopicWriter:
+        if kafka not in config.kafka:
+            raise ConfigError((f"kafka: no cluster {kafka}, where a topic is to be deleted",))
+        return TopicWriter(kafka, config.kafka[kafka].client_properties())
+
+    return TopicSteps(opened)

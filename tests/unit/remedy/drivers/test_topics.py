@@ -1,0 +1,55 @@
+import pytest
+
+from exporter.errors import Denied
+from exporter.remedy.driver import Answer, Standing
+from exporter.remedy.drivers.topics import TopicSteps
+from exporter.remedy.plan import DeleteTopic
+
+SYNCS = "mm2-offset-syncs.east.internal"
+STEP = DeleteTopic(kafka="west", topic=SYNCS, topic_id="old")
+
+
+class Topics:
+    """A TopicWriter over a map of names and ids."""
+
+    def __init__(self, ids: dict[str, str]) -> None:
+        self.ids = ids
+        self.denied = False
+        self.closed = 0
+
+    def topic_id(self, topic: str) -> str | None:
+        return self.ids.get(topic)
+
+    def delete(self, topic: str) -> None:
+        if self.denied:
+            raise Denied("west", "not allowed")
+        del self.ids[topic]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_topic_that_is_there_can_be_deleted_and_then_it_is_done():
+    topics = Topics({SYNCS: "old", "orders": "other"})
+    steps = TopicSteps(lambda _kafka: topics)
+    assert steps.look(STEP).standing is Standing.READY
+    assert steps.carry_out(STEP).answer is Answer.ACK
+    assert topics.ids == {"orders": "other"}
+    assert steps.look(STEP).standing is Standing.DONE
+    assert topics.closed == 3
+
+
+def test_a_topic_of_the_same_name_that_was_created_since_is_left_alone():
+    topics = Topics({SYNCS: "new"})
+    steps = TopicSteps(lambda _kafka: topics)
+    assert steps.look(STEP).standing is Standing.DONE
+    assert steps.carry_out(STEP).answer is Answer.NACK
+    assert topics.ids == {SYNCS: "new"}
+
+
+def test_what_the_broker_refuses_has_not_happened():
+    topics = Topics({SYNCS: "old"})
+    topics.denied = True
+    with pytest.raises(Denied):
+        TopicSteps(lambda _kafka: topics).carry_out(STEP)
+    assert topics.closed == 1
