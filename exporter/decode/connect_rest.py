@@ -115,4 +115,6 @@ def _connector(name: str, entry: object) -> Connector | None:
         dedicated_offsets_topic=settings.dedicated_offsets_topic,
         offsets_addresses=settings.offsets_addresses,
         failure=failure_of(state.get("trace")),
+        translates=settings.translates,
+        filename=settings.filename,
     )

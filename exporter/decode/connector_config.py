@@ -16,7 +16,7 @@ from exporter.model.connectors import (
 )
 
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
-_MIRROR_SOURCE = _MIRROR_PACKAGE + "MirrorSourceConnector"
+_FILE_STREAM = "org.apache.kafka.connect.file.FileStream"
 
 
 def connector_settings(
@@ -31,16 +31,27 @@ def connector_settings(
     return ConnectorSettings(
         kind=known,
         class_name=class_name,
-        mirror=_mirror(texts) if _is_mirror_source(class_name) else None,
+        mirror=_mirror(texts) if _is_mirrors(class_name, "Source") else None,
+        translates=_mirror(texts) if _is_mirrors(class_name, "Checkpoint") else None,
         sink=_sink(name, texts) if known is ConnectorKind.SINK else None,
         dedicated_offsets_topic=texts.get("offsets.storage.topic"),
         offsets_addresses=_addresses(texts.get("producer.override.bootstrap.servers", "")),
+        filename=texts.get("file") if _is_file_source(class_name) else None,
     )
 
 
-def _is_mirror_source(class_name: str) -> bool:
+def _is_mirrors(class_name: str, which: str) -> bool:
     """Connect also accepts aliases: the simple name, with or without its suffix."""
-    return class_name in {_MIRROR_SOURCE, "MirrorSourceConnector", "MirrorSource"}
+    simple = f"Mirror{which}"
+    return class_name in {f"{_MIRROR_PACKAGE}{simple}Connector", f"{simple}Connector", simple}
+
+
+def _is_file_source(class_name: str) -> bool:
+    return class_name in {
+        f"{_FILE_STREAM}SourceConnector",
+        "FileStreamSourceConnector",
+        "FileStreamSource",
+    }
 
 
 def _kind(class_name: str, kind: str) -> ConnectorKind:

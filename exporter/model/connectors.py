@@ -81,6 +81,8 @@ class ConnectorSettings:
     dedicated_offsets_topic   its own offsets topic, beside or instead of the worker's
     offsets_addresses         where its producers write if not to the worker's cluster: there lies a
                               dedicated offsets topic, and with exactly-once support any
+    translates                of a MirrorCheckpointConnector: the flow whose offset syncs it reads
+    filename                  what a FileStreamSourceConnector reads, if not standard input
     """
 
     kind: ConnectorKind
@@ -89,6 +91,8 @@ class ConnectorSettings:
     sink: SinkSettings | None = None
     dedicated_offsets_topic: str | None = None
     offsets_addresses: frozenset[str] = frozenset()
+    translates: MirrorSettings | None = None
+    filename: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,8 @@ class Connector:
     dedicated_offsets_topic: str | None = None
     offsets_addresses: frozenset[str] = frozenset()
     failure: str | None = None
+    translates: MirrorSettings | None = None
+    filename: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,8 @@ class Listing:
             dedicated_offsets_topic=settings.dedicated_offsets_topic,
             offsets_addresses=settings.offsets_addresses,
             failure=None if condition is None else condition.failure,
+            translates=settings.translates,
+            filename=settings.filename,
         )
 
     def assigned(self, name: str) -> frozenset[TopicPartition] | None:

@@ -268,6 +268,24 @@ def test_a_sinks_group_is_named_after_it_unless_overridden():
     assert listed(overridden, kind="sink").sink == SinkSettings("g", frozenset({"far:9092"}))
 
 
+def test_a_checkpoint_connector_says_whose_offset_syncs_it_reads_and_has_no_flow_of_its_own():
+    aliases = {"source.cluster.alias": "a", "target.cluster.alias": "b"}
+    found = listed({"connector.class": MIRROR.replace("Source", "Checkpoint"), **aliases})
+    assert found.mirror is None
+    assert found.translates == mirror(**aliases)
+    assert listed({"connector.class": "MirrorCheckpoint", **aliases}).translates is not None
+    assert listed({"connector.class": MIRROR, **aliases}).translates is None
+
+
+def test_only_of_a_file_source_is_it_said_what_it_reads():
+    plain = {"file": "/data/in.txt"}
+    source = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    assert listed({"connector.class": source, **plain}).filename == "/data/in.txt"
+    assert listed({"connector.class": "FileStreamSource", **plain}).filename == "/data/in.txt"
+    assert listed({"connector.class": source}).filename is None
+    assert listed({"connector.class": "org.example.Source", **plain}).filename is None
+
+
 def test_only_a_sink_has_a_group_and_only_mirror_source_has_a_flow():
     assert listed({"connector.class": MIRROR}).sink is None
     assert listed({"connector.class": "MirrorHeartbeat"}).mirror is None
