@@ -20,6 +20,10 @@
     + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
   x HistoryError           the pipeline's contract was broken
     + SparkGone            its JVM ended under it                   -> run again; nothing is lost
+  x RemedyError            a change may not begin                   -> exit 3; nothing happened
+    + Busy                 another process works on this connector  -> wait for it
+    + Unfinished           an earlier plan for it is still open     -> recover or resolve that one
+    + JournalDamaged       the journal is not what was written      -> no journal, no change
 
 Not exceptions: Undecodable (a value that decoders return). Not caught: AssertionError, which is a
 bug. Each class carries `reason`, a short fixed word: it is the `reason` label of
@@ -57,6 +61,34 @@ class SparkGone(HistoryError):
     """Spark's JVM ended under the run: killed, out of memory, or spark-submit was told to stop."""
 
     reason = "spark_gone"
+
+
+class RemedyError(OffsetwatchError):
+    """A change may not begin, and has not. The message says what to do first."""
+
+    reason = "remedy"
+
+
+class Busy(RemedyError):
+    """Another process works on this connector now."""
+
+    reason = "busy"
+
+
+class Unfinished(RemedyError):
+    """An earlier plan for this connector is still open, and nobody works on it."""
+
+    reason = "unfinished"
+
+    def __init__(self, plan_id: str, detail: str) -> None:
+        super().__init__(detail)
+        self.plan_id = plan_id
+
+
+class JournalDamaged(RemedyError):
+    """The journal is not what was written to it, or cannot be written to."""
+
+    reason = "journal_damaged"
 
 
 class ClientError(OffsetwatchError):

@@ -1,7 +1,8 @@
 """The command line: verbs -> one call each, no logic. Heavy imports wait until a verb needs them.
 
-Exit codes, the same for every verb: 0 ok, 1 findings present, 2 usage or configuration, 7 the
-outside world could not be reached, 70 a bug.
+Exit codes, the same for every verb: 0 ok, 1 findings present, 2 usage or configuration, 3 denied by
+a guard, 4 the world changed, 5 in doubt or parked, 6 unauthorised, 7 the outside world could not be
+reached, 70 a bug.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import click
 
 from exporter import __version__
 from exporter.cli import output
-from exporter.errors import ClientError, ConfigError, HistoryError
+from exporter.errors import ClientError, ConfigError, HistoryError, RemedyError
 from exporter.model.roles import TopicRole
 
-USAGE, UNREACHABLE, BUG = 2, 7, 70
+USAGE, DENIED, UNREACHABLE, BUG = 2, 3, 7, 70
 
 config_option = click.option(
     "--config",
@@ -322,6 +323,9 @@ def main() -> None:
     except ClientError as exc:
         output.error(f"{exc.reason}: {exc}")
         sys.exit(UNREACHABLE)
+    except RemedyError as exc:
+        output.error(str(exc))
+        sys.exit(DENIED)
     except HistoryError as exc:
         output.error(f"history: {exc}")
         sys.exit(UNREACHABLE)

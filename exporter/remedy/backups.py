@@ -1,0 +1,110 @@
+"""Backups: every offset of a connector before it is changed, as KIP-199 JSON, so that Kafka's own
+tools and ours can put it back. A backup is on the disk, in one piece, and read back, before its
+path is told to anybody; none is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from exporter.remedy.plan import Pair
+
+FOLDER: Final = "backups"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Written(NamedTuple):
+    """Where it is, and what it hashes to."""
+
+    path: Path
+    sha256: str
+
+
+class Kept(NamedTuple):
+    """A backup that is there; `sources` are its connectors with their numbers of pairs."""
+
+    path: Path
+    at: float
+    sha256: str
+    connectors: tuple[tuple[str, int], ...]
+
+
+def document(connector: str, pairs: tuple[Pair, ...]) -> bytes:
+    """KIP-199 JSON; what is an exact integer stays one."""
+    entries = [
+        {"partition": msgspec.Raw(pair.partition.encode()), "offset": _raw(pair.offset)}
+        for pair in pairs
+    ]
+    return msgspec.json.format(msgspec.json.encode({connector: entries}), indent=2) + b"\n"
+
+
+def _raw(offset: str | None) -> msgspec.Raw:
+    return msgspec.Raw(b"null" if offset is None else offset.encode())
+
+
+def write(folder: Path, *, connector: str, pairs: tuple[Pair, ...], at: float) -> Written:
+    """Write a backup to the state directory. Raises OSError if it is not there afterwards."""
+    body = document(connector, pairs)
+    wanted = hashlib.sha256(body).hexdigest()
+    home = folder / FOLDER
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    moment = datetime.fromtimestamp(at, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    stem = f"{moment}-{_UNSAFE.sub('_', connector)[:80]}-{wanted[:8]}"
+    path = _placed(home, stem, body)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
+        raise OSError(f"{path} does not read back as it was written")
+    return Written(path, wanted)
+
+
+def _placed(home: Path, stem: str, body: bytes) -> Path:
+    handle, name = tempfile.mkstemp(dir=home, prefix=".", suffix=".fresh")
+    fresh = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        path = _linked(fresh, home, stem)
+    finally:
+        fresh.unlink()
+    folder = os.open(home, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return path
+
+
+def _linked(fresh: Path, home: Path, stem: str) -> Path:
+    """Give it its name, unless another has that: a link, because a rename would overwrite."""
+    for number in range(1000):
+        path = home / (f"{stem}-{number}.json" if number else f"{stem}.json")
+        with suppress(FileExistsError):
+            path.hardlink_to(fresh)
+            return path
+    raise OSError(f"{home / stem}.json is there a thousand times")
+
+
+def found(folder: Path) -> tuple[Kept, ...]:
+    """All backups of a state directory, oldest first; what is none of ours has no connectors."""
+    paths = sorted((folder / FOLDER).glob("*.json"))
+    return tuple(_kept(path) for path in paths)
+
+
+def _kept(path: Path) -> Kept:
+    body = path.read_bytes()
+    try:
+        told = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
+    except msgspec.DecodeError:
+        told = {}
+    counts = tuple((name, len(entries)) for name, entries in told.items())
+    return Kept(path, path.stat().st_mtime, hashlib.sha256(body).hexdigest(), counts)

@@ -1,0 +1,285 @@
+"""What to do next, given how far a plan is and what has just been seen: a pure function.
+
+Every move says which records to append before its command is carried out, so a crash between any
+two moves is a place that another process can start from. Nothing is asked for that was not written
+down first; nothing that may have been asked for is asked for again before the world has been looked
+at for long enough, and never more than a few times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.remedy.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.moves import (
+    Begun,
+    Blind,
+    CarryOut,
+    Command,
+    End,
+    Event,
+    Found,
+    Identified,
+    Identify,
+    Interrupted,
+    Keep,
+    LookAt,
+    Looked,
+    Move,
+    Pause,
+    Paused,
+    Recheck,
+    Rechecked,
+    TakenUp,
+    Tried,
+    Unkept,
+)
+from exporter.remedy.plan import Create, Freeze, Plan, Settle, ToState
+from exporter.remedy.progress import Limits, Progress, applied, replayed
+from exporter.remedy.records import (
+    Answered,
+    AnyRecord,
+    Cause,
+    Ended,
+    Ending,
+    Intended,
+    Kept,
+    Opened,
+    Parked,
+    Resumed,
+    Turned,
+    Verified,
+)
+from exporter.remedy.undo import changes, irreversible, way_back
+
+_PAUSES_S = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 5.0)
+_LOOKS_BLIND = 3  # before anything was begun: whoever asked has just been shown the offsets
+
+
+def begin(plan: Plan, now: float, limits: Limits) -> Move:
+    """The first move of a new plan."""
+    backed_up = False
+    for each in plan.steps:
+        backed_up = backed_up or isinstance(each, Freeze)
+        assert backed_up or not changes(each) or isinstance(each, Create), "change without backup"
+    opened = Opened(at=now, plan=plan)
+    progress = replace(replayed((opened,), limits), since=now)
+    return Move(progress, Identify(), (opened,))
+
+
+def step(progress: Progress, event: Event, now: float) -> Move:
+    """The next move. A plan that has ended has none."""
+    assert progress.ended is None
+    match event:
+        case Begun() | Paused():
+            return _ask(progress)
+        case TakenUp():
+            resumed = _did(progress, Resumed(at=now))
+            fresh = replace(resumed.progress, identified=False, taken_up=True)
+            return _then_ask(Move(fresh, End(), resumed.records))
+        case Identified():
+            return _identified(progress, event, now)
+        case Looked():
+            return _looked(replace(progress, looks=progress.looks + 1), event.look, now)
+        case Blind():
+            return _blind(replace(progress, looks=progress.looks + 1), event, now)
+        case Tried():
+            return _tried(progress, event.outcome, now)
+        case Found():
+            return _then_ask(_did(progress, Kept(at=now, frozen=event.frozen)))
+        case Unkept():
+            return _fail(progress, Cause.REFUSED, event.said, now)
+        case Rechecked():
+            if event.problems:
+                return _fail(progress, Cause.CHANGED, "; ".join(event.problems), now)
+            return _verified(progress, "backed up", now)
+        case Interrupted():
+            half_way = progress.touched and not progress.identified
+            if progress.changed or progress.undoing or half_way:
+                return _ask(progress)  # no place to stop
+            return _fail(progress, Cause.INTERRUPTED, "interrupted", now)
+
+
+def _did(progress: Progress, *records: AnyRecord) -> Move:
+    for record in records:
+        progress = applied(progress, record)
+    return Move(progress, End(), records)
+
+
+def _then_ask(move: Move) -> Move:
+    return move._replace(command=_command(move.progress))
+
+
+def _ask(progress: Progress) -> Move:
+    return Move(progress, _command(progress))
+
+
+def _command(progress: Progress) -> Command:
+    """The one that looks at what is next."""
+    if not progress.identified:
+        return Identify()
+    if isinstance(progress.step, Freeze):
+        return Recheck(progress.frozen) if progress.frozen is not None else Keep()
+    return LookAt(progress.step, progress.before)
+
+
+def _identified(progress: Progress, event: Identified, now: float) -> Move:
+    wanted = progress.plan.subject.identity
+    if wanted is not None and event.identity != wanted:
+        said = f"this is another place than the plan's: {event.identity}, not {wanted}"
+        return _stay(progress, Cause.CHANGED, said, now)
+    known = replace(progress, identified=True, taken_up=False, since=now, looks=0)
+    asked_for = progress.last and progress.index in progress.touched
+    if not progress.taken_up or progress.undoing or _must_finish(progress) or asked_for:
+        return _ask(known)
+    return _fail(known, Cause.INTERRUPTED, "interrupted before any offset was changed", now)
+
+
+def _must_finish(progress: Progress) -> bool:
+    """Whether a change may have begun: then the way is forward. A connector created and nothing
+    else can simply be deleted again.
+    """
+    steps = (progress.plan.steps[at] for at in progress.touched)
+    return any(changes(each) and not isinstance(each, Create) for each in steps)
+
+
+def _looked(progress: Progress, look: Look, now: float) -> Move:
+    match look.standing:
+        case Standing.DONE:
+            return _done(progress, look, now)
+        case Standing.READY | Standing.PARTLY:
+            return _ready(progress, look, now)
+        case Standing.NOT_YET:
+            return _wait(progress, look.said, now)
+        case Standing.FOREIGN:
+            if progress.changed:
+                return _park(progress, Ending.PARKED, Cause.CHANGED, look.said, now)
+            return _fail(progress, Cause.CHANGED, look.said, now)
+        case Standing.IMPOSSIBLE:
+            return _fail(progress, Cause.REFUSED, look.said, now)
+
+
+def _done(progress: Progress, look: Look, now: float) -> Move:
+    # A stop without an answer may be carried out after the resume that follows it.
+    if (progress.undoing or progress.last) and now < progress.late_until:
+        said = f"{look.said}; an earlier request without an answer may still be carried out"
+        return _pause(progress, said)
+    return _verified(progress, look.said, now)
+
+
+def _verified(progress: Progress, said: str, now: float) -> Move:
+    verified = Verified(at=now, index=progress.index, undoing=progress.undoing, said=said)
+    move = _did(progress, verified)
+    if move.progress.index < len(move.progress.path):
+        return _then_ask(move)
+    ended = _ended(move.progress, now)
+    return Move(applied(move.progress, ended), End(), (*move.records, ended))
+
+
+def _ended(progress: Progress, now: float) -> Ended:
+    turned = progress.turned
+    if turned is None:
+        return Ended(at=now, ending=Ending.SUCCEEDED, said="done")
+    return Ended(at=now, ending=Ending.RESTORED, said=turned.said, cause=turned.cause)
+
+
+def _ready(progress: Progress, look: Look, now: float) -> Move:
+    if isinstance(progress.step, Settle):
+        return _wait(progress, look.said, now)
+    if progress.sent:
+        patience_s = progress.limits.ack_s
+        if progress.answer is not Answer.ACK:
+            patience_s = progress.limits.doubt_s
+        if now < progress.asked_at + patience_s:
+            return _pause(progress, look.said)
+    elif progress.refused and now >= progress.since + progress.limits.step_s:
+        return _fail(progress, Cause.REFUSED, progress.refused, now)
+    if progress.spent >= progress.limits.attempts:
+        said = f"asked {progress.spent} times without effect: {look.said}"
+        return _expired(progress, said, now)
+    intended = Intended(at=now, index=progress.index, undoing=progress.undoing)
+    move = _did(progress, intended)
+    return move._replace(command=CarryOut(progress.step, progress.before))
+
+
+def _wait(progress: Progress, said: str, now: float) -> Move:
+    if now < max(progress.since + progress.limits.step_s, progress.doubt_until):
+        return _pause(progress, said)
+    waited_s = round(now - progress.since)
+    return _expired(progress, f"not so after {waited_s} s: {said}", now)
+
+
+def _pause(progress: Progress, said: str) -> Move:
+    seconds = _PAUSES_S[min(progress.looks, len(_PAUSES_S) - 1)]
+    return Move(progress, Pause(seconds, said))
+
+
+def _tried(progress: Progress, outcome: Outcome, now: float) -> Move:
+    answered = Answered(at=now, answer=outcome.answer, said=outcome.said, definite=outcome.definite)
+    move = _did(progress, answered)
+    match outcome.answer:
+        case Answer.ACK | Answer.IN_DOUBT:
+            return _then_ask(move._replace(progress=replace(move.progress, looks=0)))
+        case Answer.RETRY:
+            later = replace(move.progress, looks=move.progress.looks + 1)
+            return _pause(later, outcome.said)._replace(records=move.records)
+        case Answer.NACK:
+            failed = _fail(move.progress, Cause.REFUSED, outcome.said, now)
+            return failed._replace(records=(*move.records, *failed.records))
+
+
+def _blind(progress: Progress, event: Blind, now: float) -> Move:
+    begun = bool(progress.touched)
+    patient = (
+        now < progress.since + progress.limits.step_s if begun else (progress.looks < _LOOKS_BLIND)
+    )
+    if patient and event.cause is not Cause.UNAUTHORISED:
+        return _pause(progress, event.said)
+    return _stay(progress, event.cause, event.said, now)
+
+
+def _stay(progress: Progress, cause: Cause, said: str, now: float) -> Move:
+    """Nothing can be done from here, not even the way back."""
+    if progress.touched:
+        return _park(progress, Ending.PARKED, cause, said, now)
+    return _unchanged(progress, cause, said, now)
+
+
+def _expired(progress: Progress, said: str, now: float) -> Move:
+    """A step that does not come about: the way back, unless what was asked for may yet happen."""
+    in_doubt = progress.sent > 0 and progress.answer is not Answer.ACK
+    stuck = progress.sent > 0 and (changes(progress.step) or progress.last)
+    if progress.undoing or stuck:
+        ending = Ending.IN_DOUBT if in_doubt else Ending.PARKED
+        return _park(progress, ending, Cause.TIMED_OUT, said, now)
+    return _fail(progress, Cause.TIMED_OUT, said, now)
+
+
+def _fail(progress: Progress, cause: Cause, said: str, now: float) -> Move:
+    """Go back, if there is anything to go back from and a way."""
+    if not progress.touched:
+        return _unchanged(progress, cause, said, now)
+    back = way_back(progress.plan, progress.frozen, progress.touched)
+    if progress.undoing or not back or _no_way_back(progress):
+        return _park(progress, Ending.PARKED, cause, said, now)
+    return _then_ask(_did(progress, Turned(at=now, steps=back, cause=cause, said=said)))
+
+
+def _no_way_back(progress: Progress) -> bool:
+    steps = progress.plan.steps
+    if any(irreversible(steps[at]) for at in progress.touched):
+        return True
+    if not progress.last:
+        return False
+    # The offsets are as they were asked for: to put them back would not start the connector.
+    created = any(isinstance(each, Create) for each in steps)
+    arrived = progress.changed and isinstance(progress.step, ToState) and not created
+    return arrived or progress.index in progress.touched
+
+
+def _unchanged(progress: Progress, cause: Cause, said: str, now: float) -> Move:
+    return _did(progress, Ended(at=now, ending=Ending.UNCHANGED, said=said, cause=cause))
+
+
+def _park(progress: Progress, ending: Ending, cause: Cause, said: str, now: float) -> Move:
+    return _did(progress, Parked(at=now, ending=ending, cause=cause, said=said))

@@ -1,0 +1,246 @@
+"""The journal: what was planned, about to be done, done and seen. Append-only, on the disk before
+anything happens; SQLite, because it is there and knows how to survive a crash.
+
+Each record carries the hash of the one before it, and the newest hash is kept apart, so that one
+changed, lost or cut off is noticed: then nothing is changed any more. A plan that is open locks its
+place and connector. Whether somebody is at work on it is told by a lock of the kernel, which ends
+with its process however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from exporter.errors import Busy, JournalDamaged, Unfinished
+from exporter.remedy.plan import Plan
+from exporter.remedy.records import AnyRecord, Ended, Opened, decoded, encoded
+
+NAME: Final = "journal.sqlite"
+VERSION: Final = 1
+_NOTHING: Final = "0" * 64
+_BUSY_S: Final = 30.0  # another process writes a record: a matter of milliseconds
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS records (
+    seq INTEGER PRIMARY KEY, v INTEGER NOT NULL, plan_id TEXT NOT NULL, body BLOB NOT NULL,
+    prev_sha256 TEXT NOT NULL, sha256 TEXT NOT NULL UNIQUE) STRICT;
+CREATE INDEX IF NOT EXISTS by_plan ON records (plan_id, seq);
+CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL,
+    sha256 TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS open_plans (plan_id TEXT PRIMARY KEY, place TEXT NOT NULL,
+    connector TEXT NOT NULL, UNIQUE (place, connector)) STRICT;
+CREATE TRIGGER IF NOT EXISTS never_changed BEFORE UPDATE ON records
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS never_deleted BEFORE DELETE ON records
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+"""
+
+
+class Entry(NamedTuple):
+    """A record and where it stands."""
+
+    seq: int
+    plan_id: str
+    record: AnyRecord
+
+
+class Journal:
+    """Of one state directory, which is made if it is not there. Raises JournalDamaged if it cannot
+    be written to or is not what was written to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (folder / "locks").mkdir(exist_ok=True, mode=0o700)
+            path = folder / NAME
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_SCHEMA)
+            _sync(folder)
+        except (OSError, sqlite3.Error) as exc:
+            raise JournalDamaged(f"{folder / NAME} cannot be used: {exc}") from exc
+        self.verify()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def open(self, plan: Plan, record: Opened) -> None:
+        """Write a plan's first record, and lock its place and connector. Raises Unfinished if
+        another plan has them.
+        """
+        at = plan.subject
+        with self._writing():
+            other = self.open_plan(at.place, at.connector)
+            if other is not None:
+                raise Unfinished(
+                    other, f"plan {other} for {at.connector} ({at.place}) is still open"
+                )
+            self._db.execute(
+                "INSERT INTO open_plans VALUES (?, ?, ?)", (plan.plan_id, at.place, at.connector)
+            )
+            self._append(plan.plan_id, record)
+
+    def append(self, plan_id: str, records: tuple[AnyRecord, ...]) -> None:
+        """Write these down; when this returns they are on the disk. A plan that ends lets go of its
+        place and connector in the same moment.
+        """
+        if not records:
+            return
+        with self._writing():
+            for record in records:
+                self._append(plan_id, record)
+                if isinstance(record, Ended):
+                    self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
+
+    def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
+        """All of a plan, in order; none if there is no such plan."""
+        return tuple(entry.record for entry in self._entries("WHERE plan_id = ?", plan_id))
+
+    def tail(self, count: int) -> tuple[Entry, ...]:
+        """The newest records of all plans, in order."""
+        newest = self._db.execute("SELECT max(seq) FROM records").fetchone()[0] or 0
+        return tuple(self._entries("WHERE seq > ?", newest - count))
+
+    def plans(self) -> tuple[str, ...]:
+        """The ids of all plans, in order of their beginnings."""
+        found = self._db.execute("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
+        return tuple(plan_id for (plan_id,) in found)
+
+    def open_plan(self, place: str, connector: str) -> str | None:
+        """The id of the plan that has this place and connector."""
+        found = self._db.execute(
+            "SELECT plan_id FROM open_plans WHERE place = ? AND connector = ?", (place, connector)
+        ).fetchone()
+        return None if found is None else str(found[0])
+
+    def verify(self) -> int:
+        """How many records there are. Raises JournalDamaged if they are not those written."""
+        try:
+            self._db.execute("BEGIN")  # one view of records and head
+            try:
+                return self._verified()
+            finally:
+                self._db.execute("ROLLBACK")
+        except (sqlite3.Error, msgspec.DecodeError) as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
+
+    def _verified(self) -> int:
+        before, count = _NOTHING, 0
+        rows = self._db.execute(
+            "SELECT seq, v, plan_id, body, prev_sha256, sha256 FROM records ORDER BY seq"
+        )
+        for seq, v, plan_id, body, prev, sha256 in rows:
+            count += 1
+            if v > VERSION:
+                raise self._damaged(seq, f"was written by a newer offsetwatch (version {v})")
+            if seq != count or prev != before or sha256 != _hash(seq, v, plan_id, body, prev):
+                raise self._damaged(seq, "is not what was written")
+            before = sha256
+        head = self._db.execute("SELECT seq, sha256 FROM head").fetchone() or (0, _NOTHING)
+        if head != (count, before):
+            raise self._damaged(head[0], "is missing")
+        return count
+
+    @contextmanager
+    def at_work(self, place: str, connector: str, since: str) -> Iterator[None]:
+        """Be the one process that works on this connector. Raises Busy naming the one that does."""
+        path = self._lock_of(place, connector)
+        with os.fdopen(_lock_file(path), "r+", encoding="utf-8") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as exc:
+                handle.seek(0)
+                holder = handle.read().strip() or "a process that has not said who it is"
+                raise Busy(
+                    f"{connector} ({place}) is being changed by {holder}: nothing was done"
+                ) from exc
+            handle.truncate(0)
+            handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
+            handle.flush()
+            yield
+
+    def busy(self, place: str, connector: str) -> bool:
+        """Whether a process works on this connector now."""
+        path = self._lock_of(place, connector)
+        if not path.exists():
+            return False
+        with os.fdopen(_lock_file(path)) as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def _lock_of(self, place: str, connector: str) -> Path:
+        name = hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
+        return self.folder / "locks" / name
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be written: {exc}") from exc
+
+    def _append(self, plan_id: str, record: AnyRecord) -> None:
+        seq, prev = self._db.execute("SELECT seq, sha256 FROM head").fetchone() or (0, _NOTHING)
+        body = encoded(record)
+        sha256 = _hash(seq + 1, VERSION, plan_id, body, prev)
+        self._db.execute(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
+            (seq + 1, VERSION, plan_id, body, prev, sha256),
+        )
+        self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (seq + 1, sha256))
+
+    def _entries(self, where: str, value: str | int) -> Iterator[Entry]:
+        rows = self._db.execute(
+            f"SELECT seq, plan_id, body FROM records {where} ORDER BY seq",  # noqa: S608 - ours
+            (value,),
+        )
+        for seq, plan_id, body in rows:
+            yield Entry(seq, plan_id, decoded(body))
+
+    def _damaged(self, seq: int, what: str) -> JournalDamaged:
+        return JournalDamaged(
+            f"{self.folder / NAME}: record {seq} {what}; no change is made with such a journal. "
+            "Keep the file, look at the connectors it names, and start with another --state-dir"
+        )
+
+
+def _hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
+    return hashlib.sha256(
+        b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + body
+    ).hexdigest()
+
+
+def _lock_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

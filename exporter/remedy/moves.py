@@ -1,0 +1,134 @@
+"""What passes between the engine and the runner: commands one way, events the other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.remedy.driver import Look, Outcome
+from exporter.remedy.plan import AnyStep, Frozen
+from exporter.remedy.progress import Progress
+from exporter.remedy.records import AnyRecord, Cause
+
+
+class Identify(NamedTuple):
+    """Ask which place this is."""
+
+
+class LookAt(NamedTuple):
+    """Look how the world stands to the step."""
+
+    step: AnyStep
+    before: Frozen | None
+
+
+class CarryOut(NamedTuple):
+    """Try the step once."""
+
+    step: AnyStep
+    before: Frozen | None
+
+
+class Keep(NamedTuple):
+    """Look all offsets up and back them up."""
+
+
+class Recheck(NamedTuple):
+    """Ask whoever made the plan whether it still holds with these offsets."""
+
+    frozen: Frozen
+
+
+class Pause(NamedTuple):
+    """Wait this long; `said` is what for."""
+
+    seconds: float
+    said: str = ""
+
+
+class End(NamedTuple):
+    """Nothing more to do here: the last record says why."""
+
+
+Command = Identify | LookAt | CarryOut | Keep | Recheck | Pause | End
+
+
+class Begun(NamedTuple):
+    """A new plan was opened."""
+
+
+class TakenUp(NamedTuple):
+    """Another process goes on with a plan."""
+
+
+class Identified(NamedTuple):
+    """What the place says it is."""
+
+    identity: str | None
+
+
+class Looked(NamedTuple):
+    """What was seen of the step."""
+
+    look: Look
+
+
+class Blind(NamedTuple):
+    """Nothing could be seen; `said` is why."""
+
+    cause: Cause
+    said: str
+
+
+class Tried(NamedTuple):
+    """What an attempt was worth."""
+
+    outcome: Outcome
+
+
+class Found(NamedTuple):
+    """The offsets, backed up."""
+
+    frozen: Frozen
+
+
+class Unkept(NamedTuple):
+    """They could not be backed up; `said` is why."""
+
+    said: str
+
+
+class Rechecked(NamedTuple):
+    """What speaks against going on; nothing if nothing does."""
+
+    problems: tuple[str, ...]
+
+
+class Paused(NamedTuple):
+    """The wait is over."""
+
+
+class Interrupted(NamedTuple):
+    """Whoever started it wants it to stop."""
+
+
+Event = (
+    Begun
+    | TakenUp
+    | Identified
+    | Looked
+    | Blind
+    | Tried
+    | Found
+    | Unkept
+    | Rechecked
+    | Paused
+    | Interrupted
+)
+
+
+class Move(NamedTuple):
+    """Append the records; when they are on the disk, carry out the command."""
+
+    progress: Progress
+    command: Command
+    records: tuple[AnyRecord, ...] = ()

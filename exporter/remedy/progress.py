@@ -1,0 +1,203 @@
+"""How far a plan is: the fold of its records, so that any process can stand where another stood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from exporter.remedy.driver import Answer
+from exporter.remedy.plan import AnyStep, Frozen, Plan
+from exporter.remedy.records import (
+    Answered,
+    AnyRecord,
+    Ended,
+    Intended,
+    Kept,
+    Opened,
+    Parked,
+    Resumed,
+    Turned,
+    Verified,
+)
+from exporter.remedy.undo import changes, expected
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait, in seconds.
+
+    step_s      for a step to show, from when this process began with it
+    doubt_s     for a request without an answer to show: Connect gives up answering after 90 s and
+                may go on working
+    ack_s       for a request that was answered with yes to show, before it is made again
+    attempts    how many requests for one step that may have had an effect
+    """
+
+    step_s: float = 180.0
+    doubt_s: float = 120.0
+    ack_s: float = 30.0
+    attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the journal tells, and below what only the process at work knows.
+
+    path        the plan's steps, or the way back
+    index       of the step that is next
+    sent        requests for this step that may have had an effect
+    spent       of these, how many since somebody last took the plan up
+    asked_at    when the last request was written down
+    answer      what it was worth; None while there is no answer
+    doubt_until when the requests of this step without an answer are taken to be gone
+    late_until  the same of earlier steps
+    touched     indexes of the plan's steps that may have had an effect
+    definite    whether the connector vouches for its new offsets (see driver.Outcome)
+
+    since       when this process began with the step
+    looks       how often it has looked or tried in vain since
+    identified  whether the place is known to be the plan's
+    taken_up    whether it has yet to be decided which way another's plan goes on
+    refused     why the last try was put off
+    """
+
+    plan: Plan
+    path: tuple[AnyStep, ...]
+    limits: Limits = field(default_factory=Limits)
+    index: int = 0
+    undoing: bool = False
+    frozen: Frozen | None = None
+    sent: int = 0
+    spent: int = 0
+    asked_at: float = 0.0
+    answer: Answer | None = None
+    doubt_until: float = 0.0
+    late_until: float = 0.0
+    touched: frozenset[int] = frozenset()
+    definite: bool | None = None
+    turned: Turned | None = None
+    parked: Parked | None = None
+    ended: Ended | None = None
+
+    since: float = 0.0
+    looks: int = 0
+    identified: bool = False
+    taken_up: bool = False
+    refused: str = ""
+
+    @property
+    def step(self) -> AnyStep:
+        """The one that is next."""
+        return self.path[self.index]
+
+    @property
+    def last(self) -> bool:
+        """Whether it is the last."""
+        return self.index == len(self.path) - 1
+
+    @property
+    def changed(self) -> bool:
+        """Whether more than states may have been changed."""
+        return any(changes(self.plan.steps[at]) for at in self.touched)
+
+    @property
+    def before(self) -> Frozen | None:
+        """The offsets that this step is to find; None before they were looked up."""
+        if self.frozen is None:
+            return None
+        forward = self.plan.steps
+        done = tuple(forward[at] for at in sorted(self.touched)) if self.undoing else ()
+        return expected(self.frozen, (*done, *self.path[: self.index]))
+
+
+def replayed(records: tuple[AnyRecord, ...], limits: Limits) -> Progress:
+    """Where the one who wrote these stood. The first is Opened."""
+    opened, *rest = records
+    assert isinstance(opened, Opened)
+    progress = Progress(plan=opened.plan, path=opened.plan.steps, limits=limits)
+    for record in rest:
+        progress = applied(progress, record)
+    return progress
+
+
+def applied(progress: Progress, record: AnyRecord) -> Progress:
+    """The progress that this record makes."""
+    match record:
+        case Resumed():
+            taken = replace(progress, parked=None, spent=0, since=record.at, looks=0)
+            return _doubting(taken) if taken.sent and taken.answer is None else taken
+        case Kept():
+            return replace(progress, frozen=record.frozen)
+        case Intended():
+            return _intended(progress, record)
+        case Answered():
+            return _answered(progress, record)
+        case Verified():
+            # One request has landed; of several without an answer another may yet.
+            late = progress.doubt_until if progress.sent > 1 else 0.0
+            return _at(progress, index=progress.index + 1, late=late, now=record.at)
+        case Turned():
+            late = progress.doubt_until
+            turned = replace(progress, path=record.steps, undoing=True, turned=record)
+            return _at(turned, index=0, late=late, now=record.at)
+        case Parked():
+            return replace(progress, parked=record)
+        case Ended():
+            return replace(progress, ended=record, parked=None)
+        case Opened():
+            raise AssertionError(record)
+
+
+def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
+    return replace(
+        progress,
+        index=index,
+        sent=0,
+        spent=0,
+        answer=None,
+        doubt_until=0.0,
+        late_until=max(progress.late_until, late),
+        since=now,
+        looks=0,
+        refused="",
+    )
+
+
+def _intended(progress: Progress, record: Intended) -> Progress:
+    assert (record.index, record.undoing) == (progress.index, progress.undoing)
+    touched = progress.touched
+    return replace(
+        progress,
+        sent=progress.sent + 1,
+        spent=progress.spent + 1,
+        asked_at=record.at,
+        answer=None,
+        touched=touched if progress.undoing else touched | {progress.index},
+    )
+
+
+def _answered(progress: Progress, record: Answered) -> Progress:
+    match record.answer:
+        case Answer.ACK if progress.undoing:
+            return replace(progress, answer=record.answer)
+        case Answer.ACK:
+            known = [at for at in (progress.definite, record.definite) if at is not None]
+            definite = all(known) if known else None
+            return replace(progress, answer=record.answer, definite=definite)
+        case Answer.IN_DOUBT:
+            return _doubting(progress)
+        case Answer.RETRY | Answer.NACK:
+            return _nothing_happened(replace(progress, refused=record.said))
+
+
+def _doubting(progress: Progress) -> Progress:
+    until = max(progress.doubt_until, progress.asked_at + progress.limits.doubt_s)
+    return replace(progress, answer=Answer.IN_DOUBT, doubt_until=until)
+
+
+def _nothing_happened(progress: Progress) -> Progress:
+    # By the last request; an earlier one of the same step may have been carried out.
+    sent, touched = progress.sent - 1, progress.touched
+    if sent == 0 and not progress.undoing:
+        touched -= {progress.index}
+    answer = Answer.IN_DOUBT if sent else None
+    return replace(progress, sent=sent, spent=progress.spent - 1, answer=answer, touched=touched)

@@ -1,0 +1,137 @@
+"""What the journal says of a plan, one record for each thing that was decided or learnt.
+
+Written by the engine's moves, folded by progress.py. No record holds a connector's configuration.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from exporter.remedy.driver import Answer
+from exporter.remedy.plan import AnyStep, Frozen, Plan
+
+
+class Ending(StrEnum):
+    """How a plan stands when nobody works on it any more. Parked and in doubt hold the lock.
+
+    succeeded   everything is as the plan wants it
+    restored    something was begun, and is as it was before
+    unchanged   nothing was begun
+    parked      a person must decide
+    in_doubt    something asked for does not show and may yet happen: a person must look
+    resolved    a person has closed it
+    """
+
+    SUCCEEDED = "succeeded"
+    RESTORED = "restored"
+    UNCHANGED = "unchanged"
+    PARKED = "parked"
+    IN_DOUBT = "in_doubt"
+    RESOLVED = "resolved"
+
+
+class Cause(StrEnum):
+    """Why a plan did not go on.
+
+    refused         the other side says no, or it cannot be done here
+    changed         the world is not what the plan was made for
+    timed_out       it did not come about in time
+    unreachable     nothing could be seen
+    unauthorised    we are not allowed to
+    interrupted     whoever carried it out was stopped
+    """
+
+    REFUSED = "refused"
+    CHANGED = "changed"
+    TIMED_OUT = "timed_out"
+    UNREACHABLE = "unreachable"
+    UNAUTHORISED = "unauthorised"
+    INTERRUPTED = "interrupted"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
+    """`at` is Unix seconds, by the clock of whoever wrote it."""
+
+    at: float
+
+
+class Opened(Record, frozen=True, tag="opened"):
+    """A plan is to be carried out; its place and connector are locked from here on."""
+
+    plan: Plan
+
+
+class Resumed(Record, frozen=True, tag="resumed"):
+    """Another process goes on with it. A request without an answer before this has none."""
+
+
+class Kept(Record, frozen=True, tag="kept"):
+    """All offsets, looked up and backed up."""
+
+    frozen: Frozen
+
+
+class Intended(Record, frozen=True, tag="intended"):
+    """The step is about to be tried: from here on it may have happened."""
+
+    index: int
+    undoing: bool
+
+
+class Answered(Record, frozen=True, tag="answered"):
+    """What that try was worth."""
+
+    answer: Answer
+    said: str
+    definite: bool | None = None
+
+
+class Verified(Record, frozen=True, tag="verified"):
+    """The world was seen to be as the step wants it."""
+
+    index: int
+    undoing: bool
+    said: str
+
+
+class Turned(Record, frozen=True, tag="turned"):
+    """From here on the way back: these steps."""
+
+    steps: tuple[AnyStep, ...]
+    cause: Cause
+    said: str
+
+
+class Parked(Record, frozen=True, tag="parked"):
+    """Nothing more is done by itself; place and connector stay locked."""
+
+    ending: Ending
+    cause: Cause
+    said: str
+
+
+class Ended(Record, frozen=True, tag="ended"):
+    """It is over; place and connector are free again."""
+
+    ending: Ending
+    said: str
+    cause: Cause | None = None
+
+
+AnyRecord = Opened | Resumed | Kept | Intended | Answered | Verified | Turned | Parked | Ended
+
+
+_decoder: Final[msgspec.json.Decoder[AnyRecord]] = msgspec.json.Decoder(AnyRecord)
+
+
+def encoded(record: AnyRecord) -> bytes:
+    """Canonical: the same record is always the same bytes."""
+    return msgspec.json.encode(record, order="deterministic")
+
+
+def decoded(document: bytes) -> AnyRecord:
+    """The way back. Raises msgspec.DecodeError."""
+    return _decoder.decode(document)

@@ -1,0 +1,277 @@
+"""Carries a plan out: asks the engine, writes down what it says, does it, and asks again.
+
+The only caller of drivers. One runner works on one connector at a time; what it was about to do is
+in the journal before it does it, so that `recover` can go on wherever another one was cut off.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from exporter.clock import Clock
+from exporter.errors import (
+    ClientError,
+    Conflict,
+    Denied,
+    Refused,
+    Throttled,
+    Unreachable,
+    Unsettled,
+)
+from exporter.remedy import backups, engine, words
+from exporter.remedy.driver import Answer, Driver, Outcome
+from exporter.remedy.journal import Journal
+from exporter.remedy.moves import (
+    Blind,
+    CarryOut,
+    Command,
+    End,
+    Event,
+    Found,
+    Identified,
+    Identify,
+    Interrupted,
+    Keep,
+    LookAt,
+    Looked,
+    Move,
+    Pause,
+    Paused,
+    Recheck,
+    Rechecked,
+    TakenUp,
+    Tried,
+    Unkept,
+)
+from exporter.remedy.plan import Frozen, Plan
+from exporter.remedy.progress import Limits, Progress, replayed
+from exporter.remedy.records import Cause, Ending, Opened
+
+Tell = Callable[[str], None]
+Rechecker = Callable[[Frozen], tuple[str, ...]]
+
+_CODES: Final = {
+    Cause.REFUSED: 3,
+    Cause.CHANGED: 4,
+    Cause.TIMED_OUT: 3,
+    Cause.UNREACHABLE: 7,
+    Cause.UNAUTHORISED: 6,
+    Cause.INTERRUPTED: 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a plan stands when the runner lets go of it.
+
+    said        what happened, and what a person must decide if anything; for people
+    cause       why it did not go on; None of one that succeeded
+    definite    whether the connector vouches for its new offsets; None where that is no question
+    frozen      all offsets as they were before; None if it did not come to that
+    backup      where these are kept; None likewise
+    """
+
+    plan_id: str
+    ending: Ending
+    said: str
+    cause: Cause | None
+    definite: bool | None
+    frozen: Frozen | None
+    backup: str | None
+
+    @property
+    def exit_code(self) -> int:
+        """See the README: 0 as asked, 3 denied, 4 the world changed, 5 a person must decide, 6
+        unauthorised, 7 unreachable.
+        """
+        if self.ending in {Ending.PARKED, Ending.IN_DOUBT}:
+            return 5
+        return 0 if self.cause is None else _CODES[self.cause]
+
+    @property
+    def over(self) -> bool:
+        """Whether place and connector are free again."""
+        return self.ending not in {Ending.PARKED, Ending.IN_DOUBT}
+
+
+def fresh_plan_id(now: float) -> str:
+    """Sorts by time, and can be read out over a telephone."""
+    moment = datetime.fromtimestamp(now, tz=UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{moment}-{secrets.token_hex(3)}"
+
+
+class Runner:
+    """See the module. `tell` is given what goes on, in sentences for people; `options` are what a
+    person has to add to our commands to reach this journal and place (`--config F`), so that the
+    commands we name can be copied.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        driver: Driver,
+        clock: Clock,
+        tell: Tell,
+        pause: Callable[[float], None] = time.sleep,
+        limits: Limits | None = None,
+        options: str = "",
+    ) -> None:
+        self._journal = journal
+        self._driver = driver
+        self._clock = clock
+        self._tell = tell
+        self._pause = pause
+        self._limits = limits or Limits()
+        self._options = options
+        self._told = ""
+        self._interrupted = False
+
+    def run(self, plan: Plan, recheck: Rechecker | None = None) -> Result:
+        """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
+        it answers speaks against going on. Raises Busy or Unfinished, having done nothing.
+        """
+        at = plan.subject
+        with self._journal.at_work(at.place, at.connector, self._since()):
+            move = engine.begin(plan, self._clock.now(), self._limits)
+            (opened,) = move.records
+            assert isinstance(opened, Opened)
+            self._journal.open(plan, opened)
+            return self._carry_on(move._replace(records=()), recheck)
+
+    def recover(self, plan_id: str) -> Result:
+        """Go on with a plan whose process is gone, or which was parked: to its end if a change may
+        have begun, else back. Raises Busy if somebody works on it; KeyError if there is none.
+        """
+        plan = self._plan(plan_id)
+        at = plan.subject
+        with self._journal.at_work(at.place, at.connector, self._since()):
+            progress = replayed(self._journal.records(plan_id), self._limits)
+            if progress.ended is not None:
+                return self._result(progress)
+            self._say(words.taken_up(progress))
+            return self._carry_on(engine.step(progress, TakenUp(), self._clock.now()), None)
+
+    def finish_earlier(self, place: str, connector: str) -> Result | None:
+        """Recover the plan that is open for this connector; None if none is."""
+        plan_id = self._journal.open_plan(place, connector)
+        return None if plan_id is None else self.recover(plan_id)
+
+    def _plan(self, plan_id: str) -> Plan:
+        records = self._journal.records(plan_id)
+        if not records:
+            raise KeyError(plan_id)
+        opened = records[0]
+        assert isinstance(opened, Opened)
+        return opened.plan
+
+    def _since(self) -> str:
+        return datetime.fromtimestamp(self._clock.now(), tz=UTC).isoformat(timespec="seconds")
+
+    def _carry_on(self, move: Move, recheck: Rechecker | None) -> Result:
+        plan = move.progress.plan
+        while True:
+            self._journal.append(plan.plan_id, move.records)
+            for record in move.records:
+                self._say(words.of_record(record, move.progress))
+            if isinstance(move.command, End):
+                return self._result(move.progress)
+            event = self._event(move.command, plan, recheck)
+            move = engine.step(move.progress, event, self._clock.now())
+
+    def _event(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+        """What comes of the command. The first Ctrl-C is an event, the second ends the process: the
+        journal is for that.
+        """
+        try:
+            return self._done(command, plan, recheck)
+        except KeyboardInterrupt:
+            if self._interrupted:
+                raise
+            self._interrupted = True
+            self._say("interrupted: coming to a safe end; once more ends at once")
+            if isinstance(command, CarryOut):
+                return Tried(Outcome(Answer.IN_DOUBT, "interrupted before there was an answer"))
+            return Interrupted()
+
+    def _done(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+        match command:
+            case CarryOut():
+                return Tried(self._tried(command))
+            case Pause():
+                self._say(words.waiting(command.said))
+                self._pause(command.seconds)
+                return Paused()
+            case _:
+                try:
+                    return self._seen(command, plan, recheck)
+                except ClientError as exc:
+                    denied = isinstance(exc, Denied)
+                    return Blind(Cause.UNAUTHORISED if denied else Cause.UNREACHABLE, str(exc))
+
+    def _seen(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+        match command:
+            case Identify():
+                return Identified(self._driver.identity())
+            case LookAt():
+                return Looked(self._driver.look(command.step, command.before))
+            case Keep():
+                return self._kept(plan)
+            case Recheck():
+                return Rechecked(() if recheck is None else recheck(command.frozen))
+            case _:
+                raise AssertionError(command)
+
+    def _kept(self, plan: Plan) -> Event:
+        found = self._driver.offsets()
+        try:
+            backup = backups.write(
+                self._journal.folder,
+                connector=plan.subject.connector,
+                pairs=found.pairs,
+                at=self._clock.now(),
+            )
+        except OSError as exc:
+            return Unkept(f"the offsets could not be backed up: {exc}")
+        return Found(
+            Frozen(
+                pairs=found.pairs,
+                backup=str(backup.path),
+                backup_sha256=backup.sha256,
+                raw=found.raw,
+            )
+        )
+
+    def _tried(self, command: CarryOut) -> Outcome:
+        try:
+            return self._driver.carry_out(command.step, command.before)
+        except (Unreachable, Conflict, Throttled, Unsettled) as exc:
+            return Outcome(Answer.RETRY, str(exc))
+        except Refused as exc:
+            return Outcome(Answer.NACK, str(exc))
+        except ClientError as exc:
+            return Outcome(Answer.IN_DOUBT, str(exc))
+
+    def _say(self, said: str) -> None:
+        if said and said != self._told:
+            self._told = said
+            self._tell(said)
+
+    def _result(self, progress: Progress) -> Result:
+        last = progress.ended or progress.parked
+        assert last is not None
+        frozen = progress.frozen
+        return Result(
+            plan_id=progress.plan.plan_id,
+            ending=last.ending,
+            said=words.ending(progress, self._options),
+            cause=last.cause,
+            definite=progress.definite,
+            frozen=frozen,
+            backup=None if frozen is None else frozen.backup,
+        )

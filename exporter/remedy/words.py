@@ -1,0 +1,166 @@
+"""What a plan's records say to people, and what a person must decide where a plan cannot."""
+
+from __future__ import annotations
+
+from exporter.remedy.driver import Answer
+from exporter.remedy.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Delete,
+    DeleteTopic,
+    Freeze,
+    Reset,
+    Restart,
+    Settle,
+    ToState,
+    Write,
+)
+from exporter.remedy.progress import Progress
+from exporter.remedy.records import (
+    Answered,
+    AnyRecord,
+    Ended,
+    Ending,
+    Intended,
+    Kept,
+    Opened,
+    Parked,
+    Resumed,
+    Turned,
+    Verified,
+)
+
+COMMAND = "offsetwatch"
+
+
+def doing(step: AnyStep) -> str:
+    """A step, as something that is being done."""
+    match step:
+        case ToState():
+            return f"ask for {step.state}"
+        case Settle():
+            return "wait until nothing is written any more"
+        case Freeze():
+            return "look all offsets up and back them up"
+        case Alter():
+            return f"set the offsets of {_partitions(len(step.pairs))}"
+        case Reset():
+            return "reset all offsets"
+        case Write():
+            return f"write {_records(len(step.records))} to {step.where}"
+        case Create():
+            return "create the connector, stopped"
+        case Delete():
+            return "delete the connector"
+        case Restart():
+            return "restart the connector"
+        case DeleteTopic():
+            return f"delete the topic {step.kafka}/{step.topic}"
+
+
+def _partitions(count: int) -> str:
+    return "one source partition" if count == 1 else f"{count} source partitions"
+
+
+def _records(count: int) -> str:
+    return "one record" if count == 1 else f"{count} records"
+
+
+def of_record(record: AnyRecord, progress: Progress) -> str:
+    """What the record says while the plan is carried out; nothing where that says nothing new."""
+    match record:
+        case Intended():
+            again = "" if progress.sent <= 1 else f" (request {progress.sent})"
+            return f"{progress.plan.subject.connector}: {doing(progress.step)}{again}"
+        case Kept():
+            return f"{len(record.frozen.pairs)} offsets backed up in {record.frozen.backup}"
+        case Answered(answer=Answer.ACK):
+            return ""
+        case Answered():
+            return f"{_WORTH[record.answer]}: {record.said}"
+        case Turned():
+            return f"going back: {record.said}"
+        case Verified():
+            return f"{progress.plan.subject.connector}: {record.said}"
+        case Opened() | Resumed() | Parked() | Ended():
+            return ""
+
+
+_WORTH = {
+    Answer.ACK: "done",
+    Answer.RETRY: "not yet",
+    Answer.NACK: "refused",
+    Answer.IN_DOUBT: "in doubt, looking whether it happened",
+}
+
+
+def waiting(said: str) -> str:
+    """While nothing can be done but to wait."""
+    return f"waiting: {said}" if said else ""
+
+
+def taken_up(progress: Progress) -> str:
+    """When another process's plan is gone on with."""
+    plan = progress.plan
+    return f"going on with plan {plan.plan_id} ({plan.verb}), which was not finished"
+
+
+def ending(progress: Progress, options: str) -> str:
+    """How the plan stands, with what a person must decide if it cannot go on by itself."""
+    name = progress.plan.subject.connector
+    if progress.parked is not None:
+        return _to_decide(progress, options)
+    ended = progress.ended
+    assert ended is not None
+    match ended.ending:
+        case Ending.SUCCEEDED:
+            return f"{name}: {progress.plan.verb}: done and read back{_vouched(progress)}"
+        case Ending.RESTORED:
+            return f"{name}: not done, and everything is as it was: {ended.said}"
+        case Ending.UNCHANGED:
+            return f"{name}: not done, nothing was changed: {ended.said}"
+        case _:
+            return f"{name}: closed by a person: {ended.said}"
+
+
+def _vouched(progress: Progress) -> str:
+    if progress.definite is None:
+        return ""
+    if progress.definite:
+        return "; the connector confirms its new offsets"
+    return (
+        "; the connector does not confirm them: if it keeps offsets anywhere else, "
+        "change them there too"
+    )
+
+
+def _to_decide(progress: Progress, options: str) -> str:
+    plan, parked = progress.plan, progress.parked
+    assert parked is not None
+    on = f" {options}" if options else ""
+    step = f"{'to go back, ' if progress.undoing else ''}{doing(progress.step)}"
+    said = [f"{plan.subject.connector}: stopped half way, at the step: {step}: {parked.said}."]
+    if progress.turned is not None:
+        said.append(f"It had to go back because: {progress.turned.said}.")
+    said.append(_what_stands(progress))
+    if parked.ending is Ending.IN_DOUBT:
+        said.append("What was asked for may still happen; do not resume the connector before.")
+    said.append(
+        f"Look at the connector, then decide: to let the plan go on from what it finds, "
+        f"`{COMMAND} plan recover {plan.plan_id}{on}`; to leave everything as it is now, "
+        f'`{COMMAND} plan resolve {plan.plan_id} --because "..."{on}`. '
+        "Until then no other change of this connector is begun."
+    )
+    return " ".join(said)
+
+
+def _what_stands(progress: Progress) -> str:
+    """What is known of the world, for a person who has to decide."""
+    stopped = any(isinstance(progress.plan.steps[at], ToState) for at in progress.touched)
+    state = " It may be stopped." if stopped else ""
+    if not progress.changed:
+        return f"Its offsets are unchanged.{state}"
+    frozen = progress.frozen
+    kept = f" As they were before, they are in {frozen.backup}." if frozen is not None else ""
+    return f"Its offsets may be the old ones, the new ones, or some of each.{kept}{state}"

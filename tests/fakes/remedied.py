@@ -1,0 +1,156 @@
+"""A connector in memory, and a driver for it that can be told to misbehave as Connect does.
+
+The world outlives the driver, as Connect outlives us: what was asked for and had no answer can be
+carried out later, at a time the world keeps. Nothing here knows the engine.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from exporter.errors import ClientError
+from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Delete,
+    Frozen,
+    Pair,
+    Reset,
+    Settle,
+    State,
+    ToState,
+)
+from tests.fakes.clock import VirtualClock
+
+
+@dataclass
+class World:
+    """One connector, its state and its offsets. `writes` is every change that was carried out."""
+
+    clock: VirtualClock
+    state: State | None = State.RUNNING
+    offsets: dict[str, str] = field(default_factory=dict)
+    writes: list[tuple[float, AnyStep]] = field(default_factory=list)
+    later: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+
+    def settle(self) -> None:
+        """Carry out what has become due."""
+        while self.later and self.later[0][0] <= self.clock.now():
+            heapq.heappop(self.later)[2]()
+
+    def do_later(self, delay_s: float, change: Callable[[], None]) -> None:
+        heapq.heappush(self.later, (self.clock.now() + delay_s, len(self.writes), change))
+
+    def do(self, step: AnyStep) -> str | None:
+        """Carry a step out, or say why not, as Connect would."""
+        refused = self._refused(step)
+        if refused is not None:
+            return refused
+        self.writes.append((self.clock.now(), step))
+        match step:
+            case ToState():
+                self.state = step.state
+            case Alter():
+                for pair in step.pairs:
+                    self.offsets.pop(pair.partition, None)
+                    if pair.offset is not None:
+                        self.offsets[pair.partition] = pair.offset
+            case Reset():
+                self.offsets.clear()
+            case Create():
+                self.state = State.STOPPED
+            case Delete():
+                self.state = None
+            case _:
+                raise AssertionError(step)
+        return None
+
+    def _refused(self, step: AnyStep) -> str | None:
+        if isinstance(step, Create):
+            return None if self.state is None else "there is a connector of this name"
+        if self.state is None:
+            return "there is no such connector"
+        if isinstance(step, Alter | Reset) and self.state is not State.STOPPED:
+            return "the connector must be STOPPED"
+        return None
+
+
+Misbehaviour = Callable[[AnyStep], Outcome | ClientError | None]
+
+
+@dataclass
+class WorldDriver:
+    """A driver of a World. `misbehave` is asked before each attempt, `blind` before each look."""
+
+    world: World
+    misbehave: Misbehaviour = lambda step: None
+    blind: Callable[[], ClientError | None] = lambda: None
+    id: str | None = "cluster-1"
+    looks: list[AnyStep] = field(default_factory=list)
+
+    def identity(self) -> str | None:
+        self._see()
+        return self.id
+
+    def offsets(self) -> Found:
+        self._see()
+        pairs = (Pair(name, offset) for name, offset in sorted(self.world.offsets.items()))
+        return Found(tuple(pairs))
+
+    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+        self._see()
+        self.looks.append(step)
+        world = self.world
+        match step:
+            case ToState():
+                if world.state is None:
+                    return Look(Standing.FOREIGN, "there is no such connector")
+                done = world.state is step.state
+                return Look(Standing.DONE if done else Standing.READY, f"it is {world.state}")
+            case Settle():
+                return Look(Standing.DONE, "nothing is written any more")
+            case Create():
+                return Look(Standing.READY if world.state is None else Standing.DONE, "looked")
+            case Delete():
+                return Look(Standing.DONE if world.state is None else Standing.READY, "looked")
+            case Alter() | Reset():
+                assert frozen is not None
+                return self._offsets(step, frozen)
+            case _:
+                raise AssertionError(step)
+
+    def _offsets(self, step: Alter | Reset, frozen: Frozen) -> Look:
+        before = {pair.partition: pair.offset for pair in frozen.pairs}
+        if isinstance(step, Alter):
+            wanted = {pair.partition: pair.offset for pair in step.pairs}
+        else:
+            wanted = dict.fromkeys({*before, *self.world.offsets})
+        now = {name: self.world.offsets.get(name) for name in wanted}
+        if now == wanted:
+            return Look(Standing.DONE, "the offsets are as asked for")
+        if any(now[at] not in {wanted[at], before.get(at)} for at in now):
+            return Look(Standing.FOREIGN, "the offsets are neither as before nor as asked for")
+        partly = any(now[at] == wanted[at] != before.get(at) for at in now)
+        return Look(Standing.PARTLY if partly else Standing.READY, "the offsets are as before")
+
+    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+        self.world.settle()
+        odd = self.misbehave(step)
+        if isinstance(odd, ClientError):
+            raise odd
+        if odd is not None:
+            return odd
+        refused = self.world.do(step)
+        if refused is not None:
+            return Outcome(Answer.NACK, refused)
+        return Outcome(Answer.ACK, "done", definite=True if isinstance(step, Alter) else None)
+
+    def _see(self) -> None:
+        self.world.settle()
+        error = self.blind()
+        if error is not None:
+            raise error

@@ -1,0 +1,206 @@
+"""The runner, against a connector in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
+from exporter.remedy.driver import Answer, Outcome
+from exporter.remedy.plan import Alter, State, ToState
+from exporter.remedy.records import Cause, Ending, Intended, Verified
+from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "state")
+
+
+def test_a_change_ends_with_its_offsets_read_back_and_the_connector_as_it_was(bench):
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code, result.definite) == (Ending.SUCCEEDED, 0, True)
+    assert bench.world.offsets == AFTER
+    assert bench.world.state is State.RUNNING
+    assert [step for _, step in bench.world.writes] == [
+        ToState(State.STOPPED),
+        ALTER,
+        ToState(State.RUNNING),
+    ]
+
+
+def test_a_change_is_written_down_before_it_is_tried(bench):
+    seen = []
+    bench.driver.misbehave = lambda step: seen.append(bench.journal.records("p1")[-1])
+    bench.runner().run(plan_of())
+    assert all(isinstance(record, Intended) for record in seen)
+    assert len(seen) == 3
+
+
+def test_the_backup_holds_what_was_there_before(bench):
+    result = bench.runner().run(plan_of())
+    kept = json.loads(Path(result.backup).read_text())
+    assert {json.dumps(p["partition"]): p["offset"]["position"] for p in kept["orders"]} == {
+        '{"file": "a"}': 10,
+        '{"file": "b"}': 20,
+    }
+
+
+def test_a_recheck_that_says_no_puts_the_connector_back_and_writes_no_offset(bench):
+    result = bench.runner().run(plan_of(), lambda frozen: ("it has moved on",))
+    assert (result.ending, result.cause, result.exit_code) == (Ending.RESTORED, Cause.CHANGED, 4)
+    assert bench.world.offsets == OLD
+    assert bench.world.state is State.RUNNING
+    assert "it has moved on" in result.said
+
+
+def test_a_refused_change_puts_the_connector_back(bench):
+    bench.driver.misbehave = lambda step: (
+        Outcome(Answer.NACK, "wrong file") if isinstance(step, Alter) else None
+    )
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert bench.world.offsets == OLD
+    assert bench.world.state is State.RUNNING
+    assert "wrong file" in result.said
+
+
+def test_nothing_was_changed_where_the_first_step_is_refused(bench):
+    bench.driver.misbehave = lambda step: Outcome(Answer.NACK, "no")
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.UNCHANGED, 3)
+    assert bench.world.writes == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Denied("lab", "403"), 6), (Unreachable("lab", "refused"), 7)]
+)
+def test_a_place_that_cannot_be_seen_is_left_alone(bench, error, code):
+    bench.driver.blind = lambda: error
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.UNCHANGED, code)
+
+
+def test_another_cluster_behind_the_same_address_is_left_alone(bench):
+    bench.driver.id = "cluster-2"
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.UNCHANGED, 4)
+    assert bench.world.writes == []
+
+
+def test_a_request_that_is_put_off_is_made_again(bench):
+    answers = [Outcome(Answer.RETRY, "rebalancing")] * 4
+    bench.driver.misbehave = lambda step: answers.pop() if answers else None
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.clock.now() > 1_800_000_000.0
+
+
+def test_a_change_without_an_answer_that_shows_is_made_once(bench):
+    def applied_but_silent(step):
+        if isinstance(step, Alter):
+            bench.world.do(step)
+            return TimedOut("lab", "no answer")
+        return None
+
+    bench.driver.misbehave = applied_but_silent
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert [step for _, step in bench.world.writes].count(ALTER) == 1
+
+
+def test_a_change_without_an_answer_is_not_made_again_before_it_had_its_time(bench):
+    tried = []
+
+    def lost(step):
+        if isinstance(step, Alter):
+            tried.append(bench.clock.now())
+            return TimedOut("lab", "no answer") if len(tried) == 1 else None
+        return None
+
+    bench.driver.misbehave = lost
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert len(tried) == 2
+    assert tried[1] - tried[0] >= 120.0
+
+
+def test_a_change_that_never_shows_stays_in_doubt_and_says_what_to_do(bench):
+    bench.driver.misbehave = lambda step: (
+        TimedOut("lab", "no answer") if isinstance(step, Alter) else None
+    )
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.IN_DOUBT, 5)
+    assert bench.world.state is State.STOPPED
+    assert "offsetwatch plan recover p1 --state-dir D" in result.said
+    assert 'offsetwatch plan resolve p1 --because "..." --state-dir D' in result.said
+    assert result.backup in result.said
+
+
+def test_offsets_that_somebody_else_changed_before_us_are_left_to_them(bench):
+    def recheck(frozen):
+        bench.world.offsets['{"file":"a"}'] = '{"position":777}'
+        return ()
+
+    result = bench.runner().run(plan_of(), recheck)
+    assert (result.ending, result.exit_code) == (Ending.RESTORED, 4)
+    assert bench.world.offsets['{"file":"a"}'] == '{"position":777}'
+    assert bench.world.state is State.RUNNING
+
+
+def test_offsets_that_somebody_else_changed_after_us_are_left_to_a_person(bench):
+    def meddle(step):
+        if isinstance(step, Alter):
+            bench.world.do(step)
+            bench.world.offsets['{"file":"a"}'] = '{"position":777}'
+            return Outcome(Answer.ACK, "done")
+        return None
+
+    bench.driver.misbehave = meddle
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
+    assert bench.world.state is State.STOPPED
+
+
+def test_a_stop_without_an_answer_cannot_outlive_the_resume(bench):
+    def late(step):
+        if step == ToState(State.STOPPED):
+            bench.world.do_later(100.0, lambda: bench.world.do(step))
+            return TimedOut("lab", "no answer")
+        return None
+
+    bench.driver.misbehave = late
+    bench.driver.blind = lambda: None
+    result = bench.runner().run(plan_of(), lambda frozen: ("no",))
+    assert result.ending is Ending.RESTORED
+    bench.clock.advance(1000.0)
+    bench.world.settle()
+    assert bench.world.state is State.RUNNING
+
+
+def test_an_open_plan_keeps_others_from_its_connector(bench):
+    bench.driver.misbehave = lambda step: (
+        TimedOut("lab", "no answer") if isinstance(step, Alter) else None
+    )
+    bench.runner().run(plan_of())
+    with pytest.raises(Unfinished) as caught:
+        bench.runner().run(plan_of(plan_id="p2"))
+    assert caught.value.plan_id == "p1"
+
+
+def test_a_run_keeps_others_from_its_connector(bench):
+    caught = []
+
+    def second(step):
+        with pytest.raises(Busy) as info:
+            bench.runner().run(plan_of(plan_id="p2"))
+        caught.append(str(info.value))
+
+    bench.driver.misbehave = second
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert "orders (lab) is being changed by process" in caught[0]
+
+
+def test_a_verified_step_is_never_tried_again(bench):
+    bench.runner().run(plan_of())
+    records = bench.journal.records("p1")
+    assert [r.index for r in records if isinstance(r, Verified)] == [0, 1, 2, 3, 4]
