@@ -78,6 +78,14 @@ class ConnectReader:
         """`GET /connectors?expand=status&expand=info`: answered from a worker's memory."""
         return self._get("/connectors?expand=status&expand=info")
 
+    def status(self, connector: str) -> bytes:
+        """`GET /connectors/{c}/status`: answered from a worker's memory."""
+        return self._get(f"/connectors/{quote(connector, safe='')}/status")
+
+    def connector_config(self, connector: str) -> bytes:
+        """`GET /connectors/{c}/config`: may hold secrets, so look at it and let it go."""
+        return self._get(f"/connectors/{quote(connector, safe='')}/config")
+
     def tasks(self, connector: str) -> bytes:
         """`GET /connectors/{c}/tasks`: the tasks' configurations."""
         return self._get(f"/connectors/{quote(connector, safe='')}/tasks")

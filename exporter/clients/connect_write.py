@@ -1,1 +1,192 @@
-"""Requests that change a Connect cluster. Only remedy's drivers import this."""
+"""Requests that change a Connect cluster. Only remedy's drivers import this.
+
+Each is sent once: Connect has no way to tell a repeated request from a second one, and says 500
+while the work goes on. What an answer is worth is for the driver to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from exporter.clients.auth import TlsContext, authorization
+from exporter.clients.wire import bounds, carry_out
+from exporter.config import Auth, Connect, Tls
+from exporter.errors import Unreachable
+
+TIMEOUT_S: Final = 100.0  # Connect's own verdict comes after 90 s at the latest
+BODY_BYTES_MAX: Final = 256 * 1024  # beyond it an answer is cut off: it is only looked into
+SAID_MAX: Final = 500
+
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
+_SECRET = re.compile(
+    r"""(?ix) ([\w.-]*(?:passw(?:or)?d|secret|token|credential|api.?key|jaas)[\w.-]*["']?\s*[=:]\s*)
+    (?: "[^"]*" | '[^']*' | [^\s,;})\]]+ )"""
+)
+_IN_URL = re.compile(r"(?<=://)[^\s/@]+@")
+# What a creation may be answered without quoting a configuration.
+_HARMLESS = re.compile(
+    r"Cannot complete request|Connector .{1,200} already exists|IO Error trying to forward"
+    r'|Request timed out|Unrecognized field "initial_'
+)
+_WORD = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class Reply(NamedTuple):
+    """What a worker answered. `said` is its own message, short and without secrets; None where it
+    gave none, or where something else answered (a proxy, a web server).
+    """
+
+    status: int
+    said: str | None = None
+
+
+class ConnectWriter:
+    """One Connect cluster. Thread-safe: every request has its own connection."""
+
+    def __init__(
+        self,
+        name: str,
+        urls: tuple[str, ...],
+        *,
+        timeout_s: float = TIMEOUT_S,
+        auth: Auth | None = None,
+        tls: Tls | None = None,
+    ) -> None:
+        assert urls
+        self.name = name
+        self._urls = urls
+        self._timeout_s = timeout_s
+        self._auth = auth
+        self._tls = TlsContext(tls)
+
+    def stop(self, connector: str) -> Reply:
+        """`PUT /connectors/{c}/stop` (KIP-875, Kafka 3.5): 204, before tasks have ended."""
+        return self._reply("PUT", _path(connector, "stop"))
+
+    def pause(self, connector: str) -> Reply:
+        """`PUT /connectors/{c}/pause`: 202."""
+        return self._reply("PUT", _path(connector, "pause"))
+
+    def resume(self, connector: str) -> Reply:
+        """`PUT /connectors/{c}/resume`: 202."""
+        return self._reply("PUT", _path(connector, "resume"))
+
+    def restart(self, connector: str, *, include_tasks: bool, only_failed: bool) -> Reply:
+        """`POST /connectors/{c}/restart` (KIP-745): 202, or 204 for the connector alone."""
+        asked = f"includeTasks={str(include_tasks).lower()}&onlyFailed={str(only_failed).lower()}"
+        return self._reply("POST", f"{_path(connector, 'restart')}?{asked}")
+
+    def alter(self, connector: str, body: bytes) -> Reply:
+        """`PATCH /connectors/{c}/offsets` (KIP-875, Kafka 3.6): 200."""
+        return self._reply("PATCH", _path(connector, "offsets"), body)
+
+    def reset(self, connector: str) -> Reply:
+        """`DELETE /connectors/{c}/offsets`: 200."""
+        return self._reply("DELETE", _path(connector, "offsets"))
+
+    def create(
+        self, connector: str, config: Mapping[str, Any], *, initial_state: str | None
+    ) -> Reply:
+        """`POST /connectors`: 201. `initial_state` (KIP-980) where the worker knows it, Kafka 3.7.
+
+        Connect's refusal quotes what it refuses; of it the names of our own settings are said.
+        """
+        wanted: dict[str, Any] = {"name": connector, "config": config}
+        if initial_state is not None:
+            wanted["initial_state"] = initial_state
+        status, answer = self._ask("POST", "/connectors", msgspec.json.encode(wanted))
+        message = _message(answer)
+        if message is None or status < httpx.codes.BAD_REQUEST:
+            return Reply(status)
+        if _HARMLESS.match(message):
+            return Reply(status, without_secrets(message))
+        return Reply(status, _settings_named(message, frozenset(config)))
+
+    def delete(self, connector: str) -> Reply:
+        """`DELETE /connectors/{c}`: 204. Its offsets stay."""
+        return self._reply("DELETE", f"/connectors/{quote(connector, safe='')}")
+
+    def _reply(self, method: str, path: str, body: bytes | None = None) -> Reply:
+        status, answer = self._ask(method, path, body)
+        message = _message(answer)
+        return Reply(status, None if message is None else without_secrets(message))
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """One worker's answer. Another worker is asked only where no connection was made: nothing
+        has happened then. Raises Unreachable, Ambiguous.
+        """
+        failures: list[Unreachable] = []
+        for url in self._urls:
+            exchange = self._answer(url, method, path, body)
+            try:
+                return carry_out(self.name, exchange, self._timeout_s)
+            except Unreachable as exc:
+                failures.append(exc)
+        details = dict.fromkeys(failure.detail for failure in failures)
+        raise Unreachable(self.name, f"{method} {path}: {'; '.join(details)}") from failures[0]
+
+    async def _answer(
+        self, url: str, method: str, path: str, body: bytes | None
+    ) -> tuple[int, bytes]:
+        client = httpx.AsyncClient(
+            base_url=url,
+            timeout=bounds(self._timeout_s),
+            follow_redirects=False,
+            headers={
+                "Accept": "application/json",
+                "Content-Type": "application/json",
+                **authorization(self._auth),
+            },
+            trust_env=False,
+            verify=self._tls.get_for(url),
+        )
+        async with client, client.stream(method, path, content=body) as response:
+            answer = bytearray()
+            async for part in response.aiter_bytes():
+                answer += part
+                if len(answer) > BODY_BYTES_MAX:
+                    break
+            return response.status_code, bytes(answer)
+
+
+def writer_of(connect: Connect) -> ConnectWriter:
+    """All workers of a Connect cluster, as the configuration says to ask them."""
+    return ConnectWriter(connect.name, connect.worker_urls, auth=connect.auth, tls=connect.tls)
+
+
+def _path(connector: str, what: str) -> str:
+    return f"/connectors/{quote(connector, safe='')}/{what}"
+
+
+class _Message(msgspec.Struct):
+    """How Connect says anything in words, good or bad."""
+
+    message: str
+
+
+def _message(body: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(body, type=_Message).message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def without_secrets(message: str) -> str:
+    """One short line of a message that is not ours: what looks like a secret is left out."""
+    line = _UNPRINTABLE.sub(" ", message.split("\n", 1)[0]).strip()
+    line = _IN_URL.sub("…@", _SECRET.sub(r"\1…", line))
+    return line if len(line) <= SAID_MAX else f"{line[:SAID_MAX]}…"
+
+
+def _settings_named(message: str, known: frozenset[str]) -> str | None:
+    """Which settings a refusal is about, by their names alone."""
+    missing = re.findall(r'Missing required configuration "([\w.-]{1,100})"', message)
+    words = {word.rstrip(".") for word in _WORD.findall(message)}
+    named = sorted((words & known - {"name"}) | set(missing))
+    return f"it is about {', '.join(named)}" if named else None

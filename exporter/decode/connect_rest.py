@@ -6,6 +6,8 @@ the settings that connector_config.py names leave this module, and of a trace wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,6 +19,14 @@ from exporter.decode.jsontext import encode_sorted
 from exporter.model.connectors import Connector, Task
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of a connector and of each of its tasks, in lower case."""
+
+    state: str
+    tasks: tuple[str, ...]
 
 
 def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
@@ -70,6 +80,43 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
             return assigned
         found.update(assigned)
     return frozenset(found)
+
+
+def decode_standing(body: bytes) -> Standing | Undecodable:
+    """The answer to `GET /connectors/{c}/status`."""
+    parsed = _parse(body)
+    connector = parsed.get("connector") if isinstance(parsed, dict) else None
+    tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
+    if not isinstance(connector, dict) or not isinstance(tasks, list):
+        return Undecodable("status_shape")
+    if not all(isinstance(task, dict) and "state" in task for task in tasks):
+        return Undecodable("status_shape")
+    return Standing(
+        state=str(connector.get("state", "")).lower(),
+        tasks=tuple(str(task["state"]).lower() for task in tasks),
+    )
+
+
+def decode_task_count(body: bytes) -> int | Undecodable:
+    """The answer to `GET /connectors/{c}/tasks`: how many tasks are configured."""
+    parsed = _parse(body)
+    return len(parsed) if isinstance(parsed, list) else Undecodable("tasks_shape")
+
+
+def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:
+    """The answer to `GET /connectors/{c}/config`, as Connect keeps it: all values are texts. May
+    hold secrets: to be compared, and not kept.
+    """
+    parsed = _parse(body)
+    return config_texts(parsed) if isinstance(parsed, dict) else Undecodable("config_shape")
+
+
+def config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
+    """A configuration as Connect keeps it, which makes texts of numbers and truth values."""
+    return {
+        key: value if value is None or isinstance(value, str) else encode_sorted(value).decode()
+        for key, value in config.items()
+    }
 
 
 def _parse(body: bytes) -> Any:
