@@ -1,0 +1,321 @@
+"""One connector of a Connect cluster, changed over REST (KIP-875, KIP-980).
+
+What it remembers between calls only spares requests: after a restart it asks again, and everything
+it asks for may be asked for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from exporter.clients.connect_write import Reply, writer_of
+from exporter.clock import Clock, SystemClock
+from exporter.config import Connect, Kafka
+from exporter.decode.connect_rest import config_texts
+from exporter.errors import Conflict, Denied, NotFound
+from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.drivers.rest_answers import of_offsets, of_request
+from exporter.remedy.drivers.rest_sight import Seen, Sight, config_sha256, kafka_version
+from exporter.remedy.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Delete,
+    DeleteTopic,
+    Freeze,
+    Frozen,
+    Pair,
+    Reset,
+    Restart,
+    Settle,
+    State,
+    ToState,
+    Write,
+)
+
+QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
+IDLE_S: Final = 30.0  # a connector that runs without tasks for so long has none to run
+CREATES_STOPPED: Final = (3, 7)  # KIP-980
+
+_NEVER = Look(Standing.IMPOSSIBLE, "this cannot be done over REST")
+
+
+class RestDriver:
+    """See Driver. `create_config` is what a Create of the plan is to create."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        connector: str,
+        kafka: Kafka | None,
+        *,
+        create_config: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._connector = connector
+        self._kafka = kafka
+        self._sight = Sight(connect)
+        self._writer = writer_of(connect)
+        self._create_config = create_config
+        self._clock = SystemClock() if clock is None else clock
+        self._asked: dict[AnyStep, float] = {}
+        self._quiet: tuple[tuple[Pair, ...], float] | None = None
+
+    def identity(self) -> str | None:
+        """The id of the Kafka cluster, as `GET /` tells it."""
+        return self._sight.root().kafka_cluster_id
+
+    def offsets(self) -> Found:
+        """What Connect would hand to tasks; null is none."""
+        return Found(self._sight.pairs(self._connector))
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._sight.close()
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+        """A rebalance means not yet; a connector that is gone, that somebody else was here."""
+        if isinstance(step, Write | DeleteTopic):
+            return _NEVER
+        try:
+            return self._look(step, frozen)
+        except Conflict as exc:
+            return Look(Standing.NOT_YET, f"Connect rebalances: {exc.detail}")
+        except NotFound:
+            if self._exists():  # raises where the 404 came from a worker that is still starting
+                raise
+            return Look(Standing.FOREIGN, f"there is no connector {self._connector} any more")
+
+    def _look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+        match step:
+            case ToState(state=state):
+                return self._look_for_state(step, state, self._sight.seen(self._connector))
+            case Settle():
+                return self._look_for_quiet()
+            case Alter(pairs=pairs):
+                return self._look_for_offsets(pairs, frozen)
+            case Reset():
+                return self._look_for_none(frozen)
+            case Create():
+                return self._look_for_creation(step)
+            case Delete():
+                gone = not self._exists()
+                return Look(Standing.DONE, "it is gone") if gone else _ready("it is there")
+            case Restart():
+                return self._look_for_restart(step)
+        assert isinstance(step, Freeze)
+        return _ready("offsets can be looked up")
+
+    def _look_for_state(self, step: AnyStep, state: State, seen: Seen | None) -> Look:
+        if seen is None:
+            return Look(Standing.NOT_YET, "no worker has said anything of it yet")
+        said = _state_in_words(seen)
+        asked = self._asked.get(step)
+        match state:
+            case State.STOPPED:
+                return _stopped(seen, said)
+            case State.PAUSED:
+                done = seen.standing.state == "paused" or (
+                    asked is not None and seen.standing.state == "failed"
+                )
+                still = {"running", "restarting", "unassigned"} & set(seen.standing.tasks)
+                if not done:
+                    return _ready(said) if asked is None else Look(Standing.NOT_YET, said)
+                return Look(Standing.NOT_YET if still else Standing.DONE, said)
+        return self._running(seen, said, asked)
+
+    def _running(self, seen: Seen, said: str, asked: float | None) -> Look:
+        """Also done where it has failed by then: what it was asked for it is."""
+        state, tasks = seen.standing.state, seen.standing.tasks
+        if state in {"paused", "stopped"} or (state == "failed" and asked is None):
+            return _ready(said)
+        if state not in {"running", "failed"}:
+            return Look(Standing.NOT_YET, said)
+        if state == "running" and not seen.configured:
+            # Either they are worked out just now, or a stop that ended halfway has left it so, or
+            # there is nothing to do for it.
+            if asked is None:
+                return Look(Standing.PARTLY, said)
+            idle = self._clock.now() - asked
+            return Look(Standing.DONE if idle >= IDLE_S else Standing.NOT_YET, said)
+        there = len(tasks) >= seen.configured and set(tasks) <= {"running", "failed"}
+        return Look(Standing.DONE if there or state == "failed" else Standing.NOT_YET, said)
+
+    def _look_for_quiet(self) -> Look:
+        seen = self._sight.seen(self._connector)
+        if seen is None or seen.standing.state != "stopped":
+            return Look(Standing.FOREIGN, f"it is no longer stopped: {_state_in_words(seen)}")
+        pairs, now = self._sight.pairs(self._connector), self._clock.now()
+        if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
+            self._quiet = (pairs, now)
+        quiet = now - self._quiet[1]
+        if quiet < QUIET_S:
+            return Look(Standing.NOT_YET, f"its offsets have not changed for {quiet:.0f} s")
+        return Look(Standing.DONE, f"its offsets have not changed for {quiet:.0f} s")
+
+    def _look_for_offsets(self, wanted: tuple[Pair, ...], frozen: Frozen | None) -> Look:
+        now = _offsets(self._sight.pairs(self._connector))
+        before = None if frozen is None else _offsets(frozen.pairs)
+        target = {at.partition: at.offset for at in wanted}
+        return self._stopped_before(compared(now=now, before=before, target=target))
+
+    def _look_for_none(self, frozen: Frozen | None) -> Look:
+        now = _offsets(self._sight.pairs(self._connector))
+        before = None if frozen is None else _offsets(frozen.pairs)
+        target = dict.fromkeys({*now, *(before or {})})
+        return self._stopped_before(compared(now=now, before=before, target=target))
+
+    def _stopped_before(self, look: Look) -> Look:
+        """Offsets of a connector that somebody has resumed are not ours to change."""
+        if look.standing not in {Standing.READY, Standing.PARTLY}:
+            return look
+        seen = self._sight.seen(self._connector)
+        state = _stopped(seen, _state_in_words(seen)) if seen is not None else None
+        if state is None or state.standing is Standing.NOT_YET:
+            return Look(Standing.NOT_YET, _state_in_words(seen))
+        if state.standing is not Standing.DONE:
+            return Look(Standing.FOREIGN, f"it is no longer stopped: {state.said}")
+        return look
+
+    def _look_for_creation(self, step: Create) -> Look:
+        if not self._exists():
+            config = self._create_config
+            if config is None:
+                return Look(Standing.IMPOSSIBLE, "its configuration has to be given again")
+            if config_sha256(self._connector, config) != step.config_sha256:
+                return Look(Standing.IMPOSSIBLE, "this is not the configuration that was planned")
+            return _ready("it is not there")
+        config = self._sight.config(self._connector)
+        if config_sha256(self._connector, config) != step.config_sha256:
+            return Look(Standing.FOREIGN, "it is there with another configuration")
+        return Look(Standing.DONE, "it is there")
+
+    def _look_for_restart(self, step: Restart) -> Look:
+        seen = self._sight.seen(self._connector)
+        said = _state_in_words(seen)
+        if step not in self._asked:
+            return _ready(said)
+        busy = seen is None or {"restarting", "unassigned"} & {
+            seen.standing.state,
+            *seen.standing.tasks,
+        }
+        return Look(Standing.NOT_YET if busy else Standing.DONE, said)
+
+    def _exists(self) -> bool:
+        return any(at.name == self._connector for at in self._sight.connectors())
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+        """One request. Raises Unreachable and Denied, of which nothing came, and Ambiguous."""
+        del frozen
+        outcome = self._carry_out(step)
+        if outcome.answer is Answer.ACK:
+            self._asked.setdefault(step, self._clock.now())
+        return outcome
+
+    def _carry_out(self, step: AnyStep) -> Outcome:
+        name, writer = self._connector, self._writer
+        match step:
+            case ToState(state=State.STOPPED):
+                return of_request(self._heard(writer.stop(name)), done=frozenset({204}))
+            case ToState(state=State.PAUSED):
+                return of_request(self._heard(writer.pause(name)), done=frozenset({202}))
+            case ToState():
+                return of_request(self._heard(writer.resume(name)), done=frozenset({202}))
+            case Alter(pairs=pairs):
+                return of_offsets(self._heard(writer.alter(name, _body(pairs))))
+            case Reset():
+                return of_offsets(self._heard(writer.reset(name)))
+            case Create():
+                return self._create()
+            case Delete():
+                return of_request(self._heard(writer.delete(name)), done=frozenset({204}))
+            case Restart(include_tasks=tasks, only_failed=failed):
+                reply = writer.restart(name, include_tasks=tasks, only_failed=failed)
+                return of_request(self._heard(reply), done=frozenset({202, 204}))
+            case Settle() | Freeze():
+                return Outcome(Answer.ACK, "nothing to ask for")
+        return Outcome(Answer.NACK, _NEVER.said)
+
+    def _create(self) -> Outcome:
+        assert self._create_config is not None, "the look says that it is impossible"
+        version = kafka_version(self._sight.root().version)
+        if version is not None and version < CREATES_STOPPED:
+            return Outcome(Answer.NACK, "Connect creates connectors stopped since Kafka 3.7")
+        config = config_texts(self._create_config)
+        reply = self._writer.create(self._connector, config, initial_state="STOPPED")
+        return of_request(self._heard(reply), done=frozenset({201}))
+
+    def _heard(self, reply: Reply) -> Reply:
+        if reply.status in {401, 403}:
+            raise Denied(self._sight.name, f"HTTP {reply.status}")
+        return reply
+
+
+def compared(
+    *,
+    now: Mapping[str, str],
+    before: Mapping[str, str] | None,
+    target: Mapping[str, str | None],
+) -> Look:
+    """Offsets as they are against those there were and those there are to be; what the target does
+    not name is to stay.
+    """
+    wrong = [at for at, offset in target.items() if now.get(at) != offset]
+    if before is None:
+        return _ready("offsets differ") if wrong else Look(Standing.DONE, "offsets are set")
+    strange = [at for at in wrong if now.get(at) != before.get(at)]
+    strange += [at for at in {*now, *before} - {*target} if now.get(at) != before.get(at)]
+    if strange:
+        at = min(strange)
+        more = "" if len(strange) == 1 else f", and {len(strange) - 1} more"
+        found, was = now.get(at, "none"), before.get(at, "none")
+        return Look(Standing.FOREIGN, f"{at} has {found}, and had {was}{more}")
+    if not wrong:
+        return Look(Standing.DONE, f"{len(target)} offsets are as asked for")
+    changed = sum(now.get(at) != before.get(at) for at in target)
+    if changed:
+        return Look(Standing.PARTLY, f"{changed} changed, {len(wrong)} not yet")
+    return _ready(f"{len(wrong)} offsets to change")
+
+
+def _ready(said: str) -> Look:
+    return Look(Standing.READY, said)
+
+
+def _stopped(seen: Seen, said: str) -> Look:
+    """A stop removes the tasks' configurations first: they are gone before it is STOPPED."""
+    if seen.standing.state != "stopped":
+        return Look(Standing.READY if seen.configured else Standing.PARTLY, said)
+    left = seen.configured or seen.standing.tasks
+    return Look(Standing.NOT_YET if left else Standing.DONE, said)
+
+
+def _state_in_words(seen: Seen | None) -> str:
+    if seen is None:
+        return "of unknown state"
+    if not seen.standing.tasks:
+        return f"{seen.standing.state}, no tasks"
+    return f"{seen.standing.state}, tasks: {' '.join(seen.standing.tasks)}"
+
+
+def _offsets(pairs: tuple[Pair, ...]) -> dict[str, str]:
+    return {at.partition: at.offset for at in pairs if at.offset is not None}
+
+
+def _body(pairs: tuple[Pair, ...]) -> bytes:
+    """The body of a PATCH, the JSON as it is: integers stay exact."""
+    entries = [
+        {
+            "partition": msgspec.Raw(at.partition.encode()),
+            "offset": msgspec.Raw((at.offset or "null").encode()),
+        }
+        for at in pairs
+    ]
+    return msgspec.json.encode({"offsets": entries})

@@ -1,0 +1,78 @@
+"""A Connect cluster over REST, as a place where offsets are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.config import Connect
+from exporter.errors import ConfigError, Refused
+from exporter.model.connectors import Connector
+from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.plan import Pair
+from exporter.toolbox.place import Overwritten
+
+
+class RestPlace:
+    """See Place. Raises ClientError; ConfigError where the cluster has no address to ask."""
+
+    def __init__(self, connect: Connect) -> None:
+        if not connect.worker_urls:
+            raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
+        self._sight = Sight(connect)
+        self._listed: dict[str, Connector] | None = None
+
+    @property
+    def name(self) -> str:
+        """The Connect cluster's name."""
+        return self._sight.name
+
+    def identity(self) -> str | None:
+        """The id of the Kafka cluster behind it, where its worker tells."""
+        return self._sight.root().kafka_cluster_id
+
+    def connectors(self) -> tuple[str, ...]:
+        """Every connector. What a deleted one has left Connect does not show."""
+        return tuple(sorted(self._known()))
+
+    def connector(self, name: str) -> Connector | None:
+        """Its kind, state and settings, as of the first question; None if there is none."""
+        return self._known().get(name)
+
+    def pairs(self, connector: str) -> tuple[Pair, ...]:
+        """What a task would be handed now. Raises NotFound."""
+        return self._sight.pairs(connector)
+
+    def notes(self, connector: str) -> tuple[str, ...]:
+        """Partitions that are listed and have no offset: Connect found a key that is not in the
+        bytes it looks offsets up by, or a value without one, or a dedicated topic hides it.
+        """
+        lost = [at.partition for at in self.pairs(connector) if at.offset is None]
+        if not lost:
+            return ()
+        known = self._known().get(connector)
+        topic = None if known is None else known.dedicated_offsets_topic
+        why = (
+            "its key is written in other bytes than Connect looks it up by, or its value is none; "
+            "a reset over REST leaves it as it is"
+            if topic is None
+            else f"{topic}, its connector's own offsets topic, has none, and what the worker's "
+            "topic may have for it does not count"
+        )
+        return tuple(f"{partition} has no offset for a task: {why}" for partition in lost)
+
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
+        """Refused: Connect tells only what holds now."""
+        del connectors
+        raise Refused(
+            self.name,
+            "Connect tells only what holds now; its storage has the past: --worker-config",
+        )
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._sight.close()
+
+    def _known(self) -> dict[str, Connector]:
+        if self._listed is None:
+            self._listed = {at.name: at for at in self._sight.connectors()}
+        return self._listed
