@@ -16,26 +16,11 @@ import click
 
 from exporter import __version__
 from exporter.cli import output
+from exporter.cli.options import config_option, json_option, timeout_option
 from exporter.errors import ClientError, ConfigError, HistoryError, RemedyError
 from exporter.model.roles import TopicRole
 
 USAGE, DENIED, UNREACHABLE, BUG = 2, 3, 7, 70
-
-config_option = click.option(
-    "--config",
-    "config_path",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The YAML file.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
-timeout_option = click.option(
-    "--timeout",
-    "timeout_s",
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for a catch-up.",
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
