@@ -1,0 +1,137 @@
+"""Who else uses the topic of a flow's offset syncs: deleting it concerns all of them.
+
+Its name holds one alias and its records no connector: whatever copies under the same name on the
+same cluster writes into the same topic, and every checkpoint connector of these aliases reads it.
+MirrorSourceConnector makes it again at its start; records in its place would not do, as a tombstone
+there ends the reader (OffsetSyncStore, ByteBuffer.wrap of null). Called by the command line; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from exporter.model.connectors import Connector, MirrorSettings
+from exporter.model.topology import KafkaTopic
+from exporter.state.flows import cluster_at
+from exporter.toolbox.bounds import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One Connect cluster of the configuration, dedicated MirrorMakers among them.
+
+    home        the configured Kafka cluster its workers use
+    connectors  None: it cannot be told which it has; `why` says so
+    running     whether a worker of it runs; None where its REST API tells of each connector
+    named       topics of offset syncs that the configuration itself names for its flows
+    """
+
+    name: str
+    home: str
+    connectors: tuple[Connector, ...] | None
+    why: str = ""
+    running: bool | None = None
+    named: frozenset[KafkaTopic] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One that writes or reads the topic.
+
+    stopped     nothing of it runs; what is not known to be stopped is not
+    sure        it is this very topic; else it is one of the same name on a cluster not configured
+    """
+
+    who: str
+    does: str
+    stopped: bool
+    sure: bool = True
+
+    def __str__(self) -> str:
+        state = "stopped" if self.stopped else "NOT stopped"
+        where = "" if self.sure else ", if the cluster it names is the same one"
+        return f"{self.who} {self.does} it{where} ({state})"
+
+
+def topic_of(
+    mirror: MirrorSettings, home: str, addresses: Mapping[str, frozenset[str]]
+) -> KafkaTopic | None:
+    """Where a flow's offset syncs are; None if it has none, or on a cluster not configured."""
+    if mirror.syncs_topic is None:
+        return None
+    away = mirror.source_addresses if mirror.syncs_on_source else mirror.target_addresses
+    holder = cluster_at(away, addresses)
+    if holder is None and not mirror.syncs_on_source:
+        holder = home
+    return None if holder is None else KafkaTopic(holder, mirror.syncs_topic)
+
+
+def users(
+    topic: KafkaTopic,
+    sites: Collection[Listed],
+    addresses: Mapping[str, frozenset[str]],
+    *,
+    besides: tuple[str, str],
+) -> tuple[User, ...]:
+    """Everybody who uses it but one: (Connect cluster, connector)."""
+    return tuple(user for site in sites for user in _of_site(topic, site, addresses, besides))
+
+
+def _of_site(
+    topic: KafkaTopic,
+    site: Listed,
+    addresses: Mapping[str, frozenset[str]],
+    besides: tuple[str, str],
+) -> Iterator[User]:
+    told = False
+    for connector in site.connectors or ():
+        for settings, does in ((connector.mirror, "writes"), (connector.translates, "reads")):
+            if settings is None or settings.syncs_topic != topic.topic:
+                continue
+            at = topic_of(settings, site.home, addresses)
+            if at is None or at == topic:
+                told = True
+                if (site.name, connector.name) == besides:
+                    continue
+                yield User(
+                    who=f"{site.name}/{connector.name}",
+                    does=does,
+                    stopped=_is_stopped(connector, site),
+                    sure=at is not None,
+                )
+    if topic in site.named and not told:
+        yield User(who=f"a flow of {site.name}", does="uses", stopped=site.running is False)
+    elif site.connectors is None:
+        yield User(who=f"{site.name} ({site.why})", does="may use", stopped=site.running is False)
+
+
+def _is_stopped(connector: Connector, site: Listed) -> bool:
+    if site.running is not None:
+        return not site.running
+    return connector.state == "stopped" and not connector.tasks
+
+
+def in_the_way(topic: KafkaTopic, found: Collection[User]) -> tuple[Problem, ...]:
+    """Nobody may write or read a topic while it is deleted."""
+    return tuple(
+        Problem(
+            where=f"--clear-syncs ({topic})",
+            wrong=str(user),
+            right="stop it first, and start it again afterwards",
+        )
+        for user in found
+        if not user.stopped
+    )
+
+
+def said(topic: KafkaTopic, found: Collection[User]) -> tuple[str, ...]:
+    """What the deletion does and whom it concerns, for people."""
+    others = "; ".join(str(user) for user in found)
+    gone = (
+        f"{topic} will be deleted, which nothing puts back: MirrorMaker makes it again at its next "
+        "start, and no consumer group can be translated before it is filled again"
+    )
+    if others:
+        return (gone, f"it is also used by others: {others}")
+    return (gone, f"nobody else in the configuration uses {topic}")
