@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from exporter.model.offsets import Order
+from exporter.decode.dialects import compare, dialect_of
+from exporter.decode.source_offsets import decode_value
+from exporter.model.offsets import Order, SourceOffset
 from exporter.remedy.plan import Pair
+from exporter.toolbox.shapes import SINK, decoded
 
 
 class Kind(StrEnum):
@@ -48,4 +51,42 @@ def changes(now: tuple[Pair, ...], wanted: tuple[Pair, ...]) -> tuple[Change, ..
 
     Numbers are compared with their types: 5 and 5.0 are not the same to a connector.
     """
-    raise NotImplementedError
+    have = {pair.partition: pair.offset for pair in now}
+    return tuple(
+        change(pair.partition, have.get(pair.partition), pair.offset)
+        for pair in wanted
+        if have.get(pair.partition) != pair.offset
+    )
+
+
+def between(now: tuple[Pair, ...], wanted: tuple[Pair, ...]) -> tuple[Change, ...]:
+    """All in which `wanted` differs, partitions that only `now` has among it: sorted."""
+    named = {pair.partition for pair in wanted}
+    gone = tuple(Pair(pair.partition, None) for pair in now if pair.partition not in named)
+    return tuple(sorted(changes(now, (*wanted, *gone)), key=lambda change: change.partition))
+
+
+def change(partition: str, before: str | None, after: str | None) -> Change:
+    """One partition's change, with its direction where that is known."""
+    order = None if before is None or after is None else _order(partition, before, after)
+    return Change(partition=partition, before=before, after=after, order=order)
+
+
+def _order(partition: str, before: str, after: str) -> Order:
+    fields = decoded(partition)
+    if fields is not None and fields.keys() == SINK.partition.keys():
+        return _sink_order(before, after)
+    was, now = (_offset(text) for text in (before, after))
+    return compare(dialect_of(fields).name, was, now)
+
+
+def _sink_order(before: str, after: str) -> Order:
+    was, now = ((decoded(text) or {}).get(SINK.position) for text in (before, after))
+    if not isinstance(was, int) or not isinstance(now, int) or was == now:
+        return Order.UNORDERED
+    return Order.AHEAD if now > was else Order.BEHIND
+
+
+def _offset(text: str) -> SourceOffset | None:
+    offset = decode_value(text.encode())
+    return offset if isinstance(offset, SourceOffset) else None

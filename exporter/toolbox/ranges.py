@@ -1,0 +1,54 @@
+"""Which offsets a log has room for. Pure; called by bounds.py.
+
+Two kinds of offset, and they differ by one: a sink's is the NEXT record to read, MirrorMaker's the
+LAST one it has copied (MirrorSourceTask seeks to offset + 1). Past the end of its log a consumer
+starts over by `auto.offset.reset`, which copies all of a topic again, or none of it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Log(NamedTuple):
+    """One Kafka partition: its name, its first record, and what its next one will be."""
+
+    name: str
+    start: int
+    end: int
+
+
+def next_flaw(log: Log, value: int) -> tuple[str, str] | None:
+    """Why `value` cannot be the next record to read, and what can; None if it can."""
+    if log.start <= value <= log.end:
+        return None
+    right = f"{span(log.start, log.end)}, the NEXT record to read ({log.end} waits for new ones)"
+    return _wrong(log, value, over=value > log.end), right
+
+
+def last_flaw(log: Log, value: int, *, null_is_end: bool) -> tuple[str, str] | None:
+    """Why `value` cannot be the last record that was copied, and what can; None if it can.
+
+    null_is_end     a partition without an offset is read from its end
+    """
+    first, last = max(log.start - 1, 0), log.end - 1
+    if first <= value <= last:
+        return None
+    null = "null starts at the END" if null_is_end else "null starts at the first record"
+    right = f"only null: {null}"
+    if first <= last:
+        right = f"{span(first, last)}, the LAST record copied (for X to be the next: X-1); {null}"
+    return _wrong(log, value, over=value > last), right
+
+
+def span(first: int, last: int) -> str:
+    """Both ends included."""
+    return f"only {first}" if first == last else f"{first} to {last}"
+
+
+def _wrong(log: Log, value: int, *, over: bool) -> str:
+    if not over:
+        return f"{value} is before the first record of {log.name}, which is {log.start}"
+    if log.start >= log.end:
+        return f"{value} is past the end: {log.name} is empty, its next record will be {log.end}"
+    return f"{value} is past the end: the last record of {log.name} is {log.end - 1}"

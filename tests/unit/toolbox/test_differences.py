@@ -1,0 +1,75 @@
+"""What a request would change."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.offsets import Order
+from exporter.remedy.plan import Pair
+from exporter.toolbox.differences import Kind, between, change, changes
+
+A, B, C = '{"filename":"a"}', '{"filename":"b"}', '{"filename":"c"}'
+
+
+def at(position: object) -> str:
+    return f'{{"position":{position}}}'
+
+
+NOW = (Pair(A, at(5)), Pair(B, at(6)))
+
+
+def test_what_is_the_same_or_not_named_is_no_change() -> None:
+    assert changes(NOW, (Pair(A, at(5)), Pair(C, None))) == ()
+
+
+def test_what_is_added_changed_and_removed_is_told_apart() -> None:
+    found = changes(NOW, (Pair(C, at(1)), Pair(A, at(4)), Pair(B, None)))
+    assert [(one.partition, one.kind) for one in found] == [
+        (C, Kind.ADDED),
+        (A, Kind.CHANGED),
+        (B, Kind.REMOVED),
+    ]
+    assert found[1].pair == Pair(A, at(4))
+
+
+def test_a_number_and_the_same_number_with_a_fraction_differ() -> None:
+    assert len(changes((Pair(A, at(5)),), (Pair(A, at("5.0")),))) == 1
+
+
+def test_a_partition_that_is_listed_without_an_offset_has_none() -> None:
+    (found,) = changes((Pair(A, None),), (Pair(A, at(5)),))
+    assert found.kind is Kind.ADDED
+
+
+def test_between_two_states_what_only_the_first_has_differs_too() -> None:
+    assert [one.partition for one in between(NOW, (Pair(A, at(5)),))] == [B]
+    assert between(NOW, NOW) == ()
+
+
+@pytest.mark.parametrize(
+    ("partition", "before", "after", "order"),
+    [
+        (A, at(5), at(7), Order.AHEAD),
+        (A, at(7), at(5), Order.BEHIND),
+        (
+            '{"kafka_partition":0,"kafka_topic":"t"}',
+            '{"kafka_offset":5}',
+            '{"kafka_offset":4}',
+            "behind",
+        ),
+        (
+            '{"kafka_partition":0,"kafka_topic":"t"}',
+            '{"kafka_offset":5}',
+            '{"kafka_offset":9}',
+            "ahead",
+        ),
+        ('{"cluster":"w","partition":0,"topic":"t"}', '{"offset":5}', '{"offset":9}', "ahead"),
+        ('{"odd":1}', '{"x":5}', '{"x":9}', Order.UNORDERED),
+        (A, None, at(5), None),
+        (A, at(5), None, None),
+    ],
+)
+def test_a_direction_is_told_where_the_connector_keeps_one(
+    partition: str, before: str | None, after: str | None, order: Order | None
+) -> None:
+    assert change(partition, before, after).order == order

@@ -1,0 +1,177 @@
+"""KIP-199's documents: read strictly, written exactly."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from exporter.remedy.plan import Pair
+from exporter.toolbox.documents import Document, Section, kip199, parse, parse_pair
+
+# The sample of KIP-199, with the brace that it forgets.
+SAMPLE = b"""{
+"MyConnector": [{
+"partition": {"file": "a"},
+"offset": {"offsetKey1": "offsetValue1", "offsetKey2": "offsetValue2"}
+},{
+"partition": {"file": "b"},
+"offset": null
+}]
+}"""
+
+
+def mistakes(raw: bytes, patch_of: str | None = None) -> list[str]:
+    found = parse(raw, patch_of=patch_of)
+    assert isinstance(found, tuple), found
+    return [f"{problem.where}: {problem.wrong}" for problem in found]
+
+
+def test_the_sample_of_kip_199_is_read() -> None:
+    assert parse(SAMPLE) == Document(
+        (
+            Section(
+                "MyConnector",
+                (
+                    Pair(
+                        '{"file":"a"}',
+                        '{"offsetKey1":"offsetValue1","offsetKey2":"offsetValue2"}',
+                    ),
+                    Pair('{"file":"b"}', None),
+                ),
+                "MyConnector",
+            ),
+        )
+    )
+
+
+def test_what_is_written_is_read_again_to_the_last_digit() -> None:
+    pairs = (
+        Pair('{"a":1,"é😀":"\\u0001"}', '{"big":9223372036854775807,"half":5.0,"none":null}'),
+        Pair("null", "{}"),
+        Pair('{"a":2}', None),
+    )
+    text = kip199([('c "1"', pairs), ("empty", ())])
+    assert json.loads(text)['c "1"'][2] == {"partition": {"a": 2}, "offset": None}
+    document = parse(text.encode())
+    assert isinstance(document, Document)
+    assert document.sections == (
+        Section('c "1"', pairs, 'c "1"'),
+        Section("empty", (), "empty"),
+    )
+    assert kip199(()) == "{}\n"
+    assert parse(b"{}") == Document(())
+
+
+def test_a_byte_order_mark_is_no_mistake() -> None:
+    assert parse(b"\xef\xbb\xbf{}") == Document(())
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", ["$: empty"]),
+        (b"  \n", ["$: empty"]),
+        (b"\xff\xfe{", ["$: not UTF-8"]),
+        (b"[]", ["$: a list and no object"]),
+        (b"null", ["$: null and no object"]),
+        (b'{"a": []} {}', ["$: not JSON: extra data, line 1, column 11"]),
+        (b'{"a": {"b": []}}', ["a: an object and no list"]),
+        (b'{"a": null}', ["a: null and no list"]),
+        (b'{"a": [null, 3]}', ["a[0]: null and no entry", "a[1]: the number 3 and no entry"]),
+        (b'{"a": [], "a": []}', ["$: `a` stands there 2 times"]),
+        (b'{"a": [{"partition": {}, "offset": "x"}]}', ["a[0].offset: a text and no object"]),
+        (b'{"a": [{"partition": [], "offset": {}}]}', ["a[0].partition: a list and no object"]),
+        (b'{"a": [{"offset": null}]}', ["a[0]: `partition` is missing"]),
+        (
+            b'{"a": [{"partition": {"x": 1, "x": 2}, "offset": {}}]}',
+            ["a[0].partition: `x` stands there 2 times"],
+        ),
+        (
+            b'{"a": [{"partition": {"x": {}}, "offset": {"y": [1]}}]}',
+            ["a[0].partition.x: an object inside", "a[0].offset.y: a list inside"],
+        ),
+        (
+            b'{"a": [{"partition": {"x": 9223372036854775808}, "offset": {}}]}',
+            ["a[0].partition.x: 9223372036854775808 does not fit into 64 bits"],
+        ),
+        (
+            b'{"a": [{"partition": {"x": 1e999}, "offset": {}}]}',
+            ["a[0].partition.x: a number beyond every float"],
+        ),
+        (
+            b'{"a": [{"partition": {"x": "\\ud800"}, "offset": {}}]}',
+            ["a[0].partition.x: half of a surrogate pair, which is no text"],
+        ),
+        (
+            b'{"a": [{"partition": {"x": NaN}, "offset": {}}]}',
+            ["$: not JSON that Connect can keep: NaN is no JSON"],
+        ),
+        (b"[" * 100_000, ["$: nested too deeply for an offset"]),
+    ],
+)
+def test_what_is_no_document_is_told_with_its_place(raw: bytes, said: list[str]) -> None:
+    assert mistakes(raw) == said
+
+
+def test_a_number_of_thousands_of_digits_is_a_mistake_and_no_crash() -> None:
+    (said,) = mistakes(b'{"a": [{"partition": {"x": %s}, "offset": {}}]}' % (b"9" * 5000))
+    assert said.startswith("$: not JSON that Connect can keep")
+
+
+def test_all_mistakes_are_told_at_once_and_a_misspelt_name_with_what_it_meant() -> None:
+    found = parse(b'{"a": [{"partition": {}, "ofset": {}}], "b": 3}')
+    assert isinstance(found, tuple)
+    assert [problem.where for problem in found] == ["a[0].ofset", "a[0]", "b"]
+    assert found[0].right == "did you mean `offset`?"
+
+
+def test_the_same_partition_twice_is_a_mistake_whatever_its_order_of_fields() -> None:
+    orders = (b'{"x": 1, "y": 2}', b'{"y": 2, "x": 1}')
+    raw = b'{"a": [%s]}' % b",".join(b'{"partition": %s, "offset": {}}' % at for at in orders)
+    assert mistakes(raw) == ['a[1]: the same partition as a[0]: {"x":1,"y":2}']
+
+
+def test_numbers_and_texts_and_fractions_are_other_partitions() -> None:
+    raw = b'{"a": [%s]}' % b",".join(
+        b'{"partition": {"x": %s}, "offset": {}}' % text for text in (b"1", b'"1"', b"1.0", b"true")
+    )
+    assert isinstance(parse(raw), Document)
+
+
+def test_a_patch_body_is_about_the_connector_that_was_named() -> None:
+    body = b'{"offsets": [{"partition": {"x": 1}, "offset": null}]}'
+    document = parse(body, patch_of="c")
+    assert document == Document((Section("c", (Pair('{"x":1}', None),), "offsets"),))
+    unnamed = parse(body)
+    assert isinstance(unnamed, Document)
+    assert unnamed.connectors() == ("offsets",)
+
+
+def test_a_document_of_kip_199_is_read_where_a_patch_body_could_be() -> None:
+    document = parse(SAMPLE, patch_of="MyConnector")
+    assert isinstance(document, Document)
+    assert document.connectors() == ("MyConnector",)
+
+
+@pytest.mark.parametrize("raw", [b"{}", b'{"offsets": null}', b'{"offsets": []}'])
+def test_an_empty_patch_is_a_mistake(raw: bytes) -> None:
+    assert mistakes(raw, patch_of="c") == ["offsets: no partition and no offset in it"]
+
+
+def test_what_stands_beside_offsets_in_a_patch_is_a_mistake() -> None:
+    raw = b'{"offsets": [{"partition": {}, "offset": {}}], "surprise": 1}'
+    assert mistakes(raw, patch_of="c") == ["$.surprise: unknown beside `offsets`"]
+
+
+def test_a_pair_of_a_command_line_is_read_like_one_of_a_document() -> None:
+    assert parse_pair('{"b": 1, "a": 2}', "null", "--partition") == Pair('{"a":2,"b":1}', None)
+    (wrong,) = _problems(parse_pair("{", '{"x": 1}', "pair 1"))
+    assert wrong.startswith("pair 1.partition: not JSON")
+    (wrong,) = _problems(parse_pair("{}", '{"x": []}', "pair 1"))
+    assert wrong == "pair 1.offset.x: a list inside"
+
+
+def _problems(found: object) -> list[str]:
+    assert isinstance(found, tuple)
+    return [f"{problem.where}: {problem.wrong}" for problem in found]
