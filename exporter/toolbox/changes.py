@@ -6,17 +6,97 @@ remedy's runner. Nothing here changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
+from exporter.model.offsets import Order
+from exporter.model.topology import TopicPartition
 from exporter.remedy.driver import Driver
-from exporter.remedy.plan import Frozen, Plan
-from exporter.toolbox.bounds import Problem
-from exporter.toolbox.differences import Change
+from exporter.remedy.plan import (
+    AnyStep,
+    Freeze,
+    Frozen,
+    Pair,
+    Plan,
+    Settle,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
+from exporter.toolbox.differences import Change, change, changes
+from exporter.toolbox.place import Place
 
 Recheck = Callable[[Frozen], tuple[str, ...]]
 """Called by the runner once the connector has stopped: why the plan no longer holds, if it does
 not."""
+
+
+class Standing(NamedTuple):
+    """What a connector is before it is changed.
+
+    state   what it is to be again afterwards; None where there is nothing to be stopped
+    notes   what is odd about that, a sentence each
+    """
+
+    subject: Subject
+    state: State | None
+    notes: tuple[str, ...] = ()
+
+
+class Effect(NamedTuple):
+    """The step that makes the change, and what a person should know of it."""
+
+    step: AnyStep
+    notes: tuple[str, ...] = ()
+
+
+class Way(Protocol):
+    """One way to the connectors of one place: over REST, or straight to their storage. Every
+    question may raise ClientError, and Refused where the answer is that it cannot be done.
+    """
+
+    @property
+    def place(self) -> Place:
+        """Where offsets are read."""
+
+    def standing(self, connector: str) -> Standing | Problem:
+        """What it is now, or why it cannot be changed."""
+
+    def facts(
+        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
+    ) -> Facts:
+        """What its offsets are held against."""
+
+    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+        """How these pairs are set; `whole` if no offset at all is to be left."""
+
+    def driver(self, connector: str) -> Driver:
+        """Who carries a plan out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person asks for.
+
+    request     of a whole reset, its pairs are those that are there
+    verb        in words, for the journal
+    whole       no offset at all is to be left
+    """
+
+    request: Request
+    verb: str
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Whose plan it is, and since when: Unix seconds, the name the operating system knows."""
+
+    plan_id: str
+    at: float
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +115,84 @@ class Prepared:
     plan: Plan | None = None
     driver: Driver | None = None
     recheck: Recheck | None = None
+
+
+def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
+    """Look everything up that the change depends on, and check it; a plan if it can be carried
+    out and changes anything.
+    """
+    name = asked.request.connector
+    standing = way.standing(name)
+    if isinstance(standing, Problem):
+        return Prepared(name, (standing,))
+    present = way.place.pairs(name)
+    request = asked.request
+    if asked.whole:
+        there = tuple(Pair(at.partition, None) for at in present if at.offset is not None)
+        request = replace(request, pairs=there)
+    facts = way.facts(name, present, named_partitions(request.pairs))
+    wanted = changes(present, request.pairs)
+    said = (*standing.notes, *way.place.notes(name), *notes(request, facts))
+    found = problems(request, facts)
+    if found or not wanted:
+        return Prepared(name, found, wanted, said)
+    effect = way.effect(name, tuple(at.pair for at in wanted), whole=asked.whole)
+    return Prepared(
+        connector=name,
+        problems=(),
+        changes=wanted,
+        notes=(*said, *effect.notes),
+        plan=_plan(standing, effect.step, asked, author),
+        driver=way.driver(name),
+        recheck=None if asked.whole else _recheck(way, request, wanted),
+    )
+
+
+def _plan(standing: Standing, step: AnyStep, asked: Asked, author: Author) -> Plan:
+    """Stopped, and as it was again afterwards; what has no state, as it is."""
+    steps: tuple[AnyStep, ...] = (Settle(), Freeze(), step)
+    if standing.state is not None:
+        steps = (ToState(State.STOPPED), *steps)
+    if standing.state not in (None, State.STOPPED):
+        steps = (*steps, ToState(standing.state))
+    return Plan(
+        plan_id=author.plan_id,
+        verb=asked.verb,
+        subject=standing.subject,
+        steps=steps,
+        original=standing.state,
+        final=standing.state,
+        created_at=author.at,
+        created_by=author.by,
+    )
+
+
+def _recheck(way: Way, request: Request, planned: tuple[Change, ...]) -> Recheck:
+    """What was true while it ran need not be once it has stopped: it moved, and so did its logs."""
+
+    def recheck(frozen: Frozen) -> tuple[str, ...]:
+        facts = way.facts(request.connector, frozen.pairs, named_partitions(request.pairs))
+        return (
+            *(str(problem) for problem in problems(request, facts)),
+            *_turned(planned, frozen.pairs),
+        )
+
+    return recheck
+
+
+def _turned(planned: tuple[Change, ...], frozen: tuple[Pair, ...]) -> tuple[str, ...]:
+    """Changes that go the other way by now: what was to skip records would repeat some."""
+    have = {pair.partition: pair.offset for pair in frozen}
+    found = []
+    for was in planned:
+        now = change(was.partition, have.get(was.partition), was.after)
+        if {was.order, now.order} == {Order.AHEAD, Order.BEHIND}:
+            found.append(
+                f"{was.partition} has moved from {was.before} to {now.before} since: going to "
+                f"{was.after} was a step {_way(was)} and would be one {_way(now)}"
+            )
+    return tuple(found)
+
+
+def _way(at: Change) -> str:
+    return "forward" if at.order is Order.AHEAD else "back"
