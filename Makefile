@@ -2,7 +2,7 @@
 #   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
-#   make proofs [SEED=n]       seventy seeded kills, two minutes of standstill, properties and offset translation at length
+#   make proofs [SEED=n]       kills by the hundred, two minutes of standstill, the toolbox on an older Kafka, properties at length
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
@@ -57,6 +57,8 @@ proofs: $(STAMP)
 	@$(BIN)/python -m lab.translations --commands 2000000 --seed $(SEED)
 	@$(BIN)/python -m lab.chaos --kills 50 --seed $(SEED)
 	@$(BIN)/python -m lab.history_kills --kills 20 --seed $(SEED)
+	@$(BIN)/python -m lab.toolbox_kills --seed $(SEED)
+	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench $(ARGS)

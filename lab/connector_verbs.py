@@ -73,6 +73,10 @@ class ConnectorVerbs(ABC):
         found: dict[str, Any] = self._await(f"status of {name}", lambda: self._api().status(name))
         return found
 
+    def configuration(self, name: str) -> dict[str, str]:
+        """What a connector was created with."""
+        return self._api().configuration(name)
+
     def offsets(self, name: str) -> list[dict[str, Any]]:
         """The connector's offsets as REST gives them: a list of {"partition": …, "offset": …}."""
         return self._api().offsets(name)

@@ -48,6 +48,11 @@ class Child:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def status(self) -> int | None:
+        """How it ended, as Popen tells it; None while it runs and before it was started."""
+        return None if self._process is None else self._process.poll()
+
     def start(self) -> None:
         """Start it; says nothing about whether it will serve."""
         if self.running:
@@ -106,11 +111,8 @@ class Child:
                 lines = handle.read().decode(errors="replace").splitlines()[-TAIL_LINES:]
         except FileNotFoundError:
             lines = ["(no log)"]
-        state = "running" if self.running else f"ended with {self._status()}"
+        state = "running" if self.running else f"ended with {self.status}"
         return "\n".join([f"--- {self.name} ({state}), end of {self.log}:", *lines])
-
-    def _status(self) -> object:
-        return None if self._process is None else self._process.returncode
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._directory.mkdir(parents=True, exist_ok=True)

@@ -64,6 +64,10 @@ class ConnectApi:
         """Restart the connector and all its tasks, failed or not."""
         self._request("POST", name, "/restart?includeTasks=true")
 
+    def configuration(self, name: str) -> dict[str, str]:
+        """What it was created with."""
+        return dict(self._request("GET", name, "/config").json())
+
     def offsets(self, name: str) -> list[Json]:
         """What a task would load now."""
         answer = self._request("GET", name, "/offsets").json()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab import Lab, LabOptions, Load
+from lab.options import KAFKA_VERSION
 from lab.ports import free_port
 from lab.product import Product
+from lab.toolbox import Toolbox
 from tests.real.stage import INTERVAL_S, Lookout, Stage
 
 # A test does not wait for a production rhythm: everything is asked for every second, and what does
@@ -18,9 +21,25 @@ FAST = "tick_s: 0.2\nends_s: 1.0\nhistory: {heap: 700m}\n"
 FAST_CONNECT = "poll: {state_s: 1.0, groups_s: 1.0, offsets_s: 10.0, timeout_s: 2.0}"
 
 
+# `make proofs` has the toolbox go through all its tests on an older Kafka too.
+KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
+
+
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    with Lab(LabOptions(ports="free")) as running:
+    with Lab(LabOptions(kafka_version=KAFKA)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def toolbox(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
+    """What a person has at hand, beside `lab`."""
+    return Toolbox(lab, directory=tmp_path_factory.mktemp("toolbox"))
+
+
+@pytest.fixture(scope="session")
+def older() -> Iterator[Lab]:
+    with Lab(LabOptions(kafka_version="3.9.2")) as running:
         yield running
 
 
@@ -38,7 +57,9 @@ def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prod
 @pytest.fixture(scope="session")
 def exact() -> Iterator[Lab]:
     """Exactly-once workers, a second Connect cluster without, and a MirrorMaker of its own."""
-    options = LabOptions(exactly_once=True, second_cluster=True, dedicated_mm2=True)
+    options = LabOptions(
+        kafka_version=KAFKA, exactly_once=True, second_cluster=True, dedicated_mm2=True
+    )
     with Lab(options) as running:
         yield running
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, LabOptions, compare
+from lab import Lab, compare
 from lab.compare import Kept, Tally
 from lab.connectors import FILE_SOURCE, file_source, mm2_source
 from lab.ports import free_port
@@ -23,12 +23,6 @@ from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 pytestmark = pytest.mark.real
 
 OFFSETS = {"lab": Kept("east", "connect-offsets")}
-
-
-@pytest.fixture(scope="module")
-def older() -> Iterator[Lab]:
-    with Lab(LabOptions(kafka_version="3.9.2")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

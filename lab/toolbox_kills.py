@@ -1,0 +1,251 @@
+"""
+Seeded kills of the offset toolbox: is anything ever half done without a word?
+
+    python -m lab.toolbox_kills --seed 7             every moment of every verb
+    python -m lab.toolbox_kills --seed 7 --kills 6   some of them
+
+A verb that changes offsets kills itself (SIGKILL) right before or after the n-th record of its
+journal, the n-th request or record that it sends, the n-th file that it puts in place, or with a
+request under way (dying.py); which n there are, a run that is left alone tells first. Then one more
+verb is run, as a person would: the plan is recovered, or the same verb is given again. Afterwards
+the offsets must be all as they were or all as they were to be, and the connector in the state it
+was in; or the plan is parked, and says what a person has to decide. Called by the real tests and by
+`make proofs`.
+"""
+
+import json
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+
+from lab import dying
+from lab.chaos import commit
+from lab.cluster import Lab
+from lab.errors import LabError
+from lab.options import LabOptions
+from lab.processes import Child
+from lab.toolbox import Ran, Toolbox
+from lab.toolbox_cases import KINDS, NEW, OLD, Case, cases
+from lab.waiting import NotYet, until
+
+RECOVER, AGAIN = "recover", "again"
+PARKED = "parked"
+OK, IN_DOUBT_OR_PARKED = 0, 5
+# What is not answered because our own process died has long been decided on the other side.
+DOUBT_S: Final = 20.0
+VERB_S_MAX: Final = 400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One: of which verb, at which moment, and what is done next."""
+
+    case: str
+    at: str
+    then: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run showed. `wrong` is what was half done, or left without a word."""
+
+    seed: int
+    commit: str
+    moments: dict[str, dict[str, int]] = field(default_factory=dict)
+    kills: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    missed: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"seed {self.seed}, commit {self.commit}, {self.seconds:.0f} s"
+        for case, counts in sorted(self.moments.items()):
+            yield f"{case}: {_counts(Counter(counts))}"
+        yield f"kills {self.kills.total()}: {_counts(self.kills)}"
+        yield f"ended: {_counts(self.ended)}; never came to the moment: {len(self.missed)}"
+        yield from (f"wrong: {line}" for line in self.wrong)
+
+    @property
+    def sound(self) -> bool:
+        """Nothing half done without a message, and kills that met something."""
+        return not self.wrong and self.kills.total() > 0
+
+
+def _counts(found: Counter[str]) -> str:
+    return ", ".join(f"{what} {count}" for what, count in sorted(found.items())) or "none"
+
+
+def schedule(seed: int, moments: dict[str, dict[str, int]], kills: int | None) -> list[Kill]:
+    """Every moment, in an order that the seed decides; or the first of these."""
+    chance = random.Random(seed)
+    found = [
+        Kill(case, f"{kind}:{number}:{when}", "")
+        for case, counts in sorted(moments.items())
+        for kind, count in sorted(counts.items())
+        for number in range(1, count + 1)
+        for when in _whens(kind)
+    ]
+    chance.shuffle(found)
+    return [Kill(kill.case, kill.at, chance.choice((RECOVER, AGAIN))) for kill in found[:kills]]
+
+
+def _whens(kind: str) -> tuple[str, ...]:
+    under_way = (dying.AMID,) if kind in (dying.REQUEST, dying.RECORD) else ()
+    return (dying.BEFORE, *under_way, dying.AFTER)
+
+
+def run(
+    lab: Lab,
+    directory: Path,
+    *,
+    seed: int,
+    kills: int | None,
+    wanted: Sequence[str] = KINDS,
+) -> Report:
+    """Count, kill, recover, judge; every verb on a connector of its own, all at the same time."""
+    began = time.monotonic()
+    report = Report(seed=seed, commit=commit())
+    toolbox = Toolbox(lab, directory=directory / "toolbox")
+    with cases(lab, toolbox, wanted) as made:
+        arena = _Arena(toolbox, report)
+        with ThreadPoolExecutor(len(made)) as pool:
+            counted = dict(zip(made, pool.map(arena.count, made.values()), strict=True))
+        report.moments = counted
+        drawn = schedule(seed, counted, kills)
+        with ThreadPoolExecutor(len(made)) as pool:
+            queues = [
+                pool.submit(arena.strike_all, case, [kill for kill in drawn if kill.case == kind])
+                for kind, case in made.items()
+            ]
+            for queue in queues:
+                queue.result()
+    journal = toolbox.own("journal", "verify")
+    if journal.status != OK:
+        report.wrong.append(f"the journal: {journal.said}")
+    report.seconds = time.monotonic() - began
+    return report
+
+
+class _Arena:
+    """Where verbs are killed; used by one thread for each case."""
+
+    def __init__(self, toolbox: Toolbox, report: Report) -> None:
+        self._toolbox = toolbox
+        self._report = report
+        self._lock = threading.Lock()
+
+    def count(self, case: Case) -> dict[str, int]:
+        """What the verb does when it is left alone."""
+        case.begin()
+        counts = self._toolbox.directory / f"{case.name}.counts"
+        child = self._verb(case, "counted", "", ("--counts", str(counts)))
+        status = _ended(child)
+        if status != OK or (found := case.ended()) != NEW:
+            found = found if status == OK else f"exit status {status}"
+            raise LabError(f"{case.name}, left alone: {found}\n{child.tail()}")
+        counted: dict[str, int] = json.loads(counts.read_text())
+        return counted
+
+    def strike_all(self, case: Case, kills: Sequence[Kill]) -> None:
+        """One after the other, each from the beginning."""
+        for number, kill in enumerate(kills):
+            case.begin()
+            child = self._verb(case, f"{number}-{kill.at.replace(':', '-')}", kill.at)
+            _ended(child)
+            missed = child.status != -9
+            then = AGAIN if missed else kill.then
+            next_one = self._next(case, then)
+            with self._lock:
+                if missed:
+                    self._report.missed.append(f"{kill}: {child.status}")
+                self._report.kills[kill.at.rpartition(":")[0].partition(":")[0]] += not missed
+                self._judge(case, kill, next_one)
+
+    def _next(self, case: Case, then: str) -> list[Ran]:
+        """What a person does next."""
+        if then == AGAIN:
+            return [self._toolbox.run(*case.verb(), status=None)]
+        mine = [
+            plan["plan_id"] for plan in self._toolbox.open_plans() if plan["connector"] == case.name
+        ]
+        return [
+            self._toolbox.run(
+                *("plan", "recover", plan, "--config", str(self._toolbox.config)), status=None
+            )
+            for plan in mine
+        ]
+
+    def _judge(self, case: Case, kill: Kill, ran: Sequence[Ran]) -> None:
+        told = "\n".join(f"exit status {at.status}: {at.said}" for at in ran)
+        still = [plan for plan in self._toolbox.open_plans() if plan["connector"] == case.name]
+        found = case.ended()
+        if found in (OLD, NEW) and not still:
+            self._report.ended[found] += 1
+            if kill.then == AGAIN and found == OLD:
+                self._report.wrong.append(f"{kill}: given again, and not done: {told}")
+        elif still and any(at.status == IN_DOUBT_OR_PARKED for at in ran):
+            self._report.ended[PARKED] += 1
+            if case.name not in told:
+                self._report.wrong.append(f"{kill}: parked without a word: {told}")
+        else:
+            self._report.wrong.append(f"{kill}: {found}, open plans {still}: {told}")
+
+    def _verb(self, case: Case, name: str, at: str, more: Sequence[str] = ()) -> Child:
+        hurry = ("--doubt", str(DOUBT_S))
+        return self._toolbox.child(f"{case.name}-{name}", *case.verb(), at=at, more=(*more, *hurry))
+
+
+def _ended(child: Child) -> int | None:
+    """Start it, and wait for its end."""
+    child.start()
+
+    def probe() -> None:
+        if child.running:
+            raise NotYet(child.tail())
+
+    until(f"the end of {child.name}", probe, timeout_s=VERB_S_MAX)
+    return child.status
+
+
+@contextmanager
+def bed() -> Iterator[tuple[Lab, Path]]:
+    """A lab and a folder as run() wants them; ended and removed afterwards."""
+    folder = tempfile.TemporaryDirectory(prefix="offsetwatch-toolbox-kills-")
+    options = LabOptions(connectors=False, second_cluster=True)
+    with folder as directory, Lab(options) as lab:
+        yield lab, Path(directory)
+
+
+@click.command()
+@click.option("--kills", type=click.IntRange(1, 1000), help="All there are when not given.")
+@click.option("--seed", type=int, default=None, help="Drawn and printed when not given.")
+@click.option("--case", "wanted", multiple=True, type=click.Choice(KINDS), default=KINDS)
+def main(*, kills: int | None, seed: int | None, wanted: tuple[str, ...]) -> None:
+    """Kill verbs of the toolbox at every step, run one more, and look whether anything is half."""
+    seed = random.SystemRandom().randrange(10**6) if seed is None else seed
+    click.echo(f"seed {seed}, kills of the offset toolbox")
+    try:
+        with bed() as (lab, directory):
+            report = run(lab, directory, seed=seed, kills=kills, wanted=wanted)
+    except LabError as exc:
+        raise click.ClickException(str(exc)) from exc
+    for line in report.lines():
+        click.echo(line)
+    sys.exit(0 if report.sound else 1)
+
+
+if __name__ == "__main__":
+    main()

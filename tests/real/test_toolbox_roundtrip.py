@@ -1,0 +1,224 @@
+"""Offsets taken out, wiped and put back: every connector goes on at exactly the next record."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Lab, specimens
+from lab.settings import DEDICATED_DOWNSTREAM, DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.toolbox import Toolbox
+from lab.waiting import NotYet, until
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+BEFORE, AFTER = 12, 7
+COPIED_S_MAX = 90.0
+
+
+def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
+    """A source, a sink and a MirrorMaker at once, through every verb, as a person would.
+
+    They are stopped meanwhile: what runs without offsets starts over.
+    """
+    with ExitStack() as stack:
+        worked = [
+            stack.enter_context(specimens.mirror(lab, "round-mirror", records=BEFORE)),
+            stack.enter_context(specimens.sink(lab, "round-sink", partitions=2, records=BEFORE)),
+            stack.enter_context(specimens.source(lab, "round-source", lines=BEFORE)),
+        ]
+        names = [at.name for at in worked]
+        for name in names:
+            toolbox.change("connectors", "stop", name)
+            assert specimens.state(lab, name) == ("STOPPED", 0)
+        kept = directory / "kept.json"
+        wanted = ("--connectors", ",".join(names))
+        toolbox.read("offsets", "export", *wanted, "--output", str(kept))
+        exported = toolbox.read("offsets", "export", *wanted)
+        assert exported.json == json.loads(kept.read_text())
+        assert exported.json == {at.name: at.pairs() for at in worked}
+
+        for name in names:
+            toolbox.change("offsets", "reset", name)
+            assert specimens.offsets(lab, name) == []
+            assert specimens.state(lab, name) == ("STOPPED", 0)
+        toolbox.read("offsets", "diff", "--offsets", str(kept), status=1)
+
+        toolbox.change("offsets", "import", "--offsets", str(kept))
+        for at in worked:
+            assert specimens.offsets(lab, at.name) == at.pairs()
+        toolbox.read("offsets", "diff", "--offsets", str(kept))
+        for at in worked:
+            toolbox.change("connectors", "resume", at.name)
+            at.grow(AFTER)
+        specimens.settled(lab, *worked)
+        for at in worked:
+            assert at.came() == at.meant(), at.name
+        assert toolbox.open_plans() == []
+
+
+def test_a_source_a_sink_and_a_mirrormaker_wiped_and_put_back_go_on_at_exactly_the_next_record(
+    lab: Lab, toolbox: Toolbox, tmp_path: Path
+) -> None:
+    goes_round(lab, toolbox, tmp_path)
+
+
+def test_they_do_on_kafka_3_9_too(older: Lab, tmp_path: Path) -> None:
+    goes_round(older, Toolbox(older, directory=tmp_path / "toolbox"), tmp_path)
+
+
+def options(pair: dict[str, Any]) -> tuple[str, str, str, str]:
+    """`offsets alter` for one pair."""
+    return (
+        *("--partition", json.dumps(pair["partition"])),
+        *("--offset", json.dumps(pair["offset"])),
+    )
+
+
+def test_a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that_position(
+    lab: Lab, toolbox: Toolbox
+) -> None:
+    with specimens.source(lab, "back-source", lines=BEFORE) as at:
+        to = at.pair(at.after(BEFORE - 3))
+        toolbox.change("offsets", "alter", at.name, *options(to))
+        lab.wait_running(at.name)
+        at.grow(AFTER)
+        specimens.settled(lab, at)
+        meant = at.meant()
+        assert at.came() == [*meant[:BEFORE], *meant[BEFORE - 3 :]]
+
+
+def test_a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
+    lab: Lab, toolbox: Toolbox
+) -> None:
+    with specimens.mirror(lab, "whole-mirror", records=BEFORE) as at:
+        once = at.meant()
+        flow = ("--flow", f"{at.source}->{at.target}")
+        dry = toolbox.change("offsets", "reset", *flow, "--dry-run")
+        assert specimens.offsets(lab, at.name) == at.pairs()
+        ran = toolbox.change("offsets", "reset", *flow)
+        for told in (dry, ran):
+            assert str(BEFORE) in told.said  # so many will be copied again
+            assert f"mm2-offset-syncs.{at.target}.internal" in told.said  # which are kept
+        lab.wait_running(at.name)
+        at.grow(AFTER)
+        specimens.settled(lab, at)
+        meant = at.meant()
+        assert at.came() == {number: once[number] + meant[number] for number in meant}
+
+
+def test_a_flow_set_to_an_offset_copies_again_exactly_from_that_record_on(
+    lab: Lab, toolbox: Toolbox
+) -> None:
+    with specimens.mirror(lab, "part-mirror", records=BEFORE) as at:
+        once = at.meant()
+        flow = ("--flow", f"{at.source}->{at.target}", "--topics", at.topic)
+        toolbox.change("offsets", "reset", *flow, "--to-offset", "4")
+        lab.wait_running(at.name)
+        specimens.settled(lab, at)
+        assert at.came() == {number: held + held[4:] for number, held in once.items()}
+
+
+# ---- without REST -------------------------------------------------------------------------------
+
+LEDGER = f"{DEDICATED_TOPIC}-kept"
+
+
+def copied(lab: Lab) -> dict[int, list[str]]:
+    """What the dedicated MirrorMaker has made of LEDGER."""
+    return specimens.records(lab.east, f"{DEDICATED_UPSTREAM}.{LEDGER}")
+
+
+def ledger_copied(lab: Lab, times: int = 1) -> None:
+    """Wait until as much as LEDGER holds was copied, and one flush longer than that."""
+    wanted = sum(len(held) for held in specimens.records(lab.west, LEDGER).values()) * times
+
+    def probe() -> None:
+        if (seen := sum(len(held) for held in copied(lab).values())) < wanted:
+            raise NotYet(f"{seen} of {wanted}")
+
+    until("all copied", probe, timeout_s=COPIED_S_MAX)
+
+
+def ledger_committed(lab: Lab) -> None:
+    """Wait until MirrorMaker has the last record of LEDGER in its offsets topic."""
+    last = len(specimens.records(lab.west, LEDGER)[0]) - 1
+
+    def probe() -> None:
+        held = specimens.newest(lab.east, "mm2-offsets.w2.internal")
+        seen = [value for key, value in held.items() if f'"{LEDGER}"' in key]
+        if seen != [f'{{"offset":{last}}}']:
+            raise NotYet(str(seen))
+
+    until("the last commit", probe, timeout_s=COPIED_S_MAX)
+
+
+def test_a_dedicated_mirrormaker_wiped_and_put_back_in_its_topic_goes_on_at_the_next_record(
+    exact: Lab, tmp_path: Path
+) -> None:
+    toolbox = Toolbox(exact, directory=tmp_path / "toolbox")
+    exact.create_topic("west", LEDGER)
+    exact.produce("west", LEDGER, BEFORE)
+    ledger_copied(exact)
+    ledger_committed(exact)
+    properties = exact.directory / "mm2.properties"
+    flow = ("--flow", f"{DEDICATED_UPSTREAM}->{DEDICATED_DOWNSTREAM}")
+    connector = "MirrorSourceConnector"
+    toolbox.store("offsets", "reset", connector, *flow, properties=properties, status=3)
+
+    exact.terminate("mm2")
+    try:
+        kept = tmp_path / "kept.json"
+        wanted = ("--connectors", connector, "--output", str(kept))
+        toolbox.stored("offsets", "export", *wanted, *flow, properties=properties)
+        asked = ("--offsets", str(kept), *flow)
+        toolbox.store("offsets", "reset", connector, *flow, properties=properties)
+        toolbox.stored("offsets", "diff", *asked, properties=properties, status=1)
+        toolbox.store("offsets", "import", *asked, properties=properties)
+        toolbox.stored("offsets", "diff", *asked, properties=properties)
+    finally:
+        exact.start_process("mm2")
+    exact.produce("west", LEDGER, AFTER)
+    ledger_copied(exact)
+    ledger_committed(exact)
+    assert copied(exact) == specimens.records(exact.west, LEDGER)
+
+
+def test_an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
+    exact: Lab, tmp_path: Path
+) -> None:
+    """Exactly-once: its offsets are written in transactions, ours are not, and both are read."""
+    toolbox = Toolbox(exact, directory=tmp_path / "toolbox")
+    properties = exact.directory / "connect-1.properties"
+    with (
+        specimens.mirror(exact, "ended-mirror", records=BEFORE) as mirror,
+        specimens.source(exact, "ended-source", lines=BEFORE) as source,
+    ):
+        worked = (mirror, source)
+        for at in worked:
+            toolbox.store("offsets", "reset", at.name, properties=properties, status=3)
+        exact.terminate("connect-1")
+        try:
+            kept = tmp_path / "kept.json"
+            names = ("--connectors", ",".join(at.name for at in worked))
+            export = ("offsets", "export", *names, "--output", str(kept))
+            toolbox.stored(*export, properties=properties)
+            assert json.loads(kept.read_text()) == {at.name: at.pairs() for at in worked}
+            for at in worked:
+                toolbox.store("offsets", "reset", at.name, properties=properties)
+            asked = ("--offsets", str(kept))
+            toolbox.stored("offsets", "diff", *asked, properties=properties, status=1)
+            toolbox.store("offsets", "import", *asked, properties=properties)
+            toolbox.stored("offsets", "diff", *asked, properties=properties)
+        finally:
+            exact.start_process("connect-1")
+        for at in worked:
+            exact.wait_running(at.name)
+            at.grow(AFTER)
+        specimens.settled(exact, *worked)
+        for at in worked:
+            assert at.came() == at.meant(), at.name
