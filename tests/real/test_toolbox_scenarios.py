@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 USAGE, DENIED, CHANGED = 2, 3, 4
 LINES = 10
+ENDED_S_MAX = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -120,20 +123,21 @@ def typed(toolbox: Toolbox, line: str, *arguments: str) -> tuple[int, str]:
     """A verb on a terminal of its own, on which this line is typed: how it ended, what was seen."""
     ours, its = pty.openpty()
     command = (sys.executable, "-P", "-m", "exporter", *arguments, *toolbox.where)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command, cwd=toolbox.directory, stdin=its, stdout=its, stderr=its, start_new_session=True
-    )
-    os.close(its)
-    os.write(ours, f"{line}\n".encode())
-    seen = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            seen += chunk
-    except OSError:
-        pass  # the other end is closed: it has ended
-    finally:
+    ) as process:
+        os.close(its)
+        os.write(ours, f"{line}\n".encode())
+        seen = b""
+        with suppress(OSError):  # that the other end is closed: it has ended
+            while select.select([ours], [], [], VERB_S_MAX)[0] and (chunk := os.read(ours, 4096)):
+                seen += chunk
         os.close(ours)
-    return process.wait(60), seen.decode()
+        try:
+            process.wait(ENDED_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return process.returncode, seen.decode()
 
 
 def test_a_dry_run_says_every_step_and_does_none(
