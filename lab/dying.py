@@ -139,7 +139,7 @@ def watch_records(moments: Moments) -> None:
 
 
 def watch_files(moments: Moments) -> None:
-    """Every file that takes another's place."""
+    """Every file that is put in its place."""
 
     def watched(plain: Callable[..., None]) -> Callable[..., None]:
         def move(*arguments: Any, **more: Any) -> None:
@@ -151,6 +151,7 @@ def watch_files(moments: Moments) -> None:
 
     os.replace = watched(os.replace)
     os.rename = watched(os.rename)
+    os.link = watched(os.link)
 
 
 def hurry(doubt_s: float) -> None:
