@@ -1,0 +1,33 @@
+"""Where Kafka's Java producer puts a record with a key: murmur2 over the key, modulo partitions.
+
+Connect leaves its offsets to this partitioner (BuiltInPartitioner; before 3.3 DefaultPartitioner,
+with the same arithmetic). Whoever writes a key elsewhere leaves two records of it, which no
+compaction ever merges.
+"""
+
+from __future__ import annotations
+
+_MASK = 0xFFFFFFFF
+_SEED, _MULTIPLIER, _SHIFT = 0x9747B28C, 0x5BD1E995, 24
+
+
+def murmur2(data: bytes) -> int:
+    """Utils.murmur2, as an unsigned 32-bit number."""
+    size = len(data)
+    found = (_SEED ^ size) & _MASK
+    whole = size - size % 4
+    for at in range(0, whole, 4):
+        part = int.from_bytes(data[at : at + 4], "little") * _MULTIPLIER & _MASK
+        part ^= part >> _SHIFT
+        found = (found * _MULTIPLIER & _MASK) ^ (part * _MULTIPLIER & _MASK)
+    if whole < size:
+        found ^= int.from_bytes(data[whole:], "little")
+        found = found * _MULTIPLIER & _MASK
+    found ^= found >> 13
+    found = found * _MULTIPLIER & _MASK
+    return found ^ found >> 15
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a topic that has so many."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
