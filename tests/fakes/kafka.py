@@ -51,6 +51,7 @@ class FakeKafka:
         self.mute: ClientError | None = None
         self.compacted: set[str] = set()
         self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.members: dict[str, tuple[str, ...]] = {}
         self._logs: dict[str, list[Log]] = {}
         self._ids: dict[str, str] = {}
 
@@ -79,6 +80,7 @@ class FakeKafka:
         *,
         partition: int = 0,
         at: float | None = None,
+        headers: tuple[tuple[str, bytes], ...] = (),
     ) -> int:
         log = self.log(topic, partition)
         stamp = self.clock.now() if at is None else at
@@ -89,6 +91,7 @@ class FakeKafka:
             key=key,
             value=value,
             timestamp=(1, round(stamp * 1000)),
+            headers=list(headers),
         )
         log.end += 1
         return log.end - 1
@@ -135,6 +138,17 @@ class FakeAdmin:
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         return self._kafka.names(), frozenset({f"{self.name}-1:9092"})
+
+    def cluster_id(self) -> str | None:
+        return f"id-of-{self.name}"
+
+    def members(self, group: str) -> tuple[str, ...]:
+        if self._kafka.mute is not None:
+            raise self._kafka.mute
+        return self._kafka.members.get(group, ())
+
+    def close(self) -> None:
+        pass
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         return frozenset(self._kafka.compacted & set(topics))
@@ -184,6 +198,7 @@ class FakeReader:
 
     def __init__(self, kafka: FakeKafka, *, committed: bool = True) -> None:
         self._kafka = kafka
+        self.name = kafka.name
         self._committed = committed
         self._next: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, int] = {}

@@ -1,0 +1,97 @@
+"""Records into librdkafka's in-process broker, and files replaced at once."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from exporter.clients.offsets_write import Keyed, locked, replace_file, write_records
+from exporter.clients.standalone_worker import entries_of
+from exporter.clients.whole_topic import read_whole
+from exporter.decode.standalone import write_offsets_file
+from exporter.errors import Conflict, Denied, Unreachable
+from lab.ports import free_port
+from tests.fakes.broker import MockBroker
+
+OLD = ((b"k", b"1"), (b"gone", None))
+NEW = ((b"k", b"2"), (b"gone", None), (b"new", b"3"))
+
+
+def test_records_go_into_the_partitions_that_were_named_and_say_who_wrote_them():
+    broker = MockBroker()
+    broker.produce("offsets", b"k", b"0", partition=3)
+    records = [Keyed(3, b"k", b"1"), Keyed(1, b"x", None), Keyed(3, b"k", b"2")]
+    settings = {"bootstrap.servers": broker.bootstrap}
+    done = write_records("east", settings, "offsets", records)
+    found = list(read_whole(broker.admin(), broker.reader, "offsets"))
+    broker.stop()
+    assert (done.acknowledged, done.failed, done.certain) == (3, None, False)
+    assert sorted((at.kpartition, at.koffset, at.key, at.value, at.ours) for at in found) == [
+        (1, 0, b"x", None, True),
+        (3, 0, b"k", b"0", False),
+        (3, 1, b"k", b"1", True),
+        (3, 2, b"k", b"2", True),
+    ]
+
+
+def test_a_write_that_nobody_answers_is_not_taken_for_one_that_did_not_happen(monkeypatch):
+    monkeypatch.setattr("exporter.clients.offsets_write.DELIVERY_TIMEOUT_S", 0.5)
+    settings = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    done = write_records("east", settings, "offsets", [Keyed(0, b"k", b"v")])
+    assert done.acknowledged == 0
+    assert done.failed is not None
+    assert not done.certain
+
+
+def test_a_producer_that_cannot_be_made_has_written_nothing():
+    with pytest.raises(Unreachable):
+        write_records("east", {"no.such": "setting"}, "offsets", [])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "connect.offsets"
+    path.write_bytes(write_offsets_file(OLD))
+    path.chmod(0o640)
+    return path
+
+
+def test_a_file_is_replaced_and_what_it_was_is_kept(file):
+    old = file.read_bytes()
+    kept = replace_file(file, NEW)
+    assert entries_of(file) == NEW
+    assert kept == file.with_name(f"connect.offsets.{hashlib.sha256(old).hexdigest()[:12]}.bak")
+    assert kept.read_bytes() == old
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert {at.name for at in file.parent.iterdir()} == {file.name, kept.name}
+
+
+def test_replacing_it_twice_with_the_same_keeps_both_that_there_were(file):
+    replace_file(file, NEW)
+    replace_file(file, NEW)
+    replace_file(file, NEW)
+    assert len(list(file.parent.glob("*.bak"))) == 2
+
+
+def test_a_file_that_is_not_there_is_made(tmp_path):
+    assert replace_file(tmp_path / "new.offsets", NEW) is None
+    assert entries_of(tmp_path / "new.offsets") == NEW
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(Denied, match="cannot be replaced"):
+        replace_file(tmp_path / "none" / "new.offsets", NEW)
+
+
+def test_a_file_that_somebody_has_locked_is_not_ours(file):
+    with file.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        with pytest.raises(Conflict), locked(file):
+            pass
+    with locked(file):
+        pass
+    with locked(file.with_name("none")):
+        pass
