@@ -1,0 +1,209 @@
+"""What keys, values and partitions of an offsets topic mean, and what is written to change it."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from exporter.decode.partitioner import partition_of
+from exporter.errors import Refused
+from exporter.remedy.plan import Pair, Raw
+from exporter.remedy.stored import (
+    Contents,
+    Stored,
+    connectors,
+    notes,
+    pairs,
+    raw,
+    reset_records,
+    set_records,
+)
+
+FILE = '{"filename":"/x"}'
+KEY = b'["c",{"filename":"/x"}]'
+MIRROR = '{"cluster":"a","partition":3,"topic":"orders"}'
+MIRROR_KEY = b'["m",{"cluster":"a","partition":3,"topic":"orders"}]'
+MIRROR_VARIANT = b'["m",{"topic":"orders","partition":3,"cluster":"a"}]'
+ENVELOPED = b'{"schema":null,"payload":["c",{"filename":"/x"}]}'
+AT_1 = b'{"position":1}'
+AT_2 = b'{"position":2}'
+
+
+def topic(*stored: Stored, keys: bool = False, values: bool = False) -> Contents:
+    return Contents("east/offsets", stored, 25, keys_in_envelope=keys, values_in_envelope=values)
+
+
+def record(key: bytes, value: bytes | None, kpartition: int | None) -> Raw:
+    return Raw(
+        key=base64.b64encode(key).decode(),
+        value=None if value is None else base64.b64encode(value).decode(),
+        kpartition=kpartition,
+    )
+
+
+def test_a_task_is_handed_what_stands_under_the_key_that_connect_looks_up():
+    found = topic(
+        Stored(KEY, AT_1, 20),
+        Stored(MIRROR_VARIANT, b'{"offset":7}', 1),
+        Stored(b'["c",{"filename":"/gone"}]', None, 2),
+        Stored(None, AT_1, 0),
+        Stored(b"avro", AT_1, 0),
+    )
+    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
+    assert pairs(found, "m") == ()
+    assert connectors(found) == ("c", "m")
+
+
+def test_all_records_of_a_connector_are_kept_byte_for_byte():
+    spaced = b'["c", {"filename":"/x"}]'
+    found = topic(Stored(KEY, AT_1, 20), Stored(spaced, b"junk", 3), Stored(ENVELOPED, b"{}", 4))
+    assert raw(found, "c") == (
+        record(KEY, AT_1, 20),
+        record(spaced, b"junk", 3),
+        record(ENVELOPED, b"{}", 4),
+    )
+
+
+def test_a_new_key_goes_where_java_would_put_it():
+    wanted = (Pair(MIRROR, '{"offset":8}'),)
+    at = partition_of(MIRROR_KEY, 25)
+    assert set_records(topic(), "m", wanted) == (record(MIRROR_KEY, b'{"offset":8}', at),)
+
+
+def test_a_key_that_stands_elsewhere_is_written_where_it_stands():
+    found = topic(Stored(KEY, AT_1, 3))
+    assert partition_of(KEY, 25) != 3
+    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+
+
+def test_a_key_that_was_removed_comes_back_where_it_was():
+    found = topic(Stored(KEY, None, 3))
+    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+
+
+def test_a_key_in_two_partitions_is_written_in_both():
+    found = topic(Stored(KEY, AT_1, 3, 0, 10.0), Stored(KEY, AT_2, 20, 0, 20.0))
+    assert pairs(found, "c") == (Pair(FILE, '{"position":2}'),)
+    wanted = (Pair(FILE, '{"position":9}'),)
+    assert set_records(found, "c", wanted) == (
+        record(KEY, b'{"position":9}', 3),
+        record(KEY, b'{"position":9}', 20),
+    )
+    assert "partitions 3, 20" in notes(found, "c")[0]
+
+
+def test_where_only_other_bytes_stand_both_they_and_connects_own_are_written():
+    found = topic(Stored(MIRROR_VARIANT, b'{"offset":7}', 1))
+    written = set_records(found, "m", (Pair(MIRROR, '{"offset":8}'),))
+    assert written == (
+        record(MIRROR_VARIANT, b'{"offset":8}', 1),
+        record(MIRROR_KEY, b'{"offset":8}', partition_of(MIRROR_KEY, 25)),
+    )
+    assert "a task gets nothing" in notes(found, "m")[0]
+
+
+def test_what_has_its_offset_already_is_not_written_again():
+    found = topic(Stored(KEY, b'{ "position" : 1 }', 20))
+    assert set_records(found, "c", (Pair(FILE, '{"position":1}'),)) == ()
+    assert set_records(found, "c", (Pair(FILE, '{"position":1.0}'),)) != ()
+
+
+def test_nothing_is_removed_that_is_not_there():
+    found = topic(Stored(KEY, None, 20))
+    assert set_records(found, "c", (Pair(FILE, None), Pair(MIRROR, None))) == ()
+
+
+def test_removing_takes_every_key_of_the_source_partition():
+    spaced = b'["c", {"filename":"/x"}]'
+    other = b'["c",{"filename":"/y"}]'
+    found = topic(Stored(KEY, AT_1, 20), Stored(spaced, AT_1, 3), Stored(other, AT_1, 4))
+    assert set_records(found, "c", (Pair(FILE, None),)) == (
+        record(KEY, None, 20),
+        record(spaced, None, 3),
+    )
+
+
+def test_a_reset_removes_everything_under_the_name_and_nothing_else():
+    null = b'["c",null]'
+    found = topic(
+        Stored(KEY, AT_1, 20),
+        Stored(null, b"null", 1),
+        Stored(ENVELOPED, b"junk", 2),
+        Stored(MIRROR_KEY, b'{"offset":1}', 16),
+        Stored(b'["c",{"filename":"/gone"}]', None, 2),
+    )
+    assert reset_records(found, "c") == (
+        record(KEY, None, 20),
+        record(null, None, 1),
+        record(ENVELOPED, None, 2),
+    )
+
+
+def test_a_file_has_no_partitions():
+    found = Contents("/connect.offsets", (Stored(KEY, AT_1),), None)
+    assert set_records(found, "c", (Pair('{"filename":"/y"}', '{"position":2}'),)) == (
+        record(b'["c",{"filename":"/y"}]', AT_2, None),
+    )
+
+
+def test_a_connector_without_partitions_has_an_offset_too():
+    found = topic(Stored(b'["c",null]', AT_1, 1))
+    assert pairs(found, "c") == (Pair("null", '{"position":1}'),)
+    assert set_records(found, "c", (Pair("null", '{"position":2}'),)) == (
+        record(b'["c",null]', AT_2, 1),
+    )
+
+
+def test_an_old_worker_finds_its_offsets_in_envelopes_and_new_ones_go_into_them():
+    value = b'{"schema":null,"payload":{"position":1}}'
+    found = topic(Stored(ENVELOPED, value, 4), keys=True, values=True)
+    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
+    wanted = (Pair(FILE, '{"position":2}'), Pair('{"filename":"/y"}', '{"position":3}'))
+    written = set_records(found, "c", wanted)
+    assert [(base64.b64decode(at.key), base64.b64decode(at.value or "")) for at in written] == [
+        (ENVELOPED, b'{"schema":null,"payload":{"position":2}}'),
+        (
+            b'{"schema":null,"payload":["c",{"filename":"/y"}]}',
+            b'{"schema":null,"payload":{"position":3}}',
+        ),
+    ]
+
+
+def test_envelopes_left_by_an_old_worker_are_nothing_to_a_new_one():
+    old = Stored(ENVELOPED, b'{"schema":null,"payload":{"position":1}}', 4, 0, 1.0)
+    new = Stored(KEY, AT_2, 20, 0, 2.0)
+    for found in (topic(old), topic(old, new, keys=True, values=True)):
+        written = set_records(found, "c", (Pair(FILE, '{"position":3}'),))
+        assert written == (record(KEY, b'{"position":3}', 20),)
+    assert pairs(topic(old), "c") == ()
+    assert pairs(topic(old, new, keys=True, values=True), "c") == (Pair(FILE, '{"position":2}'),)
+
+
+def test_a_first_record_is_refused_where_nothing_tells_whether_it_belongs_in_an_envelope():
+    with pytest.raises(Refused, match="envelopes"):
+        set_records(topic(keys=True), "c", (Pair(FILE, '{"position":3}'),))
+
+
+def test_a_partition_whose_bytes_cannot_be_told_is_refused():
+    with pytest.raises(Refused, match="cannot be told"):
+        set_records(topic(), "c", (Pair('{"at":1.5e300}', '{"position":3}'),))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b"null", "its value is null"),
+        (b"", "its value is null"),
+        (b"[1]", "its value is no offset"),
+        (b'{"schema":null,"payload":{"position":1}}', "its value is no offset"),
+        (b'{"position":12345678901234567890}', "beyond 64 bits"),
+    ],
+)
+def test_a_value_that_is_not_what_it_seems_is_said(value, said):
+    found = topic(Stored(KEY, value, 20))
+    assert [said in note for note in notes(found, "c")] == [True]
+
+
+def test_what_is_as_it_should_be_is_not_said():
+    assert notes(topic(Stored(KEY, AT_1, 20), Stored(b'["c",null]', None, 1)), "c") == ()
