@@ -47,6 +47,7 @@ def jars(kafka_version: str) -> None:
 @click.option("--exactly-once", is_flag=True, help="Workers with exactly-once source support.")
 @click.option("--workers", type=click.IntRange(1, 2), default=1, show_default=True)
 @click.option("--dedicated-mm2", is_flag=True, help="Add a MirrorMaker process, flow w2->e2.")
+@click.option("--standalone", is_flag=True, help="Add a standalone worker, offsets in a file.")
 @click.option("--load", "rate", type=click.FloatRange(0, RATE_MAX), default=0.0, help="Per second.")
 @click.option("--free-ports", is_flag=True, help="Any free ports instead of the usual ones.")
 @click.option(
@@ -60,6 +61,7 @@ def up(
     exactly_once: bool,
     workers: int,
     dedicated_mm2: bool,
+    standalone: bool,
     rate: float,
     free_ports: bool,
     directory: Path | None,
@@ -71,6 +73,7 @@ def up(
             exactly_once=exactly_once,
             workers=workers,
             dedicated_mm2=dedicated_mm2,
+            standalone=standalone,
             directory=directory,
             ports="free" if free_ports else "fixed",
         )
@@ -129,6 +132,9 @@ def _show(lab: Lab) -> None:
     table.add_row("west", lab.west)
     for url in lab.connect_urls:
         table.add_row("Connect REST", url)
+    if lab.options.standalone:
+        table.add_row("Standalone REST", lab.solo.url)
+        table.add_row("its offsets", str(lab.solo.offsets))
     table.add_row("file in", str(lab.lines_path))
     table.add_row("file out", str(lab.sink_path))
     table.add_row("logs", str(lab.directory))

@@ -8,12 +8,13 @@ import base64
 import uuid
 from pathlib import Path
 
-from lab import settings
+from lab import connectors, settings
 from lab.java import java
 from lab.options import LabOptions, Ports
 from lab.ports import LOOPBACK
 from lab.processes import Child
 from lab.secured import Security
+from lab.solo import STANDALONE, Solo
 
 BROKERS = ("east", "west")
 WORKERS = ("connect-1", "connect-2")
@@ -55,6 +56,8 @@ class Builder:
             made.append(self._worker(name, port, cluster="connect", exactly_once=exactly_once))
         if self._options.second_cluster:
             made.append(self._worker(OTHER, self._ports.other, cluster=OTHER, exactly_once=False))
+        if self._options.standalone:
+            made.append(self._standalone())
         if self._options.dedicated_mm2:
             made.append(self._mm2())
         self._format()
@@ -96,18 +99,33 @@ class Builder:
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
         return self._child(DEDICATED_MM2, main, properties, heap_mb=CONNECT_HEAP_MB)
 
+    def _standalone(self) -> Child:
+        solo = Solo(self._directory, self._ports.standalone)
+        properties = settings.standalone(
+            bootstrap=f"{LOOPBACK}:{self._ports.east}",
+            port=self._ports.standalone,
+            offsets=solo.offsets,
+            offset_flush_interval_ms=self._options.offset_flush_interval_ms,
+        )
+        files = []
+        for name, config in connectors.solo(lines=solo.lines, sink=solo.sink).items():
+            self._file(name).write_text(settings.render(config))
+            files.append(str(self._file(name)))
+        main = "org.apache.kafka.connect.cli.ConnectStandalone"
+        return self._child(STANDALONE, main, properties, *files, heap_mb=CONNECT_HEAP_MB)
+
     def _child(
         self,
         name: str,
         main: str,
         properties: settings.Properties,
-        *,
+        *more: str,
         heap_mb: int,
         flags: tuple[str, ...] = (),
     ) -> Child:
         file = self._file(name)
         file.write_text(settings.render(properties))
-        command = java(self._classpath, main, str(file), heap_mb=heap_mb, flags=flags)
+        command = java(self._classpath, main, str(file), *more, heap_mb=heap_mb, flags=flags)
         return Child(name, command, directory=self._directory)
 
     def _file(self, name: str) -> Path:

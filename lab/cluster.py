@@ -25,6 +25,7 @@ from lab.ports import LOOPBACK, PortLease
 from lab.processes import Child
 from lab.rest import ConnectApi
 from lab.secured import MECHANISM, USER, Security
+from lab.solo import STANDALONE, Solo
 from lab.waiting import until
 
 ClusterName = Literal["east", "west"]
@@ -42,9 +43,10 @@ class Lab(ConnectorVerbs):
     A running test bed. Use it as a context manager, or call start() and stop().
 
     Inside are brokers `east` and `west`, one or two Connect workers on east (`connect-1`,
-    `connect-2`), and on request a MirrorMaker process `mm2` and a second Connect cluster of one
-    worker, `other`, which begins empty. Unless told otherwise start() also creates five connectors
-    and returns when all run:
+    `connect-2`), and on request a MirrorMaker process `mm2`, a second Connect cluster of one
+    worker, `other`, which begins empty, and a standalone worker, `standalone`, whose connectors
+    `solo-source` and `solo-sink` carry lines from file to file (`solo`). Unless told otherwise
+    start() also creates five connectors and returns when all run:
 
     * `file-source`  lines of `lines_path` to topic `lines` on east
     * `file-sink`    topic `lines` to `sink_path`
@@ -137,6 +139,11 @@ class Lab(ConnectorVerbs):
     def other_url(self) -> str:
         """REST address of the second Connect cluster; drive it with a ConnectApi of its own."""
         return f"http://{LOOPBACK}:{self._started().ports.other}"
+
+    @property
+    def solo(self) -> Solo:
+        """Where the standalone worker has what."""
+        return Solo(self.directory, self._started().ports.standalone)
 
     @property
     def secured_connect_urls(self) -> tuple[str, ...]:
@@ -258,6 +265,7 @@ class Lab(ConnectorVerbs):
         auth = None if self._security is None else (USER, self._security.password)
         self._connect = ConnectApi(self.connect_urls, auth)
         self.lines_path.touch()
+        self.solo.lines.touch()
         self._children = Builder(
             self.options,
             ports,
@@ -274,6 +282,8 @@ class Lab(ConnectorVerbs):
         self._await_process("east")
         if self.options.second_cluster:
             workers = (*workers, OTHER)
+        if self.options.standalone:
+            workers = (*workers, STANDALONE)
         for name in workers:
             self._child(name).start()
         self._await_process("west")
@@ -290,6 +300,8 @@ class Lab(ConnectorVerbs):
         for topic, partitions in WEST_TOPICS.items():
             self._ensure_topic("west", topic, partitions)
         self._ensure_topic("east", connectors.LINES_TOPIC, 1)
+        if self.options.standalone:
+            self._ensure_topic("east", connectors.SOLO_TOPIC, 1)
         if self.options.dedicated_mm2:
             self._ensure_topic("west", settings.DEDICATED_TOPIC, 1)
         if WEST_GROUP not in self._cluster("west").groups():
@@ -312,7 +324,7 @@ class Lab(ConnectorVerbs):
 
     def _stop_processes(self) -> None:
         """Those who need the brokers first, each tier at once; then forget what was started."""
-        for tier in ((*WORKERS, OTHER, DEDICATED_MM2), BROKERS):
+        for tier in ((*WORKERS, OTHER, STANDALONE, DEDICATED_MM2), BROKERS):
             ending = [self._children[name] for name in tier if name in self._children]
             for child in ending:
                 child.signal(signal.SIGTERM)
@@ -346,7 +358,8 @@ class Lab(ConnectorVerbs):
         until(f"{name} serving", serves, timeout_s=START_S_MAX, evidence=child.tail)
 
     def _url(self, name: str) -> str:
-        return self.other_url if name == OTHER else self.connect_urls[WORKERS.index(name)]
+        beside = {OTHER: self.other_url, STANDALONE: self.solo.url}
+        return beside[name] if name in beside else self.connect_urls[WORKERS.index(name)]
 
     def _await(self, what: str, probe: Callable[[], T], *, timeout_s: float = SETTLE_S_MAX) -> T:
         workers = [child for name, child in self._children.items() if name in WORKERS]

@@ -16,6 +16,11 @@ MM2_CHECKPOINT = "mm2-checkpoint"
 MM2_HEARTBEAT = "mm2-heartbeat"
 
 LINES_TOPIC = "lines"
+
+# Of a standalone worker, whose connectors are files beside its own.
+SOLO_SOURCE = "solo-source"
+SOLO_SINK = "solo-sink"
+SOLO_TOPIC = "solo-lines"
 MM2_TOPICS = "orders.*|payments.*"
 UPSTREAM = "west"
 DOWNSTREAM = "east"
@@ -46,6 +51,14 @@ def standard(*, lines: Path, sink: Path, upstream: str, downstream: str) -> dict
         MM2_SOURCE: mm2_source(upstream=upstream, downstream=downstream),
         MM2_CHECKPOINT: mm2_checkpoint(upstream=upstream, downstream=downstream),
         MM2_HEARTBEAT: mm2_heartbeat(upstream=upstream, downstream=downstream),
+    }
+
+
+def solo(*, lines: Path, sink: Path) -> dict[str, Config]:
+    """The connectors of a standalone worker, by name, which is also a setting of theirs."""
+    return {
+        SOLO_SOURCE: {"name": SOLO_SOURCE, **file_source(lines, topic=SOLO_TOPIC)},
+        SOLO_SINK: {"name": SOLO_SINK, **file_sink(sink, topic=SOLO_TOPIC)},
     }
 
 

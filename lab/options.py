@@ -31,6 +31,7 @@ class Ports:
     connect_1_secured: int = 18443
     connect_2_secured: int = 18444
     other: int = 18085
+    standalone: int = 18086
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,12 @@ class LabOptions:
     """
     Adds a worker that is a Connect cluster of its own, `other`; off, as it is a JVM too. It is
     never exactly-once, so that one lab can have both kinds.
+    """
+
+    standalone: bool = False
+    """
+    Adds a standalone worker on east, `standalone`, that keeps its offsets in a file and has a
+    source and a sink connector; off, as it is a JVM too.
     """
 
     directory: Path | None = None

@@ -101,6 +101,21 @@ def worker(
     }
 
 
+def standalone(
+    *, bootstrap: str, port: int, offsets: Path, offset_flush_interval_ms: int
+) -> Properties:
+    """A standalone worker: no group and no topics of its own, and its offsets in a file."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "offset.storage.file.filename": str(offsets),
+        "offset.flush.interval.ms": offset_flush_interval_ms,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "listeners": f"http://{LOOPBACK}:{port}",
+        "plugin.discovery": "service_load",
+    }
+
+
 def dedicated_mm2(
     *, upstream: str, downstream: str, offset_flush_interval_ms: int, exactly_once: bool
 ) -> Properties:
