@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from exporter.model.connectors import Connector, MirrorSettings
+from exporter.model.connectors import ConnectorSettings, MirrorSettings
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
 from exporter.remedy.plan import Pair
@@ -81,16 +81,24 @@ class Wanted:
     problems: tuple[Problem, ...] = ()
 
 
-def flow_connectors(
-    source: str, target: str, listed: Collection[Connector]
-) -> tuple[Connector, ...]:
-    """The MirrorSourceConnectors that copy from one alias to another, by name; usually one."""
-    found = (
-        at
-        for at in listed
-        if at.mirror is not None and (at.mirror.source, at.mirror.target) == (source, target)
+def flow(
+    source: str, target: str, listed: Mapping[str, ConnectorSettings]
+) -> tuple[str, ...] | Problem:
+    """The MirrorSourceConnectors that copy from one alias to another, usually one; or which flows
+    there are instead.
+    """
+    flows: dict[str, list[str]] = {}
+    for name, at in sorted(listed.items()):
+        if at.mirror is not None:
+            flows.setdefault(f"{at.mirror.source}->{at.mirror.target}", []).append(name)
+    wanted = f"{source}->{target}"
+    if wanted in flows:
+        return tuple(flows[wanted])
+    return Problem(
+        where=f"--flow {wanted}",
+        wrong="no MirrorSourceConnector here copies it",
+        right=f"there is: {', '.join(flows)}" if flows else "there is none at all",
     )
-    return tuple(sorted(found, key=lambda at: at.name))
 
 
 # --- which partitions ----------------------------------------------------------------------------

@@ -1,18 +1,18 @@
 """The step that deletes a topic, for every driver: whichever way a connector is reached, its topics
-are reached over Kafka.
+are reached over Kafka. Wrapped around a driver by whoever has the plan carried out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Protocol
 
 from exporter.clients.topics_write import TopicWriter
-from exporter.config import Config
-from exporter.errors import ConfigError
-from exporter.remedy.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.plan import DeleteTopic
+from exporter.config import Kafka
+from exporter.errors import Refused
+from exporter.remedy.driver import Answer, Driver, Found, Look, Outcome, Standing
+from exporter.remedy.plan import AnyStep, DeleteTopic, Frozen
 
 
 class Deleter(Protocol):
@@ -55,12 +55,40 @@ class TopicSteps:
         return Outcome(Answer.ACK, f"{name} is deleted")
 
 
-def topic_steps(config: Config) -> TopicSteps:
-    """For the Kafka clusters of a configuration."""
+class WithTopics:
+    """A driver that can delete topics beside what it could before."""
+
+    def __init__(self, driver: Driver, topics: TopicSteps) -> None:
+        self._driver = driver
+        self._topics = topics
+
+    def identity(self) -> str | None:
+        """See Driver."""
+        return self._driver.identity()
+
+    def offsets(self) -> Found:
+        """See Driver."""
+        return self._driver.offsets()
+
+    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+        """See Driver."""
+        if isinstance(step, DeleteTopic):
+            return self._topics.look(step)
+        return self._driver.look(step, frozen)
+
+    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+        """See Driver."""
+        if isinstance(step, DeleteTopic):
+            return self._topics.carry_out(step)
+        return self._driver.carry_out(step, frozen)
+
+
+def with_topics(driver: Driver, clusters: Mapping[str, Kafka]) -> WithTopics:
+    """`clusters`: those that a plan may name."""
 
     def opened(kafka: str) -> TopicWriter:
-        if kafka not in config.kafka:
-            raise ConfigError((f"kafka: no cluster {kafka}, where a topic is to be deleted",))
-        return TopicWriter(kafka, config.kafka[kafka].client_properties())
+        if kafka not in clusters:
+            raise Refused(kafka, "no Kafka cluster of this name is configured here")
+        return TopicWriter(kafka, clusters[kafka].client_properties())
 
-    return TopicSteps(opened)
+    return WithTopics(driver, TopicSteps(opened))

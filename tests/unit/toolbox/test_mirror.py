@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
+from exporter.model.connectors import ConnectorKind, ConnectorSettings
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
 from exporter.remedy.plan import Pair
 from exporter.toolbox.bounds import LogBounds
-from exporter.toolbox.mirror import Chosen, Target, choose, want
+from exporter.toolbox.mirror import Chosen, Target, choose, flow, want
 from exporter.toolbox.mirrored import mirrored, partition_text
 from tests.unit.toolbox.test_counts import mirror, pair
 
@@ -41,6 +44,17 @@ def wanted(target: Target, of: Chosen | None = None, *, settings=None, times=Non
 
 def values(pairs: tuple[Pair, ...]) -> dict[str, int | None]:
     return {f"{at.topic}-{at.partition}": stored for at, stored in mirrored(pairs).items()}
+
+
+def test_a_flow_is_its_connectors_and_a_wrong_one_is_answered_with_those_there_are():
+    one = ConnectorSettings(kind=ConnectorKind.MIRROR, class_name="M", mirror=mirror())
+    other = replace(one, mirror=replace(mirror(), source="north"))
+    plain = ConnectorSettings(kind=ConnectorKind.SOURCE, class_name="F")
+    listed = {"b": one, "a": one, "n": other, "f": plain}
+    assert flow("west", "east", listed) == ("a", "b")
+    found = flow("east", "west", listed)
+    assert "west->east, north->east" in found.right
+    assert "none at all" in flow("west", "east", {"f": plain}).right
 
 
 # --- which partitions ----------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 import pytest
 
-from exporter.errors import Denied
-from exporter.remedy.driver import Answer, Standing
-from exporter.remedy.drivers.topics import TopicSteps
-from exporter.remedy.plan import DeleteTopic
+from exporter.errors import Denied, Refused
+from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.drivers.topics import TopicSteps, WithTopics, with_topics
+from exporter.remedy.plan import DeleteTopic, Freeze
 
 SYNCS = "mm2-offset-syncs.east.internal"
 STEP = DeleteTopic(kafka="west", topic=SYNCS, topic_id="old")
@@ -53,3 +53,33 @@ def test_what_the_broker_refuses_has_not_happened():
     with pytest.raises(Denied):
         TopicSteps(lambda _kafka: topics).carry_out(STEP)
     assert topics.closed == 1
+
+
+class Other:
+    """A driver of whatever else there is to do."""
+
+    def identity(self) -> str:
+        return "cluster"
+
+    def offsets(self) -> Found:
+        return Found(())
+
+    def look(self, step, frozen) -> Look:
+        return Look(Standing.NOT_YET, type(step).__name__)
+
+    def carry_out(self, step, frozen) -> Outcome:
+        return Outcome(Answer.RETRY, type(step).__name__)
+
+
+def test_a_driver_with_topics_does_all_else_as_before():
+    driver = WithTopics(Other(), TopicSteps(lambda _kafka: Topics({SYNCS: "old"})))
+    assert (driver.identity(), driver.offsets()) == ("cluster", Found(()))
+    assert driver.look(Freeze(), None) == (Standing.NOT_YET, "Freeze")
+    assert driver.carry_out(Freeze(), None).said == "Freeze"
+    assert driver.look(STEP, None).standing is Standing.READY
+    assert driver.carry_out(STEP, None).answer is Answer.ACK
+
+
+def test_a_cluster_that_is_not_configured_is_not_guessed_at():
+    with pytest.raises(Refused, match="west"):
+        with_topics(Other(), {}).look(STEP, None)
