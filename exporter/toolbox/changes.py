@@ -83,11 +83,13 @@ class Asked:
     request     of a whole reset, its pairs are those that are there
     verb        in words, for the journal
     whole       no offset at all is to be left
+    also        what is to be done once the offsets are as asked for, while it is still stopped
     """
 
     request: Request
     verb: str
     whole: bool = False
+    also: tuple[AnyStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +136,26 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
     wanted = changes(present, request.pairs)
     said = (*standing.notes, *way.place.notes(name), *notes(request, facts))
     found = problems(request, facts)
-    if found or not wanted:
+    if found or not (wanted or asked.also):
         return Prepared(name, found, wanted, said)
-    effect = way.effect(name, tuple(at.pair for at in wanted), whole=asked.whole)
+    steps = asked.also
+    if wanted:
+        effect = way.effect(name, tuple(at.pair for at in wanted), whole=asked.whole)
+        steps, said = (effect.step, *steps), (*said, *effect.notes)
     return Prepared(
         connector=name,
         problems=(),
         changes=wanted,
-        notes=(*said, *effect.notes),
-        plan=_plan(standing, effect.step, asked, author),
+        notes=said,
+        plan=_plan(standing, steps, asked, author),
         driver=way.driver(name),
         recheck=None if asked.whole else _recheck(way, request, wanted),
     )
 
 
-def _plan(standing: Standing, step: AnyStep, asked: Asked, author: Author) -> Plan:
+def _plan(standing: Standing, between: tuple[AnyStep, ...], asked: Asked, author: Author) -> Plan:
     """Stopped, and as it was again afterwards; what has no state, as it is."""
-    steps: tuple[AnyStep, ...] = (Settle(), Freeze(), step)
+    steps: tuple[AnyStep, ...] = (Settle(), Freeze(), *between)
     if standing.state is not None:
         steps = (ToState(State.STOPPED), *steps)
     if standing.state not in (None, State.STOPPED):
