@@ -33,13 +33,13 @@ class Kafkas:
     """The Kafka clusters that can be asked, by name; each is connected to when it first is."""
 
     def __init__(self, clusters: Mapping[str, Kafka]) -> None:
-        self._clusters = clusters
+        self.clusters = clusters
         self._open: dict[str, KafkaFacts] = {}
 
     def at(self, name: str) -> KafkaFacts:
         """The one of this name, which must be one of them."""
         if name not in self._open:
-            self._open[name] = KafkaFacts(name, self._clusters[name].client_properties())
+            self._open[name] = KafkaFacts(name, self.clusters[name].client_properties())
         return self._open[name]
 
     def found(self, addresses: frozenset[str]) -> str | None:
@@ -48,13 +48,13 @@ class Kafkas:
         Its brokers' own addresses count as well as those in the configuration. They are only asked
         for where those do not tell: one that is away must not be in the way of the others.
         """
-        known = {name: kafka.addresses for name, kafka in self._clusters.items()}
+        known = {name: kafka.addresses for name, kafka in self.clusters.items()}
         return cluster_at(addresses, known) or cluster_at(addresses, self.addresses())
 
     def addresses(self) -> dict[str, frozenset[str]]:
         """Where each answers: as configured, and as its brokers call themselves."""
         found = {}
-        for name, kafka in self._clusters.items():
+        for name, kafka in self.clusters.items():
             found[name] = kafka.addresses
             with suppress(ClientError):
                 found[name] |= self.at(name).topics()[1]
@@ -62,7 +62,7 @@ class Kafkas:
 
     def properties(self, name: str) -> dict[str, Any]:
         """For a client of its own."""
-        return self._clusters[name].client_properties()
+        return self.clusters[name].client_properties()
 
     def close(self) -> None:
         """Let go of connections."""

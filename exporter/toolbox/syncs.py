@@ -23,7 +23,8 @@ class Listed:
 
     home        the configured Kafka cluster its workers use
     connectors  None: it cannot be told which it has; `why` says so
-    running     whether a worker of it runs; None where its REST API tells of each connector
+    running     what speaks for a worker of it running, "" if nothing does; None where its REST API
+                tells of each connector
     named       topics of offset syncs that the configuration itself names for its flows
     """
 
@@ -31,7 +32,7 @@ class Listed:
     home: str
     connectors: tuple[Connector, ...] | None
     why: str = ""
-    running: bool | None = None
+    running: str | None = None
     named: frozenset[KafkaTopic] = frozenset()
 
 
@@ -41,17 +42,20 @@ class User:
 
     stopped     nothing of it runs; what is not known to be stopped is not
     sure        it is this very topic; else it is one of the same name on a cluster not configured
+    why         what speaks for it running, where its state does not tell
     """
 
     who: str
     does: str
     stopped: bool
     sure: bool = True
+    why: str = ""
 
     def __str__(self) -> str:
         state = "stopped" if self.stopped else "NOT stopped"
+        why = f": {self.why}" if self.why else ""
         where = "" if self.sure else ", if the cluster it names is the same one"
-        return f"{self.who} {self.does} it{where} ({state})"
+        return f"{self.who} {self.does} it{where} ({state}{why})"
 
 
 def topic_of(
@@ -99,17 +103,23 @@ def _of_site(
                     does=does,
                     stopped=_is_stopped(connector, site),
                     sure=at is not None,
+                    why=site.running or "",
                 )
     if topic in site.named and not told:
-        yield User(who=f"a flow of {site.name}", does="uses", stopped=site.running is False)
+        yield _unseen(f"a flow of {site.name}", "uses", site)
     elif site.connectors is None:
-        yield User(who=f"{site.name} ({site.why})", does="may use", stopped=site.running is False)
+        yield _unseen(f"{site.name} ({site.why})", "may use", site)
 
 
 def _is_stopped(connector: Connector, site: Listed) -> bool:
     if site.running is not None:
         return not site.running
     return connector.state == "stopped" and not connector.tasks
+
+
+def _unseen(who: str, does: str, site: Listed) -> User:
+    """One of which nobody tells the state."""
+    return User(who=who, does=does, stopped=site.running == "", why=site.running or "")
 
 
 def in_the_way(topic: KafkaTopic, found: Collection[User]) -> tuple[Problem, ...]:

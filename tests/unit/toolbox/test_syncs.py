@@ -71,27 +71,31 @@ def test_only_a_connector_without_tasks_that_is_to_have_none_is_stopped(state, t
     assert bool(in_the_way(SYNCS, others)) is not stopped
 
 
-@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("running", ["group west-mm2 has members", ""])
 def test_a_dedicated_mirrormaker_is_stopped_when_its_process_is(running):
     again = connector("MirrorSourceConnector", mirror=mirror())
     listed = Listed("mm2", "east", (again,), running=running)
     others = users(SYNCS, [listed], ADDRESSES, besides=ME)
-    assert bool(in_the_way(SYNCS, others)) is running
+    assert bool(in_the_way(SYNCS, others)) is bool(running)
 
 
 def test_a_flow_that_only_the_configuration_names_counts_once():
     named = frozenset({SYNCS})
-    assert found(site="mm2", running=True, named=named) == ["a flow of mm2 uses it (NOT stopped)"]
+    assert found(site="mm2", running="seen", named=named) == [
+        "a flow of mm2 uses it (NOT stopped: seen)"
+    ]
     again = connector("again", mirror=mirror())
-    assert found(again, site="mm2", running=True, named=named) == [
-        "mm2/again writes it (NOT stopped)"
+    assert found(again, site="mm2", running="seen", named=named) == [
+        "mm2/again writes it (NOT stopped: seen)"
     ]
 
 
 def test_a_site_that_cannot_be_looked_into_may_use_it():
-    listed = Listed("mm2", "east", None, why="no config_topic", running=True)
+    listed = Listed("mm2", "east", None, why="no config_topic", running="seen")
     others = users(SYNCS, [listed], ADDRESSES, besides=ME)
-    assert [str(user) for user in others] == ["mm2 (no config_topic) may use it (NOT stopped)"]
+    assert [str(user) for user in others] == [
+        "mm2 (no config_topic) may use it (NOT stopped: seen)"
+    ]
     (problem,) = in_the_way(SYNCS, others)
     assert problem.where == "--clear-syncs (west/mm2-offset-syncs.east.internal)"
 
