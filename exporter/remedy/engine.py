@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exporter.remedy.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.driver import Answer, Look, Standing
 from exporter.remedy.moves import (
     Begun,
     Blind,
@@ -84,7 +84,7 @@ def step(progress: Progress, event: Event, now: float) -> Move:
         case Blind():
             return _blind(replace(progress, looks=progress.looks + 1), event, now)
         case Tried():
-            return _tried(progress, event.outcome, now)
+            return _tried(progress, event, now)
         case Found():
             return _then_ask(_did(progress, Kept(at=now, frozen=event.frozen)))
         case Unkept():
@@ -214,7 +214,8 @@ def _pause(progress: Progress, said: str) -> Move:
     return Move(progress, Pause(seconds, said))
 
 
-def _tried(progress: Progress, outcome: Outcome, now: float) -> Move:
+def _tried(progress: Progress, event: Tried, now: float) -> Move:
+    outcome = event.outcome
     answered = Answered(at=now, answer=outcome.answer, said=outcome.said, definite=outcome.definite)
     move = _did(progress, answered)
     match outcome.answer:
@@ -224,7 +225,7 @@ def _tried(progress: Progress, outcome: Outcome, now: float) -> Move:
             later = replace(move.progress, looks=move.progress.looks + 1)
             return _pause(later, outcome.said)._replace(records=move.records)
         case Answer.NACK:
-            failed = _fail(move.progress, Cause.REFUSED, outcome.said, now)
+            failed = _fail(move.progress, event.cause, outcome.said, now)
             return failed._replace(records=(*move.records, *failed.records))
 
 

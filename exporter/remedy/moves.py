@@ -80,9 +80,10 @@ class Blind(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What an attempt was worth."""
+    """What an attempt was worth, and what a refusal of it is put down to."""
 
     outcome: Outcome
+    cause: Cause = Cause.REFUSED
 
 
 class Found(NamedTuple):

@@ -202,7 +202,7 @@ class Runner:
     def _done(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
         match command:
             case CarryOut():
-                return Tried(self._tried(command))
+                return self._tried(command)
             case Pause():
                 self._say(words.waiting(command.said))
                 self._pause(command.seconds)
@@ -247,15 +247,17 @@ class Runner:
             )
         )
 
-    def _tried(self, command: CarryOut) -> Outcome:
+    def _tried(self, command: CarryOut) -> Tried:
         try:
-            return self._driver.carry_out(command.step, command.before)
+            return Tried(self._driver.carry_out(command.step, command.before))
         except (Unreachable, Conflict, Throttled, Unsettled) as exc:
-            return Outcome(Answer.RETRY, str(exc))
+            return Tried(Outcome(Answer.RETRY, str(exc)))
+        except Denied as exc:
+            return Tried(Outcome(Answer.NACK, str(exc)), Cause.UNAUTHORISED)
         except Refused as exc:
-            return Outcome(Answer.NACK, str(exc))
+            return Tried(Outcome(Answer.NACK, str(exc)))
         except ClientError as exc:
-            return Outcome(Answer.IN_DOUBT, str(exc))
+            return Tried(Outcome(Answer.IN_DOUBT, str(exc)))
 
     def _say(self, said: str) -> None:
         if said and said != self._told:
