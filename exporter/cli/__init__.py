@@ -16,6 +16,7 @@ import click
 
 from exporter import __version__
 from exporter.cli import output
+from exporter.cli.connector_commands import connectors
 from exporter.cli.options import config_option, json_option, timeout_option
 from exporter.errors import ClientError, ConfigError, HistoryError, RemedyError
 from exporter.model.roles import TopicRole
@@ -127,22 +128,6 @@ def offsets_list(
 
     wanted = None if connectors is None else frozenset(connectors.split(","))
     verbs.offsets_list(config_path, connect_cluster, wanted, as_json=as_json)
-
-
-@cli.group()
-def connectors() -> None:
-    """Connectors and their states."""
-
-
-@connectors.command("status")
-@click.argument("name", required=False)
-@config_option
-@json_option
-def connectors_status(name: str | None, config_path: Path, as_json: bool) -> None:
-    """State of one connector, or of all, and of their tasks. Exit code 1 if one has failed."""
-    from exporter.cli import verbs  # noqa: PLC0415
-
-    sys.exit(verbs.connectors_status(config_path, name, as_json=as_json))
 
 
 @cli.group()
@@ -295,6 +280,9 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     click.echo(found(cli, {}, "offsetwatch", "_OFFSETWATCH_COMPLETE").source())
+
+
+cli.add_command(connectors)
 
 
 def main() -> None:

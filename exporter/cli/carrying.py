@@ -1,0 +1,159 @@
+"""What every verb that changes a connector does with what was prepared: show it, have it confirmed,
+carry it out under the journal, and say how it ended.
+
+Progress goes to standard error. Exit codes: 0 as asked, or nothing to do; 3 denied; 4 the world
+changed; 5 a person must decide; 6 unauthorised; 7 unreachable.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.cli import output
+from exporter.clock import Clock, SystemClock
+from exporter.config import Config
+from exporter.errors import Denied, RemedyError
+from exporter.remedy.driver import Driver
+from exporter.remedy.journal import Journal
+from exporter.remedy.plan import Plan
+from exporter.remedy.progress import Limits
+from exporter.remedy.runner import Result, Runner, fresh_plan_id
+from exporter.remedy.words import doing
+from exporter.toolbox.changes import Prepared
+from exporter.toolbox.connectors import Author
+
+OK, DENIED, UNAUTHORISED = 0, 3, 6
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a change is to be made.
+
+    folder      of journal and backups
+    options     what a person adds to our commands to reach the same journal and place
+    """
+
+    folder: Path
+    options: str = ""
+    yes: bool = False
+    dry_run: bool = False
+    timeout_s: float = 180.0
+
+
+def state_folder(asked: Path | None, loaded: Config | None) -> Path:
+    """Where journal and backups are: as asked, as configured, or the user's own folder."""
+    if asked is not None:
+        return asked.resolve()
+    if loaded is not None:
+        return Path(loaded.state_dir).resolve()
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home) / "offsetwatch"
+
+
+def author(clock: Clock | None = None) -> Author:
+    """Who asks, now."""
+    now = (SystemClock() if clock is None else clock).now()
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = str(os.getuid())  # a container's user need not have a name
+    return Author(fresh_plan_id(now), now, name)
+
+
+def change(
+    how: How, *, place: str, connector: str, driver: Driver, prepare: Callable[[], Prepared]
+) -> int:
+    """One connector: first what an earlier run left unfinished, then what `prepare` says; the exit
+    code. `driver` is what an earlier plan for the same place and connector is recovered with.
+    """
+    if how.dry_run:
+        return rehearse(prepare())
+    try:
+        with closing(Journal(how.folder)) as journal:
+            runner = _runner(how, journal, driver)
+            earlier = runner.finish_earlier(place, connector)
+            if earlier is not None:
+                output.error(earlier.said)
+                if not earlier.over:
+                    return earlier.exit_code
+            prepared = prepare()
+            code = shown(prepared)
+            if code is not None:
+                return code
+            if not confirmed(connector, yes=how.yes):
+                return DENIED
+            return carried_out(how, journal, prepared).exit_code
+    except RemedyError as exc:
+        output.error(str(exc))
+        return DENIED
+    except Denied as exc:
+        output.error(f"{exc.reason}: {exc}")
+        return UNAUTHORISED
+
+
+def shown(prepared: Prepared) -> int | None:
+    """Say what there is to say; the exit code if that is all."""
+    for problem in prepared.problems:
+        output.error(str(problem))
+    if prepared.problems:
+        return DENIED
+    for note in prepared.notes:
+        output.error(note)
+    return OK if prepared.plan is None else None
+
+
+def rehearse(prepared: Prepared) -> int:
+    """Every step that would be done, on standard output."""
+    code = shown(prepared)
+    if code is not None:
+        return code
+    assert prepared.plan is not None
+    for line in steps_of(prepared.plan):
+        sys.stdout.write(f"{line}\n")
+    return OK
+
+
+def steps_of(plan: Plan) -> tuple[str, ...]:
+    """In words, in order."""
+    return tuple(f"{number}. {doing(step)}" for number, step in enumerate(plan.steps, start=1))
+
+
+def confirmed(connector: str, *, yes: bool) -> bool:
+    """Whether a person agrees: with --yes, or by typing the connector's name on a terminal."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        output.error("nobody can be asked here: say --yes to agree beforehand")
+        return False
+    sys.stderr.write(f"Type the connector's name ({connector}) to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() == connector:
+        return True
+    output.error("that is not its name: nothing was done")
+    return False
+
+
+def carried_out(how: How, journal: Journal, prepared: Prepared) -> Result:
+    """Run the plan; say how it ended."""
+    assert prepared.plan is not None
+    assert prepared.driver is not None
+    result = _runner(how, journal, prepared.driver).run(prepared.plan, prepared.recheck)
+    output.error(result.said)
+    return result
+
+
+def _runner(how: How, journal: Journal, driver: Driver) -> Runner:
+    return Runner(
+        journal=journal,
+        driver=driver,
+        clock=SystemClock(),
+        tell=output.error,
+        limits=Limits(step_s=how.timeout_s),
+        options=how.options,
+    )

@@ -1,0 +1,98 @@
+"""`connectors`: the verbs as they are declared. What they do is in lifecycle.py."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exporter.cli.options import (
+    config_option,
+    dry_run_option,
+    json_option,
+    patience_option,
+    state_dir_option,
+    yes_option,
+)
+
+
+@click.group()
+def connectors() -> None:
+    """Connectors and their states."""
+
+
+def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Of verbs that change no offset."""
+    for option in (
+        patience_option,
+        state_dir_option,
+        dry_run_option,
+        yes_option,
+        config_option,
+        click.option(
+            "--connect", "connect_cluster", help="Its Connect cluster, if several are known."
+        ),
+        click.argument("name"),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@connectors.command("status")
+@click.argument("name", required=False)
+@config_option
+@json_option
+def connectors_status(name: str | None, config_path: Path, *, as_json: bool) -> None:
+    """State of one connector, or of all, and of their tasks. Exit code 1 if one has failed."""
+    from exporter.cli import verbs  # noqa: PLC0415 - heavy, as below
+
+    sys.exit(verbs.connectors_status(config_path, name, as_json=as_json))
+
+
+@connectors.command("stop")
+@_life_options
+def stop(**asked: Any) -> None:
+    """Stop a connector and wait until no task of it is left (KIP-875, Kafka 3.5)."""
+    _to_state("stopped", asked)
+
+
+@connectors.command("pause")
+@_life_options
+def pause(**asked: Any) -> None:
+    """Pause a connector: its tasks stay, and do nothing."""
+    _to_state("paused", asked)
+
+
+@connectors.command("resume")
+@_life_options
+def resume(**asked: Any) -> None:
+    """Resume a connector that was stopped or paused."""
+    _to_state("running", asked)
+
+
+def _to_state(state: str, asked: dict[str, Any]) -> None:
+    from exporter.cli import lifecycle  # noqa: PLC0415
+
+    sys.exit(lifecycle.to_state(lifecycle.Asked(**asked), state))
+
+
+@connectors.command("restart")
+@_life_options
+@click.option("--only-failed", is_flag=True, help="Leave alone what has not failed.")
+def restart(*, only_failed: bool, **asked: Any) -> None:
+    """Restart a connector and its tasks."""
+    from exporter.cli import lifecycle  # noqa: PLC0415
+
+    sys.exit(lifecycle.restart(lifecycle.Asked(**asked), only_failed=only_failed))
+
+
+@connectors.command("delete")
+@_life_options
+def delete(**asked: Any) -> None:
+    """Delete a connector. Its offsets are backed up, and stay where they are."""
+    from exporter.cli import lifecycle  # noqa: PLC0415
+
+    sys.exit(lifecycle.delete(lifecycle.Asked(**asked)))

@@ -1,0 +1,103 @@
+"""What the verbs of connectors do: find the cluster, prepare, have it carried out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter import config
+from exporter.cli import carrying
+from exporter.errors import ConfigError
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.plan import State
+from exporter.toolbox import connectors
+from exporter.toolbox.changes import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options, as they were given."""
+
+    name: str
+    config_path: Path
+    connect_cluster: str | None
+    state_dir: Path | None
+    yes: bool
+    dry_run: bool
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The Connect cluster, and the Kafka cluster of its topics."""
+
+    loaded: config.Config
+    connect: config.Connect
+    kafka: config.Kafka
+
+
+def where(path: Path, connect_cluster: str | None) -> Where:
+    """The Connect cluster that was named, or the only one that can be asked. Raises ConfigError."""
+    loaded = config.load(path)
+    known = {at.name: at for at in loaded.connect if at.worker_urls}
+    if connect_cluster is None and len(known) != 1:
+        raise ConfigError(("--connect: name the Connect cluster: " + ", ".join(known),))
+    name = next(iter(known)) if connect_cluster is None else connect_cluster
+    if name not in known:
+        raise ConfigError(
+            (f"--connect: no Connect cluster {name} with a url (known: {', '.join(known)})",)
+        )
+    return Where(loaded, known[name], loaded.kafka[known[name].kafka])
+
+
+def to_state(asked: Asked, state: str) -> int:
+    """Stop, pause or resume; the exit code."""
+    at = where(asked.config_path, asked.connect_cluster)
+
+    def prepare() -> Prepared:
+        who = carrying.author()
+        return connectors.prepare_state(at.connect, at.kafka, asked.name, State(state), who)
+
+    return _change(asked, at, prepare)
+
+
+def restart(asked: Asked, *, only_failed: bool) -> int:
+    """Restart the connector and its tasks; the exit code."""
+    at = where(asked.config_path, asked.connect_cluster)
+
+    def prepare() -> Prepared:
+        who = carrying.author()
+        return connectors.prepare_restart(
+            at.connect, at.kafka, asked.name, who, only_failed=only_failed
+        )
+
+    return _change(asked, at, prepare)
+
+
+def delete(asked: Asked) -> int:
+    """Delete the connector; the exit code."""
+    at = where(asked.config_path, asked.connect_cluster)
+
+    def prepare() -> Prepared:
+        return connectors.prepare_delete(at.connect, at.kafka, asked.name, carrying.author())
+
+    return _change(asked, at, prepare)
+
+
+def _change(asked: Asked, at: Where, prepare: Callable[[], Prepared]) -> int:
+    how = carrying.How(
+        folder=carrying.state_folder(asked.state_dir, at.loaded),
+        options=shlex.join(("--config", str(asked.config_path))),
+        yes=asked.yes,
+        dry_run=asked.dry_run,
+        timeout_s=asked.timeout_s,
+    )
+    return carrying.change(
+        how,
+        place=at.connect.name,
+        connector=asked.name,
+        driver=RestDriver(at.connect, asked.name, at.kafka),
+        prepare=prepare,
+    )

@@ -1,0 +1,206 @@
+"""A connector's life, changed carefully: stop, pause, resume, restart, delete.
+
+Each becomes a plan for remedy's runner, or problems, or nothing where it is so already. Called by
+the command line.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from exporter.config import Connect, Kafka
+from exporter.model.connectors import Connector, ConnectorKind
+from exporter.remedy.driver import Standing
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.drivers.rest_sight import Workers, kafka_version, workers
+from exporter.remedy.plan import (
+    AnyStep,
+    Delete,
+    Freeze,
+    Plan,
+    Restart,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.toolbox.bounds import Problem
+from exporter.toolbox.changes import Prepared
+from exporter.toolbox.rest_place import RestPlace
+
+STOPS: Final = (3, 5)  # KIP-875: STOPPED, and offsets that can be read
+ALTERS: Final = (3, 6)  # KIP-875: offsets that can be altered
+_RESTARTS_TASKS: Final = (3, 0)  # KIP-745
+
+_VERBS: Final = {State.RUNNING: "resume", State.PAUSED: "pause", State.STOPPED: "stop"}
+
+
+class Author(NamedTuple):
+    """Who asks, and when: what a plan says of itself. `at` in Unix seconds."""
+
+    plan_id: str
+    at: float
+    by: str
+
+
+def prepare_state(
+    connect: Connect, kafka: Kafka | None, name: str, state: State, author: Author
+) -> Prepared:
+    """Stop, pause or resume."""
+    needs = STOPS if state is State.STOPPED else None
+    place = RestPlace(connect)
+    known = place.connector(name)
+    problems = _problems(place, name, too_old(connect, needs))
+    if problems or known is None:
+        return Prepared(name, problems)
+    driver = RestDriver(connect, name, kafka)
+    look = driver.look(ToState(state), None)
+    if look.standing is Standing.DONE:
+        return Prepared(
+            name, (), notes=(f"{name}: {look.said}: there is nothing to do", *_hint(known))
+        )
+    plan = _plan(
+        f"{_VERBS[state]} {name}", place, known, (ToState(state),), author=author, final=state
+    )
+    return Prepared(name, (), notes=(f"{name}: {look.said}",), plan=plan, driver=driver)
+
+
+def prepare_restart(
+    connect: Connect, kafka: Kafka | None, name: str, author: Author, *, only_failed: bool
+) -> Prepared:
+    """Restart the connector and its tasks, all or those that have failed."""
+    place = RestPlace(connect)
+    known = place.connector(name)
+    problems = _problems(place, name, too_old(connect, _RESTARTS_TASKS))
+    if problems or known is None:
+        return Prepared(name, problems)
+    state = state_of(known)
+    if state is State.STOPPED:
+        wrong = "is stopped: a restart would leave it so"
+        return Prepared(name, (Problem(name, wrong, "`connectors resume` starts it"),))
+    step = Restart(include_tasks=True, only_failed=only_failed)
+    plan = _plan(f"restart {name}", place, known, (step,), author=author, final=state)
+    return Prepared(name, (), notes=_now(known), plan=plan, driver=RestDriver(connect, name, kafka))
+
+
+def prepare_delete(connect: Connect, kafka: Kafka | None, name: str, author: Author) -> Prepared:
+    """Delete the connector. What it leaves behind is backed up before, and said."""
+    place = RestPlace(connect)
+    known = place.connector(name)
+    problems = _problems(place, name, too_old(connect, STOPS))
+    if problems or known is None:
+        return Prepared(name, problems)
+    steps = (Freeze(), Delete())
+    plan = _plan(f"delete {name}", place, known, steps, author=author, final=None)
+    notes = (*_now(known), _left_behind(known, place))
+    return Prepared(name, (), notes=notes, plan=plan, driver=RestDriver(connect, name, kafka))
+
+
+def _left_behind(known: Connector, place: RestPlace) -> str:
+    count = sum(pair.offset is not None for pair in place.pairs(known.name))
+    if not count:
+        return "it has no offsets that would stay behind"
+    what = "1 offset stays" if count == 1 else f"{count} offsets stay"
+    return (
+        f"its {what} behind, and a connector of the same name would go on from there; where that "
+        f"is not wanted, `offsets reset {known.name}` first"
+    )
+
+
+# --- what holds for all --------------------------------------------------------------------------
+
+
+def state_of(connector: Connector) -> State:
+    """What it was asked to be, as far as Connect tells: of one that failed or moves just now it
+    does not, and nearly always that is to run.
+    """
+    match connector.state:
+        case "paused":
+            return State.PAUSED
+        case "stopped":
+            return State.STOPPED
+    return State.RUNNING
+
+
+def too_old(
+    connect: Connect, needs: tuple[int, int] | None, *, found: Workers | None = None
+) -> tuple[Problem, ...]:
+    """Workers that do not know what is to be asked for, by their addresses: a leader of an older
+    version would refuse it, or take STOPPED for PAUSED. One that gives no answer may be gone.
+    """
+    if needs is None:
+        return ()
+    asked = workers(connect) if found is None else found
+    wanted = f"Kafka {needs[0]}.{needs[1]}"
+    problems = [
+        Problem(
+            connect.name,
+            f"the worker at {url} has version {version}, and this needs {wanted}",
+            "upgrade it first",
+        )
+        for url, version in asked.versions
+        if (kafka_version(version) or needs) < needs
+    ]
+    if len(asked.cluster_ids) > 1:
+        ids = ", ".join(sorted(asked.cluster_ids))
+        problems.append(
+            Problem(connect.name, f"its addresses lead to several Kafka clusters: {ids}", "")
+        )
+    return tuple(problems)
+
+
+def no_connector(place: RestPlace, name: str) -> Problem:
+    """It is not there; what is."""
+    names = place.connectors()
+    known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    return Problem(
+        name, f"Connect cluster {place.name} has no such connector", f"it has: {known or 'none'}"
+    )
+
+
+def subject_of(place: RestPlace, known: Connector) -> Subject:
+    """What is changed over REST."""
+    kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
+    return Subject(
+        driver="rest",
+        place=place.name,
+        connector=known.name,
+        kind=kinds.get(known.kind, "source"),
+        identity=place.identity(),
+    )
+
+
+def _problems(place: RestPlace, name: str, others: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    there = place.connector(name) is not None
+    return others if there else (no_connector(place, name), *others)
+
+
+def _plan(
+    verb: str,
+    place: RestPlace,
+    known: Connector,
+    steps: tuple[AnyStep, ...],
+    *,
+    author: Author,
+    final: State | None,
+) -> Plan:
+    return Plan(
+        plan_id=author.plan_id,
+        verb=verb,
+        subject=subject_of(place, known),
+        steps=steps,
+        original=state_of(known),
+        final=final,
+        created_at=author.at,
+        created_by=author.by,
+    )
+
+
+def _now(known: Connector) -> tuple[str, ...]:
+    tasks = " ".join(f"{task.number}:{task.state}" for task in known.tasks) or "none"
+    return (f"{known.name}: {known.state}, tasks: {tasks}",)
+
+
+def _hint(known: Connector) -> tuple[str, ...]:
+    if "failed" not in {known.state, *(task.state for task in known.tasks)}:
+        return ()
+    return (f"what has failed is started by `connectors restart {known.name}`",)

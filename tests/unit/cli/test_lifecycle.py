@@ -1,0 +1,168 @@
+"""The verbs of connectors, from the command line to a worker in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exporter.cli import cli
+from tests.fakes import connect as fake
+
+
+class Shell:
+    """The program, with a configuration that names one fake Connect cluster."""
+
+    def __init__(self, folder: Path, worker: fake.Connect) -> None:
+        self.folder, self.worker = folder, worker
+        self.config = folder / "config.yaml"
+        self.config.write_text(
+            'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+            f"connect: [{{name: cc, kafka: k, url: '{worker.url}'}}]\n"
+            f"state_dir: {folder / 'state'}\n"
+        )
+
+    def run(self, *arguments: str, stdin: str = "") -> Result:
+        found = CliRunner().invoke(cli, [*arguments, "--config", str(self.config)], input=stdin)
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return found
+
+    def change(self, *arguments: str) -> Result:
+        return self.run(*arguments, "--yes")
+
+
+@pytest.fixture
+def worker() -> Iterator[fake.Connect]:
+    with fake.serving(topics={"t": 2}) as served:
+        yield served
+
+
+@pytest.fixture
+def shell(tmp_path: Path, worker: fake.Connect) -> Shell:
+    return Shell(tmp_path, worker)
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"), [("stop", "STOPPED"), ("pause", "PAUSED"), ("resume", "RUNNING")]
+)
+def test_a_connector_comes_into_the_state_that_is_asked_for(shell, worker, verb, state):
+    worker.add("src", state="PAUSED" if verb == "resume" else "RUNNING")
+    done = shell.change("connectors", verb, "src")
+    assert done.exit_code == 0, done.output
+    assert worker.connectors["src"].state == state
+    assert f"{verb} src: done" in done.stderr
+
+
+def test_what_is_so_already_is_not_asked_for(shell, worker):
+    worker.add("src", state="STOPPED", tasks=0)
+    done = shell.change("connectors", "stop", "src")
+    assert done.exit_code == 0
+    assert "nothing to do" in done.stderr
+    assert worker.changes() == []
+
+
+def test_a_resumed_connector_whose_task_fails_is_resumed_and_told_to_be_restarted(shell, worker):
+    worker.add("src", failing=True)
+    done = shell.change("connectors", "resume", "src")
+    assert done.exit_code == 0
+    assert "connectors restart src" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["stop", "pause", "resume", "restart", "delete"])
+def test_a_connector_that_is_not_there_is_named_with_those_that_are(shell, worker, verb):
+    worker.add("src")
+    done = shell.change("connectors", verb, "no-such")
+    assert done.exit_code == 3
+    assert "no-such" in done.stderr
+    assert "it has: src" in done.stderr
+    assert worker.changes() == []
+
+
+@pytest.mark.parametrize("verb", ["stop", "pause", "restart", "delete"])
+def test_without_a_confirmation_nothing_is_done(shell, worker, verb):
+    worker.add("src")
+    done = shell.run("connectors", verb, "src", stdin="src\n")
+    assert done.exit_code == 3
+    assert "--yes" in done.stderr
+    assert worker.changes() == []
+
+
+@pytest.mark.parametrize("verb", ["stop", "restart", "delete"])
+def test_a_dry_run_says_the_steps_and_writes_nothing(shell, worker, verb):
+    worker.add("src")
+    done = shell.run("connectors", verb, "src", "--dry-run")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("1. ")
+    assert worker.changes() == []
+    assert not (shell.folder / "state").exists()
+
+
+def test_a_worker_that_does_not_know_stopped_is_not_asked_to_stop(shell, worker):
+    worker.add("src")
+    worker.version = "3.4.1"
+    done = shell.change("connectors", "stop", "src")
+    assert done.exit_code == 3
+    assert "3.4.1" in done.stderr
+    assert worker.changes() == []
+
+
+def test_a_deleted_connector_leaves_a_backup_and_words_about_what_stays(shell, worker):
+    worker.add("src")
+    worker.commit("src", {"filename": "/a"}, {"position": 10})
+    done = shell.change("connectors", "delete", "src")
+    assert done.exit_code == 0, done.output
+    assert "src" not in worker.connectors
+    assert "1 offset stays behind" in done.stderr
+    (kept,) = (shell.folder / "state" / "backups").glob("*.json")
+    assert json.loads(kept.read_text()) == {
+        "src": [{"partition": {"filename": "/a"}, "offset": {"position": 10}}]
+    }
+
+
+def test_a_restart_that_only_concerns_what_failed_says_so_to_connect(shell, worker):
+    worker.add("src")
+    assert shell.change("connectors", "restart", "src", "--only-failed").exit_code == 0
+    assert worker.changes() == [
+        ("POST", "/connectors/src/restart?includeTasks=true&onlyFailed=true")
+    ]
+
+
+def test_a_restart_of_what_is_stopped_is_refused(shell, worker):
+    worker.add("src", state="STOPPED", tasks=0)
+    done = shell.change("connectors", "restart", "src")
+    assert done.exit_code == 3
+    assert "connectors resume" in done.stderr
+
+
+def test_a_refused_login_ends_with_6(shell, worker):
+    worker.add("src")
+    worker.fail("PUT", "/stop", 403, raw=b"Forbidden")
+    assert shell.change("connectors", "stop", "src").exit_code == 6
+    worker.fail("GET", "/connectors", 401, raw=b"User cannot access the resource.")
+    assert shell.change("connectors", "stop", "src").exit_code == 6
+
+
+def test_nobody_there_ends_with_7(shell, worker):
+    shell.config.write_text(shell.config.read_text().replace(worker.url, "http://127.0.0.1:1"))
+    found = shell_exit(shell, "connectors", "stop", "src", "--yes")
+    assert found == 7
+
+
+def shell_exit(shell: Shell, *arguments: str) -> Any:
+    """As the entry point ends."""
+    import sys
+    from unittest.mock import patch
+
+    from exporter.cli import main
+
+    with (
+        patch.object(sys, "argv", ["offsetwatch", *arguments, "--config", str(shell.config)]),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    return ended.value.code
