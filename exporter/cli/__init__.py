@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from exporter import __version__
-from exporter.cli import output
+from exporter.cli import offset_commands, output
 from exporter.cli.connector_commands import connectors
 from exporter.cli.options import config_option, json_option, timeout_option
 from exporter.errors import ClientError, ConfigError, HistoryError, RemedyError
@@ -110,24 +110,7 @@ def explain_connector(
     )
 
 
-@cli.group()
-def offsets() -> None:
-    """Source and sink offsets."""
-
-
-@offsets.command("list")
-@config_option
-@click.option("--connect", "connect_cluster", help="Only this Connect cluster.")
-@click.option("--connectors", help="Only these connectors, comma-separated.")
-@json_option
-def offsets_list(
-    config_path: Path, connect_cluster: str | None, connectors: str | None, as_json: bool
-) -> None:
-    """List what Connect would hand to a task now (GET /connectors/{c}/offsets, KIP-875)."""
-    from exporter.cli import verbs  # noqa: PLC0415
-
-    wanted = None if connectors is None else frozenset(connectors.split(","))
-    verbs.offsets_list(config_path, connect_cluster, wanted, as_json=as_json)
+cli.add_command(offset_commands.offsets)
 
 
 @cli.group()

@@ -61,6 +61,9 @@ class Way(Protocol):
     def place(self) -> Place:
         """Where offsets are read."""
 
+    def lock(self, connector: str) -> str:
+        """As what the journal knows the place of this connector."""
+
     def standing(self, connector: str) -> Standing | Problem:
         """What it is now, or why it cannot be changed."""
 
@@ -92,8 +95,7 @@ class Asked:
     also: tuple[AnyStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(NamedTuple):
     """Whose plan it is, and since when: Unix seconds, the name the operating system knows."""
 
     plan_id: str

@@ -1,0 +1,62 @@
+"""What the options of the toolbox's verbs say, as it was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """One Connect cluster over REST, or the storage that a worker's properties file names.
+
+    kafka   the configured cluster as which the storage is reached, if not as that file says
+    flow    `A->B`: of a MirrorMaker's file that has several
+    """
+
+    connect: str | None
+    config_path: Path | None
+    worker_config: Path | None
+    kafka: str | None = None
+    flow: str | None = None
+
+    @property
+    def options(self) -> str:
+        """To be added to a command that is to reach the same."""
+        named = (
+            ("--connect", self.connect),
+            ("--config", self.config_path),
+            ("--worker-config", self.worker_config),
+            ("--kafka", self.kafka),
+        )
+        return " ".join(f"{option} {value}" for option, value in named if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A document, and how it is to be read.
+
+    document    its path, `-` or None for standard input
+    connectors  only these, by their new names
+    """
+
+    document: Path | None
+    connectors: frozenset[str] | None = None
+    rename: tuple[tuple[str, str], ...] = ()
+    rename_alias: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def from_stdin(self) -> bool:
+        """Then nothing can be typed there."""
+        return self.document is None or str(self.document) == "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """How a change is to be made. See `--help` of any."""
+
+    dry_run: bool
+    yes: bool
+    state_dir: Path | None
+    timeout_s: float
+    allow_new: bool

@@ -1,0 +1,203 @@
+"""`offsets import`, `alter` and `reset`: a wish is prepared, shown, confirmed and carried out.
+
+Several connectors are several plans, one after the other; all are checked before the first is
+begun. One that does not end as asked ends them all: whoever is there then decides.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+
+from exporter.cli import carrying, output
+from exporter.cli.asked import Changing, Wanted, Where
+from exporter.cli.carrying import DENIED, OK
+from exporter.cli.offsets import print_changes, read_document
+from exporter.cli.reading import loaded, way_of
+from exporter.errors import ConfigError, RemedyError
+from exporter.remedy.journal import NAME, Journal
+from exporter.remedy.plan import Pair
+from exporter.toolbox.bounds import Problem, Request
+from exporter.toolbox.changes import Asked, Prepared, prepare
+from exporter.toolbox.documents import Document, Section, parse_pair, same_twice
+from exporter.toolbox.words import nearest, told
+
+
+def import_document(where: Where, wanted: Wanted, changing: Changing) -> int:
+    """Set what a document names, of all its connectors or of those that are wanted."""
+    document = read_document(wanted)
+    sections = _chosen(document, wanted)
+    asked = tuple(
+        Asked(_request(section, changing), f"import offsets of {section.connector}")
+        for section in sections
+    )
+    return change(where, asked, changing, typed=not wanted.from_stdin)
+
+
+def _chosen(document: Document, wanted: Wanted) -> tuple[Section, ...]:
+    names = wanted.connectors
+    if names is None:
+        return document.sections
+    there = document.connectors()
+    missing = sorted(names - set(there))
+    if missing:
+        raise ConfigError(
+            tuple(
+                f"--connectors: the document has no {name} (it has: {told(there) or 'none'})"
+                for name in missing
+            )
+        )
+    return tuple(section for section in document.sections if section.connector in names)
+
+
+def alter(
+    where: Where,
+    connector: str,
+    given: tuple[tuple[str, str], ...],
+    wanted: Wanted,
+    changing: Changing,
+) -> int:
+    """Set pairs of one connector, from the command line or from a document."""
+    section = _pairs(connector, given) if given else _only(connector, wanted)
+    asked = Asked(_request(section, changing), f"alter offsets of {connector}")
+    return change(where, (asked,), changing, typed=bool(given) or not wanted.from_stdin)
+
+
+def _pairs(connector: str, given: tuple[tuple[str, str], ...]) -> Section:
+    """Raises ConfigError with all that is wrong with them."""
+    found: list[Pair] = []
+    problems: list[Problem] = []
+    for index, (partition, offset) in enumerate(given):
+        pair = parse_pair(partition, offset, f"pair[{index}]")
+        if isinstance(pair, Pair):
+            found.append(pair)
+        else:
+            problems.extend(pair)
+    problems += same_twice("pair", tuple(found))
+    if problems:
+        raise ConfigError(tuple(str(problem) for problem in problems))
+    return Section(connector, tuple(found), "pair")
+
+
+def _only(connector: str, wanted: Wanted) -> Section:
+    """Raises ConfigError for a document that is not about this connector alone."""
+    document = read_document(wanted, patch_of=connector)
+    others = [name for name in document.connectors() if name != connector]
+    if others or not document.sections:
+        meant = nearest(connector, others)
+        right = f"did you mean {meant}?" if meant else "`offsets import` takes several connectors"
+        about = f"is about {told(others) or 'nobody'} and not only about {connector}"
+        raise ConfigError((f"--offsets: {about}: {right}",))
+    return document.sections[0]
+
+
+def reset(where: Where, connector: str, changing: Changing) -> int:
+    """Leave no offset of a connector."""
+    request = Request(connector, (), connector, allow_new=changing.allow_new)
+    asked = Asked(request, f"reset offsets of {connector}", whole=True)
+    return change(where, (asked,), changing, typed=True)
+
+
+def _request(section: Section, changing: Changing) -> Request:
+    return Request(section.connector, section.pairs, section.where, allow_new=changing.allow_new)
+
+
+# --- for all of them -----------------------------------------------------------------------------
+
+
+def change(where: Where, asked: tuple[Asked, ...], changing: Changing, *, typed: bool) -> int:
+    """Finish what an earlier run left, prepare, show, have confirmed, carry out; the exit code.
+
+    typed   standard input is free for a person to type there
+    """
+    how = carrying.How(
+        folder=carrying.state_folder(changing.state_dir, loaded(where)),
+        options=where.options,
+        yes=changing.yes,
+        dry_run=changing.dry_run,
+        timeout_s=changing.timeout_s,
+    )
+    try:
+        code = None if how.dry_run else _finish_earlier(where, asked, how)
+        if code is not None:
+            return code
+        with way_of(where) as way:
+            prepared = [prepare(way, one, carrying.author()) for one in asked]
+            code = _shown(prepared)
+            if code is not None:
+                return code
+            plans = [one for one in prepared if one.plan is not None]
+            if how.dry_run:
+                return _rehearsed(plans)
+            return _carried_out(plans, how) if _confirmed(plans, how, typed=typed) else DENIED
+    except RemedyError as exc:
+        output.error(str(exc))
+        return DENIED
+
+
+def _finish_earlier(where: Where, asked: tuple[Asked, ...], how: carrying.How) -> int | None:
+    """The exit code if a person must decide first. A journal that is not there is not made."""
+    if not (how.folder / NAME).exists():
+        return None
+    with closing(Journal(how.folder)) as journal, way_of(where) as way:
+        for one in asked:
+            name = one.request.connector
+            if journal.open_plan(way.lock(name), name) is None:
+                continue
+            runner = carrying.runner(how, journal, way.driver(name))
+            earlier = runner.finish_earlier(way.lock(name), name)
+            if earlier is not None:
+                output.error(earlier.said)
+                if not earlier.over:
+                    return earlier.exit_code
+    return None
+
+
+def _shown(prepared: list[Prepared]) -> int | None:
+    """Say all there is to say; the exit code if that is all."""
+    problems = [(one.connector, problem) for one in prepared for problem in one.problems]
+    for name, problem in problems:
+        output.error(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
+    for one in prepared:
+        for note in one.notes:
+            output.error(f"{one.connector}: {note}")
+    if problems:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        output.error(f"{count}: nothing was changed")
+        return DENIED
+    rows = [(one.connector, at) for one in prepared for at in one.changes]
+    if not rows:
+        output.error("there is nothing to change: all offsets are as asked for")
+        return OK
+    print_changes("Changes", rows, after="then")
+    return None
+
+
+def _rehearsed(plans: list[Prepared]) -> int:
+    for one in plans:
+        assert one.plan is not None
+        sys.stdout.write(f"\n{one.connector}: would be done, step by step\n")
+        for line in carrying.steps_of(one.plan):
+            sys.stdout.write(f"  {line}\n")
+    output.error("dry run: nothing was written")
+    return OK
+
+
+def _confirmed(plans: list[Prepared], how: carrying.How, *, typed: bool) -> bool:
+    if not typed and not how.yes:
+        output.error("standard input has the offsets, so nobody can confirm there: say --yes")
+        return False
+    return all(carrying.confirmed(one.connector, yes=how.yes) for one in plans)
+
+
+def _carried_out(plans: list[Prepared], how: carrying.How) -> int:
+    """One after the other, until one does not end as asked."""
+    with closing(Journal(how.folder)) as journal:
+        for number, one in enumerate(plans, start=1):
+            result = carrying.carried_out(how, journal, one)
+            if result.exit_code != OK:
+                left = [other.connector for other in plans[number:]]
+                if left:
+                    output.error(f"not begun: {', '.join(left)}")
+                return result.exit_code
+    return OK

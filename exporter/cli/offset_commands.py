@@ -1,0 +1,243 @@
+"""The declarations of the `offsets` verbs. Heavy imports wait until a verb needs them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from exporter.cli.asked import Changing, Wanted, Where
+from exporter.cli.options import change_options, json_option
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _path(**more: Any) -> click.Path:
+    return click.Path(dir_okay=False, path_type=Path, **more)
+
+
+def _all(function: F, options: tuple[Callable[[F], F], ...]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def where_options(function: F) -> F:
+    """Where offsets are: one Connect cluster over REST, or a worker's storage."""
+    return _all(
+        function,
+        (
+            click.option("--connect", help="A Connect cluster of --config, over REST."),
+            click.option("--config", "config_path", type=_path(), help="The YAML file."),
+            click.option(
+                "--worker-config",
+                type=_path(),
+                help="A worker's or MirrorMaker's properties file: straight to its storage.",
+            ),
+            click.option("--kafka", help="With --worker-config: reach its Kafka as this cluster."),
+            click.option(
+                "--flow", metavar="A->B", help="Which flow, where a MirrorMaker has several."
+            ),
+        ),
+    )
+
+
+def rename_options(function: F) -> F:
+    """Names that are others where the offsets go."""
+    return _all(
+        function,
+        (
+            click.option(
+                "--rename", multiple=True, metavar="OLD=NEW", help="A connector has a new name."
+            ),
+            click.option(
+                "--rename-alias",
+                multiple=True,
+                metavar="OLD=NEW",
+                help="MirrorMaker calls a cluster by a new alias.",
+            ),
+        ),
+    )
+
+
+def where_of(options: dict[str, Any], *, everywhere: bool = False) -> Where:
+    """Takes its options out; a usage error if they do not go together.
+
+    everywhere  without a place, all Connect clusters of the configuration are meant
+    """
+    where = Where(
+        connect=options.pop("connect"),
+        config_path=options.pop("config_path"),
+        worker_config=options.pop("worker_config"),
+        kafka=options.pop("kafka"),
+        flow=options.pop("flow"),
+    )
+    if where.connect is not None and where.worker_config is not None:
+        raise click.UsageError("--connect or --worker-config, not both")
+    if where.connect is None and where.worker_config is None and not everywhere:
+        raise click.UsageError("say where: --connect NAME --config F, or --worker-config F")
+    if where.worker_config is None and where.config_path is None:
+        raise click.UsageError("--config is missing: the YAML file with the Connect cluster")
+    if where.worker_config is None and where.kafka is not None:
+        raise click.UsageError("--kafka goes with --worker-config")
+    if where.kafka is not None and where.config_path is None:
+        raise click.UsageError("--kafka names a cluster of --config")
+    if where.flow is not None:
+        aliases_of(where.flow)
+    return where
+
+
+def aliases_of(flow: str) -> tuple[str, str]:
+    """The aliases in `A->B`; a usage error for anything else."""
+    source, arrow, target = flow.partition("->")
+    if not (source and arrow and target):
+        raise click.UsageError(f"--flow {flow}: two aliases, as in west->east")
+    return source, target
+
+
+def changing_of(options: dict[str, Any]) -> Changing:
+    """Takes the options of a change out."""
+    return Changing(
+        dry_run=options.pop("dry_run"),
+        yes=options.pop("yes"),
+        state_dir=options.pop("state_dir"),
+        timeout_s=options.pop("timeout_s"),
+        allow_new=options.pop("allow_new"),
+    )
+
+
+def _names(connectors: str | None) -> frozenset[str] | None:
+    return None if connectors is None else frozenset(connectors.split(",")) - {""}
+
+
+def _renamed(option: str, given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for text in given:
+        old, equals, new = text.partition("=")
+        if not (old and equals and new) or found.setdefault(old, new) != new:
+            raise click.UsageError(f"{option} {text}: OLD=NEW, each OLD once")
+    return tuple(found.items())
+
+
+def _wanted(options: dict[str, Any]) -> Wanted:
+    return Wanted(
+        document=options.pop("offsets", None),
+        connectors=_names(options.pop("connectors", None)),
+        rename=_renamed("--rename", options.pop("rename", ())),
+        rename_alias=_renamed("--rename-alias", options.pop("rename_alias", ())),
+    )
+
+
+connectors_option = click.option("--connectors", help="Only these connectors, comma-separated.")
+document_option = click.option(
+    "--offsets", type=_path(allow_dash=True), metavar="FILE", help="KIP-199 JSON; - to read it."
+)
+
+
+@click.group()
+def offsets() -> None:
+    """Source and sink offsets: look at them, keep them, put them back, change them."""
+
+
+@offsets.command("list")
+@where_options
+@connectors_option
+@json_option
+def offsets_list(connectors: str | None, *, as_json: bool, **options: Any) -> None:
+    """List what a task would be handed now. Without --connect: of all Connect clusters."""
+    where = where_of(options, everywhere=True)
+    from exporter.cli import offsets as verbs  # noqa: PLC0415 - see the module
+
+    sys.exit(verbs.show(where, _names(connectors), as_json=as_json))
+
+
+@offsets.command("export")
+@where_options
+@connectors_option
+@click.option("--from-beginning", is_flag=True, help="Also what was overwritten since.")
+@click.option("--output", type=_path(), help="A file instead of standard output.")
+def offsets_export(
+    connectors: str | None, *, from_beginning: bool, output: Path | None, **options: Any
+) -> None:
+    """Print offsets as KIP-199 JSON, which `import` takes."""
+    where = where_of(options)
+    if from_beginning and where.connect is not None:
+        raise click.UsageError(
+            "--from-beginning: Connect tells only what holds now; its storage has the past: "
+            "--worker-config"
+        )
+    from exporter.cli import offsets as verbs  # noqa: PLC0415
+
+    verbs.export(where, _names(connectors), from_beginning=from_beginning, into=output)
+
+
+@offsets.command("diff")
+@where_options
+@document_option
+@rename_options
+@json_option
+def offsets_diff(*, as_json: bool, **options: Any) -> None:
+    """Compare a document with what is there now. Exit code 1 if anything differs."""
+    where, wanted = where_of(options), _wanted(options)
+    if wanted.document is None:
+        raise click.UsageError("--offsets is missing: the document, or -")
+    from exporter.cli import offsets as verbs  # noqa: PLC0415
+
+    sys.exit(verbs.diff(where, wanted, as_json=as_json))
+
+
+@offsets.command("import")
+@where_options
+@document_option
+@connectors_option
+@rename_options
+@change_options
+def offsets_import(**options: Any) -> None:
+    """Set the offsets that a document names, from a file or from standard input. null removes one;
+    what is not named stays.
+    """
+    where, changing = where_of(options), changing_of(options)
+    from exporter.cli import changing as verbs  # noqa: PLC0415
+
+    sys.exit(verbs.import_document(where, _wanted(options), changing))
+
+
+@offsets.command("alter")
+@click.argument("connector")
+@where_options
+@click.option("--partition", multiple=True, metavar="JSON", help="A source partition, and")
+@click.option("--offset", multiple=True, metavar="JSON", help="its offset, or null.")
+@document_option
+@change_options
+def offsets_alter(
+    connector: str, partition: tuple[str, ...], offset: tuple[str, ...], **options: Any
+) -> None:
+    """Set offsets of one connector: pairs, or a document of KIP-199 or of a PATCH."""
+    where, changing, wanted = where_of(options), changing_of(options), _wanted(options)
+    if len(partition) != len(offset):
+        raise click.UsageError("as many --partition as --offset, in the same order")
+    if bool(partition) == (wanted.document is not None):
+        raise click.UsageError("--partition with --offset, or --offsets")
+    from exporter.cli import changing as verbs  # noqa: PLC0415
+
+    pairs = tuple(zip(partition, offset, strict=True))
+    sys.exit(verbs.alter(where, connector, pairs, wanted, changing))
+
+
+@offsets.command("reset")
+@click.argument("connector", required=False)
+@where_options
+@change_options
+def offsets_reset(connector: str | None, **options: Any) -> None:
+    """Forget all offsets of a connector: it starts over."""
+    where, changing = where_of(options), changing_of(options)
+    if connector is None:
+        raise click.UsageError("which CONNECTOR?")
+    if where.flow is not None and where.connect is not None:
+        raise click.UsageError("a CONNECTOR or --flow, not both")
+    from exporter.cli import changing as verbs  # noqa: PLC0415
+
+    sys.exit(verbs.reset(where, connector, changing))

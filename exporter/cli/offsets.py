@@ -1,0 +1,274 @@
+"""`offsets list`, `export` and `diff`: what is there, as tables, as JSON, or against a document.
+
+What is asked for goes to standard output, and all there is to say about it to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from exporter.cli import output
+from exporter.cli.asked import Wanted, Where
+from exporter.cli.reading import loaded, way_of
+from exporter.config import Config
+from exporter.decode.dialects import dialect_of, position
+from exporter.decode.source_offsets import decode_value
+from exporter.errors import ConfigError, NotFound
+from exporter.model.connectors import ConnectorKind
+from exporter.model.offsets import Order, SourceOffset
+from exporter.remedy.plan import Pair
+from exporter.toolbox.differences import Change, Kind, between
+from exporter.toolbox.documents import Document, kip199, parse
+from exporter.toolbox.place import Place
+from exporter.toolbox.rename import rename
+from exporter.toolbox.rest_place import RestPlace
+from exporter.toolbox.shapes import SINK, decoded
+from exporter.toolbox.words import nearest, told
+
+OK, DIFFERS = 0, 1
+DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # a million partitions; a mistaken path is longer
+
+Row = tuple[str, str, str, Pair]  # place, connector, kind
+
+
+def show(where: Where, connectors: frozenset[str] | None, *, as_json: bool) -> int:
+    """What a task would be handed now."""
+    rows = [*_rows(where, connectors)]
+    if as_json:
+        output.json_text(_by_place(rows))
+    else:
+        output.table(
+            "Offsets",
+            ("cluster", "connector", "kind", "partition", "offset"),
+            ((place, name, kind, at.partition, at.offset) for place, name, kind, at in rows),
+        )
+    return OK
+
+
+def _rows(where: Where, connectors: frozenset[str] | None) -> Iterator[Row]:
+    for one in _places(where):
+        with way_of(one) as way:
+            place = way.place
+            alone = where.connect is not None or where.worker_config is not None
+            names = chosen(place, connectors) if alone else _known(place, connectors)
+            for name in names:
+                kind = _kind(place, name)
+                for pair in place.pairs(name):
+                    yield place.name, name, kind, pair
+                for note in place.notes(name):
+                    output.error(f"{name}: {note}")
+
+
+def _places(where: Where) -> Iterator[Where]:
+    """The one that was named, or every Connect cluster that can be asked."""
+    if where.connect is not None or where.worker_config is not None:
+        yield where
+        return
+    found = loaded(where)
+    assert isinstance(found, Config)  # the declarations see to it
+    for connect in found.connect:
+        if connect.worker_urls:
+            yield Where(connect.name, where.config_path, None)
+
+
+def _kind(place: Place, connector: str) -> str:
+    known = place.connector(connector) if isinstance(place, RestPlace) else None
+    sink = known is not None and known.kind is ConnectorKind.SINK
+    return "sink" if sink else "source"
+
+
+def _by_place(rows: Iterable[Row]) -> dict[str, dict[str, list[dict[str, msgspec.Raw]]]]:
+    """Place -> connector -> entries, the inner part as KIP-199."""
+    found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
+    for place, connector, _, at in rows:
+        found.setdefault(place, {}).setdefault(connector, []).append(
+            {
+                "partition": msgspec.Raw(at.partition.encode()),
+                "offset": msgspec.Raw((at.offset or "null").encode()),
+            }
+        )
+    return found
+
+
+def chosen(place: Place, wanted: Collection[str] | None) -> tuple[str, ...]:
+    """The connectors of a place that are wanted. Raises ConfigError for one that is not there."""
+    there = place.connectors()
+    if wanted is None:
+        return there
+    missing = sorted(set(wanted) - set(there))
+    if missing:
+        raise ConfigError(tuple(_not_there(place, name, there) for name in missing))
+    return tuple(name for name in there if name in wanted)
+
+
+def _known(place: Place, wanted: frozenset[str] | None) -> tuple[str, ...]:
+    return tuple(name for name in place.connectors() if wanted is None or name in wanted)
+
+
+def _not_there(place: Place, name: str, there: tuple[str, ...]) -> str:
+    meant = nearest(name, there)
+    right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
+    return f"{place.name}: no connector {name} ({right})"
+
+
+# --- export --------------------------------------------------------------------------------------
+
+
+def export(
+    where: Where,
+    connectors: frozenset[str] | None,
+    *,
+    from_beginning: bool,
+    into: Path | None,
+) -> None:
+    """KIP-199 JSON of what is there, or of all that ever was and still can be read."""
+    with way_of(where) as way:
+        if from_beginning:
+            text = kip199(_past(way.place, connectors).items())
+        else:
+            text = kip199(_present(way.place, chosen(way.place, connectors)))
+    if into is None:
+        sys.stdout.write(text)
+    else:
+        _write(into, text)
+
+
+def _present(place: Place, names: tuple[str, ...]) -> list[tuple[str, list[Pair]]]:
+    """Without partitions that have no offset: put back, they would be removed."""
+    found = []
+    for name in names:
+        found.append((name, [pair for pair in place.pairs(name) if pair.offset is not None]))
+        for note in place.notes(name):
+            output.error(f"{name}: {note}")
+    return found
+
+
+def _past(place: Place, connectors: frozenset[str] | None) -> dict[str, list[Pair]]:
+    found: dict[str, list[Pair]] = {}
+    for record in place.from_beginning(connectors):
+        found.setdefault(record.connector, []).append(record.pair)
+    return dict(sorted(found.items()))
+
+
+def _write(path: Path, text: str) -> None:
+    """The file is there when it is complete, and as it was before."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as exc:
+        raise ConfigError((f"--output: {path}: {exc.strerror}",)) from exc
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+
+def read_document(wanted: Wanted, *, patch_of: str | None = None) -> Document:
+    """The document, with its new names. Raises ConfigError with all that is wrong with it."""
+    raw = _raw(wanted)
+    document = parse(raw, patch_of=patch_of)
+    if isinstance(document, Document):
+        document = rename(document, dict(wanted.rename), dict(wanted.rename_alias))
+    if not isinstance(document, Document):
+        raise ConfigError(tuple(str(problem) for problem in document))
+    return document
+
+
+def _raw(wanted: Wanted) -> bytes:
+    try:
+        if wanted.from_stdin:
+            raw = sys.stdin.buffer.read(DOCUMENT_BYTES_MAX + 1)
+        else:
+            assert wanted.document is not None  # else it is standard input
+            with wanted.document.open("rb") as file:
+                raw = file.read(DOCUMENT_BYTES_MAX + 1)
+    except OSError as exc:
+        raise ConfigError((f"--offsets: {wanted.document}: {exc.strerror}",)) from exc
+    if len(raw) > DOCUMENT_BYTES_MAX:
+        raise ConfigError((f"--offsets: longer than {DOCUMENT_BYTES_MAX} bytes",))
+    return raw
+
+
+def diff(where: Where, wanted: Wanted, *, as_json: bool) -> int:
+    """What is there against a document, of the connectors that it names."""
+    document = read_document(wanted)
+    with way_of(where) as way:
+        found = [
+            (section.connector, change)
+            for section in document.sections
+            for change in between(_now(way.place, section.connector), section.pairs)
+        ]
+    if as_json:
+        output.json_text([_change_json(name, change) for name, change in found])
+    elif found:
+        print_changes("Differences", found, after="document")
+    else:
+        output.error("no differences")
+    return DIFFERS if found else OK
+
+
+def _now(place: Place, connector: str) -> tuple[Pair, ...]:
+    try:
+        return place.pairs(connector)
+    except NotFound:
+        output.error(f"{place.name}: no connector {connector}")
+        return ()
+
+
+def _change_json(connector: str, change: Change) -> dict[str, object]:
+    return {
+        "connector": connector,
+        "partition": msgspec.Raw(change.partition.encode()),
+        "now": msgspec.Raw((change.before or "null").encode()),
+        "document": msgspec.Raw((change.after or "null").encode()),
+        "change": change.kind.value,
+    }
+
+
+def print_changes(title: str, changes: Iterable[tuple[str, Change]], *, after: str) -> None:
+    """A table of what differs, and how far it lies apart where that is a number."""
+    output.table(
+        title,
+        ("connector", "partition", "now", after, "change"),
+        (
+            (name, change.partition, change.before, change.after, _in_words(change))
+            for name, change in changes
+        ),
+    )
+
+
+def _in_words(change: Change) -> str:
+    if change.kind is not Kind.CHANGED:
+        return change.kind.value
+    before, after = (_number(change.partition, text) for text in (change.before, change.after))
+    if before is not None and after is not None:
+        return f"{after - before:+d}"
+    return {Order.AHEAD: "forward", Order.BEHIND: "back"}.get(
+        change.order or Order.UNORDERED, change.kind.value
+    )
+
+
+def _number(partition: str, text: str | None) -> int | None:
+    """The one integer that is the position, where there is one."""
+    fields = decoded(partition)
+    offset = None if text is None else decode_value(text.encode())
+    if not isinstance(offset, SourceOffset):
+        return None
+    if fields is not None and fields.keys() == SINK.partition.keys():
+        number = offset.number(SINK.position)
+        return number if isinstance(number, int) else None
+    return position(dialect_of(fields).name, offset)

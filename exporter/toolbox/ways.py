@@ -1,0 +1,149 @@
+"""The two ways to a connector's offsets: over REST, and straight to their storage. See Way.
+
+Called by the command line. Nothing here changes anything: drivers are only made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from exporter.clock import Clock
+from exporter.config import Config, Connect
+from exporter.model.connectors import Connector
+from exporter.model.topology import TopicPartition
+from exporter.remedy.driver import Driver
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.plan import Alter, Pair, Reset
+from exporter.toolbox import facts
+from exporter.toolbox.bounds import Facts, Problem
+from exporter.toolbox.changes import Effect, Standing
+from exporter.toolbox.connectors import ALTERS, no_connector, state_of, subject_of, too_old
+from exporter.toolbox.rest_place import RestPlace
+from exporter.toolbox.storage_place import StoragePlace
+
+_MOVES: Final = (
+    "it is running: what it has now still moves until it has stopped; what is asked for does not"
+)
+
+
+class RestWay:
+    """A Connect cluster, asked and told over REST."""
+
+    def __init__(self, config: Config, connect: Connect) -> None:
+        self._config = config
+        self._connect = connect
+        self._place = RestPlace(connect)
+        self._kafkas = facts.Kafkas(config.kafka)
+
+    @property
+    def place(self) -> RestPlace:
+        """Where offsets are read."""
+        return self._place
+
+    def lock(self, connector: str) -> str:
+        """As what the journal knows the place."""
+        del connector
+        return self._connect.name
+
+    def standing(self, connector: str) -> Standing | Problem:
+        """Its state is to be what it is now; of one that has failed, running."""
+        known = self._place.connector(connector)
+        if known is None:
+            return no_connector(self._place, connector)
+        for problem in too_old(self._connect, ALTERS):
+            return problem
+        notes = [_MOVES] if known.state == "running" else []
+        if known.state not in {"running", "paused", "stopped"}:
+            notes.append(f"it is {known.state}; afterwards it is asked to run")
+        return Standing(subject_of(self._place, known), state_of(known), tuple(notes))
+
+    def facts(
+        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
+    ) -> Facts:
+        """From its configuration, and the clusters that the configuration file names."""
+        known = self._known(connector)
+        return facts.gather(
+            connector,
+            facts.settings_of(known),
+            present,
+            wanted,
+            kafkas=self._kafkas,
+            home=self._connect.kafka,
+            upstream=facts.named_upstream(self._config, self._connect.name, connector),
+        )
+
+    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+        """One request."""
+        del connector
+        return Effect(Reset() if whole else Alter(pairs))
+
+    def driver(self, connector: str) -> Driver:
+        """See RestDriver."""
+        return RestDriver(self._connect, connector, self._config.kafka.get(self._connect.kafka))
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._place.close()
+        self._kafkas.close()
+
+    def _known(self, connector: str) -> Connector:
+        known = self._place.connector(connector)
+        assert known is not None  # `standing` was asked first
+        return known
+
+
+class StorageWay:
+    """The storage that a worker's file names, while no worker runs."""
+
+    def __init__(self, place: StoragePlace, kafkas: facts.Kafkas, clock: Clock) -> None:
+        self._place = place
+        self._kafkas = kafkas
+        self._clock = clock
+
+    @property
+    def place(self) -> StoragePlace:
+        """Where offsets are read."""
+        return self._place
+
+    def lock(self, connector: str) -> str:
+        """As what the journal knows the place."""
+        return self._place.subject(connector).place
+
+    def standing(self, connector: str) -> Standing | Problem:
+        """There is nothing to be stopped: it must be provable that nobody runs."""
+        busy = self._place.busy(connector)
+        if busy:
+            right = "stop every worker first, or go through Connect: --connect"
+            return Problem(connector, f"it may be running: {'; '.join(busy)}", right)
+        state = self._place.state(connector)
+        notes = () if state is None else (f"when its workers are back it is {state}",)
+        return Standing(self._place.subject(connector), None, notes)
+
+    def facts(
+        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
+    ) -> Facts:
+        """From the worker's config topic, where it has one."""
+        return facts.gather(
+            connector,
+            self._place.settings(connector),
+            present,
+            wanted,
+            kafkas=self._kafkas,
+            home=None,
+        )
+
+    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+        """The records, byte for byte."""
+        if whole:
+            return Effect(self._place.plan_reset(connector))
+        return Effect(self._place.plan_write(connector, pairs))
+
+    def driver(self, connector: str) -> Driver:
+        """See StorageDriver."""
+        return self._place.driver(connector, self._clock)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._place.close()
+        self._kafkas.close()

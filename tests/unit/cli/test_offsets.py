@@ -1,0 +1,256 @@
+"""The verbs of offsets, from the command line to a worker in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exporter.cli import cli
+from exporter.errors import ConfigError
+from exporter.remedy.drivers import rest
+from tests.fakes import connect as fake
+
+FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+A, B = {"filename": "/a"}, {"shard": "b"}
+
+
+class Shell:
+    """The program, with a configuration that names one fake Connect cluster."""
+
+    def __init__(self, folder: Path, worker: fake.Connect) -> None:
+        self.folder, self.worker = folder, worker
+        self.state = folder / "state"
+        self.config = folder / "config.yaml"
+        self.config.write_text(
+            'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+            f"connect: [{{name: cc, kafka: k, url: '{worker.url}'}}]\n"
+            f"state_dir: {self.state}\n"
+        )
+
+    def run(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
+        where = ("--connect", "cc", "--config", str(self.config))
+        found = CliRunner().invoke(cli, ["offsets", *arguments, *where], input=stdin)
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        assert found.exit_code == status, found.output
+        return found
+
+    def change(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
+        return self.run(*arguments, "--yes", stdin=stdin, status=status)
+
+
+@pytest.fixture
+def worker() -> Iterator[fake.Connect]:
+    with fake.serving() as served:
+        served.add("src", config={"connector.class": FILE, "file": "/a"})
+        served.commit("src", A, {"position": 40})
+        yield served
+
+
+@pytest.fixture
+def shell(tmp_path: Path, worker: fake.Connect, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setattr(rest, "QUIET_S", 0.0)  # no task of this worker's commits late
+    return Shell(tmp_path, worker)
+
+
+def document(**connectors: Any) -> str:
+    return json.dumps(
+        {
+            name: [{"partition": partition, "offset": offset} for partition, offset in pairs]
+            for name, pairs in connectors.items()
+        }
+    )
+
+
+def stopped(worker: fake.Connect, name: str) -> None:
+    worker.connectors[name].state = "STOPPED"
+    worker.connectors[name].tasks = 0
+
+
+def test_what_is_exported_is_imported_again_and_then_nothing_differs(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    stopped(worker, "src")
+    kept = shell.folder / "kept.json"
+    shell.run("export", "--output", str(kept))
+    assert json.loads(kept.read_text()) == {"src": [{"partition": A, "offset": {"position": 40}}]}
+    assert shell.run("export").stdout == kept.read_text()
+
+    done = shell.change("reset", "src")
+    assert "src: reset offsets of src: done and read back" in done.stderr
+    assert worker.offsets["src"] == {}
+    differs = shell.run("diff", "--offsets", str(kept), "--json", status=1)
+    assert json.loads(differs.stdout) == [
+        {
+            "connector": "src",
+            "partition": A,
+            "now": None,
+            "document": {"position": 40},
+            "change": "added",
+        }
+    ]
+
+    shell.change("import", stdin=kept.read_text())
+    assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 40}}
+    assert "no differences" in shell.run("diff", "--offsets", str(kept)).stderr
+    assert worker.connectors["src"].state == "STOPPED"
+    assert [method for method, _ in worker.changes()] == ["DELETE", "PATCH"]
+
+
+def test_a_running_connector_is_stopped_altered_and_runs_again(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    done = shell.change(
+        "alter", "src", "--partition", '{"filename": "/a"}', "--offset", '{"position": 7}'
+    )
+    assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 7}}
+    assert [path.rpartition("/")[2] for _, path in worker.changes()] == [
+        "stop",
+        "offsets",
+        "resume",
+    ]
+    assert "-33" in done.stdout
+    assert "what it has now still moves" in done.stderr
+    assert "the connector confirms its new offsets" in done.stderr
+
+
+def test_a_dry_run_says_what_would_be_done_and_leaves_no_trace(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    done = shell.run("reset", "src", "--dry-run")
+    for step in ("1. ask for stopped", "reset all offsets", "5. ask for running"):
+        assert step in done.stdout
+    assert "removed" in done.stdout
+    assert "nothing was written" in done.stderr
+    assert worker.changes() == []
+    assert not shell.state.exists()
+
+
+def test_what_is_so_already_is_said_and_nothing_is_done(shell: Shell, worker: fake.Connect) -> None:
+    done = shell.change("import", stdin=document(src=[(A, {"position": 40})]))
+    assert "nothing to change" in done.stderr
+    assert worker.changes() == []
+    assert not shell.state.exists()
+    assert "nothing to change" in shell.change("import", stdin="{}").stderr
+
+
+def test_all_problems_of_all_connectors_are_told_before_anything_is_begun(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    worker.add("other")
+    done = shell.change(
+        "import",
+        stdin=document(
+            src=[({"filename": "/b"}, {"position": "1"})],
+            other=[(B, {"x": 1})],
+            none=[(B, {"x": 1})],
+        ),
+        status=3,
+    )
+    for said in (
+        'src[0].partition.filename: "/b" is not the file that it reads; "filename": "/a"',
+        'src[0].offset.position: "1" is no whole number; "position": 1',
+        "other[0].partition: never there before",
+        "none: Connect cluster cc has no such connector; it has: other, src",
+        "4 problems: nothing was changed",
+    ):
+        assert said in done.stderr
+    assert worker.changes() == []
+
+
+def test_a_document_that_is_wrong_is_told_with_all_its_mistakes(shell: Shell) -> None:
+    with pytest.raises(ConfigError) as refused:
+        shell.change("import", stdin='{"src": [{"partition": {}}, null]}')
+    assert [mistake.split(":")[0] for mistake in refused.value.mistakes] == ["src[0]", "src[1]"]
+
+
+def test_nobody_confirms_where_the_offsets_come_from(shell: Shell, worker: fake.Connect) -> None:
+    done = shell.run("import", stdin=document(src=[(A, None)]), status=3)
+    assert "say --yes" in done.stderr
+    assert "say --yes" in shell.run("reset", "src", status=3).stderr
+    assert worker.changes() == []
+
+
+def test_of_several_connectors_only_those_that_are_asked_for_are_changed(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    worker.add("other", config={"connector.class": FILE, "file": "/a"})
+    both = document(src=[(A, {"position": 1})], other=[(A, {"position": 2})])
+    shell.change("import", "--connectors", "other", stdin=both)
+    assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 40}}
+    assert worker.offsets["other"] == {'{"filename":"/a"}': {"position": 2}}
+    shell.change("import", stdin=both)
+    assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 1}}
+
+
+def test_offsets_go_to_a_connector_of_another_name(shell: Shell, worker: fake.Connect) -> None:
+    worker.add("new", config={"connector.class": FILE, "file": "/a"})
+    shell.change("import", "--rename", "src=new", stdin=document(src=[(A, {"position": 9})]))
+    assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 9}}
+    assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 40}}
+
+
+def test_a_partition_that_is_not_named_stays_and_null_removes(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    worker.add("any")
+    worker.commit("any", {"s": 1}, {"x": 1})
+    worker.commit("any", {"s": 2}, {"x": 2})
+    worker.commit("any", {"s": 3}, {"x": 3})
+    asked = document(any=[({"s": 1}, None), ({"s": 2}, {"x": 5}), ({"s": 4}, {"x": 1})])
+    shell.change("import", stdin=asked, status=3)
+    shell.change("import", "--allow-new", stdin=asked)
+    assert worker.offsets["any"] == {
+        '{"s":2}': {"x": 5},
+        '{"s":3}': {"x": 3},
+        '{"s":4}': {"x": 1},
+    }
+    patched = next(body for method, _, body in worker.requests if method == "PATCH")
+    assert len(patched["offsets"]) == 3
+
+
+def test_rows_without_an_offset_are_not_exported(shell: Shell, worker: fake.Connect) -> None:
+    worker.commit("src", {"filename": "odd"}, None)
+    done = shell.run("export")
+    assert json.loads(done.stdout) == {"src": [{"partition": A, "offset": {"position": 40}}]}
+    assert '{"filename":"odd"} has no offset for a task' in done.stderr
+
+
+def test_a_list_shows_every_offset(shell: Shell, worker: fake.Connect) -> None:
+    worker.add("snk", kind="sink", config={"topics": "t"})
+    worker.commit("snk", {"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3})
+    listed = json.loads(shell.run("list", "--json").stdout)
+    assert listed["cc"]["snk"][0]["offset"] == {"kafka_offset": 3}
+    assert "sink" in shell.run("list", "--connectors", "snk").stdout
+    with pytest.raises(ConfigError, match="did you mean snk"):
+        shell.run("list", "--connectors", "snkk")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("alter",), "Missing argument 'CONNECTOR'"),
+        (("alter", "c"), "--partition with --offset, or --offsets"),
+        (("alter", "c", "--partition", "{}"), "as many --partition as --offset"),
+        (("alter", "c", "--worker-config", "f"), "not both"),
+        (("reset",), "which CONNECTOR?"),
+        (("reset", "--flow", "a"), "two aliases, as in west->east"),
+        (("diff",), "--offsets is missing"),
+        (("export", "--from-beginning"), "Connect tells only what holds now"),
+        (("import", "--rename", "a"), "OLD=NEW"),
+        (("import", "--kafka", "k"), "--kafka goes with --worker-config"),
+    ],
+    ids=lambda of: " ".join(of) if isinstance(of, tuple) else "",
+)
+def test_a_verb_that_is_used_wrongly_says_how_it_is_used(
+    shell: Shell, arguments: tuple[str, ...], said: str
+) -> None:
+    done = shell.run(*arguments, status=2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("Usage: ")
+    assert said in done.stderr
