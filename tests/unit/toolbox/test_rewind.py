@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from exporter.model.topology import TopicPartition
+from exporter.remedy.plan import Alter, Frozen, Pair, State
+from exporter.toolbox.bounds import LogBounds, Request
+from exporter.toolbox.flows import FlowChange
+from exporter.toolbox.rewind import prepare_rewind
+from tests.unit.toolbox import worlds
+from tests.unit.toolbox.test_counts import pair
+from tests.unit.toolbox.test_flows import AUTHOR, EU, ORDERS, World
+
+SHARD = '{"shard":"eu-1"}'
+
+
+def rewound(world: World, *pairs: Pair, allow_skip: bool = False) -> FlowChange:
+    request = Request("mm2-source", pairs, "mm2-source")
+    return prepare_rewind(world, request, "noon", AUTHOR, allow_skip=allow_skip)
+
+
+def test_what_goes_back_is_counted_and_planned():
+    found = rewound(World(), pair(4000, ORDERS), pair(None, EU))
+    assert found.prepared.plan is not None
+    assert found.prepared.plan.verb == "set mm2-source back to noon"
+    assert Alter((pair(4000, ORDERS), pair(None, EU))) in found.prepared.plan.steps
+    assert [at.again for at in found.counts] == [999, 300]
+    assert any("1299 records of 2 partitions" in note for note in found.prepared.notes)
+
+
+def test_what_stood_further_ahead_then_is_no_way_back():
+    world = World(worlds.mirror(present=(pair(99, ORDERS),)))
+    (problem,) = rewound(world, pair(4000, ORDERS)).prepared.problems
+    assert "--allow-skip" in problem.right
+    assert rewound(world, pair(4000, ORDERS), allow_skip=True).prepared.plan is not None
+
+
+def test_what_would_start_over_now_is_no_way_back_either():
+    world = World(worlds.mirror(present=()))
+    (problem,) = rewound(world, pair(4000, ORDERS)).prepared.problems
+    assert "would start over" in problem.wrong
+
+
+def test_of_an_offset_without_an_order_it_is_said_that_the_direction_is_not_known():
+    world = World(worlds.unknown_type())
+    found = rewound(world, Pair(SHARD, '{"at":3,"mark":"b"}'))
+    assert found.prepared.plan is not None
+    assert found.counts == ()
+    assert any("cannot be told" in note for note in found.prepared.notes)
+
+
+def test_what_is_wrong_with_the_offsets_of_that_moment_is_refused_first():
+    found = rewound(World(), pair(9999, ORDERS))
+    assert found.prepared.problems
+    assert found.prepared.plan is None
+
+
+def test_the_count_is_made_again_once_it_has_stopped():
+    world = World(state=State.PAUSED)
+    recheck = rewound(world, pair(4000, ORDERS)).prepared.recheck
+    assert recheck is not None
+    frozen = Frozen((pair(4999, ORDERS),), backup="b", backup_sha256="0")
+    assert recheck(frozen) == ()
+    world.facts_now = worlds.mirror(logs={TopicPartition("orders", 0): LogBounds(4500, 5000)})
+    assert recheck(frozen)
+    world.facts_now = worlds.mirror()
+    assert recheck(Frozen((pair(20, ORDERS),), backup="b", backup_sha256="0"))
