@@ -25,8 +25,7 @@ from exporter.remedy.plan import Plan
 from exporter.remedy.progress import Limits
 from exporter.remedy.runner import Result, Runner, fresh_plan_id
 from exporter.remedy.words import doing
-from exporter.toolbox.changes import Prepared
-from exporter.toolbox.connectors import Author
+from exporter.toolbox.changes import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6
 
@@ -76,8 +75,7 @@ def change(
         return rehearse(prepare())
     try:
         with closing(Journal(how.folder)) as journal:
-            runner = _runner(how, journal, driver)
-            earlier = runner.finish_earlier(place, connector)
+            earlier = runner_of(how, journal, driver).finish_earlier(place, connector)
             if earlier is not None:
                 output.error(earlier.said)
                 if not earlier.over:
@@ -143,12 +141,13 @@ def carried_out(how: How, journal: Journal, prepared: Prepared) -> Result:
     """Run the plan; say how it ended."""
     assert prepared.plan is not None
     assert prepared.driver is not None
-    result = _runner(how, journal, prepared.driver).run(prepared.plan, prepared.recheck)
+    result = runner_of(how, journal, prepared.driver).run(prepared.plan, prepared.recheck)
     output.error(result.said)
     return result
 
 
-def _runner(how: How, journal: Journal, driver: Driver) -> Runner:
+def runner_of(how: How, journal: Journal, driver: Driver) -> Runner:
+    """On this journal, telling on standard error."""
     return Runner(
         journal=journal,
         driver=driver,

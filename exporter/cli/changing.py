@@ -11,10 +11,10 @@ from contextlib import closing
 
 from exporter.cli import carrying, output
 from exporter.cli.asked import Changing, Wanted, Where
-from exporter.cli.carrying import DENIED, OK
+from exporter.cli.carrying import DENIED, OK, UNAUTHORISED
 from exporter.cli.offsets import print_changes, read_document
 from exporter.cli.reading import loaded, way_of
-from exporter.errors import ConfigError, RemedyError
+from exporter.errors import ConfigError, Denied, RemedyError
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.plan import Pair
 from exporter.toolbox.bounds import Problem, Request
@@ -133,6 +133,9 @@ def change(where: Where, asked: tuple[Asked, ...], changing: Changing, *, typed:
     except RemedyError as exc:
         output.error(str(exc))
         return DENIED
+    except Denied as exc:
+        output.error(f"{exc.reason}: {exc}")
+        return UNAUTHORISED
 
 
 def _finish_earlier(where: Where, asked: tuple[Asked, ...], how: carrying.How) -> int | None:
@@ -144,7 +147,7 @@ def _finish_earlier(where: Where, asked: tuple[Asked, ...], how: carrying.How) -
             name = one.request.connector
             if journal.open_plan(way.lock(name), name) is None:
                 continue
-            runner = carrying.runner(how, journal, way.driver(name))
+            runner = carrying.runner_of(how, journal, way.driver(name))
             earlier = runner.finish_earlier(way.lock(name), name)
             if earlier is not None:
                 output.error(earlier.said)

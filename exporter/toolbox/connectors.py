@@ -6,7 +6,7 @@ the command line.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from exporter.config import Connect, Kafka
 from exporter.model.connectors import Connector, ConnectorKind
@@ -24,7 +24,7 @@ from exporter.remedy.plan import (
     ToState,
 )
 from exporter.toolbox.bounds import Problem
-from exporter.toolbox.changes import Prepared
+from exporter.toolbox.changes import Author, Prepared
 from exporter.toolbox.rest_place import RestPlace
 
 STOPS: Final = (3, 5)  # KIP-875: STOPPED, and offsets that can be read
@@ -32,14 +32,6 @@ ALTERS: Final = (3, 6)  # KIP-875: offsets that can be altered
 _RESTARTS_TASKS: Final = (3, 0)  # KIP-745
 
 _VERBS: Final = {State.RUNNING: "resume", State.PAUSED: "pause", State.STOPPED: "stop"}
-
-
-class Author(NamedTuple):
-    """Who asks, and when: what a plan says of itself. `at` in Unix seconds."""
-
-    plan_id: str
-    at: float
-    by: str
 
 
 def prepare_state(
