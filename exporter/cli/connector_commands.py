@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from exporter.cli.options import (
+    allow_new_option,
     config_option,
     dry_run_option,
     json_option,
@@ -96,3 +97,48 @@ def delete(**asked: Any) -> None:
     from exporter.cli import lifecycle  # noqa: PLC0415
 
     sys.exit(lifecycle.delete(lifecycle.Asked(**asked)))
+
+
+@connectors.command("create")
+@_life_options
+@allow_new_option
+@click.option(
+    "--config-file",
+    "config_file",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Its configuration in JSON: the settings, or a body of POST /connectors.",
+)
+@click.option(
+    "--initial-offsets",
+    "offsets_file",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where it begins: KIP-199 JSON as `offsets export` prints it, or a body of a PATCH.",
+)
+@click.option(
+    "--initial-state",
+    type=click.Choice(["running", "paused", "stopped"]),
+    default="running",
+    show_default=True,
+    help="What it is to be in the end.",
+)
+def create(
+    config_file: Path,
+    offsets_file: Path,
+    initial_state: str,
+    *,
+    allow_new: bool,
+    **asked: Any,
+) -> None:
+    """Create a connector that begins at given offsets: created stopped (Kafka 3.7), freed of what
+    one of its name has left behind, given its offsets, then set going.
+    """
+    from exporter.cli import lifecycle  # noqa: PLC0415
+
+    files = lifecycle.Files(config_file, offsets_file)
+    sys.exit(
+        lifecycle.create(
+            lifecycle.Asked(**asked), files=files, initial_state=initial_state, allow_new=allow_new
+        )
+    )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from exporter import config
 from exporter.cli import carrying
 from exporter.errors import ConfigError
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.plan import State
-from exporter.toolbox import connectors
+from exporter.toolbox import connectors, creation
 from exporter.toolbox.changes import Prepared
 
 
@@ -27,6 +28,14 @@ class Asked:
     yes: bool
     dry_run: bool
     timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Of a connector that is to be created: its configuration, and its first offsets."""
+
+    config: Path
+    offsets: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,13 @@ def delete(asked: Asked) -> int:
     return _change(asked, at, prepare)
 
 
-def _change(asked: Asked, at: Where, prepare: Callable[[], Prepared]) -> int:
+def _change(
+    asked: Asked,
+    at: Where,
+    prepare: Callable[[], Prepared],
+    *,
+    create_config: Mapping[str, Any] | None = None,
+) -> int:
     how = carrying.How(
         folder=carrying.state_folder(asked.state_dir, at.loaded),
         options=shlex.join(("--config", str(asked.config_path))),
@@ -98,6 +113,33 @@ def _change(asked: Asked, at: Where, prepare: Callable[[], Prepared]) -> int:
         how,
         place=at.connect.name,
         connector=asked.name,
-        driver=RestDriver(at.connect, asked.name, at.kafka),
+        driver=RestDriver(at.connect, asked.name, at.kafka, create_config=create_config),
         prepare=prepare,
     )
+
+
+def create(asked: Asked, *, files: Files, initial_state: str, allow_new: bool) -> int:
+    """Create the connector with its offsets; the exit code."""
+    at = where(asked.config_path, asked.connect_cluster)
+    settings = creation.parse_config(asked.name, _read(files.config, "--config-file"))
+    if not isinstance(settings, dict):
+        raise ConfigError(tuple(str(problem) for problem in settings))
+    wanted = creation.Wanted(
+        name=asked.name,
+        config=settings,
+        offsets=_read(files.offsets, "--initial-offsets"),
+        state=State(initial_state),
+        allow_new=allow_new,
+    )
+
+    def prepare() -> Prepared:
+        return creation.prepare_create(at.loaded, at.connect, wanted, carrying.author())
+
+    return _change(asked, at, prepare, create_config=settings)
+
+
+def _read(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        raise ConfigError((f"{option}: {path}: {exc.strerror}",)) from exc

@@ -86,6 +86,10 @@ class ConnectReader:
         """`GET /connectors/{c}/config`: may hold secrets, so look at it and let it go."""
         return self._get(f"/connectors/{quote(connector, safe='')}/config")
 
+    def plugins(self) -> bytes:
+        """`GET /connector-plugins`: the classes of connectors that the worker has."""
+        return self._get("/connector-plugins")
+
     def tasks(self, connector: str) -> bytes:
         """`GET /connectors/{c}/tasks`: the tasks' configurations."""
         return self._get(f"/connectors/{quote(connector, safe='')}/tasks")

@@ -103,6 +103,14 @@ def decode_task_count(body: bytes) -> int | Undecodable:
     return len(parsed) if isinstance(parsed, list) else Undecodable("tasks_shape")
 
 
+def decode_plugins(body: bytes) -> dict[str, str] | Undecodable:
+    """The answer to `GET /connector-plugins`: class -> source or sink."""
+    parsed = _parse(body)
+    if not isinstance(parsed, list) or not all(isinstance(at, dict) for at in parsed):
+        return Undecodable("plugins_shape")
+    return {str(at.get("class")): str(at.get("type")) for at in parsed}
+
+
 def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:
     """The answer to `GET /connectors/{c}/config`, as Connect keeps it: all values are texts. May
     hold secrets: to be compared, and not kept.

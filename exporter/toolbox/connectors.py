@@ -26,6 +26,7 @@ from exporter.remedy.plan import (
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.changes import Author, Prepared
 from exporter.toolbox.rest_place import RestPlace
+from exporter.toolbox.words import nearest, told
 
 STOPS: Final = (3, 5)  # KIP-875: STOPPED, and offsets that can be read
 ALTERS: Final = (3, 6)  # KIP-875: offsets that can be altered
@@ -143,10 +144,9 @@ def too_old(
 def no_connector(place: RestPlace, name: str) -> Problem:
     """It is not there; what is."""
     names = place.connectors()
-    known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    return Problem(
-        name, f"Connect cluster {place.name} has no such connector", f"it has: {known or 'none'}"
-    )
+    meant = nearest(name, names)
+    right = f"did you mean {meant}?" if meant else f"it has: {told(names) or 'none'}"
+    return Problem(name, f"Connect cluster {place.name} has no such connector", right)
 
 
 def subject_of(place: RestPlace, known: Connector) -> Subject:

@@ -38,6 +38,17 @@ class RestPlace:
         """Its kind, state and settings, as of the first question; None if there is none."""
         return self._known().get(name)
 
+    def kind_of(self, class_name: str) -> str | None:
+        """Source or sink: of a class that connectors can be created of, by its full name or as
+        Connect abbreviates it; None if the worker does not have it.
+        """
+        simple = class_name.removesuffix("Connector")
+        for name, kind in self._sight.plugins().items():
+            last = name.rpartition(".")[2]
+            if class_name == name or simple in {last, last.removesuffix("Connector")}:
+                return kind
+        return None
+
     def pairs(self, connector: str) -> tuple[Pair, ...]:
         """What a task would be handed now. Raises NotFound."""
         return self._sight.pairs(connector)

@@ -44,6 +44,12 @@ ZOMBIES: Final = (
     "restarted to get rid of the zombie sink tasks."
 )
 ROUTE: Final = "HTTP 404 Not Found"
+PLUGINS: Final = {
+    "org.apache.kafka.connect.file.FileStreamSinkConnector": "sink",
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": "source",
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector": "source",
+    "org.example.Source": "source",
+}
 
 
 @dataclass
@@ -98,6 +104,7 @@ class Connect:
     connectors: dict[str, Made] = field(default_factory=dict)
     offsets: dict[str, dict[str, Any]] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
+    plugins: dict[str, str] = field(default_factory=lambda: dict(PLUGINS))
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     validate: Callable[[dict[str, Any], Any], str | None] = lambda _partition, _offset: None
@@ -185,6 +192,8 @@ class Connect:
                     name: {"status": self._status(name), "info": self._info(name)}
                     for name in self.connectors
                 }
+            case ("GET", ["connector-plugins"]):
+                return 200, [{"class": name, "type": kind} for name, kind in self.plugins.items()]
             case ("POST", ["connectors"]):
                 return self._create(_json(body))
             case (_, ["connectors", name]):

@@ -19,6 +19,7 @@ from exporter.decode.connect_rest import (
     decode_config_texts,
     decode_connectors,
     decode_offsets,
+    decode_plugins,
     decode_standing,
     decode_task_count,
 )
@@ -81,6 +82,10 @@ class Sight:
         """Its configuration, secrets and all. Raises NotFound."""
         body = self._quick.connector_config(connector)
         return self._decoded(f"configuration of {connector}", decode_config_texts(body))
+
+    def plugins(self) -> dict[str, str]:
+        """Classes of connectors that can be created: source or sink."""
+        return self._decoded("GET /connector-plugins", decode_plugins(self._quick.plugins()))
 
     def close(self) -> None:
         """Let go of connections."""

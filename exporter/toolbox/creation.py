@@ -1,0 +1,233 @@
+"""A connector that begins at given offsets, from its first record on (what KIP-995 proposes).
+
+Created stopped, so that it cannot run before its offsets are set; what a namesake has left behind
+is backed up and removed, never merged; then the state that was asked for. If a step fails, what was
+there is put back and the connector is deleted again. Called by the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from exporter.clock import Clock
+from exporter.config import Config, Connect
+from exporter.decode.connector_config import connector_settings
+from exporter.model.connectors import ConnectorKind, ConnectorSettings
+from exporter.remedy.drivers.rest import CREATES_STOPPED, RestDriver
+from exporter.remedy.drivers.rest_sight import config_sha256
+from exporter.remedy.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Freeze,
+    Plan,
+    Reset,
+    Settle,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.toolbox import facts
+from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
+from exporter.toolbox.changes import Author, Prepared
+from exporter.toolbox.connectors import too_old
+from exporter.toolbox.differences import changes
+from exporter.toolbox.documents import Document, parse
+from exporter.toolbox.rest_place import RestPlace
+from exporter.toolbox.words import told
+
+_BODY: Final = {"name", "config"}
+_IN_A_BODY: Final = {
+    "initial_state": "say --initial-state",
+    "initial_offsets": "put them in a file of their own: --initial-offsets",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be created. Its configuration may hold secrets, and is not shown.
+
+    config      as Connect is to have it
+    offsets     the document: KIP-199, or the body of a PATCH
+    state       what it is to be in the end
+    allow_new   see Request
+    """
+
+    name: str
+    config: Mapping[Any, Any]
+    offsets: bytes
+    state: State
+    allow_new: bool = False
+
+    def __repr__(self) -> str:
+        return f"Wanted({self.name!r}, {self.state!r})"
+
+
+def parse_config(name: str, raw: bytes) -> dict[str, Any] | tuple[Problem, ...]:
+    """A configuration, as it is or as in a body of `POST /connectors`, or what is wrong with it. No
+    problem repeats a value.
+    """
+    try:
+        parsed = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return (Problem("--config-file", "it is not JSON", ""),)
+    if not isinstance(parsed, dict):
+        return (Problem("--config-file", "it is no JSON object", '{"connector.class": "…", …}'),)
+    found: list[Problem] = []
+    if isinstance(parsed.get("config"), dict):
+        found.extend(
+            Problem(f"--config-file: {key}", "is no part of this", _IN_A_BODY.get(key, ""))
+            for key in sorted(parsed.keys() - _BODY)
+        )
+        inner = dict(parsed["config"])
+        if "name" in parsed:
+            inner.setdefault("name", parsed["name"])
+        parsed = inner
+    found.extend(_wrong_settings(name, parsed))
+    return tuple(found) or {**parsed, "name": name}
+
+
+def _wrong_settings(name: str, config: Mapping[str, Any]) -> list[Problem]:
+    found = []
+    if config.get("name", name) != name:
+        found.append(Problem("--config-file: name", "is another connector's", f'"name": "{name}"'))
+    if not isinstance(config.get("connector.class"), str):
+        found.append(Problem("--config-file", "it has no connector.class", ""))
+    found.extend(
+        Problem(f"--config-file: {key}", "is no single value", "Connect keeps texts")
+        for key, value in sorted(config.items())
+        if isinstance(value, dict | list)
+    )
+    return found
+
+
+def prepare_create(
+    config: Config,
+    connect: Connect,
+    wanted: Wanted,
+    author: Author,
+    *,
+    clock: Clock | None = None,
+) -> Prepared:
+    """Check everything that can be known before the connector is there."""
+    place = RestPlace(connect)
+    found = [*_not_here(place, connect, wanted)]
+    document = parse(wanted.offsets, patch_of=wanted.name)
+    if not isinstance(document, Document):
+        return Prepared(wanted.name, (*found, *document))
+    section = next((at for at in document.sections if at.connector == wanted.name), None)
+    kind = place.kind_of(str(wanted.config.get("connector.class")))
+    if section is None or not section.pairs:
+        others = told(document.connectors()) or "no connector"
+        found.append(Problem("--initial-offsets", f"it has none for {wanted.name}: {others}", ""))
+    if found or section is None:
+        return Prepared(wanted.name, tuple(found))
+    request = Request(wanted.name, section.pairs, section.where, allow_new=wanted.allow_new)
+    settings = connector_settings(wanted.name, wanted.config, kind=kind or "")
+    known = _facts(config, connect, request, settings)
+    wrong = (*problems(request, known), *_nulls(request))
+    if wrong:
+        return Prepared(wanted.name, wrong)
+    said = (
+        f"{wanted.name} is created stopped; what one of its name has left behind is backed up and "
+        f"removed; it gets {len(request.pairs)} offsets, and is then {wanted.state.value}"
+    )
+    kafka = config.kafka[connect.kafka]
+    return Prepared(
+        connector=wanted.name,
+        problems=(),
+        changes=changes((), request.pairs),
+        notes=(said, *notes(request, known)),
+        plan=_plan(place, wanted, request, settings, author),
+        driver=RestDriver(connect, wanted.name, kafka, create_config=wanted.config, clock=clock),
+    )
+
+
+def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Problem]:
+    """What of this Connect cluster speaks against it."""
+    found = [
+        replace(problem, right=_BY_HAND.format(name=wanted.name))
+        for problem in too_old(connect, CREATES_STOPPED)
+    ]
+    if place.connector(wanted.name) is not None:
+        right = "`offsets import` sets the offsets of one that is there"
+        found.append(Problem(wanted.name, f"{place.name} has a connector of this name", right))
+    class_name = str(wanted.config.get("connector.class"))
+    if place.kind_of(class_name) is None:
+        right = "install it on every worker, or mend connector.class"
+        found.append(Problem("connector.class", f"{place.name} has no {class_name}", right))
+    return found
+
+
+_BY_HAND: Final = (
+    "Connect creates a connector stopped since Kafka 3.7; before, it runs for a moment, from "
+    "wherever it likes: where that does no harm, create it, then `connectors stop {name}` and "
+    "`offsets import`"
+)
+
+
+def _facts(
+    config: Config, connect: Connect, request: Request, settings: ConnectorSettings
+) -> Facts:
+    """What the offsets are held against: what the connector would read."""
+    kafkas = facts.Kafkas(config.kafka)
+    try:
+        return facts.gather(
+            request.connector,
+            settings,
+            (),
+            named_partitions(request.pairs),
+            kafkas=kafkas,
+            home=connect.kafka,
+            upstream=facts.named_upstream(config, connect.name, request.connector),
+        )
+    finally:
+        kafkas.close()
+
+
+def _nulls(request: Request) -> list[Problem]:
+    return [
+        Problem(f"{request.where}[{index}].offset", "is none", "leave its partition out")
+        for index, pair in enumerate(request.pairs)
+        if pair.offset is None
+    ]
+
+
+def _plan(
+    place: RestPlace,
+    wanted: Wanted,
+    request: Request,
+    settings: ConnectorSettings,
+    author: Author,
+) -> Plan:
+    steps: tuple[AnyStep, ...] = (
+        Create(config_sha256(wanted.name, wanted.config)),
+        ToState(State.STOPPED),
+        Settle(),
+        Freeze(),
+        Reset(),
+        Alter(request.pairs),
+    )
+    if wanted.state is not State.STOPPED:
+        steps = (*steps, ToState(wanted.state))
+    kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
+    return Plan(
+        plan_id=author.plan_id,
+        verb=f"create {wanted.name}",
+        subject=Subject(
+            driver="rest",
+            place=place.name,
+            connector=wanted.name,
+            kind=kinds.get(settings.kind, "source"),
+            identity=place.identity(),
+        ),
+        steps=steps,
+        original=None,
+        final=wanted.state,
+        created_at=author.at,
+        created_by=author.by,
+    )

@@ -1,0 +1,212 @@
+"""A connector created with offsets: checked first, and nothing left where a step fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.config import Config, Kafka
+from exporter.config import Connect as ConnectConfig
+from exporter.remedy.journal import Journal
+from exporter.remedy.plan import Create, State
+from exporter.remedy.records import Ending
+from exporter.remedy.runner import Result, Runner
+from exporter.toolbox.changes import Author, Prepared
+from exporter.toolbox.creation import Wanted, parse_config, prepare_create
+from tests.fakes import connect as fake
+from tests.fakes.clock import VirtualClock
+
+FILE = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "file": "/a",
+    "topic": "t",
+    "tasks.max": 1,
+    "database.password": "hunter2",
+}
+HERE = {"filename": "/a"}
+CLOCK = VirtualClock()  # of the driver and of the runner
+
+
+@pytest.fixture
+def worker() -> Iterator[fake.Connect]:
+    with fake.serving() as served:
+        yield served
+
+
+def document(*pairs: tuple[dict[str, Any], Any]) -> bytes:
+    return json.dumps({"offsets": [{"partition": p, "offset": o} for p, o in pairs]}).encode()
+
+
+BEGIN = document((HERE, {"position": 7}))
+
+
+def prepared(worker: fake.Connect, offsets: bytes = BEGIN, **more: Any) -> Prepared:
+    connect = ConnectConfig(name="cc", kafka="k", url=worker.url)
+    config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
+    wanted = Wanted(
+        name="new",
+        config={**FILE, **more.pop("config", {})},
+        offsets=offsets,
+        state=more.pop("state", State.RUNNING),
+        **more,
+    )
+    return prepare_create(config, connect, wanted, Author("p-1", 0.0, "me"), clock=CLOCK)
+
+
+def carried_out(found: Prepared, folder: Path) -> tuple[Result, list[str]]:
+    said: list[str] = []
+    assert found.plan is not None, found.problems
+    with closing(Journal(folder)) as journal:
+        runner = Runner(
+            journal=journal,
+            driver=found.driver,
+            clock=CLOCK,
+            tell=said.append,
+            pause=CLOCK.advance,
+        )
+        return runner.run(found.plan, found.recheck), said
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [(State.RUNNING, "RUNNING"), (State.PAUSED, "PAUSED"), (State.STOPPED, "STOPPED")],
+)
+def test_it_begins_at_its_offsets_in_the_state_that_is_asked_for(worker, tmp_path, state, expected):
+    result, _ = carried_out(prepared(worker, state=state), tmp_path)
+    assert result.ending is Ending.SUCCEEDED
+    assert worker.connectors["new"].state == expected
+    assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
+    (created,) = [body for method, path, body in worker.requests if (method, path) == POST]
+    assert created["initial_state"] == "STOPPED"
+
+
+POST = ("POST", "/connectors")
+
+
+def test_what_a_namesake_left_is_backed_up_and_not_merged(worker, tmp_path):
+    worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
+    result, _ = carried_out(prepared(worker), tmp_path)
+    assert result.ending is Ending.SUCCEEDED
+    assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
+    assert json.loads(Path(result.backup).read_text()) == {
+        "new": [{"partition": {"filename": "/long/gone"}, "offset": {"position": 99}}]
+    }
+
+
+def test_offsets_that_the_connector_refuses_undo_its_creation(worker, tmp_path):
+    worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
+    worker.fail("PATCH", "/offsets", 500, "Partition objects should contain the key 'x'")
+    result, said = carried_out(prepared(worker), tmp_path)
+    assert result.ending is Ending.RESTORED
+    assert result.exit_code == 3
+    assert "new" not in worker.connectors
+    assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
+    assert "should contain the key" in result.said
+    assert any("set the offsets" in line for line in said)
+
+
+def test_a_configuration_that_connect_refuses_leaves_nothing_and_says_which_setting(
+    worker, tmp_path
+):
+    worker.fail(
+        *POST,
+        400,
+        "Connector configuration is invalid and contains the following 1 error(s):\n"
+        "Invalid value hunter2 for configuration database.password: too short",
+    )
+    result, said = carried_out(prepared(worker), tmp_path)
+    assert result.ending is not Ending.SUCCEEDED
+    assert worker.connectors == {}
+    assert "database.password" in result.said
+    assert "hunter2" not in "".join((result.said, *said))
+
+
+def test_a_creation_that_is_carried_out_late_is_deleted_again(worker, tmp_path):
+    worker.fail(*POST, 500, fake.TIMED_OUT, late=3)
+    worker.fail("PATCH", "/offsets", 500, "Offset objects should either be null or something")
+    result, _ = carried_out(prepared(worker), tmp_path)
+    assert result.ending is Ending.RESTORED
+    assert worker.connectors == {}
+
+
+def test_no_secret_is_in_plan_journal_or_words(worker, tmp_path):
+    found = prepared(worker)
+    result, said = carried_out(found, tmp_path)
+    assert isinstance(found.plan.steps[0], Create)
+    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"hunter2" not in everything
+    assert "hunter2" not in repr((found, result, said))
+    assert worker.connectors["new"].config["database.password"] == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("offsets", "wrong"),
+    [
+        pytest.param(document((HERE, {"position": -1})), "position", id="not an offset"),
+        pytest.param(document(({"filename": "/b"}, {"position": 1})), "/b", id="not its file"),
+        pytest.param(document((HERE, None)), "leave its partition out", id="none"),
+        pytest.param(document(), "no partition", id="empty"),
+        pytest.param(b'{"old": []}', "none for new: old", id="another connector's"),
+        pytest.param(b"{", "", id="no JSON"),
+    ],
+)
+def test_offsets_that_cannot_be_its_own_are_refused_before_it_is_created(worker, offsets, wrong):
+    found = prepared(worker, offsets)
+    assert found.plan is None
+    assert wrong in " ".join(str(problem) for problem in found.problems)
+    assert worker.changes() == []
+
+
+def test_a_name_that_is_taken_and_a_class_that_is_not_there_are_said_together(worker):
+    worker.add("new")
+    worker.plugins = {}
+    text = " ".join(str(problem) for problem in prepared(worker).problems)
+    assert "has a connector of this name" in text
+    assert "FileStreamSourceConnector" in text
+    assert "hunter2" not in text
+
+
+def test_a_cluster_that_cannot_create_stopped_is_told_how_to_by_hand(worker):
+    worker.version = "3.6.2"
+    (problem,) = prepared(worker).problems
+    assert "3.6.2" in str(problem)
+    assert "connectors stop new" in str(problem)
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def test_settings_alone_and_a_body_of_post_are_the_same_configuration():
+    body = {"name": "new", "config": FILE}
+    assert parse_config("new", json.dumps(FILE).encode()) == {**FILE, "name": "new"}
+    assert parse_config("new", json.dumps(body).encode()) == {**FILE, "name": "new"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "wrong"),
+    [
+        (b"connector.class=x", "not JSON"),
+        (b"[1]", "no JSON object"),
+        (b"{}", "no connector.class"),
+        (b'{"connector.class": "C", "name": "old"}', "another connector's"),
+        (b'{"connector.class": "C", "a": {"hunter2": 1}}', "a: is no single value"),
+        (b'{"config": {"connector.class": "C"}, "initial_state": "x"}', "--initial-state"),
+        (b'{"config": {"connector.class": "C"}, "initial_offsets": []}', "--initial-offsets"),
+    ],
+)
+def test_a_configuration_that_is_none_is_refused_without_its_values(raw, wrong):
+    found = parse_config("new", raw)
+    assert isinstance(found, tuple)
+    text = " ".join(str(problem) for problem in found)
+    assert wrong in text
+    assert "hunter2" not in text
+
+
+def test_a_plan_that_was_made_does_not_show_the_configuration():
+    wanted = Wanted("new", FILE, b"", State.RUNNING)
+    assert "hunter2" not in repr(wanted)
