@@ -21,6 +21,7 @@ from lab.processes import TETHER, Child
 # Connect takes 90 s to give up, and what is in doubt is watched for two minutes.
 VERB_S_MAX = 420.0
 SHOWN_CHARS_MAX = 4000
+OK, OPEN = 0, 5
 ROOT = Path(__file__).parents[1]
 
 CONFIG = """\
@@ -150,10 +151,14 @@ class Toolbox:
         environment = ("env", f"PYTHONPATH={ROOT}", "COLUMNS=400")
         return Child(name, (*environment, *command), directory=self.directory)
 
-    def open_plans(self) -> list[dict[str, Any]]:
-        """Plans that have not ended, as `plan list --json` tells them."""
-        plans: list[dict[str, Any]] = self.own("plan", "list", "--json").json
-        return [plan for plan in plans if plan.get("open")]
+    def open_plans(self, connector: str | None = None) -> list[dict[str, Any]]:
+        """Plans that have not ended, of one connector or of all."""
+        told = self.run("plan", "list", "--json", "--config", str(self.config), status=None)
+        # What is left open by a process that is gone makes the exit status another one.
+        if told.status not in (OK, OPEN):
+            raise LabError(f"plan list: exit status {told.status}\n{told.said}")
+        found: list[dict[str, Any]] = [plan for plan in told.json if plan["open"]]
+        return [plan for plan in found if connector in (None, plan["connector"])]
 
 
 def document(pairs: Mapping[str, Sequence[tuple[Mapping[str, Any], Any]]]) -> str:

@@ -46,6 +46,11 @@ class Case(ABC):
     def ended(self) -> str:
         """OLD, NEW, or what was found instead."""
 
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """The options by which `plan recover` finds journal and place."""
+        return ("--config", str(self.toolbox.config))
+
     def offsets(self) -> Pairs:
         """What Connect shows."""
         return specimens.offsets(self.lab, self.name)
@@ -223,10 +228,14 @@ class Stored(Case):
         known = {OLD: [{"position": self.old}], NEW: [{"position": self.new}]}
         return next((ended for ended, at in known.items() if at == found), f"{found}")
 
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """See Case."""
+        return ("--worker-config", str(self.properties), "--state-dir", str(self.toolbox.state))
+
     def _set(self, position: int) -> tuple[str, ...]:
         file = self.file([self.at.pair(position)])
-        where = ("--worker-config", str(self.properties), "--state-dir", str(self.toolbox.state))
-        return ("offsets", "import", "--offsets", file, *where, "--yes")
+        return ("offsets", "import", "--offsets", file, *self.reached, "--yes")
 
 
 @contextmanager

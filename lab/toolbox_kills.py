@@ -35,13 +35,12 @@ from lab.cluster import Lab
 from lab.errors import LabError
 from lab.options import LabOptions
 from lab.processes import Child
-from lab.toolbox import Ran, Toolbox
+from lab.toolbox import OK, OPEN, Ran, Toolbox
 from lab.toolbox_cases import KINDS, NEW, OLD, Case, cases
 from lab.waiting import NotYet, until
 
 RECOVER, AGAIN = "recover", "again"
 PARKED = "parked"
-OK, IN_DOUBT_OR_PARKED = 0, 5
 # What is not answered because our own process died has long been decided on the other side.
 DOUBT_S: Final = 20.0
 VERB_S_MAX: Final = 400.0
@@ -190,13 +189,13 @@ class _Arena:
 
     def _judge(self, case: Case, kill: Kill, ran: Sequence[Ran]) -> None:
         told = "\n".join(f"exit status {at.status}: {at.said}" for at in ran)
-        still = [plan for plan in self._toolbox.open_plans() if plan["connector"] == case.name]
+        still = self._toolbox.open_plans(case.name)
         found = case.ended()
         if found in (OLD, NEW) and not still:
             self._report.ended[found] += 1
             if kill.then == AGAIN and found == OLD:
                 self._report.wrong.append(f"{kill}: given again, and not done: {told}")
-        elif still and any(at.status == IN_DOUBT_OR_PARKED for at in ran):
+        elif still and any(at.status == OPEN for at in ran):
             self._report.ended[PARKED] += 1
             if case.name not in told:
                 self._report.wrong.append(f"{kill}: parked without a word: {told}")
