@@ -16,6 +16,7 @@ from exporter.clients.kafka import (
     KafkaAdmin,
     TailReader,
     end_of_partition,
+    translate,
 )
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
@@ -86,13 +87,19 @@ class StorageAdmin(KafkaFacts):
         return self._listed(group)
 
     def _listed(self, group: str) -> tuple[str, ...]:
-        """The way to ask that knows other groups than those of consumers."""
+        """The way to ask that knows other groups than those of consumers. That it exists is known
+        by now, so to see nothing is not to see that nobody is there.
+        """
         try:
             groups = self._client.list_groups(group, timeout=REQUEST_TIMEOUT_S)
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
-        members = [member for found in groups for member in found.members]
-        return tuple(sorted(f"{at.client_id} at {at.client_host}" for at in members))
+        if not groups:
+            raise Unsettled(self.name, f"group {group}: it is there and no broker lists it")
+        found = groups[0]
+        if found.error is not None:
+            raise translate(self.name, found.error)
+        return tuple(sorted(f"{at.client_id} at {at.client_host}" for at in found.members))
 
 
 def _of_other_protocol(error: ClientError) -> bool:

@@ -128,9 +128,11 @@ class TopicStorage:
 
     def busy(self) -> tuple[str, ...]:
         """The workers in the group, and transactions that are open."""
+        if self._workers is None:
+            return ()
         found = []
-        group = "" if self._workers is None else self._workers.group
-        members = self._admin.members(group) if group else ()
+        group = self._workers.group
+        members = self._admin.members(group)
         if members:
             more = f" and {len(members) - _SHOWN_MAX} more" if len(members) > _SHOWN_MAX else ""
             shown = ", ".join(members[:_SHOWN_MAX])
@@ -167,7 +169,8 @@ class TopicStorage:
             wanted.append(Keyed(record.kpartition, key, value_bytes(record)))
         done = self._write(self._kafka, self._properties, self.topic, wanted)
         if done.failed is None:
-            return Outcome(Answer.ACK, f"{done.acknowledged} record(s) written to {self.where}")
+            said = f"{done.acknowledged} record(s) written to {self.where}"
+            return _unless(self.busy, Outcome(Answer.ACK, said))
         said = f"{done.acknowledged} of {len(wanted)} record(s) written: {done.failed}"
         return Outcome(Answer.NACK if done.certain else Answer.IN_DOUBT, said)
 
@@ -244,14 +247,8 @@ class FileStorage:
                 entries[base64.b64decode(record.key)] = value_bytes(record)
             kept = replace_file(self.path, tuple(entries.items()))
         beside = "" if kept is None else f"; what it was is kept as {kept.name}"
-        try:
-            others = self.busy()
-        except ClientError as exc:
-            others = (str(exc),)
-        if others:
-            said = f"written, but a worker may have begun meanwhile: {'; '.join(others)}{beside}"
-            return Outcome(Answer.IN_DOUBT, said)
-        return Outcome(Answer.ACK, f"{len(records)} entries written to {self.where}{beside}")
+        said = f"{len(records)} entries written to {self.where}{beside}"
+        return _unless(self.busy, Outcome(Answer.ACK, said))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -263,3 +260,15 @@ class FileStorage:
             if not self.path.parent.is_dir():
                 raise
             return ()
+
+
+def _unless(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:
+    """A worker that began just before the write may have read what was there before it."""
+    try:
+        others = busy()
+    except ClientError as exc:
+        others = (str(exc),)
+    if not others:
+        return outcome
+    said = f"{outcome.said}; but a worker may have begun meanwhile: {'; '.join(others)}"
+    return Outcome(Answer.IN_DOUBT, said)

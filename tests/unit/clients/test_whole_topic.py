@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -12,7 +14,7 @@ from exporter.clients.whole_topic import (
     ends_of,
     read_whole,
 )
-from exporter.errors import Denied, NotFound, TimedOut
+from exporter.errors import Denied, NotFound, TimedOut, Unsettled
 from tests.fakes.broker import MockBroker
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
@@ -100,36 +102,57 @@ class _Future:
         raise self._error
 
 
-class _Client:
-    """librdkafka's admin client, whose answer about a group is this error."""
+@dataclass
+class _Member:
+    client_id: str
+    client_host: str
 
-    def __init__(self, code: int) -> None:
-        self._code = code
+
+@dataclass
+class _Group:
+    members: list[_Member]
+    error: KafkaError | None = None
+
+
+@dataclass
+class _Client:
+    """librdkafka's admin client: what it says of a group as one of consumers, and of any group."""
+
+    code: int
+    listed: list[_Group]
 
     def describe_consumer_groups(self, groups, **_more):
-        return {group: _Future(self._code) for group in groups}
+        return {group: _Future(self.code) for group in groups}
 
     def list_groups(self, group, timeout):
-        return []
+        return self.listed
 
     def poll(self, _timeout: float) -> int:
         return 0
 
 
+WORKER = _Group([_Member("connect-1", "/10.0.0.1")])
+CLOSED = _Group([], KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+OTHER_PROTOCOL = KafkaError._INVALID_ARG
+
+
 @pytest.mark.parametrize(
-    ("code", "expected"),
+    ("code", "listed", "expected"),
     [
-        (KafkaError.GROUP_ID_NOT_FOUND, ()),
-        (KafkaError._INVALID_ARG, ()),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, Denied),
-        (KafkaError._TIMED_OUT, TimedOut),
+        (KafkaError.GROUP_ID_NOT_FOUND, [], ()),
+        (OTHER_PROTOCOL, [WORKER], ("connect-1 at /10.0.0.1",)),
+        (OTHER_PROTOCOL, [_Group([])], ()),
+        (OTHER_PROTOCOL, [], Unsettled),
+        (OTHER_PROTOCOL, [CLOSED], Denied),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, [_Group([])], Denied),
+        (KafkaError._TIMED_OUT, [_Group([])], TimedOut),
     ],
 )
-def test_a_group_that_may_not_be_described_is_not_an_empty_one(code, expected):
+def test_a_group_that_may_not_be_seen_is_not_an_empty_one(code, listed, expected):
     admin = StorageAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
-    admin._made = _Client(code)  # type: ignore[assignment]
-    if expected == ():
-        assert admin.members("connect") == ()
+    admin._made = _Client(code, listed)  # type: ignore[assignment]
+    if isinstance(expected, tuple):
+        assert admin.members("connect") == expected
     else:
         with pytest.raises(expected):
             admin.members("connect")

@@ -223,6 +223,22 @@ def test_a_worker_that_came_meanwhile_stops_the_write(kafka):
     assert kafka.log("offsets", 2).end == 1
 
 
+def test_a_worker_that_came_with_the_write_may_not_have_read_it(kafka):
+    storage, step = storage_in(kafka), write_in(kafka)
+    driver = StorageDriver(storage, "c", kafka.clock)
+    frozen = frozen_by(driver)
+    write = storage._write
+
+    def and_then_it_comes(*given) -> Written:
+        kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
+        return write(*given)
+
+    storage._write = and_then_it_comes
+    outcome = driver.carry_out(step, frozen)
+    assert outcome.answer is Answer.IN_DOUBT
+    assert "may have begun meanwhile" in outcome.said
+
+
 @pytest.mark.parametrize("step", [ToState(State.STOPPED), Alter(WANTED)])
 def test_what_only_connect_can_do_is_impossible_here(kafka, step):
     driver = driver_of(kafka)

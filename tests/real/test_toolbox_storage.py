@@ -1,0 +1,258 @@
+"""Offsets written where Connect keeps them, while no worker runs, and what workers make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from exporter.clock import SystemClock
+from exporter.remedy.driver import Standing
+from exporter.remedy.journal import Journal
+from exporter.remedy.plan import Freeze, Pair, Plan, Settle, Write
+from exporter.remedy.records import Ending
+from exporter.remedy.runner import Result, Runner, fresh_plan_id
+from exporter.remedy.stored import Contents
+from exporter.toolbox.storage_place import StoragePlace, storage_of
+from lab import Lab, LabOptions, specimens
+from lab.connectors import SOLO_SOURCE, SOLO_TOPIC
+from lab.settings import DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.solo import STANDALONE
+from lab.waiting import NotYet, until
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+SEEN_S_MAX = 60.0
+BEFORE, AFTER = 10, 5
+OWN = {"offsets.storage.topic": "stored-own-offsets"}
+
+
+@pytest.fixture(scope="module")
+def stored() -> Iterator[Lab]:
+    with Lab(LabOptions(standalone=True, dedicated_mm2=True, connectors=False)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def older() -> Iterator[Lab]:
+    options = LabOptions(kafka_version="3.9.2", standalone=True, connectors=False)
+    with Lab(options) as running:
+        yield running
+
+
+def place_of(properties: Path, flow: str | None = None) -> StoragePlace:
+    return storage_of(properties, flow=flow)
+
+
+def carried_out(place: StoragePlace, connector: str, step: Write, state: Path) -> Result:
+    """A plan of this one step, as the command line would have it carried out."""
+    clock = SystemClock()
+    plan = Plan(
+        plan_id=fresh_plan_id(clock.now()),
+        verb="a test's",
+        subject=place.subject(connector),
+        steps=(Settle(), Freeze(), step),
+        original=None,
+        final=None,
+        created_at=clock.now(),
+        created_by="test",
+    )
+    journal = Journal(state)
+    try:
+        driver = place.driver(connector, clock)
+        return Runner(journal=journal, driver=driver, clock=clock, tell=print).run(plan)
+    finally:
+        journal.close()
+
+
+def position(file: Path, lines: int) -> int:
+    """Behind so many lines."""
+    return sum(len(line) for line in file.read_bytes().splitlines(keepends=True)[:lines])
+
+
+def pair(file: Path, at: int | None) -> Pair:
+    return Pair(f'{{"filename":"{file}"}}', None if at is None else f'{{"position":{at}}}')
+
+
+# --- standalone --------------------------------------------------------------------------------
+
+
+def written(lab: Lab, n: int) -> None:
+    have = len(lab.solo.lines.read_text().splitlines())
+    with lab.solo.lines.open("a") as handle:
+        handle.writelines(f"solo {have + number}\n" for number in range(n))
+
+
+def came(lab: Lab) -> list[str]:
+    return specimens.records(lab.east, SOLO_TOPIC).get(0, [])
+
+
+def came_to_be(lab: Lab, expected: list[str]) -> None:
+    def probe() -> None:
+        if (seen := came(lab)) != expected:
+            raise NotYet(f"{len(seen)} of {len(expected)} records")
+
+    until("the records of the standalone worker", probe, timeout_s=SEEN_S_MAX)
+
+
+def committed(lab: Lab) -> None:
+    """Wait until the whole file is behind the offset that the worker has written to its file."""
+    wanted = (pair(lab.solo.lines, lab.solo.lines.stat().st_size),)
+
+    def probe() -> None:
+        seen = place_of(lab.solo.properties).pairs(SOLO_SOURCE)
+        if seen != wanted:
+            raise NotYet(str(seen))
+
+    until("the last commit", probe, timeout_s=SEEN_S_MAX)
+
+
+def goes_round(lab: Lab, state: Path) -> None:
+    written(lab, BEFORE)
+    lines = lab.solo.lines.read_text().splitlines()
+    came_to_be(lab, lines)
+    committed(lab)
+    place = place_of(lab.solo.properties)
+    there = place.pairs(SOLO_SOURCE)
+    assert place.connectors() == (SOLO_SOURCE,)  # a sink's are in its group
+    assert [str(lab.pids[STANDALONE]) in at or lab.solo.url in at for at in place.busy()] == [
+        True,
+        True,
+    ]
+    step = place.plan_write(SOLO_SOURCE, (pair(lab.solo.lines, position(lab.solo.lines, 4)),))
+    looked = place.driver(SOLO_SOURCE, SystemClock()).look(Settle(), None)
+    assert looked.standing is Standing.NOT_YET
+
+    lab.terminate(STANDALONE)
+    result = carried_out(place, SOLO_SOURCE, step, state)
+    assert result.ending is Ending.SUCCEEDED, result.said
+    assert result.frozen is not None
+    assert result.frozen.pairs == there
+    lab.start_process(STANDALONE)
+    written(lab, AFTER)
+    now = lab.solo.lines.read_text().splitlines()
+    came_to_be(lab, [*lines, *now[4:]])
+    committed(lab)
+
+    lab.terminate(STANDALONE)
+    kept = place_of(lab.solo.properties).pairs(SOLO_SOURCE)
+    reset = place_of(lab.solo.properties).plan_reset(SOLO_SOURCE)
+    assert carried_out(place, SOLO_SOURCE, reset, state).ending is Ending.SUCCEEDED
+    emptied = place_of(lab.solo.properties)
+    assert emptied.connectors() == ()
+    back = emptied.plan_write(SOLO_SOURCE, kept)
+    assert carried_out(place, SOLO_SOURCE, back, state).ending is Ending.SUCCEEDED
+    lab.start_process(STANDALONE)
+    written(lab, AFTER)
+    last = lab.solo.lines.read_text().splitlines()
+    came_to_be(lab, [*lines, *now[4:], *last[len(now) :]])
+
+
+def test_a_standalone_worker_goes_on_at_exactly_what_was_written_to_its_file(
+    stored: Lab, tmp_path: Path
+) -> None:
+    goes_round(stored, tmp_path)
+
+
+def test_a_standalone_worker_of_kafka_3_9_does_too(older: Lab, tmp_path: Path) -> None:
+    goes_round(older, tmp_path)
+
+
+# --- distributed -------------------------------------------------------------------------------
+
+
+def shown(lab: Lab, name: str, at: int) -> None:
+    """Wait until the worker itself says that its connector stands there."""
+
+    def probe() -> None:
+        try:
+            seen = [row["offset"] for row in lab.offsets(name)]
+        except httpx.TransportError as exc:
+            raise NotYet(str(exc)) from exc
+        if seen != [{"position": at}]:
+            raise NotYet(str(seen))
+
+    until(f"{name} at {at}", probe, timeout_s=SEEN_S_MAX)
+
+
+@pytest.mark.parametrize("config", [{}, OWN], ids=["worker", "own"])
+def test_a_worker_that_was_down_reads_what_was_written_to_its_topic(
+    stored: Lab, tmp_path: Path, config: dict[str, str]
+) -> None:
+    lab, name = stored, f"stored-{len(config)}"
+    properties = lab.directory / "connect-1.properties"
+    with specimens.source(lab, name, config, lines=BEFORE) as source:
+        lines = source.meant()
+        shown(lab, name, position(source.path, BEFORE))
+        place = place_of(properties)
+        assert place.pairs(name) == (pair(source.path, position(source.path, BEFORE)),)
+        assert (place.state(name), place.notes(name)) == ("started", ())
+        assert "group connect has workers" in place.busy(name)[0]
+        step = place.plan_write(name, (pair(source.path, position(source.path, 4)),))
+        assert step.where.endswith(config.get("offsets.storage.topic", "connect-offsets"))
+
+        lab.terminate("connect-1")
+        result = carried_out(place, name, step, tmp_path)
+        assert result.ending is Ending.SUCCEEDED, result.said
+        past = [at.pair for at in place_of(properties).from_beginning(frozenset({name}))]
+        assert past[-1] == step.pairs[0]
+        lab.start_process("connect-1")
+        lab.wait_running(name)
+        shown(lab, name, position(source.path, BEFORE))
+        source.grow(AFTER)
+        shown(lab, name, position(source.path, BEFORE + AFTER))
+        assert source.came() == [*lines, *source.meant()[4:]]
+
+
+def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_topic(
+    stored: Lab, tmp_path: Path
+) -> None:
+    lab, name = stored, "MirrorSourceConnector"
+    remote = f"{DEDICATED_UPSTREAM}.{DEDICATED_TOPIC}"
+    lab.produce("west", DEDICATED_TOPIC, BEFORE)
+    once = specimens.records(lab.west, DEDICATED_TOPIC)[0]
+    cluster = f'{{"cluster":"{DEDICATED_UPSTREAM}","partition":0,"topic":"{DEDICATED_TOPIC}"}}'
+
+    def copied(expected: list[str]) -> None:
+        def probe() -> None:
+            if (seen := specimens.records(lab.east, remote).get(0, [])) != expected:
+                raise NotYet(f"{len(seen)} of {len(expected)} records")
+
+        until("the copies", probe, timeout_s=SEEN_S_MAX)
+
+    def at(offset: int) -> None:
+        def probe() -> None:
+            found = place_of(lab.directory / "mm2.properties").pairs(name)
+            if Pair(cluster, f'{{"offset":{offset}}}') not in found:
+                raise NotYet(str(found))
+
+        until(f"offset {offset} on record", probe, timeout_s=SEEN_S_MAX)
+
+    copied(once)
+    at(BEFORE - 1)
+    place = place_of(lab.directory / "mm2.properties")
+    assert place.busy(name)
+    settings = place.settings(name)
+    assert settings is not None
+    assert settings.mirror is not None
+    assert settings.mirror.source == DEDICATED_UPSTREAM
+    step = place.plan_write(name, (Pair(cluster, '{"offset":5}'),))
+
+    lab.terminate("mm2")
+    result = carried_out(place, name, step, tmp_path)
+    assert result.ending is Ending.SUCCEEDED, result.said
+    lab.start_process("mm2")
+    copied([*once, *once[6:]])
+    at(BEFORE - 1)
+
+
+def test_nothing_that_is_read_here_is_left_out(stored: Lab) -> None:
+    """As many keys as the topic has, by another reader."""
+    place = place_of(stored.directory / "connect-1.properties")
+    contents: Contents = place._of(None)
+    live = {at.key for at in contents.stored if at.value is not None}
+    assert {(key or b"").decode() for key in live} == set(
+        specimens.newest(stored.east, "connect-offsets")
+    )
