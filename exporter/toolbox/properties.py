@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 _ENDS = re.compile(r"\r\n|\r|\n")
@@ -16,7 +17,10 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _KEY = re.compile(r"((?:[^\\:=\s]|\\.)*)[ \t\f]*(?:[:=][ \t\f]*)?(.*)", re.DOTALL)
 _SHORT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
-_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
+_PROVIDERS: Final = "org.apache.kafka.common.config.provider."
+_FROM_FILE: Final = _PROVIDERS + "FileConfigProvider"
+_FROM_FOLDER: Final = _PROVIDERS + "DirectoryConfigProvider"
 _LOGIN = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL
 )
@@ -28,6 +32,7 @@ _LOGIN_MODULES: Final = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+UNFETCHED: Final = "its config provider does not run here, or has no such value"
 _WAY_OUT: Final = "name a cluster of the configuration instead, with --kafka"
 # They say how a connection is made, which librdkafka has its own good answers to, not to whom.
 _TUNING: Final = frozenset(
@@ -92,8 +97,34 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(one, text)
 
 
+def resolved(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with what Kafka's own config providers fetch from files (KIP-297).
+
+    What others would fetch stays as it is, and so does what is not there: the environment of the
+    worker is not ours.
+    """
+    names = [name.strip() for name in settings.get("config.providers", "").split(",")]
+    classes = {name: settings.get(f"config.providers.{name}.class", "").strip() for name in names}
+    return {
+        name: _PLACEHOLDER.sub(lambda match: _fetched(match, classes), value)
+        for name, value in settings.items()
+    }
+
+
+def _fetched(match: re.Match[str], classes: Mapping[str, str]) -> str:
+    kind, path, key = classes.get(match[1], ""), Path(match[2] or ""), match[3]
+    try:
+        if kind == _FROM_FILE:
+            return load(path.read_bytes())[key]
+        if kind == _FROM_FOLDER and key in {at.name for at in path.iterdir()}:
+            return (path / key).read_text()
+    except (OSError, KeyError, UnicodeDecodeError):
+        pass
+    return match[0]
+
+
 def placeholder(value: str) -> bool:
-    """Is it, or a part of it, fetched by a config provider of Java's (KIP-297)?"""
+    """Is it, or a part of it, still to be fetched by a config provider of Java's?"""
     return _PLACEHOLDER.search(value) is not None
 
 
@@ -105,7 +136,7 @@ def client_properties(settings: Mapping[str, str]) -> dict[str, str]:
     mistakes: list[str] = []
     kept = {name: value.strip() for name, value in settings.items() if _about_clients(name)}
     for name in sorted(name for name, value in kept.items() if placeholder(value)):
-        mistakes.append(f"{name}: fetched by a config provider, which runs in Java; {_WAY_OUT}")
+        mistakes.append(f"{name}: {UNFETCHED}; {_WAY_OUT}")
         del kept[name]
     made: dict[str, str] = {}
     if kept.get("bootstrap.servers"):

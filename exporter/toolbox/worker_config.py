@@ -16,7 +16,14 @@ from urllib.parse import urlsplit
 
 from exporter.config.files import problem_with
 from exporter.errors import ConfigError
-from exporter.toolbox.properties import Untranslatable, client_properties, load, placeholder
+from exporter.toolbox.properties import (
+    UNFETCHED,
+    Untranslatable,
+    client_properties,
+    load,
+    placeholder,
+    resolved,
+)
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 _FLUSH_MS: Final = 60_000  # Connect's own default, as the next two
@@ -78,7 +85,7 @@ def worker_config(path: Path, *, flow: str | None, translate: bool) -> Distribut
     at, because those of a configured cluster are used.
     """
     try:
-        settings = load(path.read_bytes())
+        settings = resolved(load(path.read_bytes()))
     except OSError as exc:
         raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
     try:
@@ -213,7 +220,7 @@ def _plain(settings: Mapping[str, str], name: str, default: str = "") -> str:
     if not value:
         raise _Wrong(f"{name}: missing")
     if placeholder(value):
-        raise _Wrong(f"{name}: fetched by a config provider, which runs in Java")
+        raise _Wrong(f"{name}: {UNFETCHED}")
     return value
 
 

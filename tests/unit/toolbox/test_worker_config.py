@@ -154,7 +154,10 @@ def test_another_converter_of_offsets_is_refused_by_name(read):
     [
         ("a=b", "group.id: missing"),
         (DISTRIBUTED + "offset.storage.file.filename=/x", "in one of them"),
-        (DISTRIBUTED.replace("=connect-offsets", "=${env:TOPIC}"), "offset.storage.topic: fetched"),
+        (
+            DISTRIBUTED.replace("=connect-offsets", "=${env:TOPIC}"),
+            "offset.storage.topic: its config provider",
+        ),
         (STANDALONE + "listeners=nowhere", "listeners: nowhere"),
         (DISTRIBUTED + "offset.flush.interval.ms=often", "offset.flush.interval.ms"),
         (MIRROR.replace("b:9092", ""), "bootstrap.servers: missing"),
@@ -184,3 +187,27 @@ def test_no_password_is_shown_with_what_a_file_says(read):
     )
     assert found.client["sasl.password"] == "hush"
     assert "hush" not in repr(found)
+
+
+def test_what_kafkas_own_providers_fetch_from_files_is_fetched(read, tmp_path):
+    (tmp_path / "secrets.properties").write_text("servers=c:9092\nuser=me\n")
+    (tmp_path / "password").write_text("hush")
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    provider = "org.apache.kafka.common.config.provider."
+    text = (
+        DISTRIBUTED.replace("a:9092,b:9092", f"${{file:{tmp_path}/secrets.properties:servers}}")
+        + "config.providers=file, dir\n"
+        + f"config.providers.file.class={provider}FileConfigProvider\n"
+        + f"config.providers.dir.class={provider}DirectoryConfigProvider\n"
+        + "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        + f'sasl.jaas.config={login} username="${{file:{tmp_path}/secrets.properties:user}}" '
+        + f'password="${{dir:{tmp_path}:password}}";\n'
+    )
+    found = read(text)
+    assert found.bootstrap == "c:9092"
+    assert found.client["sasl.username"] == "me"
+    assert found.client["sasl.password"] == "hush"
+    left = mistakes(read, text.replace(":user}", ":none}"))
+    assert "sasl.jaas.config: its config provider" in left
+    outside = text.replace(f"${{dir:{tmp_path}:password}}", f"${{dir:{tmp_path}:../password}}")
+    assert "sasl.jaas.config: its config provider" in mistakes(read, outside)
