@@ -122,12 +122,13 @@ def locked(path: Path) -> Iterator[None]:
 
 def replace_file(path: Path, entries: Entries) -> Path | None:
     """Put these entries in place of what the file holds; returns where that is kept, None if there
-    was no file. Either all of it happens or nothing that a reader of the file could see.
+    was no file. Either all of it happens or nothing that a reader of the file could see. One at a
+    time: what an earlier one that was killed left unfinished is written over.
     """
     new = write_offsets_file(entries)
     try:
         kept = _keep(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+        temporary = path.with_name(f".{path.name}.new")
         try:
             _written(temporary, new, like=path if kept is not None else None)
             temporary.replace(path)
@@ -148,7 +149,7 @@ def _keep(path: Path) -> Path | None:
         return None
     kept = path.with_name(f"{path.name}.{hashlib.sha256(old).hexdigest()[:12]}.bak")
     if not kept.exists():
-        temporary = kept.with_name(f".{kept.name}.{os.getpid()}.new")
+        temporary = kept.with_name(f".{kept.name}.new")
         _written(temporary, old, like=path)
         temporary.replace(kept)
     return kept
