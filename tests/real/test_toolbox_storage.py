@@ -7,8 +7,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from exporter.clock import SystemClock
+from exporter.errors import Denied
 from exporter.remedy.driver import Standing
 from exporter.remedy.journal import Journal
 from exporter.remedy.plan import Freeze, Pair, Plan, Settle, Write
@@ -31,7 +41,10 @@ OWN = {"offsets.storage.topic": "stored-own-offsets"}
 
 @pytest.fixture(scope="module")
 def stored() -> Iterator[Lab]:
-    with Lab(LabOptions(standalone=True, dedicated_mm2=True, connectors=False)) as running:
+    options = LabOptions(
+        standalone=True, dedicated_mm2=True, secured=True, authorizer=True, connectors=False
+    )
+    with Lab(options) as running:
         yield running
 
 
@@ -246,6 +259,62 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
     lab.start_process("mm2")
     copied([*once, *once[6:]])
     at(BEFORE - 1)
+
+
+# --- who may see what --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secured(stored: Lab, tmp_path: Path) -> Path:
+    """The worker's file as it would be on the secured listener."""
+    at = stored.secured_properties("east")
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    login = f'{module} required username="{at["sasl.username"]}" password="{at["sasl.password"]}";'
+    path = tmp_path / "secured.properties"
+    path.write_text(
+        (stored.directory / "connect-1.properties").read_text()
+        + f"""
+bootstrap.servers={at["bootstrap.servers"]}
+security.protocol=SASL_SSL
+ssl.truststore.type=PEM
+ssl.truststore.location={stored.security.ca}
+sasl.mechanism={at["sasl.mechanism"]}
+sasl.jaas.config={login}
+"""
+    )
+    return path
+
+
+def test_the_clients_of_a_secured_worker_are_made_as_its_file_says(
+    stored: Lab, secured: Path
+) -> None:
+    plain = place_of(stored.directory / "connect-1.properties")
+    place = place_of(secured)
+    assert place.connectors() == plain.connectors()
+    assert place.identity() == plain.identity()
+    assert place.busy() == plain.busy()
+    secured.write_text(secured.read_text().replace('password="', 'password="not '))
+    with pytest.raises(Denied):
+        place_of(secured).connectors()
+
+
+def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
+    stored: Lab, secured: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": stored.east})
+    group = (ResourceType.GROUP, "connect", ResourcePatternType.LITERAL)
+    allowed = (AclOperation.ALL, AclPermissionType.ALLOW)
+    for future in admin.create_acls([AclBinding(*group, "User:ANONYMOUS", "*", *allowed)]).values():
+        future.result()
+    try:
+        with pytest.raises(Denied):
+            place_of(secured).busy()
+        looked = place_of(secured).driver("any", SystemClock()).look(Settle(), None)
+        assert looked.standing is Standing.IMPOSSIBLE
+    finally:
+        wanted = AclBindingFilter(*group, None, None, AclOperation.ANY, AclPermissionType.ANY)
+        for deleted in admin.delete_acls([wanted]).values():
+            deleted.result()
 
 
 def test_nothing_that_is_read_here_is_left_out(stored: Lab) -> None:
