@@ -14,7 +14,8 @@ from typing import Final
 
 _ENDS = re.compile(r"\r\n|\r|\n")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_KEY = re.compile(r"((?:[^\\:=\s]|\\.)*)[ \t\f]*(?:[:=][ \t\f]*)?(.*)", re.DOTALL)
+_KEY = re.compile(r"((?:[^\\:= \t\f]|\\.)*)[ \t\f]*(?:[:=][ \t\f]*)?(.*)", re.DOTALL)
+_BLANKS: Final = " \t\f"
 _SHORT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
@@ -72,20 +73,21 @@ def load(raw: bytes) -> dict[str, str]:
 
 
 def _logical(text: str) -> Iterable[str]:
-    """Lines put together where one ends in an odd number of backslashes; no comments, no blanks."""
-    begun: str | None = None
+    """Lines put together where one ends in an odd number of backslashes; no comments, no blanks.
+
+    A line of which only such a backslash is there has not begun: what follows may be a comment.
+    """
+    begun = ""
     for natural in _ENDS.split(text):
-        line = natural.lstrip(" \t\f")
-        if begun is None and (not line or line[0] in "#!"):
+        line = natural.lstrip(_BLANKS)
+        if not begun and line[:1] in {"", "#", "!"}:
             continue
-        line = (begun or "") + line
+        line = begun + line
         slashes = len(line) - len(line.rstrip("\\"))
-        if slashes % 2:
-            begun = line[:-1]
-            continue
-        begun = None
-        yield line
-    if begun is not None:
+        begun = line[:-1] if slashes % 2 else ""
+        if not slashes % 2:
+            yield line
+    if begun:
         yield begun
 
 

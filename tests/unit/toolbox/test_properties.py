@@ -27,6 +27,9 @@ HERE = {"bootstrap.servers": "a:9092"}
         ("a=1\rb=2", {"a": "1", "b": "2"}),
         ("a=1\\", {"a": "1"}),
         ("=x\n", {"": "x"}),
+        ("a\vb c\n", {"a\vb": "c"}),
+        ("\\\n# no\na=1", {"a": "1"}),
+        ("a\\\n\n b=1", {"a": "", "b": "1"}),
     ],
 )
 def test_a_file_is_read_as_java_reads_it(text, expected):
