@@ -23,10 +23,13 @@ from exporter.model.topology import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a connector and of each of its tasks, in lower case."""
+    """The state of a connector and of each of its tasks, in lower case, and whether it is a source
+    or a sink (or unknown).
+    """
 
     state: str
     tasks: tuple[str, ...]
+    kind: str
 
 
 def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
@@ -94,6 +97,7 @@ def decode_standing(body: bytes) -> Standing | Undecodable:
     return Standing(
         state=str(connector.get("state", "")).lower(),
         tasks=tuple(str(task["state"]).lower() for task in tasks),
+        kind=str(parsed.get("type", "unknown")),
     )
 
 

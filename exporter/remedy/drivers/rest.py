@@ -7,6 +7,7 @@ it asks for may be asked for twice.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from exporter.decode.connect_rest import config_texts
 from exporter.errors import Conflict, Denied, NotFound
 from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.drivers.rest_answers import of_offsets, of_request
+from exporter.remedy.drivers.rest_kafka import KafkaSide
 from exporter.remedy.drivers.rest_sight import Seen, Sight, config_sha256, kafka_version
 from exporter.remedy.plan import (
     Alter,
@@ -35,6 +37,7 @@ from exporter.remedy.plan import (
     ToState,
     Write,
 )
+from exporter.remedy.stored import raw
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 IDLE_S: Final = 30.0  # a connector that runs without tasks for so long has none to run
@@ -44,7 +47,12 @@ _NEVER = Look(Standing.IMPOSSIBLE, "this cannot be done over REST")
 
 
 class RestDriver:
-    """See Driver. `create_config` is what a Create of the plan is to create."""
+    """See Driver.
+
+    create_config   what a Create of the plan is to create
+    own_topic       its offsets topic, where a plan writes to it: its records are then among what
+                    `offsets` finds
+    """
 
     def __init__(
         self,
@@ -53,16 +61,18 @@ class RestDriver:
         kafka: Kafka | None,
         *,
         create_config: Mapping[str, Any] | None = None,
+        own_topic: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._connector = connector
-        self._kafka = kafka
+        self._kafka = None if kafka is None else KafkaSide(connect, kafka)
+        self._own_topic = own_topic
         self._sight = Sight(connect)
         self._writer = writer_of(connect)
         self._create_config = create_config
         self._clock = SystemClock() if clock is None else clock
         self._asked: dict[AnyStep, float] = {}
-        self._quiet: tuple[tuple[Pair, ...], float] | None = None
+        self._quiet: tuple[object, float] | None = None
 
     def identity(self) -> str | None:
         """The id of the Kafka cluster, as `GET /` tells it."""
@@ -70,7 +80,12 @@ class RestDriver:
 
     def offsets(self) -> Found:
         """What Connect would hand to tasks; null is none."""
-        return Found(self._sight.pairs(self._connector))
+        found = self._sight.pairs(self._connector)
+        if self._own_topic is None:
+            return Found(found)
+        assert self._kafka is not None, "who plans to write to a topic can reach it"
+        with closing(self._kafka.storage(self._own_topic)) as storage:
+            return Found(found, raw(storage.contents(), self._connector))
 
     def close(self) -> None:
         """Let go of connections."""
@@ -80,7 +95,7 @@ class RestDriver:
 
     def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
         """A rebalance means not yet; a connector that is gone, that somebody else was here."""
-        if isinstance(step, Write | DeleteTopic):
+        if isinstance(step, DeleteTopic) or (isinstance(step, Write) and self._kafka is None):
             return _NEVER
         try:
             return self._look(step, frozen)
@@ -97,7 +112,7 @@ class RestDriver:
                 return self._look_for_state(step, state, self._sight.seen(self._connector))
             case Settle():
                 return self._look_for_quiet()
-            case Alter(pairs=pairs):
+            case Alter(pairs=pairs) | Write(pairs=pairs):
                 return self._look_for_offsets(pairs, frozen)
             case Reset():
                 return self._look_for_none(frozen)
@@ -150,13 +165,21 @@ class RestDriver:
         seen = self._sight.seen(self._connector)
         if seen is None or seen.standing.state != "stopped":
             return Look(Standing.FOREIGN, f"it is no longer stopped: {_state_in_words(seen)}")
+        members = self._members() if seen.standing.kind == "sink" else ()
+        if members:
+            self._quiet = None
+            return Look(Standing.NOT_YET, f"still in its group: {', '.join(members[:3])}")
         pairs, now = self._sight.pairs(self._connector), self._clock.now()
         if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
             self._quiet = (pairs, now)
         quiet = now - self._quiet[1]
-        if quiet < QUIET_S:
-            return Look(Standing.NOT_YET, f"its offsets have not changed for {quiet:.0f} s")
-        return Look(Standing.DONE, f"its offsets have not changed for {quiet:.0f} s")
+        said = f"its offsets have not changed for {quiet:.0f} s"
+        return Look(Standing.DONE if quiet >= QUIET_S else Standing.NOT_YET, said)
+
+    def _members(self) -> tuple[str, ...] | None:
+        if self._kafka is None:
+            return None
+        return self._kafka.sink_members(self._connector, self._sight.config(self._connector))
 
     def _look_for_offsets(self, wanted: tuple[Pair, ...], frozen: Frozen | None) -> Look:
         now = _offsets(self._sight.pairs(self._connector))
@@ -239,9 +262,24 @@ class RestDriver:
             case Restart(include_tasks=tasks, only_failed=failed):
                 reply = writer.restart(name, include_tasks=tasks, only_failed=failed)
                 return of_request(self._heard(reply), done=frozenset({202, 204}))
+            case Write():
+                return self._write(step)
             case Settle() | Freeze():
                 return Outcome(Answer.ACK, "nothing to ask for")
         return Outcome(Answer.NACK, _NEVER.said)
+
+    def _write(self, step: Write) -> Outcome:
+        """Straight to the topic, while the connector is stopped: somebody may have resumed it since
+        the look.
+        """
+        if self._kafka is None:
+            return Outcome(Answer.NACK, _NEVER.said)
+        seen = self._sight.seen(self._connector)
+        if seen is None or _stopped(seen, "").standing is not Standing.DONE:
+            said = f"nothing was written: it is no longer stopped: {_state_in_words(seen)}"
+            return Outcome(Answer.NACK, said)
+        with closing(self._kafka.storage(step.where.rpartition("/")[2])) as storage:
+            return storage.write(step.records)
 
     def _create(self) -> Outcome:
         assert self._create_config is not None, "the look says that it is impossible"

@@ -1,0 +1,127 @@
+"""When offsets are removed behind Connect's back, and when Connect is asked as ever."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from exporter.clients.whole_topic import LogRecord
+from exporter.config import Config, Kafka
+from exporter.config import Connect as ConnectConfig
+from exporter.errors import Denied
+from exporter.model.connectors import Connector, ConnectorKind
+from exporter.remedy.plan import Pair
+from exporter.remedy.stored import Contents, Stored
+from exporter.toolbox.tombstones import Around, around, transactional
+
+PARTITION = '{"filename":"/a"}'
+KEY = b'["src",{"filename":"/a"}]'
+GONE = (Pair(PARTITION, None),)
+
+
+def record(koffset: int, *, kpartition: int = 0, ours: bool = False) -> LogRecord:
+    return LogRecord(kpartition, koffset, None, KEY, b"{}", ours)
+
+
+@pytest.mark.parametrize(
+    ("records", "end", "expected"),
+    [
+        pytest.param((record(0), record(2)), 4, True, id="a marker after each"),
+        pytest.param((record(0), record(1)), 2, False, id="records up to the end"),
+        pytest.param((record(0), record(7)), 8, False, id="a gap that compaction made"),
+        pytest.param((), 0, False, id="nothing"),
+        pytest.param((record(0), record(2, ours=True)), 3, True, id="a marker before ours"),
+        pytest.param((record(0), record(1, ours=True)), 2, False, id="ours right behind"),
+    ],
+)
+def test_markers_are_told_from_the_end_of_a_log(records, end, expected):
+    assert transactional(records, {0: end}) is expected
+
+
+@dataclass
+class FakeLog:
+    records: tuple[LogRecord, ...]
+    end: int
+    where: str = "k/own"
+    failing: bool = False
+    closed: list[bool] = field(default_factory=list)
+
+    def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
+        if self.failing:
+            raise Denied("k", "not authorised")
+        return {0: self.end}, self.records
+
+    def contents(self) -> Contents:
+        stored = (Stored(KEY, b'{"position":1}', 0, 0),)
+        return Contents(where=self.where, stored=stored, partitions=1)
+
+    def close(self) -> None:
+        self.closed.append(True)
+
+
+TRANSACTIONS = FakeLog((record(0),), end=2)
+
+
+def asked(log: FakeLog | None = TRANSACTIONS, pairs: Any = GONE, **more: Any) -> Around:
+    connect = ConnectConfig(
+        name="cc", kafka="k", url="http://x", offsets_topic=more.pop("worker_topic", None)
+    )
+    config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
+    version = more.pop("version", "4.3.1")
+    known = Connector(
+        name="src",
+        kind=more.pop("kind", ConnectorKind.SOURCE),
+        class_name="C",
+        version="1",
+        state="stopped",
+        tasks=(),
+        **{"dedicated_offsets_topic": "own", **more},
+    )
+
+    def opened(topic: str) -> FakeLog:
+        assert log is not None, "nothing is to be read"
+        assert topic == "own"
+        return log
+
+    return around(config, connect, known, pairs, version=version, opened=opened)
+
+
+def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_very_keys():
+    found = asked()
+    assert found.write is not None
+    (raw,) = found.write.records
+    assert (base64.b64decode(raw.key), raw.value, raw.kpartition) == (KEY, None, 0)
+    assert (found.write.where, found.write.pairs, found.topic) == ("k/own", GONE, "own")
+    assert "exactly-once" in found.notes[0]
+    assert TRANSACTIONS.closed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"dedicated_offsets_topic": None}, id="no topic of its own"),
+        pytest.param({"worker_topic": "own"}, id="the worker's topic under its name"),
+        pytest.param({"version": "3.7.2"}, id="before it broke"),
+        pytest.param({"kind": ConnectorKind.SINK}, id="a sink"),
+        pytest.param({"pairs": (Pair(PARTITION, '{"position":1}'),)}, id="nothing is removed"),
+    ],
+)
+def test_connect_is_asked_where_it_can(more):
+    assert asked(None, **more) == Around()
+
+
+def test_connect_is_asked_where_no_transactions_are():
+    assert asked(FakeLog((record(0),), end=1)) == Around()
+
+
+def test_what_cannot_be_looked_at_is_said():
+    denied = asked(FakeLog((), 0, failing=True))
+    assert denied.write is None
+    assert "not authorised" in denied.notes[0]
+    elsewhere = asked(None, offsets_addresses=frozenset({"other:9092"}))
+    assert elsewhere.write is None
+    assert "90 s" in elsewhere.notes[0]
