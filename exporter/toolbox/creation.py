@@ -38,6 +38,7 @@ from exporter.toolbox.connectors import too_old
 from exporter.toolbox.differences import changes
 from exporter.toolbox.documents import Document, parse
 from exporter.toolbox.rest_place import RestPlace
+from exporter.toolbox.tombstones import around
 from exporter.toolbox.words import told
 
 _BODY: Final = {"name", "config"}
@@ -136,14 +137,26 @@ def prepare_create(
         f"{wanted.name} is created stopped; what one of its name has left behind is backed up and "
         f"removed; it gets {len(request.pairs)} offsets, and is then {wanted.state.value}"
     )
-    kafka = config.kafka[connect.kafka]
+    found_way = around(
+        config, connect, wanted.name, settings, request.pairs, version=place.version(), alone=True
+    )
+    setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs))
+    if found_way.write is not None:
+        setting = (found_way.write,)
     return Prepared(
         connector=wanted.name,
         problems=(),
         changes=changes((), request.pairs),
-        notes=(said, *notes(request, known)),
-        plan=_plan(place, wanted, request, settings, author),
-        driver=RestDriver(connect, wanted.name, kafka, create_config=wanted.config, clock=clock),
+        notes=(said, *notes(request, known), *found_way.notes),
+        plan=_plan(place, wanted, setting, settings, author),
+        driver=RestDriver(
+            connect,
+            wanted.name,
+            config.kafka[connect.kafka],
+            create_config=wanted.config,
+            own_topic=found_way.topic,
+            clock=clock,
+        ),
     )
 
 
@@ -200,7 +213,7 @@ def _nulls(request: Request) -> list[Problem]:
 def _plan(
     place: RestPlace,
     wanted: Wanted,
-    request: Request,
+    setting: tuple[AnyStep, ...],
     settings: ConnectorSettings,
     author: Author,
 ) -> Plan:
@@ -209,8 +222,7 @@ def _plan(
         ToState(State.STOPPED),
         Settle(),
         Freeze(),
-        Reset(),
-        Alter(request.pairs),
+        *setting,
     )
     if wanted.state is not State.STOPPED:
         steps = (*steps, ToState(wanted.state))

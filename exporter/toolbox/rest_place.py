@@ -30,6 +30,10 @@ class RestPlace:
         """The id of the Kafka cluster behind it, where its worker tells."""
         return self._sight.root().kafka_cluster_id
 
+    def version(self) -> str:
+        """What the worker that answers calls its version."""
+        return self._sight.root().version
+
     def connectors(self) -> tuple[str, ...]:
         """Every connector. What a deleted one has left Connect does not show."""
         return tuple(sorted(self._known()))

@@ -16,12 +16,13 @@ from typing import Any, Final, NamedTuple, Protocol
 from exporter.clients.kafka import TailReader
 from exporter.clients.whole_topic import LogRecord, StorageAdmin, ends_of, read_whole
 from exporter.config import Config, Connect
-from exporter.errors import ClientError
-from exporter.model.connectors import Connector, ConnectorKind
+from exporter.errors import ClientError, NotFound
+from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.remedy.drivers.rest_sight import kafka_version
 from exporter.remedy.drivers.storages import TopicStorage
 from exporter.remedy.plan import Pair, Write
 from exporter.remedy.stored import Contents, set_records
+from exporter.remedy.stored import pairs as pairs_in
 
 BROKEN_SINCE: Final = (3, 8)  # KAFKA-15018
 
@@ -87,41 +88,57 @@ class Around(NamedTuple):
 def around(
     config: Config,
     connect: Connect,
-    known: Connector,
+    connector: str,
+    settings: Connector | ConnectorSettings,
     pairs: tuple[Pair, ...],
     *,
     version: str,
+    alone: bool = False,
     opened: Callable[[str], Log] | None = None,
 ) -> Around:
-    """The way for these pairs. `opened` gives the log of a topic; for tests."""
-    topic = known.dedicated_offsets_topic
-    if topic is None or known.kind is ConnectorKind.SINK or topic == connect.offsets_topic:
-        return Around()
-    if all(pair.offset is not None for pair in pairs):
+    """The way for these pairs, and back: what is new would have to be removed again.
+
+    alone   whatever else the topic has of the connector is to be removed as well
+    opened  gives the log of a topic; for tests
+    """
+    topic = settings.dedicated_offsets_topic
+    if topic is None or settings.kind is ConnectorKind.SINK or topic == connect.offsets_topic:
         return Around()
     if (kafka_version(version) or BROKEN_SINCE) < BROKEN_SINCE:
         return Around()
     kafka = config.kafka[connect.kafka]
-    if known.offsets_addresses and not known.offsets_addresses & kafka.addresses:
+    if settings.offsets_addresses and not settings.offsets_addresses & kafka.addresses:
         return Around(notes=(_ELSEWHERE.format(topic=topic),))
 
     def of_topic(name: str) -> Log:
         return TopicLog(connect.kafka, kafka.client_properties(), name)
 
     with closing((opened or of_topic)(topic)) as log:
-        return _around(log, topic, known.name, pairs)
+        try:
+            found = _around(log, topic, connector, pairs, alone=alone)
+        except NotFound:
+            return Around()  # no task of it has ever run
+        except ClientError as exc:
+            return Around(notes=(f"{_ELSEWHERE.format(topic=topic)}: {exc}",))
+    return found
 
 
-def _around(log: Log, topic: str, connector: str, pairs: tuple[Pair, ...]) -> Around:
-    try:
-        ends, records_there = log.read()
-        if not transactional(records_there, ends):
-            return Around()
-        records = set_records(log.contents(), connector, pairs)
-    except ClientError as exc:
-        return Around(notes=(f"{_ELSEWHERE.format(topic=topic)}: {exc}",))
+def _around(
+    log: Log, topic: str, connector: str, pairs: tuple[Pair, ...], *, alone: bool
+) -> Around:
+    ends, log_records = log.read()
+    if not transactional(log_records, ends):
+        return Around()
+    contents = log.contents()
+    there = {pair.partition for pair in pairs_in(contents, connector)}
+    if alone:
+        rest = sorted(there - {pair.partition for pair in pairs})
+        pairs = (*(Pair(partition, None) for partition in rest), *pairs)
+    if all(pair.offset is not None and pair.partition in there for pair in pairs):
+        return Around()
+    records = set_records(contents, connector, pairs)
     if not records:
-        return Around(notes=(_NOT_THERE.format(topic=topic),))
+        return Around()
     return Around(
         write=Write(where=log.where, records=records, pairs=pairs),
         notes=(_SAID.format(topic=topic, count=len(records)),),
@@ -138,7 +155,6 @@ _ELSEWHERE: Final = (
     "its offsets topic ({topic}) cannot be looked at: if its worker has exactly-once support, "
     "Connect cannot remove offsets there and says so after 90 s"
 )
-_NOT_THERE: Final = "its offsets topic ({topic}) has nothing of it: Connect is asked all the same"
 
 
 def transactional(records: Iterable[LogRecord], ends: Mapping[int, int]) -> bool:

@@ -21,6 +21,7 @@ from exporter.toolbox.changes import Effect, Standing
 from exporter.toolbox.connectors import ALTERS, no_connector, state_of, subject_of, too_old
 from exporter.toolbox.rest_place import RestPlace
 from exporter.toolbox.storage_place import StoragePlace
+from exporter.toolbox.tombstones import around
 
 _MOVES: Final = (
     "it is running: what it has now still moves until it has stopped; what is asked for does not"
@@ -35,6 +36,7 @@ class RestWay:
         self._connect = connect
         self._place = RestPlace(connect)
         self._kafkas = facts.Kafkas(config.kafka)
+        self._own_topics: dict[str, str | None] = {}
 
     @property
     def place(self) -> RestPlace:
@@ -74,13 +76,28 @@ class RestWay:
         )
 
     def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
-        """One request."""
-        del connector
-        return Effect(Reset() if whole else Alter(pairs))
+        """One request, unless Connect cannot remove offsets there."""
+        found = around(
+            self._config,
+            self._connect,
+            connector,
+            self._known(connector),
+            pairs,
+            version=self._place.version(),
+        )
+        self._own_topics[connector] = found.topic
+        if found.write is not None:
+            return Effect(found.write, found.notes)
+        return Effect(Reset() if whole else Alter(pairs), found.notes)
 
     def driver(self, connector: str) -> Driver:
         """See RestDriver."""
-        return RestDriver(self._connect, connector, self._config.kafka.get(self._connect.kafka))
+        return RestDriver(
+            self._connect,
+            connector,
+            self._config.kafka.get(self._connect.kafka),
+            own_topic=self._own_topics.get(connector),
+        )
 
     def close(self) -> None:
         """Let go of connections."""

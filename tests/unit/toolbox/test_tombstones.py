@@ -72,6 +72,7 @@ def asked(log: FakeLog | None = TRANSACTIONS, pairs: Any = GONE, **more: Any) ->
     )
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
     version = more.pop("version", "4.3.1")
+    alone = more.pop("alone", False)
     known = Connector(
         name="src",
         kind=more.pop("kind", ConnectorKind.SOURCE),
@@ -87,7 +88,7 @@ def asked(log: FakeLog | None = TRANSACTIONS, pairs: Any = GONE, **more: Any) ->
         assert topic == "own"
         return log
 
-    return around(config, connect, known, pairs, version=version, opened=opened)
+    return around(config, connect, "src", known, pairs, version=version, alone=alone, opened=opened)
 
 
 def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_very_keys():
@@ -107,11 +108,23 @@ def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_ver
         pytest.param({"worker_topic": "own"}, id="the worker's topic under its name"),
         pytest.param({"version": "3.7.2"}, id="before it broke"),
         pytest.param({"kind": ConnectorKind.SINK}, id="a sink"),
-        pytest.param({"pairs": (Pair(PARTITION, '{"position":1}'),)}, id="nothing is removed"),
     ],
 )
 def test_connect_is_asked_where_it_can(more):
     assert asked(None, **more) == Around()
+
+
+def test_connect_is_asked_where_nothing_is_removed_there_and_back():
+    assert asked(pairs=(Pair(PARTITION, '{"position":2}'),)) == Around()
+    new = (Pair('{"filename":"/new"}', '{"position":2}'),)
+    assert asked(pairs=new).write is not None  # to go back would be to remove it
+
+
+def test_what_a_namesake_left_is_removed_with_the_first_offsets():
+    found = asked(pairs=(Pair('{"filename":"/new"}', '{"position":2}'),), alone=True)
+    assert found.write is not None
+    assert found.write.pairs == (*GONE, Pair('{"filename":"/new"}', '{"position":2}'))
+    assert [raw.value is None for raw in found.write.records] == [True, False]
 
 
 def test_connect_is_asked_where_no_transactions_are():
