@@ -18,10 +18,10 @@ from exporter import __version__
 from exporter.cli import offset_commands, output
 from exporter.cli.connector_commands import connectors
 from exporter.cli.options import config_option, json_option, timeout_option
-from exporter.errors import ClientError, ConfigError, HistoryError, RemedyError
+from exporter.errors import ClientError, ConfigError, Denied, HistoryError, RemedyError
 from exporter.model.roles import TopicRole
 
-USAGE, DENIED, UNREACHABLE, BUG = 2, 3, 7, 70
+USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -278,7 +278,7 @@ def main() -> None:
         sys.exit(USAGE)
     except ClientError as exc:
         output.error(f"{exc.reason}: {exc}")
-        sys.exit(UNREACHABLE)
+        sys.exit(UNAUTHORISED if isinstance(exc, Denied) else UNREACHABLE)
     except RemedyError as exc:
         output.error(str(exc))
         sys.exit(DENIED)

@@ -17,6 +17,7 @@ import msgspec
 from exporter.cli import output
 from exporter.cli.asked import Wanted, Where
 from exporter.cli.reading import loaded, way_of
+from exporter.cli.verbs import offset_entry
 from exporter.config import Config
 from exporter.decode.dialects import dialect_of, position
 from exporter.decode.source_offsets import decode_value
@@ -88,12 +89,8 @@ def _by_place(rows: Iterable[Row]) -> dict[str, dict[str, list[dict[str, msgspec
     """Place -> connector -> entries, the inner part as KIP-199."""
     found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
     for place, connector, _, at in rows:
-        found.setdefault(place, {}).setdefault(connector, []).append(
-            {
-                "partition": msgspec.Raw(at.partition.encode()),
-                "offset": msgspec.Raw((at.offset or "null").encode()),
-            }
-        )
+        entries = found.setdefault(place, {}).setdefault(connector, [])
+        entries.append(offset_entry(at.partition, at.offset))
     return found
 
 

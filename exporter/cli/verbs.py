@@ -15,7 +15,7 @@ from exporter.clients.connect_read import reader_of
 from exporter.decode.source_offsets import partition_label
 from exporter.errors import ConfigError
 from exporter.ingest import rest
-from exporter.model.connectors import Connector, ConnectorKind
+from exporter.model.connectors import Connector
 from exporter.model.findings import Scope
 from exporter.serve import api, catalog, failover
 from exporter.serve.findings import AHEAD, FAILURES
@@ -238,48 +238,6 @@ def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:
         )
     failed = any("failed" in {at.state, *(task.state for task in at.tasks)} for _, at in rows)
     return FINDINGS if failed else OK
-
-
-def offsets_list(
-    path: Path, connect_cluster: str | None, wanted: frozenset[str] | None, *, as_json: bool
-) -> None:
-    """What REST answers, as KIP-199 JSON or as a table."""
-    loaded = config.load(path)
-    names = [connect.name for connect in loaded.connect]
-    if connect_cluster is not None and connect_cluster not in names:
-        raise ConfigError(
-            (f"--connect: no Connect cluster {connect_cluster} (known: {', '.join(names)})",)
-        )
-    rows: list[tuple[str, str, str, str, str | None]] = []
-    for connect in loaded.connect:
-        if connect_cluster is not None and connect.name != connect_cluster:
-            continue
-        if not connect.worker_urls and connect_cluster is None:
-            continue
-        listed = [at for at in _listed(connect) if wanted is None or at.name in wanted]
-        for connector in listed:
-            kind = "sink" if connector.kind is ConnectorKind.SINK else "source"
-            rows.extend(
-                (connect.name, connector.name, kind, partition, offset)
-                for partition, offset in rest_offsets(connect, connector.name)
-            )
-    if as_json:
-        output.json_text(_kip199(rows))
-    else:
-        output.table("Offsets", ("cluster", "connector", "kind", "partition", "offset"), rows)
-
-
-def _kip199(
-    rows: list[tuple[str, str, str, str, str | None]],
-) -> dict[str, dict[str, list[dict[str, msgspec.Raw]]]]:
-    """Connect cluster -> connector -> `[{"partition": …, "offset": …}]`, the inner part as
-    KIP-199.
-    """
-    found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
-    for cluster, connector, _, partition, offset in rows:
-        entries = found.setdefault(cluster, {}).setdefault(connector, [])
-        entries.append(offset_entry(partition, offset))
-    return found
 
 
 def offset_entry(partition: str, offset: str | None) -> dict[str, msgspec.Raw]:

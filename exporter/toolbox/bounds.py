@@ -133,6 +133,10 @@ def notes(request: Request, facts: Facts) -> tuple[str, ...]:
     shape = shape_of(facts.kind, facts.class_name)
     look = _Look(request, facts, shape)
     found = [note for pair in request.pairs for note in look.remarks(pair)]
+    unknown = sorted(look.unseen(request.pairs))
+    if unknown and request.allow_new:
+        names = told(_name(at) for at in unknown)
+        found.append(f"whether {names} has records of these offsets could not be looked up")
     if shape is not None and shape.constant:
         found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
     if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
@@ -146,14 +150,15 @@ def notes(request: Request, facts: Facts) -> tuple[str, ...]:
 def _blind(request: Request, look: _Look) -> tuple[Problem, ...]:
     """Unknown means no: said once, and not for each partition."""
     unknown = sorted(look.unseen(request.pairs))
-    if not unknown:
+    if not unknown or request.allow_new:
         return ()
     names = told(_name(at) for at in unknown)
     return (
         Problem(
             request.where,
             f"the first and last record of {names} cannot be looked up",
-            "; ".join(look.facts.unknown) or "configure the Kafka cluster that it reads from",
+            f"{look.advice() or 'configure the Kafka cluster that it reads from'}; --allow-new "
+            "writes them unchecked",
         ),
     )
 
@@ -200,7 +205,8 @@ class _Look:
 
     def unseen(self, pairs: tuple[Pair, ...]) -> Iterator[TopicPartition]:
         """Partitions that are there, for all that is known, without bounds that are known."""
-        if not self._has_logs():
+        nameless = self.shape is None and not self.facts.class_name  # it may be a mirror
+        if not nameless and not self._has_logs():
             return
         for at in named_partitions(pairs):
             count = None if self.facts.topics is None else self.facts.topics.get(at.topic, 0)
@@ -257,7 +263,8 @@ class _Look:
     def _alias_flaws(self, fields: Fields) -> Iterator[Flaw]:
         mirror = self.facts.mirror
         if mirror is None:
-            yield "cluster", "which alias it copies from is not known", self._advice()
+            if not self.request.allow_new:
+                yield "cluster", "which alias it copies from is not known", self.advice()
         elif fields["cluster"] != mirror.source:
             wrong = f"{text_of(fields['cluster'])} is not the alias that it copies from"
             yield "cluster", wrong, f'"cluster": {text_of(mirror.source)}'
@@ -341,7 +348,8 @@ class _Look:
         if found is not None:
             yield self.shape.position, *found
 
-    def _advice(self) -> str:
+    def advice(self) -> str:
+        """What to do about what is not known."""
         return "; ".join(self.facts.unknown)
 
 

@@ -236,7 +236,23 @@ def test_what_is_not_known_is_refused_once_with_what_to_configure() -> None:
     facts = mirror(topics=None, logs={}, unknown=("add a cluster with 127.0.0.1:29192 to kafka:",))
     (said,) = ask(facts, (ORDERS, '{"offset":1}'), (ORDERS.replace("orders", "x"), '{"offset":1}'))
     assert said.startswith("c: the first and last record of orders-0, x-0 cannot be looked up")
-    assert said.endswith("add a cluster with 127.0.0.1:29192 to kafka:")
+    assert "add a cluster with 127.0.0.1:29192 to kafka:; --allow-new" in said
+
+
+def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -> None:
+    facts = mirror(topics=None, logs={}, mirror=None)
+    assert len(ask(facts, (ORDERS, '{"offset":1}'))) == 2  # neither its alias nor its log
+    assert ask(facts, (ORDERS, '{"offset":1}'), allow_new=True) == []
+    request = Request("c", (Pair(ORDERS, '{"offset":1}'),), "c", allow_new=True)
+    (note,) = notes(request, facts)
+    assert "orders-0 has records of these offsets could not be looked up" in note
+
+
+def test_a_connector_of_which_nobody_tells_the_type_may_be_a_mirror() -> None:
+    facts = Facts("c", ConnectorKind.UNKNOWN, "", present=(Pair(ORDERS, '{"offset":1}'),))
+    (said,) = ask(facts, (ORDERS, '{"offset":2}'))
+    assert "orders-0 cannot be looked up" in said
+    assert ask(facts, (ORDERS, '{"offset":2}'), allow_new=True) == []
 
 
 def test_a_partition_that_is_removed_needs_no_log() -> None:
