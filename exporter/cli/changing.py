@@ -14,7 +14,7 @@ from exporter.cli.asked import Changing, Wanted, Where
 from exporter.cli.carrying import DENIED, OK, UNAUTHORISED
 from exporter.cli.offsets import print_changes, read_document
 from exporter.cli.reading import loaded, way_of
-from exporter.errors import ConfigError, Denied, RemedyError
+from exporter.errors import ConfigError, Denied, Refused, RemedyError
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.plan import Pair
 from exporter.toolbox.bounds import Problem, Request
@@ -136,6 +136,9 @@ def change(where: Where, asked: tuple[Asked, ...], changing: Changing, *, typed:
     except Denied as exc:
         output.error(f"{exc.reason}: {exc}")
         return UNAUTHORISED
+    except Refused as exc:
+        output.error(f"{exc.reason}: {exc}")
+        return DENIED
 
 
 def _finish_earlier(where: Where, asked: tuple[Asked, ...], how: carrying.How) -> int | None:

@@ -21,7 +21,7 @@ from exporter.cli.verbs import offset_entry
 from exporter.config import Config
 from exporter.decode.dialects import dialect_of, position
 from exporter.decode.source_offsets import decode_value
-from exporter.errors import ConfigError, NotFound
+from exporter.errors import ConfigError, Denied, NotFound, Refused
 from exporter.model.connectors import ConnectorKind
 from exporter.model.offsets import Order, SourceOffset
 from exporter.remedy.plan import Pair
@@ -149,8 +149,13 @@ def _present(place: Place, names: tuple[str, ...]) -> list[tuple[str, list[Pair]
 
 def _past(place: Place, connectors: frozenset[str] | None) -> dict[str, list[Pair]]:
     found: dict[str, list[Pair]] = {}
-    for record in place.from_beginning(connectors):
-        found.setdefault(record.connector, []).append(record.pair)
+    try:
+        for record in place.from_beginning(connectors):
+            found.setdefault(record.connector, []).append(record.pair)
+    except Denied:
+        raise
+    except Refused as exc:
+        raise ConfigError((f"--from-beginning: {exc}",)) from exc
     return dict(sorted(found.items()))
 
 

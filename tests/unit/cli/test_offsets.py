@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from exporter.cli import cli
 from exporter.errors import ConfigError
 from exporter.remedy.drivers import rest
+from lab.ports import free_port
 from tests.fakes import connect as fake
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -254,3 +255,53 @@ def test_a_verb_that_is_used_wrongly_says_how_it_is_used(
     assert done.stdout == ""
     assert done.stderr.startswith("Usage: ")
     assert said in done.stderr
+
+
+class File:
+    """The program, beside the offsets file of a standalone worker that does not run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.offsets = folder / "connect.offsets"
+        self.properties = folder / "worker.properties"
+        self.properties.write_text(
+            f"bootstrap.servers=127.0.0.1:1\noffset.storage.file.filename={self.offsets}\n"
+            f"listeners=http://127.0.0.1:{free_port()}\n"
+        )
+
+    def run(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
+        where = ("--worker-config", str(self.properties))
+        found = CliRunner().invoke(cli, ["offsets", *arguments, *where], input=stdin)
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        assert found.exit_code == status, found.output
+        return found
+
+    def change(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
+        more = ("--yes", "--state-dir", str(self.folder / "state"))
+        return self.run(*arguments, *more, stdin=stdin, status=status)
+
+
+def test_a_file_of_offsets_is_written_wiped_and_put_back(tmp_path: Path) -> None:
+    file = File(tmp_path)
+    assert json.loads(file.run("export").stdout) == {}
+    wanted = document(src=[(A, {"position": 2**62})], other=[({"x": 1}, {"y": None})])
+    said = file.change("import", stdin=wanted, status=3).stderr
+    assert "never there before" in said
+    assert not file.offsets.exists()
+
+    file.change("import", "--allow-new", stdin=wanted)
+    kept = file.run("export").stdout
+    assert json.loads(kept) == json.loads(wanted)
+    file.change("alter", "src", "--partition", '{"filename":"/a"}', "--offset", '{"position":7}')
+    file.change("reset", "src")
+    assert set(json.loads(file.run("export").stdout)) == {"other"}
+    file.run("diff", "--offsets", "-", stdin=kept, status=1)
+    file.change("import", "--allow-new", stdin=kept)
+    file.run("diff", "--offsets", "-", stdin=kept)
+    assert "nothing to change" in file.change("import", stdin=kept).stderr
+
+
+def test_a_file_has_no_past(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no past"):
+        File(tmp_path).run("export", "--from-beginning")
