@@ -127,6 +127,12 @@ class Connect:
         """As a task does."""
         self.offsets.setdefault(name, {})[_text(partition)] = offset
 
+    def restart(self) -> None:
+        """Of a standalone worker: what was asked for over REST is forgotten, offsets are not."""
+        assert self.standalone, "the others keep it in the config topic"
+        for made in self.connectors.values():
+            made.state, made.tasks = "RUNNING", made.tasks_max
+
     def changes(self) -> list[tuple[str, str]]:
         """Every request that is no GET, in order."""
         return [(method, path) for method, path, _ in self.requests if method != "GET"]

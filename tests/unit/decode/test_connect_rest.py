@@ -4,7 +4,16 @@ import json
 
 import pytest
 
-from exporter.decode.connect_rest import decode_connectors, decode_offsets
+from exporter.decode.connect_rest import (
+    Standing,
+    config_texts,
+    decode_config_texts,
+    decode_connectors,
+    decode_offsets,
+    decode_plugins,
+    decode_standing,
+    decode_task_count,
+)
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.model.connectors import Connector, ConnectorKind, MirrorSettings, SinkSettings, Task
 from exporter.model.offsets import Undecodable
@@ -297,3 +306,32 @@ def test_a_dedicated_offsets_topic_is_named_and_placed():
     assert (found.dedicated_offsets_topic, found.offsets_addresses) == ("own", frozenset())
     elsewhere = {"producer.override.bootstrap.servers": "PLAINTEXT://far:9092,far2:9092"}
     assert listed(elsewhere).offsets_addresses == {"far:9092", "far2:9092"}
+
+
+# --- one connector -------------------------------------------------------------------------------
+
+
+def test_a_status_tells_states_in_lower_case_and_the_kind():
+    body = (
+        b'{"name":"c","connector":{"state":"RUNNING","worker_id":"w"},'
+        b'"tasks":[{"id":0,"state":"FAILED","trace":"x"}],"type":"sink"}'
+    )
+    assert decode_standing(body) == Standing("running", ("failed",), "sink")
+    for broken in (b"[]", b"{}", b'{"connector":{},"tasks":[1]}', b'{"connector":1,"tasks":[]}'):
+        assert decode_standing(broken) == Undecodable("status_shape")
+
+
+def test_the_number_of_configured_tasks_is_that_of_the_list():
+    assert decode_task_count(b'[{"id":{"connector":"c","task":0},"config":{}}]') == 1
+    assert decode_task_count(b"{}") == Undecodable("tasks_shape")
+
+
+def test_plugins_are_told_by_class_and_kind():
+    assert decode_plugins(b'[{"class":"a.B","type":"sink","version":"1"}]') == {"a.B": "sink"}
+    assert decode_plugins(b'["a.B"]') == Undecodable("plugins_shape")
+
+
+def test_a_configuration_is_compared_as_the_texts_that_connect_keeps():
+    kept = decode_config_texts(b'{"tasks.max":"1","a":"true","b":null}')
+    assert kept == config_texts({"tasks.max": 1, "a": True, "b": None})
+    assert decode_config_texts(b"[]") == Undecodable("config_shape")

@@ -212,6 +212,16 @@ def test_offsets_of_a_connector_that_somebody_resumed_are_not_changed(stopped):
     assert standing(driver, Alter((pair(A, {"position": 5}),)), frozen) is Standing.FOREIGN
 
 
+def test_a_standalone_worker_that_is_restarted_forgets_that_it_was_asked_to_stop(stopped):
+    stopped.standalone = True
+    driver, frozen = driver_of(stopped), frozen_of(stopped)
+    step = Alter((pair(A, {"position": 5}),))
+    assert standing(driver, step, frozen) is Standing.READY
+    stopped.restart()
+    assert standing(driver, step, frozen) is Standing.FOREIGN
+    assert driver.carry_out(step, frozen).answer is Answer.RETRY  # Connect guards it as well
+
+
 def test_a_sink_alter_that_half_applied_shows_as_partly(worker):
     worker.add("snk", kind="sink", state="STOPPED", tasks=0)
     good = {"kafka_topic": "t", "kafka_partition": 0}

@@ -1,0 +1,219 @@
+"""Changes over REST where Connect is at its most peculiar: exactly-once, topics of connectors' own,
+and a standalone worker; and what its real answers are worth.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.config import Connect, Kafka
+from exporter.remedy.driver import Answer, Standing
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.plan import Alter, Pair, Reset, State, ToState
+from lab import Lab, LabOptions, specimens
+from lab.connectors import SOLO_SOURCE, file_source
+from lab.rest import ConnectApi
+from lab.toolbox import Toolbox
+from lab.waiting import NotYet, until
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+LINES = 10
+OWN = {"offsets.storage.topic": "own-offsets", "tasks.max": "1"}
+CONNECT_GIVES_UP_S = 90.0
+STOPPED = ToState(State.STOPPED)
+
+
+@pytest.fixture(scope="module")
+def peculiar() -> Iterator[Lab]:
+    """Workers with exactly-once support, and a standalone one."""
+    with Lab(LabOptions(exactly_once=True, standalone=True, connectors=False)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tools(peculiar: Lab, tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
+    connects = {"lab": (peculiar.connect_urls, None), "solo": ([peculiar.solo.url], None)}
+    directory = tmp_path_factory.mktemp("peculiar")
+    return Toolbox(peculiar, directory=directory, connects=connects)
+
+
+def driver_of(lab: Lab, name: str) -> RestDriver:
+    connect = Connect(name="lab", kafka="east", urls=list(lab.connect_urls))
+    return RestDriver(connect, name, Kafka(bootstrap=lab.east))
+
+
+def pair(made: dict[str, Any]) -> Pair:
+    def text(value: object) -> str:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+    offset = made["offset"]
+    return Pair(text(made["partition"]), None if offset is None else text(offset))
+
+
+def awaited(driver: RestDriver, step: Any) -> None:
+    """Carry out and look until it is done."""
+    if driver.look(step, None).standing is not Standing.DONE:
+        assert driver.carry_out(step, None).answer is Answer.ACK
+
+    def probe() -> None:
+        look = driver.look(step, None)
+        if look.standing is not Standing.DONE:
+            raise NotYet(f"{look.standing}: {look.said}")
+
+    until(f"{step} done", probe, timeout_s=60.0)
+
+
+# --- exactly-once, with a topic of its own -------------------------------------------------------
+
+
+def test_offsets_that_connect_cannot_remove_are_removed_at_once_and_the_source_starts_over(
+    peculiar: Lab, tools: Toolbox
+) -> None:
+    with specimens.source(peculiar, "own-source", OWN, lines=LINES) as at:
+        began = time.monotonic()
+        ran = tools.change("offsets", "reset", at.name)
+        assert time.monotonic() - began < CONNECT_GIVES_UP_S
+        assert "exactly-once" in ran.err
+        peculiar.wait_running(at.name)
+        at.grow(1)
+        specimens.settled(peculiar, at)
+        meant = at.meant()
+        assert at.came() == [*meant[:LINES], *meant]
+
+
+def test_a_position_of_it_is_set_through_connect_which_can_do_that(
+    peculiar: Lab, tools: Toolbox
+) -> None:
+    with specimens.source(peculiar, "set-source", OWN, lines=LINES) as at:
+        body = json.dumps({"offsets": [at.pair(at.after(4))]})
+        ran = tools.change("offsets", "alter", at.name, "--offsets", "-", stdin=body)
+        assert "exactly-once" not in ran.err
+        peculiar.wait_running(at.name)
+        specimens.settled(peculiar, at)
+        assert at.came() == [*at.meant(), *at.meant()[4:]]
+
+
+def test_a_namesake_begins_at_its_own_offsets_there_too(
+    peculiar: Lab, tools: Toolbox, tmp_path: Path
+) -> None:
+    with specimens.source(peculiar, "again-source", OWN, lines=LINES) as at:
+        tools.change("connectors", "delete", at.name)
+        other = at.path.with_name("again-other.in")
+        other.write_text(at.path.read_text())
+        config, offsets = tmp_path / "config.json", tmp_path / "offsets.json"
+        config.write_text(json.dumps({**file_source(other, topic=at.topic), **OWN}))
+        begin = {"partition": {"filename": str(other)}, "offset": {"position": at.after(4)}}
+        offsets.write_text(json.dumps({"offsets": [begin]}))
+        ran = tools.change(
+            *("connectors", "create", at.name, "--config-file", str(config)),
+            *("--initial-offsets", str(offsets), "--initial-state", "stopped"),
+        )
+        assert "exactly-once" in ran.err
+        held = [found for found in specimens.offsets(peculiar, at.name) if found["offset"]]
+        assert held == [begin]
+        tools.change("connectors", "resume", at.name)
+        peculiar.wait_running(at.name)
+        came = [*at.meant(), *at.meant()[4:]]
+        until("all came", lambda: _came(at, came), timeout_s=60.0)
+
+
+def _came(at: specimens.Source, wanted: list[str]) -> None:
+    if at.came() != wanted:
+        raise NotYet(str(at.came()))
+
+
+def test_connect_itself_does_hang_there_and_leaves_the_offset_as_it_is(peculiar: Lab) -> None:
+    with specimens.source(peculiar, "hanging-source", OWN, lines=LINES) as at:
+        driver = driver_of(peculiar, at.name)
+        awaited(driver, STOPPED)
+        outcome = driver.carry_out(Reset(), None)
+        assert outcome.answer is Answer.IN_DOUBT
+        assert driver.look(Reset(), None).standing is not Standing.DONE
+        assert specimens.offsets(peculiar, at.name) == at.pairs()
+        driver.carry_out(ToState(State.RUNNING), None)
+        peculiar.wait_running(at.name)
+
+
+# --- what answers are worth ----------------------------------------------------------------------
+
+
+def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
+    with specimens.source(peculiar, "answers-source", lines=LINES) as at:
+        driver = driver_of(peculiar, at.name)
+        here = Alter((pair(at.pair(3)),))
+        assert driver.carry_out(here, None).answer is Answer.RETRY  # it runs
+        awaited(driver, STOPPED)
+        outcome = driver.carry_out(here, None)
+        assert (outcome.answer, outcome.definite) == (Answer.ACK, True)
+        assert driver.look(here, None).standing is Standing.DONE
+        for offset in ('{"position":-1}', '{"position":"5"}', '{"position":1.5}', '{"x":1}'):
+            wrong = Alter((Pair(here.pairs[0].partition, offset),))
+            refused = driver.carry_out(wrong, None)
+            assert refused.answer is Answer.NACK, refused
+        assert driver.look(here, None).standing is Standing.DONE
+        assert driver_of(peculiar, "no-such").carry_out(here, None).answer is Answer.NACK
+
+
+def test_a_real_sink_alter_that_half_applied_is_in_doubt_and_shows(peculiar: Lab) -> None:
+    with specimens.sink(peculiar, "half-sink", partitions=1, records=LINES) as at:
+        driver = driver_of(peculiar, at.name)
+        awaited(driver, STOPPED)
+        good, bad = pair(at.pair(0, 4)), pair(at.pair(7, 4))
+        assert driver.carry_out(Alter((good, bad)), None).answer is Answer.IN_DOUBT
+        assert driver.offsets().pairs == (good,)
+
+
+# --- standalone ----------------------------------------------------------------------------------
+
+
+def test_a_standalone_worker_is_changed_over_rest_like_any_other(
+    peculiar: Lab, tools: Toolbox, tmp_path: Path
+) -> None:
+    where = ("--connect", "solo", "--config", str(tools.config))
+    api = ConnectApi([peculiar.solo.url])
+    lines = peculiar.solo.lines
+    with lines.open("a") as handle:
+        handle.writelines(f"solo {number}\n" for number in range(LINES))
+    try:
+        committed(api, SOLO_SOURCE, lines, lines.stat().st_size)
+        tools.run("connectors", "stop", SOLO_SOURCE, *where, "--yes")
+        tools.run(
+            *("offsets", "alter", SOLO_SOURCE, "--partition", json.dumps({"filename": str(lines)})),
+            *("--offset", '{"position": 7}', *where, "--yes"),
+        )
+        committed(api, SOLO_SOURCE, lines, 7)
+        tools.run("offsets", "reset", SOLO_SOURCE, *where, "--yes")
+        assert api.offsets(SOLO_SOURCE) == []
+        tools.run("connectors", "resume", SOLO_SOURCE, *where, "--yes")
+        committed(api, SOLO_SOURCE, lines, lines.stat().st_size)
+
+        config, offsets = tmp_path / "config.json", tmp_path / "offsets.json"
+        config.write_text(json.dumps(file_source(lines, topic="solo-again")))
+        begin = {"partition": {"filename": str(lines)}, "offset": {"position": 7}}
+        offsets.write_text(json.dumps({"solo-made": [begin]}))
+        tools.run(
+            *("connectors", "create", "solo-made", "--config-file", str(config)),
+            *("--initial-offsets", str(offsets), "--initial-state", "stopped", *where, "--yes"),
+        )
+        assert api.offsets("solo-made") == [begin]
+        tools.run("connectors", "delete", "solo-made", *where, "--yes")
+    finally:
+        api.close()
+
+
+def committed(api: ConnectApi, name: str, lines: Path, position: int) -> None:
+    wanted = [{"partition": {"filename": str(lines)}, "offset": {"position": position}}]
+
+    def probe() -> None:
+        seen = api.offsets(name)
+        if seen != wanted:
+            raise NotYet(str(seen))
+
+    until(f"{name} at {position}", probe, timeout_s=60.0)
