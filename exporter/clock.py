@@ -16,6 +16,19 @@ class Clock(Protocol):
         ...
 
 
+class SteadyClock:
+    """Unix time that only goes on, at the pace it should, however the machine's clock is set: for
+    waits that must be neither cut short nor drawn out.
+    """
+
+    def __init__(self) -> None:
+        self._begun_at = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since the epoch, as the machine had it when this was made."""
+        return self._begun_at + time.monotonic()
+
+
 class SystemClock:
     """The machine's clock."""
 

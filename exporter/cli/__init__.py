@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from exporter import __version__
-from exporter.cli import offset_commands, output
+from exporter.cli import offset_commands, output, plan_commands
 from exporter.cli.connector_commands import connectors
 from exporter.cli.options import config_option, json_option, timeout_option
 from exporter.errors import ClientError, ConfigError, Denied, HistoryError, RemedyError
@@ -110,7 +110,13 @@ def explain_connector(
     )
 
 
-cli.add_command(offset_commands.offsets)
+for group in (
+    offset_commands.offsets,
+    plan_commands.plan,
+    plan_commands.journal,
+    plan_commands.backup,
+):
+    cli.add_command(group)
 
 
 @cli.group()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,10 @@ class Where:
             ("--config", self.config_path),
             ("--worker-config", self.worker_config),
             ("--kafka", self.kafka),
+            ("--flow", self.flow),
         )
-        return " ".join(f"{option} {value}" for option, value in named if value is not None)
+        given = ((option, str(value)) for option, value in named if value is not None)
+        return shlex.join(word for pair in given for word in pair)
 
 
 @dataclass(frozen=True, slots=True)

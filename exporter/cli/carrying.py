@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.cli import output
-from exporter.clock import Clock, SystemClock
+from exporter.clock import Clock, SteadyClock, SystemClock
 from exporter.config import Config
 from exporter.errors import Denied, RemedyError
 from exporter.remedy.driver import Driver
@@ -35,7 +35,7 @@ class How:
     """How a change is to be made.
 
     folder      of journal and backups
-    options     what a person adds to our commands to reach the same journal and place
+    options     what a person adds to our commands to reach the same place
     """
 
     folder: Path
@@ -151,7 +151,7 @@ def runner_of(how: How, journal: Journal, driver: Driver) -> Runner:
     return Runner(
         journal=journal,
         driver=driver,
-        clock=SystemClock(),
+        clock=SteadyClock(),
         tell=output.error,
         limits=Limits(step_s=how.timeout_s),
         options=how.options,

@@ -100,6 +100,26 @@ def found(folder: Path) -> tuple[Kept, ...]:
     return tuple(_kept(path) for path in paths)
 
 
+def entries(body: bytes) -> tuple[tuple[str, str, str | None], ...]:
+    """Connector, source partition and offset of each pair in it. Raises msgspec.DecodeError."""
+    told = msgspec.json.decode(body, type=dict[str, list[_Entry]])
+    return tuple(
+        (name, _compact(entry.partition), None if offset == "null" else offset)
+        for name, listed in told.items()
+        for entry in listed
+        for offset in (_compact(entry.offset),)
+    )
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    partition: msgspec.Raw
+    offset: msgspec.Raw
+
+
+def _compact(raw: msgspec.Raw) -> str:
+    return msgspec.json.format(bytes(raw), indent=-1).decode()
+
+
 def _kept(path: Path) -> Kept:
     body = path.read_bytes()
     try:

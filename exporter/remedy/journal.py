@@ -60,7 +60,7 @@ class Journal:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = folder = folder.absolute()  # backups are told by path
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / "locks").mkdir(exist_ok=True, mode=0o700)
@@ -109,7 +109,11 @@ class Journal:
 
     def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
         """All of a plan, in order; none if there is no such plan."""
-        return tuple(entry.record for entry in self._entries("WHERE plan_id = ?", plan_id))
+        return tuple(entry.record for entry in self.entries(plan_id))
+
+    def entries(self, plan_id: str) -> tuple[Entry, ...]:
+        """The same, with where they stand."""
+        return tuple(self._entries("WHERE plan_id = ?", plan_id))
 
     def tail(self, count: int) -> tuple[Entry, ...]:
         """The newest records of all plans, in order."""

@@ -124,6 +124,7 @@ def applied(progress: Progress, record: AnyRecord) -> Progress:
     match record:
         case Resumed():
             taken = replace(progress, parked=None, spent=0, since=record.at, looks=0)
+            taken = _not_after(taken, record.at)
             return _doubting(taken) if taken.sent and taken.answer is None else taken
         case Kept():
             return replace(progress, frozen=record.frozen)
@@ -145,6 +146,17 @@ def applied(progress: Progress, record: AnyRecord) -> Progress:
             return replace(progress, ended=record, parked=None)
         case Opened():
             raise AssertionError(record)
+
+
+def _not_after(progress: Progress, now: float) -> Progress:
+    """Of a clock that has been set back since: what was asked for was asked for just now."""
+    until = now + progress.limits.doubt_s
+    return replace(
+        progress,
+        asked_at=min(progress.asked_at, now),
+        doubt_until=min(progress.doubt_until, until),
+        late_until=min(progress.late_until, until),
+    )
 
 
 def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
@@ -199,5 +211,6 @@ def _nothing_happened(progress: Progress) -> Progress:
     sent, touched = progress.sent - 1, progress.touched
     if sent == 0 and not progress.undoing:
         touched -= {progress.index}
-    answer = Answer.IN_DOUBT if sent else None
-    return replace(progress, sent=sent, spent=progress.spent - 1, answer=answer, touched=touched)
+    if sent == 0:
+        return replace(progress, sent=0, spent=0, answer=None, touched=touched)
+    return replace(progress, sent=sent, answer=Answer.IN_DOUBT)

@@ -7,10 +7,12 @@ in the journal before it does it, so that `recover` can go on wherever another o
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from exporter.clock import Clock
@@ -50,7 +52,7 @@ from exporter.remedy.moves import (
 )
 from exporter.remedy.plan import Frozen, Plan
 from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import Cause, Ending, Opened
+from exporter.remedy.records import Cause, Ended, Ending, Opened
 
 Tell = Callable[[str], None]
 Rechecker = Callable[[Frozen], tuple[str, ...]]
@@ -105,10 +107,41 @@ def fresh_plan_id(now: float) -> str:
     return f"{moment}-{secrets.token_hex(3)}"
 
 
+def planned(journal: Journal, plan_id: str) -> Plan:
+    """The plan of this id. Raises KeyError if the journal has none."""
+    records = journal.records(plan_id)
+    if not records:
+        raise KeyError(plan_id)
+    opened = records[0]
+    assert isinstance(opened, Opened)
+    return opened.plan
+
+
+def resolve(journal: Journal, plan_id: str, *, because: str, now: float) -> bool:
+    """Close an open plan and leave everything as it is: a person has decided. False if it was
+    closed already. Raises Busy if somebody works on it; KeyError if there is none.
+    """
+    at = planned(journal, plan_id).subject
+    with journal.at_work(at.place, at.connector, _iso(now)):
+        if journal.open_plan(at.place, at.connector) != plan_id:
+            return False
+        journal.append(plan_id, (Ended(at=now, ending=Ending.RESOLVED, said=because),))
+        return True
+
+
+def options_at(folder: Path, options: str) -> str:
+    """What a person adds to a command that is to reach this journal, and the place as before."""
+    return shlex.join((*shlex.split(options), "--state-dir", str(folder)))
+
+
+def _iso(now: float) -> str:
+    return datetime.fromtimestamp(now, tz=UTC).isoformat(timespec="seconds")
+
+
 class Runner:
     """See the module. `tell` is given what goes on, in sentences for people; `options` are what a
-    person has to add to our commands to reach this journal and place (`--config F`), so that the
-    commands we name can be copied.
+    person adds to a command of ours that is to reach the same place (`--config F`), so that those
+    that are told can be copied.
     """
 
     def __init__(
@@ -148,8 +181,7 @@ class Runner:
         """Go on with a plan whose process is gone, or which was parked: to its end if a change may
         have begun, else back. Raises Busy if somebody works on it; KeyError if there is none.
         """
-        plan = self._plan(plan_id)
-        at = plan.subject
+        at = planned(self._journal, plan_id).subject
         with self._journal.at_work(at.place, at.connector, self._since()):
             progress = replayed(self._journal.records(plan_id), self._limits)
             if progress.ended is not None:
@@ -162,16 +194,8 @@ class Runner:
         plan_id = self._journal.open_plan(place, connector)
         return None if plan_id is None else self.recover(plan_id)
 
-    def _plan(self, plan_id: str) -> Plan:
-        records = self._journal.records(plan_id)
-        if not records:
-            raise KeyError(plan_id)
-        opened = records[0]
-        assert isinstance(opened, Opened)
-        return opened.plan
-
     def _since(self) -> str:
-        return datetime.fromtimestamp(self._clock.now(), tz=UTC).isoformat(timespec="seconds")
+        return _iso(self._clock.now())
 
     def _carry_on(self, move: Move, recheck: Rechecker | None) -> Result:
         plan = move.progress.plan
@@ -271,7 +295,7 @@ class Runner:
         return Result(
             plan_id=progress.plan.plan_id,
             ending=last.ending,
-            said=words.ending(progress, self._options),
+            said=words.ending(progress, options_at(self._journal.folder, self._options)),
             cause=last.cause,
             definite=progress.definite,
             frozen=frozen,

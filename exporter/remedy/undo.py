@@ -74,13 +74,14 @@ def _offsets_back(frozen: Frozen, done: list[AnyStep]) -> Iterable[AnyStep]:
     were = {pair.partition: pair for pair in frozen.pairs}
     named: dict[str, Pair] = {}
     for step in done:
-        if isinstance(step, Write):
+        # Over REST no bytes were seen: to write none would remove what was there.
+        if isinstance(step, Write) and (frozen.raw or not frozen.pairs):
             yield Write(
                 step.where, _records_back(frozen, step.records), _pairs_back(were, step.pairs)
             )
         elif isinstance(step, Reset):
             named |= were
-        elif isinstance(step, Alter):
+        elif isinstance(step, Alter | Write):
             named |= {pair.partition: pair for pair in step.pairs}
     if named:
         yield Alter(_pairs_back(were, named.values()))

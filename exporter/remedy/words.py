@@ -112,7 +112,8 @@ def ending(progress: Progress, options: str) -> str:
     if progress.parked is not None:
         return _to_decide(progress, options)
     ended = progress.ended
-    assert ended is not None
+    if ended is None:
+        return _cut_off(progress, options)
     match ended.ending:
         case Ending.SUCCEEDED:
             return f"{name}: {progress.plan.verb}: done and read back{_vouched(progress)}"
@@ -153,6 +154,52 @@ def _to_decide(progress: Progress, options: str) -> str:
         "Until then no other change of this connector is begun."
     )
     return " ".join(said)
+
+
+def _cut_off(progress: Progress, options: str) -> str:
+    plan = progress.plan
+    on = f" {options}" if options else ""
+    begun = progress.sent > 0
+    return (
+        f"{plan.subject.connector}: whoever worked on this is gone, at the step: "
+        f"{doing(progress.step)}{', which may have happened' if begun else ''}. "
+        f"{_what_stands(progress)} `{COMMAND} plan recover {plan.plan_id}{on}` finishes it or puts "
+        f"everything back; the next change of this connector does that first."
+    )
+
+
+def pairs_of(step: AnyStep) -> tuple[str, ...]:
+    """What a step gives each source partition."""
+    if not isinstance(step, Alter | Write):
+        return ()
+    return tuple(f"{at.partition} -> {at.offset or 'none'}" for at in step.pairs)
+
+
+def recorded(record: AnyRecord) -> str:
+    """A record of the past, on a line."""
+    match record:
+        case Opened():
+            return f"{record.plan.subject.connector}: {record.plan.verb}"
+        case Resumed():
+            return "taken up by another process"
+        case Kept():
+            return f"{len(record.frozen.pairs)} offsets in {record.frozen.backup}"
+        case Intended():
+            return f"{_way(record.undoing)} step {record.index + 1} is about to be tried"
+        case Answered():
+            return f"{record.answer}: {record.said}"
+        case Verified():
+            return f"{_way(record.undoing)} step {record.index + 1}: {record.said}"
+        case Turned():
+            return f"{record.cause}: {record.said}"
+        case Parked():
+            return f"{record.cause}: {record.said}"
+        case Ended():
+            return f"{record.ending}: {record.said}"
+
+
+def _way(undoing: bool) -> str:  # noqa: FBT001 - of a record
+    return "back," if undoing else "forward,"
 
 
 def _what_stands(progress: Progress) -> str:

@@ -1,0 +1,126 @@
+"""`plan`, `journal` and `backup`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from exporter.cli import cli, plans
+from exporter.errors import JournalDamaged, TimedOut
+from exporter.remedy.journal import NAME
+from exporter.remedy.plan import Alter
+from tests.fakes.clock import VirtualClock
+from tests.unit.remedy.plans import AFTER, Bench, plan_of
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    # Long ago: what had no answer then has none to come, and nobody waits for it.
+    return Bench(tmp_path / "state", VirtualClock(1_700_000_000.0))
+
+
+@pytest.fixture
+def parked(bench: Bench) -> Bench:
+    bench.driver.misbehave = lambda step: (
+        TimedOut("lab", "no answer") if isinstance(step, Alter) else None
+    )
+    bench.runner().run(plan_of())
+    return bench
+
+
+def typed(*arguments: str, bench: Bench):
+    return CliRunner().invoke(cli, [*arguments, "--state-dir", str(bench.folder)])
+
+
+def test_plans_are_listed_with_how_they_ended(bench):
+    bench.runner().run(plan_of())
+    done = typed("plan", "list", "--json", bench=bench)
+    (row,) = json.loads(done.stdout)
+    assert (row["plan_id"], row["stands"], row["open"]) == ("p1", "succeeded", False)
+    assert done.exit_code == 0
+
+
+def test_an_open_plan_is_no_good_news(parked):
+    done = typed("plan", "list", bench=parked)
+    assert "in_doubt" in done.stdout
+    assert done.exit_code == 5
+
+
+def test_looking_for_plans_makes_no_journal(tmp_path):
+    folder = tmp_path / "none"
+    done = CliRunner().invoke(cli, ["plan", "list", "--state-dir", str(folder)])
+    assert done.exit_code == 0
+    assert not folder.exists()
+
+
+def test_a_plan_is_shown_with_its_offsets_and_what_to_decide(parked):
+    done = typed("plan", "show", "p1", bench=parked)
+    assert '{"file":"c"} -> {"position":5}' in done.stdout
+    assert "plan recover p1 --state-dir" in done.stderr
+    assert done.exit_code == 5
+
+
+def test_a_plan_nobody_knows_is_a_mistake_of_the_one_who_typed(bench):
+    done = typed("plan", "show", "p9", bench=bench)
+    assert "has no plan p9" in str(done.exception)
+
+
+def test_a_resolved_plan_lets_the_next_one_begin(parked):
+    assert typed("plan", "resolve", "p1", "--because", "set by hand", bench=parked).exit_code == 0
+    assert "set by hand" in typed("plan", "show", "p1", bench=parked).stderr
+    parked.driver.misbehave = lambda step: None
+    assert parked.runner().run(plan_of(plan_id="p2")).exit_code == 0
+
+
+def test_resolving_asks_for_a_reason(parked):
+    assert typed("plan", "resolve", "p1", bench=parked).exit_code == 2
+
+
+def test_recovering_ends_the_plan(parked, monkeypatch):
+    parked.driver.misbehave = lambda step: None
+    parked.world.do(Alter(plan_of().steps[3].pairs))
+    monkeypatch.setattr(plans, "driver_for", lambda subject, where: nullcontext(parked.driver))
+    done = typed("plan", "recover", "p1", bench=parked)
+    assert done.exit_code == 0, done.output
+    assert "done and read back" in done.stderr
+    assert parked.world.offsets == AFTER
+    assert "is over" in typed("plan", "recover", "p1", bench=parked).stderr
+
+
+def test_a_plan_over_rest_is_recovered_with_the_configuration_that_names_its_cluster(parked):
+    done = typed("plan", "recover", "p1", bench=parked)
+    assert "--config: it names the Connect cluster lab" in str(done.exception)
+
+
+def test_the_journal_is_shown_newest_last_and_verified(bench):
+    bench.runner().run(plan_of())
+    told = json.loads(typed("journal", "tail", "--lines", "2", "--json", bench=bench).stdout)
+    assert [entry["record"]["record"] for entry in told] == ["verified", "ended"]
+    done = typed("journal", "verify", bench=bench)
+    assert "each as it was written" in done.stderr
+    assert done.exit_code == 0
+
+
+def test_a_damaged_journal_is_told(bench):
+    bench.runner().run(plan_of())
+    bench.journal.close()
+    path = bench.folder / NAME
+    body = path.read_bytes()
+    assert b"nothing is written any more" in body
+    path.write_bytes(body.replace(b"nothing is written any more", b"everything was written twice"))
+    done = typed("journal", "verify", bench=bench)
+    assert isinstance(done.exception, JournalDamaged)
+
+
+def test_backups_are_listed_and_shown_and_can_be_imported_as_they_are(bench):
+    result = bench.runner().run(plan_of())
+    (kept,) = json.loads(typed("backup", "list", "--json", bench=bench).stdout)
+    assert (kept["path"], kept["connectors"]) == (result.backup, {"orders": 2})
+    name = Path(result.backup).name
+    assert '{"position":10}' in typed("backup", "show", name, bench=bench).stdout
+    shown = typed("backup", "show", result.backup, "--json", bench=bench).stdout
+    assert shown == Path(result.backup).read_text()
