@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from exporter.model.connectors import MirrorSettings
-from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.plan import DeleteTopic, Frozen
 from exporter.toolbox.bounds import Facts, Problem, Request
 from exporter.toolbox.changes import Asked, Author, Prepared, Recheck, Way, prepare
@@ -94,13 +93,9 @@ def prepare_flow(
     if found:
         return FlowChange(Prepared(connector, found, notes=notes), wanted.counts)
     prepared = prepare(way, _asked(connector, wish, wanted, clearing), author)
-    driver = prepared.driver
-    if driver is not None and clearing is not None and clearing.step is not None:
-        driver = with_topics(driver, kafkas.clusters)
     return FlowChange(
         replace(
             prepared,
-            driver=driver,
             notes=(*prepared.notes, *notes),
             recheck=_recheck(way, connector, wish, prepared.recheck, known.mirror, chosen, wanted),
         ),

@@ -14,6 +14,7 @@ from exporter.model.connectors import Connector
 from exporter.model.topology import TopicPartition
 from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.plan import Alter, Pair, Reset
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem
@@ -91,13 +92,14 @@ class RestWay:
         return Effect(Reset() if whole else Alter(pairs), found.notes)
 
     def driver(self, connector: str) -> Driver:
-        """See RestDriver."""
-        return RestDriver(
+        """See RestDriver; it deletes topics as well."""
+        driver = RestDriver(
             self._connect,
             connector,
             self._config.kafka.get(self._connect.kafka),
             own_topic=self._own_topics.get(connector),
         )
+        return with_topics(driver, self._config.kafka)
 
     def close(self) -> None:
         """Let go of connections."""
@@ -157,8 +159,8 @@ class StorageWay:
         return Effect(self._place.plan_write(connector, pairs))
 
     def driver(self, connector: str) -> Driver:
-        """See StorageDriver."""
-        return self._place.driver(connector, self._clock)
+        """See StorageDriver; it deletes topics as well."""
+        return with_topics(self._place.driver(connector, self._clock), self._kafkas.clusters)
 
     def close(self) -> None:
         """Let go of connections."""

@@ -8,12 +8,16 @@ Called by storage_place.py. Raises ConfigError; no mistake repeats a value that 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
+
+from exporter.config import Kafka
 from exporter.config.files import problem_with
 from exporter.errors import ConfigError
 from exporter.toolbox.properties import (
@@ -102,6 +106,23 @@ def worker_config(path: Path, *, flow: str | None, translate: bool) -> Distribut
         raise ConfigError(tuple(f"{path}: {mistake}" for mistake in exc.mistakes)) from None
 
 
+def mirror_clusters(path: Path) -> dict[str, Kafka]:
+    """The Kafka clusters that a MirrorMaker's file names, by alias; those that librdkafka cannot be
+    told how to reach are left out, and there are none in a worker's file.
+    """
+    try:
+        settings = load(path.read_bytes())
+    except OSError as exc:
+        raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
+    found = {}
+    for alias in _aliases(settings):
+        with suppress(Untranslatable, ValidationError):
+            client = client_properties(_of_alias(settings, alias))
+            bootstrap = client.pop("bootstrap.servers").replace(" ", "")
+            found[alias] = Kafka(bootstrap=bootstrap, properties=client)
+    return found
+
+
 class _Wrong(Exception):
     def __init__(self, *mistakes: str) -> None:
         super().__init__("; ".join(mistakes))
@@ -163,13 +184,8 @@ def _mirror_maker(
     path: Path, settings: Mapping[str, str], wanted: str | None, *, translate: bool
 ) -> Distributed:
     source, target = flow = _flow(settings, wanted)
-    stripped = {
-        name.removeprefix(f"{target}."): value
-        for name, value in settings.items()
-        if name.startswith(f"{target}.")
-    }
     # Its own order: what stands under an alias wins for clients, what stands above for storage.
-    worker = {**_shared(settings), **stripped, **_storage(settings)}
+    worker = {**_of_alias(settings, target), **_storage(settings)}
     return Distributed(
         path=path,
         bootstrap=worker.get("bootstrap.servers", ""),
@@ -181,6 +197,16 @@ def _mirror_maker(
         converters=_converters(worker),
         flow=flow,
     )
+
+
+def _of_alias(settings: Mapping[str, str], alias: str) -> dict[str, str]:
+    prefix = f"{alias}."
+    stripped = {
+        name.removeprefix(prefix): value
+        for name, value in settings.items()
+        if name.startswith(prefix)
+    }
+    return {**_shared(settings), **stripped}
 
 
 def _shared(settings: Mapping[str, str]) -> dict[str, str]:
@@ -200,8 +226,8 @@ def _storage(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
     """The flow asked for, or the only one that is enabled."""
-    aliases = [alias for alias in (at.strip() for at in settings["clusters"].split(",")) if alias]
-    flows = {f"{a}->{b}": (a, b) for a, b in permutations(dict.fromkeys(aliases), 2)}
+    aliases = _aliases(settings)
+    flows = {f"{a}->{b}": (a, b) for a, b in permutations(aliases, 2)}
     if wanted is not None:
         if wanted not in flows:
             raise _Wrong(f"clusters: no flow {wanted} between {', '.join(aliases)}")
@@ -213,6 +239,11 @@ def _flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
         several = f"several flows are enabled, {', '.join(enabled)}" if enabled else "no flow is"
         raise _Wrong(f"clusters: {several}{'' if enabled else ' enabled'}; name one with --flow")
     return flows[enabled[0]]
+
+
+def _aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
+    found = (at.strip() for at in settings.get("clusters", "").split(","))
+    return tuple(dict.fromkeys(alias for alias in found if alias))
 
 
 def _plain(settings: Mapping[str, str], name: str, default: str = "") -> str:

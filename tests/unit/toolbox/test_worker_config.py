@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import ConfigError
-from exporter.toolbox.worker_config import Converters, Distributed, Standalone, worker_config
+from exporter.toolbox.worker_config import (
+    Converters,
+    Distributed,
+    Standalone,
+    mirror_clusters,
+    worker_config,
+)
 
 DISTRIBUTED = """
 bootstrap.servers=a:9092,b:9092
@@ -211,3 +217,24 @@ def test_what_kafkas_own_providers_fetch_from_files_is_fetched(read, tmp_path):
     assert "sasl.jaas.config: its config provider" in left
     outside = text.replace(f"${{dir:{tmp_path}:password}}", f"${{dir:{tmp_path}:../password}}")
     assert "sasl.jaas.config: its config provider" in mistakes(read, outside)
+
+
+def test_a_mirror_maker_says_where_both_ends_of_its_flows_are(tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = west, east, far\n"
+        "west.bootstrap.servers = w1:9092, w2:9092\n"
+        "east.bootstrap.servers = e:9092\neast.security.protocol = SSL\n"
+        "far.bootstrap.servers = f:9092\nfar.security.protocol = SSL\n"
+        "far.ssl.truststore.location = /far.jks\n"
+    )
+    found = mirror_clusters(path)
+    assert sorted(found) == ["east", "west"]
+    assert found["west"].addresses == {"w1:9092", "w2:9092"}
+    assert found["east"].properties["security.protocol"] == "ssl"
+
+
+def test_a_workers_file_names_no_cluster_by_an_alias(tmp_path):
+    path = tmp_path / "worker.properties"
+    path.write_text(DISTRIBUTED)
+    assert mirror_clusters(path) == {}
