@@ -63,3 +63,24 @@ class Changing:
     state_dir: Path | None
     timeout_s: float
     allow_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAsked:
+    """Where a replication flow is to go on, as it was typed; at most one of the three, none for the
+    start of each log.
+
+    flow        `A->B`
+    topics      upstream; None for all
+    more        the first option that was given beside --flow, for a message
+    """
+
+    flow: str
+    aliases: tuple[str, str]
+    to_offset: int | None
+    to_time: str | None
+    by: str | None
+    topics: frozenset[str] | None
+    clear_syncs: bool
+    allow_skip: bool
+    more: str = ""

@@ -6,16 +6,15 @@ that the output can be piped into whatever sets offsets. Exit code 1 if anything
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from exporter import config
 from exporter.cli import output
+from exporter.cli.moments import parse_time
 from exporter.cli.verbs import offset_entry, rest_offsets
 from exporter.clock import SystemClock
 from exporter.decode.dialects import compare
@@ -25,8 +24,6 @@ from exporter.model.offsets import SourceOffset, Undecodable
 
 OK, MISSING = 0, 1
 
-_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])\s+ago")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NO_PARTITION = "null"  # of a connector without source partitions: REST can neither list nor set it
 
 try:
@@ -82,22 +79,27 @@ def print_as_of(asked: Asked) -> int:
     return OK if complete else MISSING
 
 
-def parse_time(text: str, now: float) -> float:
-    """Unix seconds. Raises ConfigError for what is no time, or none without a zone."""
-    ago = _AGO.fullmatch(text.strip())
-    if ago is not None:
-        return now - float(ago[1]) * _SECONDS[ago[2]]
+def body_back_to(
+    loaded: config.Config, moment: str, connect_cluster: str, connector: str
+) -> bytes | None:
+    """The PATCH body that brings one connector back, or None where the tables cannot tell all of
+    it; why is said on standard error.
+    """
+    at = parse_time(moment, SystemClock().now(), "--to")
+    question = asof.Question(
+        at=at, connect_cluster=connect_cluster, connector=connector, with_now=True
+    )
     try:
-        return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else _moment(text)
-    except ValueError as exc:
-        raise ConfigError((f"--time {text}: {exc}",)) from exc
-
-
-def _moment(text: str) -> float:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("say the zone: Z, +02:00")
-    return moment.timestamp()
+        answer = asof.as_of(Path(loaded.history.path), question)
+    except asof.Unanswerable as exc:
+        output.error(str(exc))
+        return None
+    complete = _explain(answer, verbose=False)
+    unread = answer.at > max(answer.read_at, answer.newest_at)
+    if unread or not complete or not answer.connectors:
+        return None
+    (only,) = answer.connectors
+    return msgspec.json.encode(patch(only, _now(only, answer.connect_cluster, loaded)))
 
 
 def kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:

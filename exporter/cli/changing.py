@@ -7,6 +7,7 @@ begun. One that does not end as asked ends them all: whoever is there then decid
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import closing
 
 from exporter.cli import carrying, output
@@ -20,7 +21,10 @@ from exporter.remedy.plan import Pair
 from exporter.toolbox.bounds import Problem, Request
 from exporter.toolbox.changes import Asked, Prepared, prepare
 from exporter.toolbox.documents import Document, Section, parse_pair, same_twice
+from exporter.toolbox.ways import RestWay, StorageWay
 from exporter.toolbox.words import nearest, told
+
+AnyWay = RestWay | StorageWay
 
 
 def import_document(where: Where, wanted: Wanted, changing: Changing) -> int:
@@ -106,9 +110,27 @@ def _request(section: Section, changing: Changing) -> Request:
 
 
 def change(where: Where, asked: tuple[Asked, ...], changing: Changing, *, typed: bool) -> int:
+    """What is asked for, of one connector each; see changed."""
+    names = tuple(one.request.connector for one in asked)
+
+    def prepared(way: AnyWay) -> list[Prepared]:
+        return [prepare(way, one, carrying.author()) for one in asked]
+
+    return changed(where, names, prepared, changing, typed=typed)
+
+
+def changed(
+    where: Where,
+    connectors: tuple[str, ...],
+    prepared_by: Callable[[AnyWay], list[Prepared]],
+    changing: Changing,
+    *,
+    typed: bool,
+) -> int:
     """Finish what an earlier run left, prepare, show, have confirmed, carry out; the exit code.
 
-    typed   standard input is free for a person to type there
+    connectors  all that may be changed
+    typed       standard input is free for a person to type there
     """
     how = carrying.How(
         folder=carrying.state_folder(changing.state_dir, loaded(where)),
@@ -118,11 +140,11 @@ def change(where: Where, asked: tuple[Asked, ...], changing: Changing, *, typed:
         timeout_s=changing.timeout_s,
     )
     try:
-        code = None if how.dry_run else _finish_earlier(where, asked, how)
+        code = None if how.dry_run else _finish_earlier(where, connectors, how)
         if code is not None:
             return code
         with way_of(where) as way:
-            prepared = [prepare(way, one, carrying.author()) for one in asked]
+            prepared = prepared_by(way)
             code = _shown(prepared)
             if code is not None:
                 return code
@@ -141,13 +163,12 @@ def change(where: Where, asked: tuple[Asked, ...], changing: Changing, *, typed:
         return DENIED
 
 
-def _finish_earlier(where: Where, asked: tuple[Asked, ...], how: carrying.How) -> int | None:
+def _finish_earlier(where: Where, connectors: tuple[str, ...], how: carrying.How) -> int | None:
     """The exit code if a person must decide first. A journal that is not there is not made."""
     if not (how.folder / NAME).exists():
         return None
     with closing(Journal(how.folder)) as journal, way_of(where) as way:
-        for one in asked:
-            name = one.request.connector
+        for name in connectors:
             if journal.open_plan(way.lock(name), name) is None:
                 continue
             runner = carrying.runner_of(how, journal, way.driver(name))
@@ -171,11 +192,11 @@ def _shown(prepared: list[Prepared]) -> int | None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         output.error(f"{count}: nothing was changed")
         return DENIED
-    rows = [(one.connector, at) for one in prepared for at in one.changes]
-    if not rows:
+    if all(one.plan is None for one in prepared):
         output.error("there is nothing to change: all offsets are as asked for")
         return OK
-    print_changes("Changes", rows, after="then")
+    rows = [(one.connector, at) for one in prepared for at in one.changes]
+    print_changes("Changes" if rows else "No offset is changed", rows, after="then")
     return None
 
 

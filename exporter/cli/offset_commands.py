@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from exporter.cli.asked import Changing, Wanted, Where
+from exporter.cli.asked import Changing, FlowAsked, Wanted, Where
 from exporter.cli.options import change_options, json_option
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,6 +43,44 @@ def where_options(function: F) -> F:
             ),
         ),
     )
+
+
+def flow_options(function: F) -> F:
+    """Where a replication flow is to go on."""
+    return _all(
+        function,
+        (
+            click.option(
+                "--to-offset",
+                type=click.IntRange(min=0),
+                help="Of a flow: the next record to be copied, in each partition.",
+            ),
+            click.option(
+                "--to-time",
+                help="Of a flow: go on with the first record of this moment: ISO 8601 with a zone, "
+                "Unix seconds, or '10m ago'.",
+            ),
+            click.option(
+                "--by",
+                metavar="DURATION",
+                help="Of a flow: go back by so much of the time of its records: 90s, 30m, 2h, 1d; "
+                "+30m is forward.",
+            ),
+            click.option("--topics", help="Of a flow: only these, as they are called upstream."),
+            click.option(
+                "--clear-syncs",
+                is_flag=True,
+                help="Of a flow: also delete the topic of its offset syncs.",
+            ),
+        ),
+    )
+
+
+skip_option = click.option(
+    "--allow-skip",
+    is_flag=True,
+    help="Accept that records are never copied: they are lost, unless they are there already.",
+)
 
 
 def rename_options(function: F) -> F:
@@ -230,14 +268,82 @@ def offsets_alter(
 @offsets.command("reset")
 @click.argument("connector", required=False)
 @where_options
+@flow_options
+@skip_option
 @change_options
 def offsets_reset(connector: str | None, **options: Any) -> None:
-    """Forget all offsets of a connector: it starts over."""
+    """Forget all offsets of a connector: it starts over. Or, with --flow and no CONNECTOR, set a
+    replication flow of MirrorMaker back: to the start of each log, or as the options say.
+    """
     where, changing = where_of(options), changing_of(options)
+    asked = _flow_of(where, options)
     if connector is None:
-        raise click.UsageError("which CONNECTOR?")
+        if asked is None:
+            raise click.UsageError("which CONNECTOR, or which --flow?")
+        from exporter.cli import mirror_reset  # noqa: PLC0415
+
+        sys.exit(mirror_reset.reset_flow(where, asked, changing))
     if where.flow is not None and where.connect is not None:
         raise click.UsageError("a CONNECTOR or --flow, not both")
+    if asked is not None and asked.more:
+        raise click.UsageError(f"{asked.more} goes with --flow, and without a CONNECTOR")
     from exporter.cli import changing as verbs  # noqa: PLC0415
 
     sys.exit(verbs.reset(where, connector, changing))
+
+
+def _flow_of(where: Where, options: dict[str, Any]) -> FlowAsked | None:
+    """Takes the options of a flow out; None where no flow is named and none is given."""
+    given = {
+        "--to-offset": options.pop("to_offset"),
+        "--to-time": options.pop("to_time"),
+        "--by": options.pop("by"),
+    }
+    targets = [name for name, value in given.items() if value is not None]
+    if len(targets) > 1:
+        raise click.UsageError(f"{' or '.join(targets)}, not both")
+    topics = _names(options.pop("topics"))
+    clear_syncs, allow_skip = options.pop("clear_syncs"), options.pop("allow_skip")
+    more = [*targets]
+    more += ["--topics"] if topics is not None else []
+    more += ["--clear-syncs"] if clear_syncs else []
+    more += ["--allow-skip"] if allow_skip else []
+    if where.flow is None:
+        if more:
+            raise click.UsageError(f"{more[0]} goes with --flow")
+        return None
+    return FlowAsked(
+        flow=where.flow,
+        aliases=aliases_of(where.flow),
+        to_offset=given["--to-offset"],
+        to_time=given["--to-time"],
+        by=given["--by"],
+        topics=topics,
+        clear_syncs=clear_syncs,
+        allow_skip=allow_skip,
+        more=more[0] if more else "",
+    )
+
+
+@offsets.command("rewind")
+@click.argument("connector")
+@where_options
+@click.option(
+    "--to",
+    "moment",
+    required=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@skip_option
+@change_options
+def offsets_rewind(connector: str, moment: str, **options: Any) -> None:
+    """Set a connector back to where it stood at a moment, from the tables of `history run`."""
+    where, changing = where_of(options), changing_of(options)
+    allow_skip = options.pop("allow_skip")
+    if where.connect is None:
+        raise click.UsageError("--connect is missing: the Connect cluster of --config")
+    if where.flow is not None:
+        raise click.UsageError("--flow goes with `offsets reset`")
+    from exporter.cli import rewind  # noqa: PLC0415
+
+    sys.exit(rewind.rewind(where, connector, moment, changing, allow_skip=allow_skip))

@@ -20,6 +20,7 @@ from exporter.toolbox.place import Progress
 from exporter.toolbox.storage_place import StoragePlace, storage_of
 from exporter.toolbox.ways import RestWay, StorageWay
 from exporter.toolbox.words import nearest, told
+from exporter.toolbox.worker_config import mirror_clusters
 
 SHOWN_EVERY: Final = 1000  # records between two moves of a bar
 
@@ -78,7 +79,8 @@ def way_of(where: Where) -> Iterator[RestWay | StorageWay]:
         with closing(RestWay(found, connect_named(found, where.connect))) as way:
             yield way
         return
-    kafkas = Kafkas({} if found is None else found.kafka)
+    assert where.worker_config is not None  # the declarations see to it
+    kafkas = Kafkas(mirror_clusters(where.worker_config) if found is None else found.kafka)
     with closing(StorageWay(_storage(where, found), kafkas, SystemClock())) as stored:
         yield stored
 

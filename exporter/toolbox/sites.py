@@ -82,6 +82,7 @@ def _over_rest(config: Config, connect: Connect) -> Listed:
         home=connect.kafka,
         connectors=listed(connect),
         named=_named(config, connect),
+        offsets_topic=connect.offsets_topic,
     )
 
 
@@ -107,6 +108,7 @@ def _by_topics(config: Config, connect: Connect, kafkas: Kafkas, now: float) -> 
         why="" if connectors is not None else _UNNAMED,
         running=running,
         named=_named(config, connect),
+        offsets_topic=connect.offsets_topic,
     )
 
 

@@ -26,6 +26,7 @@ class Listed:
     running     what speaks for a worker of it running, "" if nothing does; None where its REST API
                 tells of each connector
     named       topics of offset syncs that the configuration itself names for its flows
+    offsets_topic   where its workers keep offsets, if the configuration names it
     """
 
     name: str
@@ -34,6 +35,7 @@ class Listed:
     why: str = ""
     running: str | None = None
     named: frozenset[KafkaTopic] = frozenset()
+    offsets_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

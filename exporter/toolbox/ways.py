@@ -10,7 +10,7 @@ from typing import Final
 
 from exporter.clock import Clock
 from exporter.config import Config, Connect
-from exporter.model.connectors import Connector
+from exporter.model.connectors import Connector, ConnectorSettings
 from exporter.model.topology import TopicPartition
 from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.rest import RestDriver
@@ -43,6 +43,21 @@ class RestWay:
     def place(self) -> RestPlace:
         """Where offsets are read."""
         return self._place
+
+    @property
+    def kafkas(self) -> facts.Kafkas:
+        """The Kafka clusters of the configuration."""
+        return self._kafkas
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, as far as we keep any; None if there is no such connector."""
+        known = self._place.connector(connector)
+        return None if known is None else facts.settings_of(known)
+
+    def upstream(self, connector: str) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        named = facts.named_upstream(self._config, self._connect.name, connector)
+        return named or _found(self.settings(connector), self._kafkas)
 
     def lock(self, connector: str) -> str:
         """As what the journal knows the place."""
@@ -125,6 +140,19 @@ class StorageWay:
         """Where offsets are read."""
         return self._place
 
+    @property
+    def kafkas(self) -> facts.Kafkas:
+        """The Kafka clusters of the configuration, or of a MirrorMaker's file."""
+        return self._kafkas
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, from the worker's config topic; None where that does not tell."""
+        return self._place.settings(connector)
+
+    def upstream(self, connector: str) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        return _found(self.settings(connector), self._kafkas)
+
     def lock(self, connector: str) -> str:
         """As what the journal knows the place."""
         return self._place.subject(connector).place
@@ -166,3 +194,9 @@ class StorageWay:
         """Let go of connections."""
         self._place.close()
         self._kafkas.close()
+
+
+def _found(settings: ConnectorSettings | None, kafkas: facts.Kafkas) -> str | None:
+    if settings is None or settings.mirror is None:
+        return None
+    return kafkas.found(settings.mirror.source_addresses)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
-from exporter.cli.asof import parse_time
+from exporter.cli.moments import parse_time
 from exporter.errors import ConfigError
 from tests.fakes.worker import Worker, ok
 from tests.history.test_asof import DAY, IN, MORNING, OUT, Commit, lake
