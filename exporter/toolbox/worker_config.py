@@ -111,7 +111,7 @@ def mirror_clusters(path: Path) -> dict[str, Kafka]:
     told how to reach are left out, and there are none in a worker's file.
     """
     try:
-        settings = load(path.read_bytes())
+        settings = resolved(load(path.read_bytes()))
     except OSError as exc:
         raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
     found = {}
