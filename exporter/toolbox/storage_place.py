@@ -51,11 +51,13 @@ class Known:
 
     states      what somebody wants them to be
     fenced      those that exactly-once support has been on for
+    missing     the topic's name, if it is not there
     """
 
     settings: dict[str, ConnectorSettings] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     fenced: set[str] = field(default_factory=set)
+    missing: str | None = None
 
 
 def storage_of(
@@ -126,6 +128,10 @@ class StoragePlace:
         """What is odd about it, and a topic of its own that hides the worker's."""
         contents = self._of(connector)
         found = notes(contents, connector)
+        missing = self._site.known().missing
+        if missing is not None:
+            what = f"there is no topic {missing}; it may keep its offsets in another one"
+            found = (*found, what)
         where = self._storage(connector).where
         if where in self._missing:
             found = (*found, f"{where} is not there yet: the worker has not begun it")
@@ -217,6 +223,13 @@ class StoragePlace:
 
     def _to_write(self, connector: str) -> Contents:
         contents = self._of(connector)
+        missing = self._site.known().missing
+        if missing is not None:
+            raise Refused(
+                contents.where,
+                f"there is no topic {missing}, which would tell whether {connector} keeps its "
+                "offsets here: is config.storage.topic right?",
+            )
         if contents.where in self._missing:
             raise Refused(contents.where, "there is no such topic: let the worker begin it first")
         return contents
@@ -323,12 +336,14 @@ class _DistributedSite:
         return self._worker.offsets_topic if own is None else own
 
     def known(self) -> Known:
-        """As of the first question. Nothing where there is no config topic, or not yet."""
+        """As of the first question."""
         if self._known is None:
             found = Known()
-            with suppress(NotFound):
+            try:
                 for record in read_whole(self._admin, self._open, self._worker.config_topic):
                     _note(found, record.key, record.value)
+            except NotFound:
+                found.missing = self._worker.config_topic
             self._known = found
         return self._known
 

@@ -30,6 +30,7 @@ from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, SOLO_TOPIC
 from lab.settings import DEDICATED_TOPIC, DEDICATED_UPSTREAM
 from lab.solo import STANDALONE
+from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -149,14 +150,16 @@ def goes_round(lab: Lab, state: Path) -> None:
     came_to_be(lab, [*lines, *now[4:]])
     committed(lab)
 
+    toolbox, kept = Toolbox(lab, directory=state / "toolbox"), state / "kept.json"
+    toolbox.store("offsets", "reset", SOLO_SOURCE, properties=lab.solo.properties, status=3)
     lab.terminate(STANDALONE)
-    kept = place_of(lab.solo.properties).pairs(SOLO_SOURCE)
-    reset = place_of(lab.solo.properties).plan_reset(SOLO_SOURCE)
-    assert carried_out(place, SOLO_SOURCE, reset, state).ending is Ending.SUCCEEDED
-    emptied = place_of(lab.solo.properties)
-    assert emptied.connectors() == ()
-    back = emptied.plan_write(SOLO_SOURCE, kept)
-    assert carried_out(place, SOLO_SOURCE, back, state).ending is Ending.SUCCEEDED
+    toolbox.stored("offsets", "export", "--output", str(kept), properties=lab.solo.properties)
+    toolbox.store("offsets", "reset", SOLO_SOURCE, properties=lab.solo.properties)
+    assert place_of(lab.solo.properties).connectors() == ()
+    document = ("--offsets", str(kept))
+    toolbox.stored("offsets", "diff", *document, properties=lab.solo.properties, status=1)
+    toolbox.store("offsets", "import", *document, "--allow-new", properties=lab.solo.properties)
+    toolbox.stored("offsets", "diff", *document, properties=lab.solo.properties)
     lab.start_process(STANDALONE)
     written(lab, AFTER)
     last = lab.solo.lines.read_text().splitlines()

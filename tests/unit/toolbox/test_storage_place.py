@@ -124,6 +124,16 @@ def test_the_workers_own_topic_has_to_be_there(kafka, properties):
         place_of(kafka, properties).connectors()
 
 
+def test_without_a_config_topic_nobody_knows_where_to_write(kafka, properties):
+    kafka.delete("configs")
+    place = place_of(kafka, properties)
+    assert place.pairs("c") == (Pair(FILE, '{"position":1}'),)
+    assert "may keep its offsets in another one" in place.notes("c")[0]
+    for step in (place.plan_reset, lambda name: place.plan_write(name, (Pair(FILE, None),))):
+        with pytest.raises(Refused, match=r"config\.storage\.topic"):
+            step("c")
+
+
 def test_the_past_is_every_record_that_is_still_there(kafka, properties):
     kafka.create("own", 1)
     kafka.produce("own", b'["d",{"filename":"/y"}]', b'{"position":5}', at=30.0)
