@@ -23,6 +23,7 @@ from exporter.decode.standalone import Entries, write_offsets_file
 from exporter.errors import ClientError, Conflict, Denied, NotFound, TimedOut
 
 DELIVERY_TIMEOUT_S: Final = 60.0
+_QUEUE_FULL_S: Final = 0.1
 _CERTAIN: Final = (Denied, NotFound)  # of a record: it was not written and never will be
 
 
@@ -64,14 +65,7 @@ def write_records(
 
     try:
         for record in records:
-            producer.produce(
-                topic,
-                key=record.key,
-                value=record.value,
-                partition=record.kpartition,
-                headers=[(HEADER, b"1")],
-                on_delivery=told,
-            )
+            _handed_over(producer, topic, record, told)
     except ck.KafkaException as exc:
         errors.append(exc.args[0])
     left = producer.flush(DELIVERY_TIMEOUT_S + 2)
@@ -80,6 +74,24 @@ def write_records(
         failures.append(TimedOut(name, f"{left} record(s) without an answer"))
     certain = acknowledged == 0 and all(isinstance(at, _CERTAIN) for at in failures)
     return Written(acknowledged, failures[0] if failures else None, certain=certain)
+
+
+def _handed_over(producer: ck.Producer, topic: str, record: Keyed, told: Any) -> None:
+    """Into the producer's queue, once there is room: what is in it is sent, or times out."""
+    while True:
+        try:
+            producer.produce(
+                topic,
+                key=record.key,
+                value=record.value,
+                partition=record.kpartition,
+                headers=[(HEADER, b"1")],
+                on_delivery=told,
+            )
+        except BufferError:
+            producer.poll(_QUEUE_FULL_S)
+        else:
+            return
 
 
 def _settings(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,16 @@ def test_records_go_into_the_partitions_that_were_named_and_say_who_wrote_them()
     ]
 
 
+def test_more_records_than_a_producer_holds_at_once_are_written_all_the_same():
+    broker = MockBroker()
+    broker.produce("offsets", b"k", b"0")
+    settings = {"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 3}
+    records = [Keyed(number % 4, b"k%d" % number, b"v") for number in range(50)]
+    done = write_records("east", settings, "offsets", records)
+    broker.stop()
+    assert (done.acknowledged, done.failed) == (50, None)
+
+
 def test_a_write_that_nobody_answers_is_not_taken_for_one_that_did_not_happen(monkeypatch):
     monkeypatch.setattr("exporter.clients.offsets_write.DELIVERY_TIMEOUT_S", 0.5)
     settings = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
