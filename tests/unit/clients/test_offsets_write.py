@@ -79,6 +79,13 @@ def test_a_file_is_replaced_and_what_it_was_is_kept(file):
     assert {at.name for at in file.parent.iterdir()} == {file.name, kept.name}
 
 
+def test_whoever_reads_it_meanwhile_reads_all_of_one_or_the_other(file):
+    old = file.read_bytes()
+    with file.open("rb") as held:
+        replace_file(file, NEW)
+        assert held.read() == old
+
+
 def test_replacing_it_twice_with_the_same_keeps_both_that_there_were(file):
     replace_file(file, NEW)
     replace_file(file, NEW)
