@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.cli import output
+from exporter.cli.offsets import print_changes
 from exporter.clock import Clock, SteadyClock, SystemClock
 from exporter.config import Config
 from exporter.errors import Denied, RemedyError
@@ -23,7 +24,8 @@ from exporter.remedy.driver import Driver
 from exporter.remedy.journal import Journal
 from exporter.remedy.plan import Plan
 from exporter.remedy.progress import Limits
-from exporter.remedy.runner import Result, Runner, fresh_plan_id
+from exporter.remedy.records import Ending
+from exporter.remedy.runner import Result, Runner, fresh_plan_id, planned
 from exporter.remedy.words import doing
 from exporter.toolbox.changes import Author, Prepared
 
@@ -66,10 +68,17 @@ def author(clock: Clock | None = None) -> Author:
 
 
 def change(
-    how: How, *, place: str, connector: str, driver: Driver, prepare: Callable[[], Prepared]
+    how: How,
+    *,
+    place: str,
+    connector: str,
+    driver: Driver,
+    prepare: Callable[[], Prepared],
+    was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
     """One connector: first what an earlier run left unfinished, then what `prepare` says; the exit
-    code. `driver` is what an earlier plan for the same place and connector is recovered with.
+    code. `driver` is what an earlier plan for the same place and connector is recovered with;
+    `was_it` tells a plan that, once it has succeeded, leaves nothing to be asked for again.
     """
     if how.dry_run:
         return rehearse(prepare())
@@ -78,7 +87,8 @@ def change(
             earlier = runner_of(how, journal, driver).finish_earlier(place, connector)
             if earlier is not None:
                 output.error(earlier.said)
-                if not earlier.over:
+                succeeded = earlier.ending is Ending.SUCCEEDED
+                if not earlier.over or (succeeded and was_it(planned(journal, earlier.plan_id))):
                     return earlier.exit_code
             prepared = prepare()
             code = shown(prepared)
@@ -103,6 +113,9 @@ def shown(prepared: Prepared) -> int | None:
         return DENIED
     for note in prepared.notes:
         output.error(note)
+    if prepared.plan is not None and prepared.changes:
+        rows = ((prepared.connector, at) for at in prepared.changes)
+        print_changes("Offsets", rows, after="then")
     return OK if prepared.plan is None else None
 
 

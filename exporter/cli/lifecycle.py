@@ -12,7 +12,8 @@ from exporter import config
 from exporter.cli import carrying
 from exporter.errors import ConfigError
 from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.plan import State
+from exporter.remedy.drivers.rest_sight import config_sha256
+from exporter.remedy.plan import Create, Delete, Plan, State
 from exporter.toolbox import connectors, creation
 from exporter.toolbox.changes import Prepared
 
@@ -92,7 +93,7 @@ def delete(asked: Asked) -> int:
     def prepare() -> Prepared:
         return connectors.prepare_delete(at.connect, at.kafka, asked.name, carrying.author())
 
-    return _change(asked, at, prepare)
+    return _change(asked, at, prepare, was_it=lambda plan: Delete() in plan.steps)
 
 
 def _change(
@@ -101,6 +102,7 @@ def _change(
     prepare: Callable[[], Prepared],
     *,
     create_config: Mapping[str, Any] | None = None,
+    was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
     how = carrying.How(
         folder=carrying.state_folder(asked.state_dir, at.loaded),
@@ -115,6 +117,7 @@ def _change(
         connector=asked.name,
         driver=RestDriver(at.connect, asked.name, at.kafka, create_config=create_config),
         prepare=prepare,
+        was_it=was_it,
     )
 
 
@@ -135,7 +138,10 @@ def create(asked: Asked, *, files: Files, initial_state: str, allow_new: bool) -
     def prepare() -> Prepared:
         return creation.prepare_create(at.loaded, at.connect, wanted, carrying.author())
 
-    return _change(asked, at, prepare, create_config=settings)
+    step = Create(config_sha256(asked.name, settings))
+    return _change(
+        asked, at, prepare, create_config=settings, was_it=lambda plan: step in plan.steps
+    )
 
 
 def _read(path: Path, option: str) -> bytes:

@@ -42,7 +42,8 @@ def prepare_state(
     needs = STOPS if state is State.STOPPED else None
     place = RestPlace(connect)
     known = place.connector(name)
-    problems = _problems(place, name, too_old(connect, needs))
+    found = workers(connect)
+    problems = _problems(place, name, too_old(connect, needs, found=found))
     if problems or known is None:
         return Prepared(name, problems)
     driver = RestDriver(connect, name, kafka)
@@ -54,7 +55,8 @@ def prepare_state(
     plan = _plan(
         f"{_VERBS[state]} {name}", place, known, (ToState(state),), author=author, final=state
     )
-    return Prepared(name, (), notes=(f"{name}: {look.said}",), plan=plan, driver=driver)
+    notes = (f"{name}: {look.said}", *unheard(found))
+    return Prepared(name, (), notes=notes, plan=plan, driver=driver)
 
 
 def prepare_restart(
@@ -139,6 +141,14 @@ def too_old(
             Problem(connect.name, f"its addresses lead to several Kafka clusters: {ids}", "")
         )
     return tuple(problems)
+
+
+def unheard(found: Workers) -> tuple[str, ...]:
+    """Workers that gave no answer: nobody knows their version, should they come back."""
+    return tuple(
+        f"the worker at {url} gives no answer ({why}), so nobody knows its version"
+        for url, why in found.silent
+    )
 
 
 def no_connector(place: RestPlace, name: str) -> Problem:

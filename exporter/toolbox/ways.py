@@ -14,12 +14,20 @@ from exporter.model.connectors import Connector, ConnectorSettings
 from exporter.model.topology import TopicPartition
 from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.drivers.rest_sight import workers
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.plan import Alter, Pair, Reset
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem
 from exporter.toolbox.changes import Effect, Standing
-from exporter.toolbox.connectors import ALTERS, no_connector, state_of, subject_of, too_old
+from exporter.toolbox.connectors import (
+    ALTERS,
+    no_connector,
+    state_of,
+    subject_of,
+    too_old,
+    unheard,
+)
 from exporter.toolbox.rest_place import RestPlace
 from exporter.toolbox.storage_place import StoragePlace
 from exporter.toolbox.tombstones import around
@@ -69,9 +77,10 @@ class RestWay:
         known = self._place.connector(connector)
         if known is None:
             return no_connector(self._place, connector)
-        for problem in too_old(self._connect, ALTERS):
+        found = workers(self._connect)
+        for problem in too_old(self._connect, ALTERS, found=found):
             return problem
-        notes = [_MOVES] if known.state == "running" else []
+        notes = [*unheard(found), *([_MOVES] if known.state == "running" else [])]
         if known.state not in {"running", "paused", "stopped"}:
             notes.append(f"it is {known.state}; afterwards it is asked to run")
         return Standing(subject_of(self._place, known), state_of(known), tuple(notes))

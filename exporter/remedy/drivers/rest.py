@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from exporter.clients.connect_write import Reply, writer_of
-from exporter.clock import Clock, SystemClock
+from exporter.clock import Clock, SteadyClock
 from exporter.config import Connect, Kafka
 from exporter.decode.connect_rest import config_texts
 from exporter.errors import Conflict, Denied, NotFound
@@ -70,7 +70,7 @@ class RestDriver:
         self._sight = Sight(connect)
         self._writer = writer_of(connect)
         self._create_config = create_config
-        self._clock = SystemClock() if clock is None else clock
+        self._clock = SteadyClock() if clock is None else clock
         self._asked: dict[AnyStep, float] = {}
         self._quiet: tuple[object, float] | None = None
 
