@@ -21,6 +21,7 @@ from lab.connectors import SOLO_SOURCE, file_source
 from lab.rest import ConnectApi
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
+from tests.real.conftest import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -33,7 +34,8 @@ STOPPED = ToState(State.STOPPED)
 @pytest.fixture(scope="module")
 def peculiar() -> Iterator[Lab]:
     """Workers with exactly-once support, and a standalone one."""
-    with Lab(LabOptions(exactly_once=True, standalone=True, connectors=False)) as running:
+    options = LabOptions(kafka_version=KAFKA, exactly_once=True, standalone=True, connectors=False)
+    with Lab(options) as running:
         yield running
 
 
