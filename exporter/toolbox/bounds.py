@@ -243,7 +243,7 @@ class _Look:
             if fields["filename"] != self.facts.filename:
                 wrong = f"{text_of(fields['filename'])} is not the file that it reads"
                 yield "filename", wrong, f'"filename": {text_of(self.facts.filename)}'
-        elif not present and pair.offset is not None:
+        elif not present and pair.offset is not None and not self.shape.constant:
             yield from self._never_there(fields, pair.partition)
 
     def _never_there(self, fields: Fields | None, partition: str) -> Iterator[Flaw]:

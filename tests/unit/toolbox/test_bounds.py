@@ -212,6 +212,16 @@ def test_zero_is_allowed_and_said_to_skip_record_0() -> None:
     assert "the next is record 1; null starts with record 0" in note
 
 
+def test_a_file_that_nobody_names_may_be_one_that_was_read_before() -> None:
+    facts = file_source(filename=None)
+    pair = ('{"filename":"/other"}', '{"position":0}')
+    assert ask(facts, ('{"filename":"/data/t.txt"}', '{"position":0}')) == []
+    (said,) = ask(facts, pair)
+    assert "never there before" in said
+    assert ask(facts, pair, allow_new=True) == []
+    assert ask(facts, (pair[0], None)) == []
+
+
 def test_all_problems_are_told_at_once() -> None:
     said = ask(
         mirror(),
@@ -328,7 +338,9 @@ def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
     )
     (said,) = ask(facts, (partition, '{"offset":5}'))
     assert f'5, where a Mirror{kind}Connector has 0; {{"offset":0}}' in said
+    assert len(ask(facts, (partition, '{"offset":false}'))) == 1
     assert ask(facts, (partition, None)) == []
+    assert ask(replace(facts, present=()), (partition, '{"offset":0}')) == []  # put back
     (note,) = notes(Request("c", (Pair(partition, None),), "c"), facts)
     assert "this changes nothing" in note
 

@@ -64,6 +64,18 @@ def test_between_two_states_what_only_the_first_has_differs_too() -> None:
             "ahead",
         ),
         ('{"cluster":"w","partition":0,"topic":"t"}', '{"offset":5}', '{"offset":9}', "ahead"),
+        (
+            '{"kafka_partition":0,"kafka_topic":"t"}',
+            '{"kafka_offset":5,"x":1}',
+            '{"kafka_offset":5}',
+            "unordered",
+        ),
+        (
+            '{"kafka_partition":0,"kafka_topic":"t"}',
+            '{"kafka_offset":"5"}',
+            '{"kafka_offset":6}',
+            "unordered",
+        ),
         ('{"odd":1}', '{"x":5}', '{"x":9}', Order.UNORDERED),
         (A, None, at(5), None),
         (A, at(5), None, None),
