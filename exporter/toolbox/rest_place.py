@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from exporter.config import Connect
 from exporter.errors import ConfigError, Refused
 from exporter.model.connectors import Connector
+from exporter.model.topology import TopicPartition
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.plan import Pair
 from exporter.toolbox.place import Overwritten
@@ -20,6 +21,7 @@ class RestPlace:
             raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
         self._sight = Sight(connect)
         self._listed: dict[str, Connector] | None = None
+        self._assigned: dict[str, frozenset[TopicPartition] | None] = {}
 
     @property
     def name(self) -> str:
@@ -41,6 +43,14 @@ class RestPlace:
     def connector(self, name: str) -> Connector | None:
         """Its kind, state and settings, as of the first question; None if there is none."""
         return self._known().get(name)
+
+    def assigned(self, name: str) -> frozenset[TopicPartition] | None:
+        """What the tasks of a MirrorSourceConnector copied when it was first asked; None if it has
+        none, as while it is stopped.
+        """
+        if name not in self._assigned:
+            self._assigned[name] = self._sight.assigned(name) or None
+        return self._assigned[name]
 
     def kind_of(self, class_name: str) -> str | None:
         """Source or sink: of a class that connectors can be created of, by its full name or as

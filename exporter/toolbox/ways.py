@@ -98,6 +98,7 @@ class RestWay:
             kafkas=self._kafkas,
             home=self._connect.kafka,
             upstream=facts.named_upstream(self._config, self._connect.name, connector),
+            assigned=None if known.mirror is None else self._place.assigned(connector),
         )
 
     def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:

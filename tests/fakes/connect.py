@@ -63,6 +63,7 @@ class Made:
     tasks_max: int = 1
     failing: bool = False
     lingering: int = 0
+    task_config: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -233,7 +234,7 @@ class Connect:
                 return 200, made.config
             case ("GET", "tasks"):
                 return 200, [
-                    {"id": {"connector": name, "task": task}, "config": {}}
+                    {"id": {"connector": name, "task": task}, "config": made.task_config}
                     for task in range(made.tasks)
                 ]
             case ("GET", "offsets"):

@@ -16,6 +16,7 @@ from exporter.config import Connect
 from exporter.decode.connect_rest import (
     Standing,
     config_texts,
+    decode_assignment,
     decode_config_texts,
     decode_connectors,
     decode_offsets,
@@ -28,6 +29,7 @@ from exporter.decode.jsontext import encode_sorted
 from exporter.errors import ClientError, Malformed, NotFound
 from exporter.model.connectors import Connector
 from exporter.model.offsets import Undecodable
+from exporter.model.topology import TopicPartition
 from exporter.remedy.plan import Pair
 
 OFFSETS_TIMEOUT_S: Final = 100.0  # Connect itself may take 90 s for this answer
@@ -77,6 +79,13 @@ class Sight:
         except NotFound:
             return None
         return Seen(self._decoded(f"status of {connector}", decode_standing(body)), configured)
+
+    def assigned(self, connector: str) -> frozenset[TopicPartition]:
+        """What the tasks of a MirrorSourceConnector copy; nothing where it has none, or they do not
+        say. Raises NotFound.
+        """
+        found = decode_assignment(self._quick.tasks(connector))
+        return frozenset() if isinstance(found, Undecodable) else found
 
     def config(self, connector: str) -> dict[str, str | None]:
         """Its configuration, secrets and all. Raises NotFound."""

@@ -8,6 +8,7 @@ import pytest
 
 from exporter.config import Connect as ConnectConfig
 from exporter.errors import ConfigError, Refused
+from exporter.model.topology import TopicPartition
 from exporter.remedy.plan import Pair
 from exporter.toolbox.rest_place import RestPlace
 from tests.fakes import connect as fake
@@ -42,6 +43,22 @@ def test_all_connectors_are_known_here_with_offsets_or_without(worker):
     assert place.connector("a-sink").kind == "sink"
     assert place.connector("deleted") is None
     assert place.identity() == "kafka-of-the-fake"
+
+
+def test_what_a_mirror_copied_when_it_was_first_asked_is_known_once_it_has_stopped(worker):
+    config = {
+        "task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask",
+        "task.assigned.partitions": "orders-0,orders-1",
+    }
+    made = worker.add("mirror", task_config=config)
+    place = place_of(worker)
+    copied = {TopicPartition("orders", 0), TopicPartition("orders", 1)}
+    assert place.assigned("mirror") == copied
+    made.state, made.tasks = "STOPPED", 0
+    assert place.assigned("mirror") == copied
+    assert place_of(worker).assigned("mirror") is None
+    worker.add("other")
+    assert place.assigned("other") is None
 
 
 def test_a_listed_partition_without_an_offset_is_odd(worker):
