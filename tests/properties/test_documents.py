@@ -1,0 +1,105 @@
+"""What holds for every document and every request, whoever wrote them."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.decode.jsontext import encode_sorted
+from exporter.remedy.plan import Pair
+from exporter.toolbox.bounds import Problem, Request, notes, problems
+from exporter.toolbox.differences import between, changes
+from exporter.toolbox.documents import Document, kip199, parse
+from tests.unit.toolbox.worlds import file_source, mirror, sink, unknown_type
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    TEXTS,
+)
+MAPS = st.dictionaries(TEXTS, SCALARS, max_size=4)
+PAIRS = st.lists(
+    st.builds(
+        Pair,
+        partition=MAPS.map(lambda fields: encode_sorted(fields).decode()),
+        offset=st.none() | MAPS.map(lambda fields: encode_sorted(fields).decode()),
+    ),
+    unique_by=lambda pair: pair.partition,
+    max_size=5,
+)
+WORLDS = st.sampled_from([mirror(), sink(), file_source(), unknown_type()])
+
+# Near enough to what is meant that most of it gets past the first check.
+NAMES = st.sampled_from(
+    [
+        "cluster",
+        "topic",
+        "partition",
+        "offset",
+        "filename",
+        "position",
+        "kafka_topic",
+        "kafka_offset",
+    ]
+)
+VALUES = st.sampled_from(
+    ["west", "orders", "tlines", "/data/t.txt", 0, 1, -1, 5, 2**40, 2**63, 1.0, True, None, "0", {}]
+)
+NEARLY = st.recursive(
+    VALUES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(TEXTS, PAIRS, max_size=3))
+def test_what_is_written_is_read_as_it_was(sections):
+    document = parse(kip199(sections.items()).encode())
+    assert isinstance(document, Document)
+    assert {one.connector: [*one.pairs] for one in document.sections} == sections
+
+
+@given(st.binary(max_size=60) | NEARLY.map(lambda value: json.dumps(value).encode()))
+def test_whatever_comes_is_a_document_or_is_told_what_is_wrong(raw):
+    for patch_of in (None, "c"):
+        found = parse(raw, patch_of=patch_of)
+        assert isinstance(found, Document) or all(problem.wrong for problem in found)
+
+
+@given(WORLDS, st.lists(st.tuples(NEARLY, NEARLY), max_size=3), st.booleans())
+def test_every_request_is_sound_or_told_where_it_is_not(facts, entries, allow_new):
+    body = {"c": [{"partition": partition, "offset": offset} for partition, offset in entries]}
+    document = parse(json.dumps(body).encode())
+    if not isinstance(document, Document):
+        return
+    (section,) = document.sections
+    request = Request(facts.connector, section.pairs, "c", allow_new=allow_new)
+    said = problems(request, facts)
+    assert all(isinstance(at, Problem) and at.where.startswith("c") and at.wrong for at in said)
+    assert all(notes(request, facts))
+
+
+@given(WORLDS, st.booleans())
+def test_what_is_there_can_be_asked_for_again_and_changes_nothing(facts, allow_new):
+    request = Request(facts.connector, facts.present, "c", allow_new=allow_new)
+    assert problems(request, facts) == ()
+    assert changes(facts.present, facts.present) == ()
+
+
+@given(PAIRS, PAIRS)
+def test_asking_for_the_changes_makes_of_one_state_the_other(now, wanted):
+    def state(pairs: list[Pair]) -> dict[str, str]:
+        return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
+
+    after = state(now)
+    for change in between(tuple(now), tuple(wanted)):
+        if change.after is None:
+            del after[change.partition]
+        else:
+            after[change.partition] = change.after
+    assert after == state(wanted)
