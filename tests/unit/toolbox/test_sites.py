@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+import pytest
+
+from exporter.config import parse
+from exporter.model.topology import KafkaTopic
+from exporter.remedy.plan import DeleteTopic
+from exporter.toolbox.sites import clearing, sites
+from exporter.toolbox.syncs import Listed
+from tests.fakes.worker import ok, serving
+from tests.unit.toolbox.test_counts import mirror
+from tests.unit.toolbox.test_syncs import ADDRESSES, ME, SYNCS, connector
+
+
+class Kafkas:
+    """Kafkas, of which one cluster has a topic of this id; "" if there is none of the name."""
+
+    def __init__(self, topic_id: str | None) -> None:
+        self.topic_id = topic_id
+
+    def at(self, name: str) -> Kafkas:
+        assert name == SYNCS.kafka
+        return self
+
+    def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
+        return {} if self.topic_id == "" else dict.fromkeys(topics, self.topic_id)
+
+    def addresses(self) -> dict[str, frozenset[str]]:
+        return ADDRESSES
+
+
+def cleared(topic: KafkaTopic | None, topic_id: str | None, *found: Listed):
+    return clearing(topic, found, Kafkas(topic_id), besides=ME)
+
+
+def test_a_topic_that_nobody_else_uses_is_deleted_by_its_id():
+    found = cleared(SYNCS, "id-1", Listed("lab", "east", ()))
+    assert found.step == DeleteTopic(kafka="west", topic=SYNCS.topic, topic_id="id-1")
+    assert found.problems == ()
+    assert "nobody else" in found.notes[1]
+
+
+def test_one_that_somebody_uses_who_runs_is_not():
+    again = Listed("lab", "east", (connector("again", mirror=mirror()),))
+    assert "lab/again" in cleared(SYNCS, "id-1", again).problems[0].wrong
+
+
+@pytest.mark.parametrize(
+    ("topic", "topic_id", "problem"),
+    [(None, "id-1", "emits no offset syncs"), (SYNCS, None, "no topic ids")],
+)
+def test_one_that_could_not_be_known_again_is_not(topic, topic_id, problem):
+    found = cleared(topic, topic_id)
+    assert found.step is None
+    assert problem in found.problems[0].wrong
+
+
+def test_where_there_is_none_there_is_nothing_to_be_done():
+    found = cleared(SYNCS, "")
+    assert (found.step, found.problems) == (None, ())
+    assert "no topic" in found.notes[0]
+
+
+def test_a_worker_is_asked_and_flows_that_the_configuration_names_are_known():
+    config = {"connector.class": "MirrorCheckpoint", "source.cluster.alias": "west"}
+    entry = {
+        "status": {"connector": {"state": "STOPPED"}, "tasks": [], "type": "source"},
+        "info": {"config": config, "type": "source"},
+    }
+    with serving(ok(json.dumps({"reader": entry}).encode())) as worker:
+        loaded = parse(
+            {
+                "kafka": {"east": {"bootstrap": "e:1"}, "west": {"bootstrap": "w:1"}},
+                "connect": [{"name": "lab", "kafka": "east", "url": worker.url}],
+                "flows": [
+                    {
+                        "source": "west",
+                        "target": "east",
+                        "upstream": "west",
+                        "downstream": "east",
+                        "connect": "lab",
+                        "connector": "m",
+                        "offset_syncs": {"kafka": "west", "topic": SYNCS.topic},
+                    }
+                ],
+            },
+            {},
+        )
+        (found,) = sites(loaded, Kafkas("id"), now=0.0)
+    assert found.connectors is not None
+    assert [at.name for at in found.connectors] == ["reader"]
+    assert (found.home, found.running, found.named) == ("east", None, {SYNCS})
