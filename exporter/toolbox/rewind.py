@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from exporter.model.offsets import Order
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Frozen, Pair
+from exporter.remedy.plan import Pair
 from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions
-from exporter.toolbox.changes import Asked, Author, Prepared, Recheck, Way, prepare
-from exporter.toolbox.counts import Count, count, said, turned
+from exporter.toolbox.changes import Asked, Author, Prepared, Way, prepare
+from exporter.toolbox.counts import Count, count, said
 from exporter.toolbox.differences import Change, Kind
 from exporter.toolbox.flows import FlowChange
 from exporter.toolbox.mirrored import mirrored, upstream
@@ -36,10 +36,7 @@ def prepare_rewind(
     notes = (*prepared.notes, *doubts(prepared.changes), *said(counts))
     if ahead:
         return FlowChange(Prepared(name, ahead, notes=notes), counts)
-    return FlowChange(
-        replace(prepared, notes=notes, recheck=_recheck(way, request, prepared, facts, counts)),
-        counts,
-    )
+    return FlowChange(replace(prepared, notes=notes), counts)
 
 
 def forward(changes: Collection[Change]) -> tuple[Problem, ...]:
@@ -89,19 +86,3 @@ def counted(
 def _partitions(pairs: tuple[Pair, ...]) -> frozenset[TopicPartition]:
     """Those of offsets to be removed as well: they are counted from the start of their logs."""
     return named_partitions(pairs) | frozenset(upstream(at) for at in mirrored(pairs))
-
-
-def _recheck(
-    way: Way, request: Request, prepared: Prepared, facts: Facts, counts: tuple[Count, ...]
-) -> Recheck | None:
-    before, mirror = prepared.recheck, facts.mirror
-    if mirror is None or not counts:
-        return before
-    wanted = tuple(at.pair for at in prepared.changes)
-
-    def recheck(frozen: Frozen) -> tuple[str, ...]:
-        logs = way.facts(request.connector, frozen.pairs, _partitions(request.pairs)).logs
-        now = turned(mirror, counts, frozen.pairs, wanted, logs, whole=False)
-        return now or (() if before is None else before(frozen))
-
-    return recheck

@@ -158,6 +158,15 @@ def test_somebody_else_at_work_on_the_syncs_stops_the_whole_change():
     assert found.prepared.plan is None
 
 
+def test_an_offset_that_came_while_it_was_being_stopped_is_not_kept_in_silence():
+    world = World(worlds.mirror(present=(pair(4999, ORDERS),)))
+    found = prepared(world, Target()).prepared
+    assert found.recheck is not None
+    frozen = (pair(4999, ORDERS), pair(7, EU))
+    assert found.recheck(Frozen(frozen[:1], backup="b", backup_sha256="0")) == ()
+    assert "orders-eu-0" in found.recheck(Frozen(frozen, backup="b", backup_sha256="0"))[0]
+
+
 @pytest.mark.parametrize(
     ("stored", "log", "holds"),
     [

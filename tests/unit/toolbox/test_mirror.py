@@ -144,6 +144,12 @@ def test_a_span_is_measured_from_the_record_that_each_partition_stands_at():
     assert values(found.pairs) == {"orders-0": 49, "orders-1": 10, "payments-0": None}
 
 
+def test_a_position_whose_record_is_gone_is_as_old_as_the_first_one_that_is_left():
+    behind = chosen(present=(pair(3, ORDERS_1),))
+    found = wanted(Target(by_s=60.0), behind, times={10: 500.0}, at={560.0: 12})
+    assert values(found.pairs) == {"orders-1": 11}
+
+
 def test_a_position_of_which_no_record_tells_the_time_cannot_be_moved_by_a_span():
     found = wanted(Target(by_s=-60.0), times={59: 1000.0, 19: 500.0})
     assert [at.where for at in found.problems] == ["payments-0"]
