@@ -4,6 +4,8 @@ counted and shown before anything is done. See toolbox/flows.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exporter.cli import carrying, changing, output
 from exporter.cli.asked import Changing, FlowAsked, Where
 from exporter.cli.changing import AnyWay
@@ -21,11 +23,14 @@ from exporter.toolbox.mirrored import name_of
 from exporter.toolbox.sites import clearing, sites
 from exporter.toolbox.syncs import Listed, kept, topic_of
 from exporter.toolbox.ways import StorageWay
+from exporter.toolbox.worker_config import has_flows
 
 
 def reset_flow(where: Where, asked: FlowAsked, how: Changing) -> int:
     """Every connector that copies the flow, each its own plan; the exit code."""
     to = _target(asked)
+    if where.worker_config is not None and not has_flows(where.worker_config):
+        where = replace(where, flow=None)  # a worker's storage is one, whatever its connectors copy
     with way_of(where) as way:
         connectors = _connectors(way, asked)
     wish = Wish(
@@ -85,7 +90,7 @@ def _clearing(way: AnyWay, where: Where, connector: str, *, clear: bool) -> Clea
         return Clearing(None, notes=kept(settings.mirror))
     config = loaded(where)
     found = () if config is None else sites(config, way.kafkas, SystemClock().now())
-    home = "" if config is None or where.connect is None else _home(found, where.connect)
+    home = None if where.connect is None else _home(found, where.connect)
     name = where.connect or way.place.name
     if isinstance(way, StorageWay):
         found = (*(site for site in found if not _same(way, site)), _own_site(way))
@@ -94,14 +99,14 @@ def _clearing(way: AnyWay, where: Where, connector: str, *, clear: bool) -> Clea
     return clearing(topic, found, way.kafkas, besides=(name, connector))
 
 
-def _home(found: tuple[Listed, ...], connect: str) -> str:
+def _home(found: tuple[Listed, ...], connect: str) -> str | None:
     return next(site.home for site in found if site.name == connect)
 
 
 def _same(way: StorageWay, site: Listed) -> bool:
     """Is this Connect cluster of the configuration the one whose storage is written?"""
     _, _, topic = way.place.name.rpartition("/")
-    if site.offsets_topic != topic:
+    if site.offsets_topic != topic or site.home is None:
         return False
     identity = way.place.identity()
     return identity is not None and way.kafkas.at(site.home).cluster().cluster_id == identity
@@ -112,7 +117,7 @@ def _own_site(way: StorageWay) -> Listed:
     listed = {name: way.settings(name) for name in way.place.connectors()}
     return Listed(
         name=way.place.name,
-        home="",
+        home=None,
         connectors=tuple(_stopped(name, at) for name, at in listed.items() if at is not None),
         running="",
     )

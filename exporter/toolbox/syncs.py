@@ -21,7 +21,7 @@ from exporter.toolbox.bounds import Problem
 class Listed:
     """One Connect cluster of the configuration, dedicated MirrorMakers among them.
 
-    home        the configured Kafka cluster its workers use
+    home        the configured Kafka cluster its workers use; None if it is not configured
     connectors  None: it cannot be told which it has; `why` says so
     running     what speaks for a worker of it running, "" if nothing does; None where its REST API
                 tells of each connector
@@ -30,7 +30,7 @@ class Listed:
     """
 
     name: str
-    home: str
+    home: str | None
     connectors: tuple[Connector, ...] | None
     why: str = ""
     running: str | None = None
@@ -61,7 +61,7 @@ class User:
 
 
 def topic_of(
-    mirror: MirrorSettings, home: str, addresses: Mapping[str, frozenset[str]]
+    mirror: MirrorSettings, home: str | None, addresses: Mapping[str, frozenset[str]]
 ) -> KafkaTopic | None:
     """Where a flow's offset syncs are; None if it has none, or on a cluster not configured."""
     if mirror.syncs_topic is None:

@@ -88,10 +88,7 @@ def worker_config(path: Path, *, flow: str | None, translate: bool) -> Distribut
     """What the file says. `flow` as `A->B`; without `translate` its client settings are not looked
     at, because those of a configured cluster are used.
     """
-    try:
-        settings = resolved(load(path.read_bytes()))
-    except OSError as exc:
-        raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
+    settings = _read(path)
     try:
         if "clusters" in settings:
             return _mirror_maker(path, settings, flow, translate=translate)
@@ -110,10 +107,7 @@ def mirror_clusters(path: Path) -> dict[str, Kafka]:
     """The Kafka clusters that a MirrorMaker's file names, by alias; those that librdkafka cannot be
     told how to reach are left out, and there are none in a worker's file.
     """
-    try:
-        settings = resolved(load(path.read_bytes()))
-    except OSError as exc:
-        raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
+    settings = _read(path)
     found = {}
     for alias in _aliases(settings):
         with suppress(Untranslatable, ValidationError):
@@ -121,6 +115,18 @@ def mirror_clusters(path: Path) -> dict[str, Kafka]:
             bootstrap = client.pop("bootstrap.servers").replace(" ", "")
             found[alias] = Kafka(bootstrap=bootstrap, properties=client)
     return found
+
+
+def has_flows(path: Path) -> bool:
+    """Is this a MirrorMaker's file, whose flows have storages of their own?"""
+    return "clusters" in _read(path)
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        return resolved(load(path.read_bytes()))
+    except OSError as exc:
+        raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
 
 
 class _Wrong(Exception):

@@ -35,6 +35,7 @@ def test_the_syncs_are_on_the_side_that_the_connector_says():
     assert topic_of(there, "east", ADDRESSES) == replace(SYNCS, kafka="east")
     assert topic_of(replace(mirror(), syncs_topic=None), "east", ADDRESSES) is None
     assert topic_of(mirror(), "east", {"east": ADDRESSES["east"]}) is None
+    assert topic_of(there, None, ADDRESSES) is None
 
 
 def test_the_connector_itself_is_nobody_else():

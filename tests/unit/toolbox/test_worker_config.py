@@ -11,6 +11,7 @@ from exporter.toolbox.worker_config import (
     Converters,
     Distributed,
     Standalone,
+    has_flows,
     mirror_clusters,
     worker_config,
 )
@@ -238,3 +239,6 @@ def test_a_workers_file_names_no_cluster_by_an_alias(tmp_path):
     path = tmp_path / "worker.properties"
     path.write_text(DISTRIBUTED)
     assert mirror_clusters(path) == {}
+    assert not has_flows(path)
+    path.write_text(MIRROR)
+    assert has_flows(path)
