@@ -314,3 +314,14 @@ def absent(lab: Lab, name: str) -> bool:
             return True
         raise
     return False
+
+
+def written(file: Path, lines: int) -> None:
+    """Wait until a file has so many lines, or more."""
+
+    def probe() -> None:
+        seen = len(file.read_text().splitlines()) if file.exists() else 0
+        if seen < lines:
+            raise NotYet(f"{seen} lines")
+
+    until(f"{lines} lines in {file}", probe, timeout_s=SETTLED_S_MAX)

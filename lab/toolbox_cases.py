@@ -5,6 +5,7 @@ Called by toolbox_kills.py.
 """
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,8 +13,9 @@ from typing import Final
 
 from lab import specimens
 from lab.cluster import Lab
-from lab.connectors import file_source
+from lab.connectors import SOLO_SOURCE, SOLO_TOPIC, file_source
 from lab.rest import ConnectApi
+from lab.solo import STANDALONE
 from lab.specimens import Mirror, Pair, Pairs, Sink, Source
 from lab.toolbox import Toolbox, document
 from lab.waiting import NotYet, until
@@ -238,6 +240,23 @@ class Stored(Case):
         return ("offsets", "import", "--offsets", file, *self.reached, "--yes")
 
 
+class Filed(Stored):
+    """`offsets import` into the file of a standalone worker that has ended."""
+
+    def __init__(self, lab: Lab, toolbox: Toolbox) -> None:
+        super().__init__(lab, toolbox, Source(lab, SOLO_SOURCE, SOLO_TOPIC, lab.solo.lines))
+        self.properties = lab.solo.properties
+        self.offsets_file = lab.solo.offsets
+
+    def ended(self) -> str:
+        """By the bytes: Java's serialization has those of a value as they are."""
+        held = self.offsets_file.read_bytes()
+        whole = held.startswith(bytes.fromhex("aced0005")) and held.endswith(b"\x78")
+        found = [int(at) for at in re.findall(rb'\{"position":(\d+)\}', held)]
+        known = {OLD: [self.old], NEW: [self.new]}
+        return next((ended for ended, at in known.items() if at == found and whole), f"{held!r}")
+
+
 @contextmanager
 def cases(lab: Lab, toolbox: Toolbox, wanted: Sequence[str]) -> Iterator[dict[str, Case]]:
     """Each verb that is killed, with a connector that it can be tried on."""
@@ -257,17 +276,28 @@ def cases(lab: Lab, toolbox: Toolbox, wanted: Sequence[str]) -> Iterator[dict[st
             elif kind == "creation":
                 made[kind] = Creation(lab, toolbox, name)
                 stack.callback(_forgotten, lab, name)
-            else:
+            elif kind == "stored":
                 made[kind] = Stored(lab, toolbox, _elsewhere(lab, name))
+            else:
+                made[kind] = _alone(lab, toolbox)
         yield made
 
 
-KINDS: Final = ("rewind", "reset", "removal", "creation", "stored")
+KINDS: Final = ("rewind", "reset", "removal", "creation", "stored", "filed")
 
 
 def _forgotten(lab: Lab, name: str) -> None:
     if not specimens.absent(lab, name):
         specimens.forget(lab, name)
+
+
+def _alone(lab: Lab, toolbox: Toolbox) -> Filed:
+    """The standalone worker's source, after its worker has ended."""
+    source = Source(lab, SOLO_SOURCE, SOLO_TOPIC, lab.solo.lines)
+    source.grow(RECORDS)
+    specimens.written(lab.solo.sink, RECORDS)
+    lab.terminate(STANDALONE)
+    return Filed(lab, toolbox)
 
 
 def _elsewhere(lab: Lab, name: str) -> Source:

@@ -223,7 +223,7 @@ def _ended(child: Child) -> int | None:
 def bed() -> Iterator[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
     folder = tempfile.TemporaryDirectory(prefix="offsetwatch-toolbox-kills-")
-    options = LabOptions(connectors=False, second_cluster=True)
+    options = LabOptions(connectors=False, second_cluster=True, standalone=True)
     with folder as directory, Lab(options) as lab:
         yield lab, Path(directory)
 

@@ -56,9 +56,13 @@ def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prod
 
 @pytest.fixture(scope="session")
 def exact() -> Iterator[Lab]:
-    """Exactly-once workers, a second Connect cluster without, and a MirrorMaker of its own."""
+    """Exactly-once workers, and beside them workers without it, one alone, and a MirrorMaker."""
     options = LabOptions(
-        kafka_version=KAFKA, exactly_once=True, second_cluster=True, dedicated_mm2=True
+        kafka_version=KAFKA,
+        exactly_once=True,
+        second_cluster=True,
+        dedicated_mm2=True,
+        standalone=True,
     )
     with Lab(options) as running:
         yield running

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from lab import Lab, specimens
+from lab.connectors import SOLO_SOURCE, SOLO_TOPIC
 from lab.settings import DEDICATED_DOWNSTREAM, DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.solo import STANDALONE
+from lab.specimens import Source
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
 
@@ -222,3 +225,31 @@ def test_an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
         specimens.settled(exact, *worked)
         for at in worked:
             assert at.came() == at.meant(), at.name
+
+
+def test_a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
+    exact: Lab, tmp_path: Path
+) -> None:
+    toolbox = Toolbox(exact, directory=tmp_path / "toolbox")
+    solo = exact.solo
+    source = Source(exact, SOLO_SOURCE, SOLO_TOPIC, solo.lines)
+    source.grow(BEFORE)
+    specimens.written(solo.sink, BEFORE)
+    change = ("offsets", "reset", SOLO_SOURCE)
+    ran = toolbox.store(*change, properties=solo.properties, status=3)
+    assert "running" in ran.err
+    exact.terminate(STANDALONE)
+    try:
+        kept = tmp_path / "kept.json"
+        toolbox.stored("offsets", "export", "--output", str(kept), properties=solo.properties)
+        assert json.loads(kept.read_text()) == {SOLO_SOURCE: source.pairs()}
+        toolbox.store(*change, properties=solo.properties)
+        asked = ("--offsets", str(kept))
+        toolbox.stored("offsets", "diff", *asked, properties=solo.properties, status=1)
+        toolbox.store("offsets", "import", *asked, properties=solo.properties)
+        toolbox.stored("offsets", "diff", *asked, properties=solo.properties)
+    finally:
+        exact.start_process(STANDALONE)
+    source.grow(AFTER)
+    specimens.written(solo.sink, BEFORE + AFTER)
+    assert source.came() == source.meant()
