@@ -74,12 +74,14 @@ def test_a_connector_that_does_not_exist_is_named_and_nothing_is_done(
     "arguments",
     [
         ("offsets", "alter"),
-        ("offsets", "reset", "some", "--flow", "a->b"),
-        ("offsets", "reset", "--flow", "a"),
-        ("offsets", "reset", "--flow", "a->b", "--to-offset", "1", "--to-time", "1 h ago"),
+        ("offsets", "alter", "some", "--partition", "{}", "WHERE"),
+        ("offsets", "reset", "some"),
+        ("offsets", "reset", "WHERE"),
+        ("offsets", "reset", "some", "--flow", "a->b", "WHERE"),
+        ("offsets", "reset", "--flow", "a", "WHERE"),
+        ("offsets", "reset", "--flow", "a->b", "--to-offset", "1", "--by", "1h", "WHERE"),
         ("offsets", "export", "--worker-config", "/nowhere/worker.properties"),
-        ("offsets", "alter", "some", "--partition", "{}"),
-        ("connectors", "create", "some"),
+        ("connectors", "create", "some", "WHERE"),
         ("plan", "resolve", "some"),
         ("plan", "show"),
     ],
@@ -88,7 +90,8 @@ def test_a_connector_that_does_not_exist_is_named_and_nothing_is_done(
 def test_a_verb_that_is_used_wrongly_says_how_it_is_used_and_ends_with_2(
     toolbox: Toolbox, arguments: tuple[str, ...]
 ) -> None:
-    ran = toolbox.run(*arguments, status=USAGE)
+    given = [word for at in arguments for word in (toolbox.where if at == "WHERE" else (at,))]
+    ran = toolbox.run(*given, status=USAGE)
     assert ran.out == ""
     assert "Usage: " in ran.err or "/nowhere/" in ran.err
 
