@@ -117,7 +117,7 @@ def prepare_create(
     """Check everything that can be known before the connector is there."""
     place = RestPlace(connect)
     found = [*_not_here(place, connect, wanted)]
-    document = parse(wanted.offsets, patch_of=wanted.name)
+    document = parse(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)
     if not isinstance(document, Document):
         return Prepared(wanted.name, (*found, *document))
     section = next((at for at in document.sections if at.connector == wanted.name), None)

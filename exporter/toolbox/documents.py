@@ -57,16 +57,22 @@ class _Object(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
 
-def parse(raw: bytes, *, patch_of: str | None = None) -> Document | tuple[Problem, ...]:
+def parse(
+    raw: bytes, *, patch_of: str | None = None, list_of: str | None = None
+) -> Document | tuple[Problem, ...]:
     """A document, or all that is wrong with it.
 
     patch_of    the connector that `{"offsets": [...]}` is about: without it, that is a document
                 about a connector named `offsets`
+    list_of     the connector that a list alone is about: KIP-995's `initial_offsets`
     """
     parsed = _json(raw)
     if isinstance(parsed, Problem):
         return (parsed,)
     found: list[Problem] = []
+    if list_of is not None and isinstance(parsed, list):
+        section = Section(list_of, tuple(_pairs("$", parsed, found)), "$")
+        return tuple(found) or Document((section,))
     if not isinstance(parsed, _Object):
         return (Problem("$", f"{_kind(parsed)} and no object", _DOCUMENT_SHAPE),)
     found.extend(_twice("$", parsed))

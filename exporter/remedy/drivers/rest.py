@@ -173,8 +173,9 @@ class RestDriver:
         if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
             self._quiet = (pairs, now)
         quiet = now - self._quiet[1]
-        said = f"its offsets have not changed for {quiet:.0f} s"
-        return Look(Standing.DONE if quiet >= QUIET_S else Standing.NOT_YET, said)
+        if quiet < QUIET_S:
+            return Look(Standing.NOT_YET, f"its offsets have to stand still for {QUIET_S:.0f} s")
+        return Look(Standing.DONE, f"its offsets have not changed for {quiet:.0f} s")
 
     def _members(self) -> tuple[str, ...] | None:
         if self._kafka is None:

@@ -21,8 +21,8 @@ SAMPLE = b"""{
 }"""
 
 
-def mistakes(raw: bytes, patch_of: str | None = None) -> list[str]:
-    found = parse(raw, patch_of=patch_of)
+def mistakes(raw: bytes, patch_of: str | None = None, *, list_of: str | None = None) -> list[str]:
+    found = parse(raw, patch_of=patch_of, list_of=list_of)
     assert isinstance(found, tuple), found
     return [f"{problem.where}: {problem.wrong}" for problem in found]
 
@@ -146,6 +146,16 @@ def test_a_patch_body_is_about_the_connector_that_was_named() -> None:
     unnamed = parse(body)
     assert isinstance(unnamed, Document)
     assert unnamed.connectors() == ("offsets",)
+
+
+def test_a_list_alone_is_about_the_connector_that_was_named_as_kip_995_writes_it() -> None:
+    alone = b'[{"partition": {"x": 1}, "offset": {"y": 2}}]'
+    wanted = Document((Section("c", (Pair('{"x":1}', '{"y":2}'),), "$"),))
+    assert parse(alone, list_of="c") == wanted
+    assert mistakes(alone, patch_of="c") == ["$: a list and no object"]
+    assert mistakes(b'[{"partition": {}}]', list_of="c") == [
+        "$[0]: `offset` is missing, which Connect would take for a reset of this partition"
+    ]
 
 
 def test_a_document_of_kip_199_is_read_where_a_patch_body_could_be() -> None:
