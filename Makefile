@@ -45,10 +45,10 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m 'not real and not spark' $(ARGS)
+	$(BIN)/pytest -q -m 'not real and not spark and not slow' $(ARGS)
 
 test: check
-	$(BIN)/pytest -m 'real or spark' $(ARGS)
+	$(BIN)/pytest -m 'real or spark or slow' $(ARGS)
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"

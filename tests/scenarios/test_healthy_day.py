@@ -7,6 +7,8 @@ import pytest
 from exporter.model.findings import Verdict
 from tests.scenarios.simulation import DAY, WRONG, Estate, healthy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("seed", "probing"), [(1, True), (2, False)], ids=["probed", "not-probed"])
 def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_somebody_must_hear(seed, probing):

@@ -8,6 +8,8 @@ import pytest
 
 from tests.scenarios.stage import told
 
+pytestmark = pytest.mark.slow
+
 STORIES = sorted(path.parent for path in Path(__file__).parent.glob("*/world.yaml"))
 
 

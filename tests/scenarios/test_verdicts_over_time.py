@@ -28,6 +28,8 @@ from tests.scenarios.simulation import (
 )
 from tests.unit.state.worlds import OFFSETS, SYNCS, orders
 
+pytestmark = pytest.mark.slow
+
 REST = InputId("lab", CONNECT_REST)
 ENDS = InputId("west", LOG_ENDS)
 PATIENCE_S = 3 * FLUSH_S
@@ -269,7 +271,6 @@ def test_a_source_without_a_second_signal_that_stops_is_unknown_and_not_silent()
     assert estate.verdict("rows").verdict is Verdict.UNKNOWN
 
 
-@pytest.mark.slow
 def test_a_source_watched_for_eight_days_that_was_never_so_quiet_is_silent():
     estate = Estate(Rows(name="rows", rate=every(10 * MINUTE, 5.0)), tick_s=60.0).go(8 * DAY)
     estate.actors[0].hangs = True

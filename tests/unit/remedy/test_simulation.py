@@ -23,6 +23,8 @@ from exporter.remedy.records import AnyRecord, Ending, Intended, Opened
 from exporter.remedy.runner import Result
 from tests.unit.remedy.plans import AFTER, ALTER, NEW, OLD, Bench, plan_of
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 120
 GONE_S = 10_000.0
 
