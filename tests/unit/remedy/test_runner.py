@@ -10,8 +10,12 @@ import pytest
 from exporter.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
 from exporter.remedy.driver import Answer, Outcome
 from exporter.remedy.plan import Alter, State, ToState
-from exporter.remedy.records import Cause, Ending, Intended, Verified
+from exporter.remedy.records import Cause, Ending, Intended, Turned, Verified
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of
+
+
+class Killed(BaseException):
+    """The process ends here."""
 
 
 @pytest.fixture
@@ -159,6 +163,159 @@ def test_offsets_that_somebody_else_changed_after_us_are_left_to_a_person(bench)
     result = bench.runner().run(plan_of())
     assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
     assert bench.world.state is State.STOPPED
+    assert not any(isinstance(record, Turned) for record in bench.journal.records("p1"))
+
+
+def test_a_connector_that_cannot_be_resumed_keeps_its_new_offsets_and_asks_for_a_person(bench):
+    bench.driver.misbehave = lambda step: (
+        Outcome(Answer.NACK, "no") if step == ToState(State.RUNNING) else None
+    )
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
+    assert bench.world.offsets == AFTER
+    assert "ask for running: no" in result.said
+
+
+def test_a_change_that_lands_while_it_is_refused_the_second_time_is_put_back(bench):
+    answers = [TimedOut("lab", "no answer"), Outcome(Answer.NACK, "no")]
+
+    def second_refused(step):
+        if not isinstance(step, Alter) or not answers:
+            return None
+        if len(answers) == 1:
+            bench.world.do(step)
+        return answers.pop(0)
+
+    bench.driver.misbehave = second_refused
+    assert bench.runner().run(plan_of()).ending is Ending.RESTORED
+    assert bench.world.offsets == OLD
+
+
+def test_a_second_stop_that_lands_late_cannot_outlive_the_resume(bench):
+    delays = [(60.0, Outcome(Answer.ACK, "")), (70.0, TimedOut("lab", "no answer"))]
+
+    def slow(step):
+        if step == ToState(State.STOPPED) and delays:
+            delay_s, answer = delays.pop(0)
+            bench.world.do_later(delay_s, lambda: bench.world.do(step))
+            return answer
+        return None
+
+    bench.driver.misbehave = slow
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    bench.clock.advance(1000.0)
+    bench.world.settle()
+    assert bench.world.state is State.RUNNING
+
+
+@pytest.mark.parametrize("when", ["during the request", "after it"])
+def test_a_stop_that_lands_after_its_process_has_ended_cannot_outlive_the_recovery(bench, when):
+    def late(step):
+        bench.world.do_later(100.0, lambda: bench.world.do(step))
+        if when == "during the request":
+            raise Killed
+        return TimedOut("lab", "no answer")
+
+    def killed(seconds):
+        raise Killed
+
+    bench.driver.misbehave = late
+    with pytest.raises(Killed):
+        bench.runner(pause=killed).run(plan_of())
+    bench.driver.misbehave = lambda step: None
+    bench.died()
+    result = bench.runner().recover("p1")
+    assert (result.ending, result.cause) == (Ending.RESTORED, Cause.INTERRUPTED)
+    bench.clock.advance(1000.0)
+    bench.world.settle()
+    assert bench.world.state is State.RUNNING
+
+
+def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(bench):
+    def killed(step):
+        if isinstance(step, Alter):
+            raise Killed
+
+    bench.driver.misbehave = killed
+    with pytest.raises(Killed):
+        bench.runner().run(plan_of())
+    bench.driver.misbehave = lambda step: None
+    bench.died()
+    bench.clock.advance(-1_000_000.0)
+    begun_at = bench.clock.now()
+    assert bench.runner().recover("p1").ending is Ending.SUCCEEDED
+    assert bench.clock.now() - begun_at < 300.0
+
+
+def test_an_interruption_before_the_change_puts_the_connector_back(bench):
+    interrupted = []
+
+    def pause(seconds):
+        bench.clock.advance(seconds)
+        if not interrupted:
+            interrupted.append(seconds)
+            raise KeyboardInterrupt
+
+    bench.driver.misbehave = lambda step: (
+        Outcome(Answer.RETRY, "rebalancing") if isinstance(step, Alter) else None
+    )
+    result = bench.runner(pause=pause).run(plan_of())
+    assert (result.ending, result.cause) == (Ending.RESTORED, Cause.INTERRUPTED)
+    assert bench.world.state is State.RUNNING
+
+
+def test_an_interruption_after_the_change_has_begun_ends_with_it_done(bench):
+    interrupted = []
+
+    def during(step):
+        if isinstance(step, Alter) and not interrupted:
+            interrupted.append(step)
+            bench.world.do(step)
+            raise KeyboardInterrupt
+
+    bench.driver.misbehave = during
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.world.offsets == AFTER
+    assert bench.world.state is State.RUNNING
+
+
+def test_the_second_interruption_ends_the_process_and_the_journal_has_what_it_did(bench):
+    def always(step):
+        raise KeyboardInterrupt
+
+    def pause(seconds):
+        raise KeyboardInterrupt
+
+    bench.driver.misbehave = always
+    with pytest.raises(KeyboardInterrupt):
+        bench.runner(pause=pause).run(plan_of())
+    assert bench.journal.open_plan("lab", "orders") == "p1"
+
+
+def test_a_backup_that_cannot_be_written_puts_the_connector_back(bench):
+    (bench.folder / "backups").write_text("in the way")
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert "could not be backed up" in result.said
+    assert bench.world.offsets == OLD
+
+
+def test_a_place_that_goes_out_of_sight_half_way_is_left_to_a_recovery(bench):
+    def gone(step):
+        if isinstance(step, Alter):
+            bench.driver.blind = lambda: Unreachable("lab", "refused")
+            return TimedOut("lab", "no answer")
+        return None
+
+    bench.driver.misbehave = gone
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.cause, result.exit_code) == (
+        Ending.PARKED,
+        Cause.UNREACHABLE,
+        5,
+    )
+    bench.driver.blind, bench.driver.misbehave = (lambda: None), (lambda step: None)
+    assert bench.runner().recover("p1").ending is Ending.SUCCEEDED
 
 
 def test_a_stop_without_an_answer_cannot_outlive_the_resume(bench):
