@@ -1,0 +1,208 @@
+"""The journal: what it refuses, and what it survives."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from exporter.errors import Busy, JournalDamaged, Unfinished
+from exporter.remedy.driver import Answer
+from exporter.remedy.journal import NAME, Journal
+from exporter.remedy.plan import Create, Delete, DeleteTopic, Frozen, Pair, Raw, State, ToState
+from exporter.remedy.records import (
+    Answered,
+    Cause,
+    Ended,
+    Ending,
+    Intended,
+    Kept,
+    Opened,
+    Parked,
+    Resumed,
+    Turned,
+    Verified,
+    decoded,
+    encoded,
+)
+from tests.unit.remedy.plans import plan_of
+
+INTENDED = Intended(at=1.0, index=0, undoing=False)
+ENDED = Ended(at=2.0, ending=Ending.SUCCEEDED, said="done")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def begun(folder: Path, plan_id: str = "p1") -> Journal:
+    journal = Journal(folder)
+    plan = plan_of(plan_id=plan_id)
+    journal.open(plan, Opened(at=0.5, plan=plan))
+    return journal
+
+
+def test_what_was_written_is_there_for_the_next_process(folder):
+    with closing(begun(folder)) as journal:
+        journal.append("p1", (INTENDED,))
+    with closing(Journal(folder)) as journal:
+        assert journal.records("p1") == (Opened(at=0.5, plan=plan_of()), INTENDED)
+        assert journal.open_plan("lab", "orders") == "p1"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Opened(at=0.5, plan=plan_of(Create("c"), Delete(), DeleteTopic("east", "t", "id"))),
+        Resumed(at=1.0),
+        Kept(at=1.0, frozen=Frozen((Pair("{}", None),), "b", "s", (Raw("a", None, 3),))),
+        INTENDED,
+        Answered(at=1.0, answer=Answer.IN_DOUBT, said="HTTP 500", definite=None),
+        Verified(at=1.0, index=3, undoing=True, said="ok"),
+        Turned(at=1.0, steps=(ToState(State.PAUSED),), cause=Cause.CHANGED, said="moved"),
+        Parked(at=1.0, ending=Ending.IN_DOUBT, cause=Cause.TIMED_OUT, said="no"),
+        ENDED,
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_every_record_reads_back_as_it_was(record):
+    assert decoded(encoded(record)) == record
+
+
+def test_a_plan_that_has_ended_lets_go_of_its_connector(folder):
+    with closing(begun(folder)) as journal:
+        journal.append("p1", (ENDED,))
+        assert journal.open_plan("lab", "orders") is None
+        plan = plan_of(plan_id="p2")
+        journal.open(plan, Opened(at=3.0, plan=plan))
+
+
+def test_two_plans_for_one_connector_cannot_both_be_open(folder):
+    with closing(begun(folder)), closing(Journal(folder)) as other:
+        plan = plan_of(plan_id="p2")
+        with pytest.raises(Unfinished, match="plan p1 for orders"):
+            other.open(plan, Opened(at=1.0, plan=plan))
+        assert other.records("p2") == ()
+
+
+def test_the_data_base_itself_refuses_a_second_open_plan(folder):
+    with (
+        closing(begun(folder)),
+        closing(sqlite3.connect(folder / NAME)) as db,
+        pytest.raises(sqlite3.IntegrityError),
+    ):
+        db.execute("INSERT INTO open_plans VALUES ('p2', 'lab', 'orders')")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE records SET body = x'7b7d'", "DELETE FROM records"],
+    ids=["changed", "deleted"],
+)
+def test_records_cannot_be_changed_by_a_statement(folder, statement):
+    with (
+        closing(begun(folder)),
+        closing(sqlite3.connect(folder / NAME)) as db,
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+    ):
+        db.execute(statement)
+
+
+def tampered(folder: Path, *statements: str) -> None:
+    with closing(begun(folder)) as journal:
+        journal.append("p1", (INTENDED, ENDED))
+    with closing(sqlite3.connect(folder / NAME, isolation_level=None)) as db:
+        db.execute("DROP TRIGGER never_changed")
+        db.execute("DROP TRIGGER never_deleted")
+        for statement in statements:
+            db.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE records SET body = x'7b7d' WHERE seq = 2", "record 2 is not what was written"),
+        ("UPDATE records SET plan_id = 'p9' WHERE seq = 2", "record 2 is not what was written"),
+        ("DELETE FROM records WHERE seq = 2", "record 3 is not what was written"),
+        ("DELETE FROM records WHERE seq = 3", "record 3 is missing"),
+        ("DELETE FROM records", "record 3 is missing"),
+        ("UPDATE records SET v = 2 WHERE seq = 1", "record 1 was written by a newer offsetwatch"),
+    ],
+    ids=["body", "plan", "from the middle", "from the end", "all", "newer"],
+)
+def test_a_journal_that_was_tampered_with_is_refused_and_says_where(folder, statement, said):
+    tampered(folder, statement)
+    with pytest.raises(JournalDamaged, match=said):
+        Journal(folder)
+
+
+def test_a_file_that_is_no_journal_is_refused(folder):
+    folder.mkdir()
+    (folder / NAME).write_bytes(b"not a data base at all" * 100)
+    with pytest.raises(JournalDamaged, match="cannot be used"):
+        Journal(folder)
+
+
+def test_a_folder_that_cannot_be_written_in_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalDamaged, match="cannot be used"):
+        Journal(tmp_path / "file" / "state")
+
+
+def test_nobody_else_may_read_it(folder):
+    with closing(begun(folder)):
+        assert stat.S_IMODE((folder / NAME).stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_it_is_on_the_disk_before_it_returns(folder):
+    with closing(begun(folder)) as journal:
+        assert journal._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert journal._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+AT_WORK = """
+import sys
+from pathlib import Path
+from exporter.remedy.journal import Journal
+with Journal(Path(sys.argv[1])).at_work("lab", "orders", "noon"):
+    print("at work", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_process_at_work_is_told_from_one_that_has_ended(folder):
+    with closing(begun(folder)) as journal:
+        process = subprocess.Popen(
+            [sys.executable, "-c", AT_WORK, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert process.stdout.readline() == b"at work\n"
+            assert journal.busy("lab", "orders")
+            assert not journal.busy("lab", "others")
+            with (
+                pytest.raises(Busy, match=f"by process {process.pid} on .* since noon"),
+                journal.at_work("lab", "orders", "later"),
+            ):
+                pass
+        finally:
+            process.kill()
+            process.communicate()
+        assert not journal.busy("lab", "orders")
+        with journal.at_work("lab", "orders", "later"):
+            assert journal.busy("lab", "orders")
+
+
+def test_plans_of_several_processes_share_one_chain(folder):
+    with closing(begun(folder)) as one, closing(Journal(folder)) as other:
+        for number in range(20):
+            (one if number % 2 else other).append("p1", (INTENDED,))
+        assert one.verify() == other.verify() == 21
