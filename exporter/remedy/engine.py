@@ -80,9 +80,10 @@ def step(progress: Progress, event: Event, now: float) -> Move:
         case Identified():
             return _identified(progress, event, now)
         case Looked():
-            return _looked(replace(progress, looks=progress.looks + 1), event.look, now)
+            return _looked(replace(progress, looks=progress.looks + 1, blind=0), event.look, now)
         case Blind():
-            return _blind(replace(progress, looks=progress.looks + 1), event, now)
+            blind = replace(progress, looks=progress.looks + 1, blind=progress.blind + 1)
+            return _blind(blind, event, now)
         case Tried():
             return _tried(progress, event, now)
         case Found():
@@ -232,7 +233,7 @@ def _tried(progress: Progress, event: Tried, now: float) -> Move:
 def _blind(progress: Progress, event: Blind, now: float) -> Move:
     begun = bool(progress.touched)
     patient = (
-        now < progress.since + progress.limits.step_s if begun else (progress.looks < _LOOKS_BLIND)
+        now < progress.since + progress.limits.step_s if begun else progress.blind < _LOOKS_BLIND
     )
     if patient and event.cause is not Cause.UNAUTHORISED:
         return _pause(progress, event.said)

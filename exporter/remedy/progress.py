@@ -55,6 +55,7 @@ class Progress:
 
     since       when this process began with the step
     looks       how often it has looked or tried in vain since
+    blind       how often it has looked and seen nothing, one after the other
     identified  whether the place is known to be the plan's
     taken_up    whether it has yet to be decided which way another's plan goes on
     refused     why the last try was put off
@@ -80,6 +81,7 @@ class Progress:
 
     since: float = 0.0
     looks: int = 0
+    blind: int = 0
     identified: bool = False
     taken_up: bool = False
     refused: str = ""
@@ -170,6 +172,7 @@ def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
         late_until=max(progress.late_until, late),
         since=now,
         looks=0,
+        blind=0,
         refused="",
     )
 

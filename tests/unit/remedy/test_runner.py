@@ -87,6 +87,12 @@ def test_a_place_that_cannot_be_seen_is_left_alone(bench, error, code):
     assert (result.ending, result.exit_code) == (Ending.UNCHANGED, code)
 
 
+def test_a_place_out_of_sight_for_a_moment_is_looked_at_again(bench):
+    errors = [Unreachable("lab", "refused")] * 2
+    bench.driver.blind = lambda: errors.pop() if errors else None
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+
+
 def test_another_cluster_behind_the_same_address_is_left_alone(bench):
     bench.driver.id = "cluster-2"
     result = bench.runner().run(plan_of())

@@ -1,0 +1,214 @@
+"""The engine, whatever it is told: what it wrote down is where it stands, nothing is asked for that
+was not written down, nothing in doubt is asked for again too soon or too often, and it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.remedy import engine
+from exporter.remedy.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.moves import (
+    Blind,
+    CarryOut,
+    End,
+    Event,
+    Found,
+    Identified,
+    Identify,
+    Interrupted,
+    Keep,
+    LookAt,
+    Looked,
+    Move,
+    Pause,
+    Paused,
+    Recheck,
+    Rechecked,
+    TakenUp,
+    Tried,
+    Unkept,
+)
+from exporter.remedy.plan import (
+    Alter,
+    Create,
+    Delete,
+    DeleteTopic,
+    Frozen,
+    Pair,
+    Reset,
+    Restart,
+    State,
+    Write,
+)
+from exporter.remedy.progress import Limits, Progress, replayed
+from exporter.remedy.records import AnyRecord, Cause, Ending
+from tests.unit.remedy.plans import plan_of
+
+LIMITS = Limits()
+FROZEN = Frozen((Pair("a", "1"), Pair("b", "2")), "file", "sha")
+OF_THIS_PROCESS = {"since", "looks", "blind", "identified", "taken_up"}
+MOVES_MAX = 5_000
+
+changes = st.lists(
+    st.sampled_from(
+        [
+            Alter((Pair("a", "5"), Pair("c", "6"))),
+            Reset(),
+            Write("k/t", (), (Pair("a", None),)),
+            Delete(),
+            Restart(),
+            DeleteTopic("k", "t", "id"),
+        ]
+    ),
+    min_size=1,
+    max_size=3,
+)
+plans = st.builds(
+    lambda steps, original: plan_of(*steps, original=original),
+    changes,
+    st.sampled_from([*State, None]),
+)
+
+
+def looks(data: st.DataObject, kind: Callable[[], Standing]) -> Event:
+    match data.draw(st.integers(0, 9)):
+        case 0:
+            return Blind(data.draw(st.sampled_from([Cause.UNREACHABLE, Cause.UNAUTHORISED])), "no")
+        case 1:
+            return Interrupted()
+        case _:
+            return Looked(Look(kind(), "seen"))
+
+
+def told(data: st.DataObject, move: Move) -> Event:
+    """Anything that may come of a command."""
+    match move.command:
+        case Identify():
+            return Identified(data.draw(st.sampled_from(["cluster-1"] * 5 + ["other", None])))
+        case LookAt():
+            return looks(data, lambda: data.draw(st.sampled_from(Standing)))
+        case CarryOut():
+            return Tried(Outcome(data.draw(st.sampled_from(Answer)), "said"))
+        case Keep():
+            return data.draw(st.sampled_from([Found(FROZEN)] * 4 + [Unkept("full")]))
+        case Recheck():
+            return Rechecked(data.draw(st.sampled_from([(), (), (), ("moved",)])))
+        case Pause():
+            return Paused()
+    raise AssertionError(move.command)
+
+
+def durable(progress: Progress) -> dict[str, object]:
+    names = {field.name for field in fields(Progress)} - OF_THIS_PROCESS
+    return {name: getattr(progress, name) for name in names}
+
+
+class Run:
+    """A plan under way, and what was written and asked for."""
+
+    def __init__(self, move: Move, now: float) -> None:
+        self.now = now
+        self.records: tuple[AnyRecord, ...] = ()
+        self.asked: list[tuple[int, bool, int, float]] = []
+        self.taken_up = 0
+        self.take(move)
+
+    def take(self, move: Move) -> None:
+        self.move = move
+        self.records += move.records
+        progress = move.progress
+        assert durable(replayed(self.records, LIMITS)) == durable(progress)
+        if isinstance(move.command, CarryOut):
+            assert move.records, "asked for without a record"
+            assert move.records[-1].__struct_config__.tag == "intended"
+            doubted = progress.sent > 1 and self.asked[-1][:2] == (progress.index, progress.undoing)
+            if doubted:
+                assert self.now - self.asked[-1][3] >= LIMITS.ack_s
+            self.asked.append((progress.index, progress.undoing, self.taken_up, self.now))
+            assert progress.spent <= LIMITS.attempts
+
+    def tell(self, event: Event) -> None:
+        if isinstance(self.move.command, Pause):
+            self.now += self.move.command.seconds
+        self.take(engine.step(self.move.progress, event, self.now))
+
+    @property
+    def over(self) -> bool:
+        return isinstance(self.move.command, End)
+
+
+@settings(max_examples=300, deadline=None)
+@given(plan=plans, data=st.data())
+def test_whatever_it_is_told_the_records_are_where_it_stands_and_it_ends(plan, data):
+    now = plan.created_at
+    run = Run(engine.begin(plan, now, LIMITS), now)
+    for _ in range(60):
+        if run.over:
+            break
+        if data.draw(st.integers(0, 19)) == 0:
+            # Its process ends here, and another one stands where the records say.
+            run.taken_up += 1
+            run.now += data.draw(st.floats(0, 500))
+            progress = replayed(run.records, LIMITS)
+            run.take(engine.step(progress, TakenUp(), run.now))
+        else:
+            run.tell(told(data, run.move))
+    if not run.over:
+        finish(run)
+    progress = run.move.progress
+    assert (progress.ended is None) != (progress.parked is None)
+    judge(progress)
+
+
+def finish(run: Run) -> None:
+    """From here on the world only ever says that it is not there yet."""
+    for _ in range(MOVES_MAX):
+        if run.over:
+            return
+        match run.move.command:
+            case LookAt():
+                run.tell(Looked(Look(Standing.NOT_YET, "not yet")))
+            case CarryOut():
+                run.tell(Tried(Outcome(Answer.IN_DOUBT, "no answer")))
+            case Identify():
+                run.tell(Identified("cluster-1"))
+            case Keep():
+                run.tell(Found(FROZEN))
+            case Recheck():
+                run.tell(Rechecked(()))
+            case _:
+                run.tell(Paused())
+    raise AssertionError("it never ends")
+
+
+def judge(progress: Progress) -> None:
+    ended = progress.ended
+    if ended is None:
+        assert progress.parked.ending in {Ending.PARKED, Ending.IN_DOUBT}
+    elif ended.ending is Ending.UNCHANGED:
+        assert not progress.touched
+    elif ended.ending is Ending.SUCCEEDED:
+        assert (progress.index, progress.undoing) == (len(progress.plan.steps), False)
+    else:
+        assert ended.ending is Ending.RESTORED
+        assert progress.undoing
+        gone = (Delete, DeleteTopic, Restart)
+        steps = [progress.plan.steps[at] for at in progress.touched]
+        assert not any(isinstance(step, gone[:2]) for step in steps), "that cannot be restored"
+
+
+def test_a_change_without_a_backup_is_no_plan():
+    bare = msgspec.structs.replace(plan_of(), steps=(Reset(),))
+    with pytest.raises(AssertionError, match="backup"):
+        engine.begin(bare, 0.0, LIMITS)
+
+
+def test_a_creation_may_begin_without_a_backup():
+    assert isinstance(engine.begin(plan_of(Create("c")), 0.0, LIMITS).command, Identify)
