@@ -93,7 +93,7 @@ def step(progress: Progress, event: Event, now: float) -> Move:
         case Rechecked():
             if event.problems:
                 return _fail(progress, Cause.CHANGED, "; ".join(event.problems), now)
-            return _verified(progress, "backed up", now)
+            return _verified(progress, "", now)
         case Interrupted():
             half_way = progress.touched and not progress.identified
             if progress.changed or progress.undoing or half_way:
@@ -192,7 +192,8 @@ def _ready(progress: Progress, look: Look, now: float) -> Move:
         if progress.answer is not Answer.ACK:
             patience_s = progress.limits.doubt_s
         if now < progress.asked_at + patience_s:
-            return _pause(progress, look.said)
+            said = f"{look.said}; what was asked for has {patience_s:.0f} s to show"
+            return _pause(progress, said)
     elif progress.refused and now >= progress.since + progress.limits.step_s:
         return _fail(progress, Cause.REFUSED, progress.refused, now)
     if progress.spent >= progress.limits.attempts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from exporter.remedy.driver import Answer
 from exporter.remedy.plan import (
     Alter,
@@ -82,7 +84,7 @@ def of_record(record: AnyRecord, progress: Progress) -> str:
         case Turned():
             return f"going back: {record.said}"
         case Verified():
-            return f"{progress.plan.subject.connector}: {record.said}"
+            return f"{progress.plan.subject.connector}: {record.said}" if record.said else ""
         case Opened() | Resumed() | Parked() | Ended():
             return ""
 
@@ -146,11 +148,14 @@ def _to_decide(progress: Progress, options: str) -> str:
         said.append(f"It had to go back because: {progress.turned.said}.")
     said.append(_what_stands(progress))
     if parked.ending is Ending.IN_DOUBT:
-        said.append("What was asked for may still happen; do not resume the connector before.")
+        said.append(
+            "What was asked for may still happen: resume the connector only once you see that it "
+            "has, or that no worker is at it any more."
+        )
     said.append(
         f"Look at the connector, then decide: to let the plan go on from what it finds, "
         f"`{COMMAND} plan recover {plan.plan_id}{on}`; to leave everything as it is now, "
-        f'`{COMMAND} plan resolve {plan.plan_id} --because "..."{on}`. '
+        f'`{COMMAND} plan resolve {plan.plan_id} --because "..."{on}`{_and_restore(progress, on)}. '
         "Until then no other change of this connector is begun."
     )
     return " ".join(said)
@@ -189,7 +194,7 @@ def recorded(record: AnyRecord) -> str:
         case Answered():
             return f"{record.answer}: {record.said}"
         case Verified():
-            return f"{_way(record.undoing)} step {record.index + 1}: {record.said}"
+            return f"{_way(record.undoing)} step {record.index + 1}: {record.said or 'done'}"
         case Turned():
             return f"{record.cause}: {record.said}"
         case Parked():
@@ -202,10 +207,22 @@ def _way(undoing: bool) -> str:  # noqa: FBT001 - of a record
     return "back," if undoing else "forward,"
 
 
+def _and_restore(progress: Progress, on: str) -> str:
+    """How a person puts the old offsets back, where they may not be there any more."""
+    at, frozen = progress.plan.subject, progress.frozen
+    if not progress.changed or frozen is None or not frozen.pairs:
+        return ""
+    if at.driver == "rest" and " --connect " not in on:
+        on = f" --connect {shlex.quote(at.place)}{on}"
+    command = f"{COMMAND} offsets import --offsets {shlex.quote(frozen.backup)}{on}"
+    return f", and after that, for the old offsets, `{command}`"
+
+
 def _what_stands(progress: Progress) -> str:
     """What is known of the world, for a person who has to decide."""
-    stopped = any(isinstance(progress.plan.steps[at], ToState) for at in progress.touched)
-    state = " It may be stopped." if stopped else ""
+    asked = any(isinstance(progress.plan.steps[at], ToState) for at in progress.touched)
+    original = progress.plan.original
+    state = f" It was {original} before, and may be stopped now." if asked and original else ""
     if not progress.changed:
         return f"Its offsets are unchanged.{state}"
     frozen = progress.frozen

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
+import click
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from exporter.cli import cli, plans
 from exporter.errors import JournalDamaged, TimedOut
+from exporter.remedy import words
 from exporter.remedy.journal import NAME
 from exporter.remedy.plan import Alter
+from exporter.remedy.progress import Limits, replayed
+from exporter.remedy.records import Opened
+from exporter.remedy.runner import options_at
 from tests.fakes.clock import VirtualClock
 from tests.unit.remedy.plans import AFTER, Bench, plan_of
 
@@ -124,3 +133,27 @@ def test_backups_are_listed_and_shown_and_can_be_imported_as_they_are(bench):
     assert '{"position":10}' in typed("backup", "show", name, bench=bench).stdout
     shown = typed("backup", "show", result.backup, "--json", bench=bench).stdout
     assert shown == Path(result.backup).read_text()
+
+
+@pytest.mark.parametrize("driver", ["rest", "storage"])
+def test_every_command_that_a_person_is_told_can_be_typed(parked, driver):
+    parked.folder.joinpath("F").write_text("")
+    options = {
+        "rest": "--config F",
+        "storage": "--worker-config 'w w.properties' --kafka east --config F --flow 'a->b'",
+    }[driver]
+    records = parked.journal.records("p1")
+    opened = records[0]
+    subject = msgspec.structs.replace(opened.plan.subject, driver=driver)
+    plan = msgspec.structs.replace(opened.plan, subject=subject)
+    progress = replayed((Opened(at=opened.at, plan=plan), *records[1:]), Limits())
+    cut_off = replace(progress, parked=None)
+    said = [words.ending(each, options_at(parked.folder, options)) for each in (progress, cut_off)]
+    commands = re.findall(r"`offsetwatch ([^`]*)`", " ".join(said))
+    assert len(commands) == 4
+    for command in commands:
+        words_of = shlex.split(command)
+        verb = cli
+        while isinstance(verb, click.Group):
+            verb = verb.commands[words_of.pop(0)]
+        verb.make_context(command, words_of)  # raises where it cannot be typed so

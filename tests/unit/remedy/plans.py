@@ -66,7 +66,7 @@ class Bench:
             clock=self.clock,
             tell=self.told.append,
             pause=pause or self.clock.advance,
-            options="--state-dir D",
+            options="--config F",
         )
 
     def died(self) -> None:

@@ -141,8 +141,8 @@ def test_a_change_that_never_shows_stays_in_doubt_and_says_what_to_do(bench):
     result = bench.runner().run(plan_of())
     assert (result.ending, result.exit_code) == (Ending.IN_DOUBT, 5)
     assert bench.world.state is State.STOPPED
-    assert "offsetwatch plan recover p1 --state-dir" in result.said
-    assert 'offsetwatch plan resolve p1 --because "..." --state-dir' in result.said
+    assert "offsetwatch plan recover p1 --config F --state-dir" in result.said
+    assert 'offsetwatch plan resolve p1 --because "..." --config F --state-dir' in result.said
     assert result.backup in result.said
 
 

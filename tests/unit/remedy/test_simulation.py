@@ -141,7 +141,7 @@ def judge(ruin: Ruin, plan: Plan, result: Result | None) -> None:
         assert ruin.world.offsets == AFTER
         assert ruin.world.state is plan.original
     else:
-        assert f"offsetwatch plan recover {plan.plan_id} --state-dir" in result.said
+        assert f"offsetwatch plan recover {plan.plan_id} --config F --state-dir" in result.said
         assert f"offsetwatch plan resolve {plan.plan_id} --because" in result.said
     is_open = ruin.journal.open_plan("lab", "orders") is not None
     assert is_open == (result is not None and not result.over)
