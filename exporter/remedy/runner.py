@@ -20,6 +20,7 @@ from exporter.errors import (
     ClientError,
     Conflict,
     Denied,
+    JournalDamaged,
     Refused,
     Throttled,
     Unreachable,
@@ -164,6 +165,7 @@ class Runner:
         self._options = options
         self._told = ""
         self._interrupted = False
+        self._reached: Progress | None = None
 
     def run(self, plan: Plan, recheck: Rechecker | None = None) -> Result:
         """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
@@ -198,15 +200,33 @@ class Runner:
         return _iso(self._clock.now())
 
     def _carry_on(self, move: Move, recheck: Rechecker | None) -> Result:
+        """To the end of the plan. Whatever ends this before, the person who waits is told what is
+        left behind, and how to go on.
+        """
+        self._reached = move.progress
+        try:
+            return self._to_its_end(move, recheck)
+        except JournalDamaged as exc:  # a full disk: nothing may be done that is not written down
+            return self._result(self._reached, f"{exc}. {self._left_behind()}")
+        except BaseException:
+            self._tell(self._left_behind())
+            raise
+
+    def _to_its_end(self, move: Move, recheck: Rechecker | None) -> Result:
         plan = move.progress.plan
         while True:
             self._journal.append(plan.plan_id, move.records)
+            self._reached = move.progress
             for record in move.records:
                 self._say(words.of_record(record, move.progress))
             if isinstance(move.command, End):
                 return self._result(move.progress)
             event = self._event(move.command, plan, recheck)
             move = engine.step(move.progress, event, self._clock.now())
+
+    def _left_behind(self) -> str:
+        assert self._reached is not None
+        return words.cut_off(self._reached, options_at(self._journal.folder, self._options))
 
     def _event(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
         """What comes of the command. The first Ctrl-C is an event, the second ends the process: the
@@ -288,15 +308,15 @@ class Runner:
             self._told = said
             self._tell(said)
 
-    def _result(self, progress: Progress) -> Result:
+    def _result(self, progress: Progress, cut_off: str | None = None) -> Result:
         last = progress.ended or progress.parked
-        assert last is not None
         frozen = progress.frozen
+        options = options_at(self._journal.folder, self._options)
         return Result(
             plan_id=progress.plan.plan_id,
-            ending=last.ending,
-            said=words.ending(progress, options_at(self._journal.folder, self._options)),
-            cause=last.cause,
+            ending=Ending.PARKED if last is None else last.ending,
+            said=cut_off or words.ending(progress, options),
+            cause=Cause.REFUSED if last is None else last.cause,
             definite=progress.definite,
             frozen=frozen,
             backup=None if frozen is None else frozen.backup,

@@ -115,7 +115,7 @@ def ending(progress: Progress, options: str) -> str:
         return _to_decide(progress, options)
     ended = progress.ended
     if ended is None:
-        return _cut_off(progress, options)
+        return cut_off(progress, options)
     match ended.ending:
         case Ending.SUCCEEDED:
             return f"{name}: {progress.plan.verb}: done and read back{_vouched(progress)}"
@@ -161,13 +161,15 @@ def _to_decide(progress: Progress, options: str) -> str:
     return " ".join(said)
 
 
-def _cut_off(progress: Progress, options: str) -> str:
+def cut_off(progress: Progress, options: str) -> str:
+    """Of a plan that nobody works on any more, though it is not at an end."""
     plan = progress.plan
     on = f" {options}" if options else ""
     begun = progress.sent > 0
+    step = f"{'to go back, ' if progress.undoing else ''}{doing(progress.step)}"
     return (
-        f"{plan.subject.connector}: whoever worked on this is gone, at the step: "
-        f"{doing(progress.step)}{', which may have happened' if begun else ''}. "
+        f"{plan.subject.connector}: cut off at the step: {step}"
+        f"{', which may have happened' if begun else ''}. "
         f"{_what_stands(progress)} `{COMMAND} plan recover {plan.plan_id}{on}` finishes it or puts "
         f"everything back; the next change of this connector does that first."
     )

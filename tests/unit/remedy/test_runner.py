@@ -298,6 +298,35 @@ def test_the_second_interruption_ends_the_process_and_the_journal_has_what_it_di
     assert bench.journal.open_plan("lab", "orders") == "p1"
 
 
+def test_a_bug_half_way_does_not_keep_from_people_what_it_leaves_behind(bench):
+    def bug(step):
+        if isinstance(step, Alter):
+            raise ZeroDivisionError
+
+    bench.driver.misbehave = bug
+    with pytest.raises(ZeroDivisionError):
+        bench.runner().run(plan_of())
+    assert "cut off at the step: set the offsets of 2 source partitions" in bench.told[-1]
+    assert "It was running before, and may be stopped now" in bench.told[-1]
+    assert "`offsetwatch plan recover p1 --config F --state-dir" in bench.told[-1]
+
+
+def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
+    def full(step):
+        bench.journal._db.execute("PRAGMA query_only = ON")
+
+    bench.driver.misbehave = full
+    result = bench.runner().run(plan_of())
+    assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
+    assert "cannot be written" in result.said
+    assert "cut off at the step: ask for stopped, which may have happened" in result.said
+    assert [step for _, step in bench.world.writes] == [ToState(State.STOPPED)]
+    bench.driver.misbehave = lambda step: None
+    bench.died()
+    assert bench.runner().recover("p1").ending is Ending.RESTORED
+    assert bench.world.state is State.RUNNING
+
+
 def test_a_backup_that_cannot_be_written_puts_the_connector_back(bench):
     (bench.folder / "backups").write_text("in the way")
     result = bench.runner().run(plan_of())
