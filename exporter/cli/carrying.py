@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import getpass
 import os
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIGHUP, SIGTERM
 
 from exporter.cli import output
 from exporter.cli.offsets import print_changes
@@ -154,9 +157,28 @@ def carried_out(how: How, journal: Journal, prepared: Prepared) -> Result:
     """Run the plan; say how it ended."""
     assert prepared.plan is not None
     assert prepared.driver is not None
-    result = runner_of(how, journal, prepared.driver).run(prepared.plan, prepared.recheck)
+    with interruptible():
+        result = runner_of(how, journal, prepared.driver).run(prepared.plan, prepared.recheck)
     output.error(result.said)
     return result
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """A terminal that is closed and a request to end are a Ctrl-C: the runner then comes to a safe
+    end, where dying at once would leave the connector stopped until somebody recovers the plan.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are not for threads
+        return
+    before = {
+        number: signal.signal(number, signal.default_int_handler) for number in (SIGTERM, SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def runner_of(how: How, journal: Journal, driver: Driver) -> Runner:

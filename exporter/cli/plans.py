@@ -188,7 +188,7 @@ def recover(home: Home, plan_id: str, *, timeout_s: float) -> int:
         if progress.ended is not None:
             output.error(f"plan {plan_id} is over: {words.ending(progress, '')}")
             return OK
-        with driver_for(subject, home.where) as driver:
+        with driver_for(subject, home.where) as driver, carrying.interruptible():
             result = carrying.runner_of(how, journal, driver).recover(plan_id)
     output.error(result.said)
     return OK if result.over else OPEN

@@ -10,6 +10,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -209,7 +210,7 @@ class Runner:
         except JournalDamaged as exc:  # a full disk: nothing may be done that is not written down
             return self._result(self._reached, f"{exc}. {self._left_behind()}")
         except BaseException:
-            self._tell(self._left_behind())
+            self._say(self._left_behind())
             raise
 
     def _to_its_end(self, move: Move, recheck: Rechecker | None) -> Result:
@@ -306,7 +307,8 @@ class Runner:
     def _say(self, said: str) -> None:
         if said and said != self._told:
             self._told = said
-            self._tell(said)
+            with suppress(OSError):  # nobody listens any more: no reason to stop half way
+                self._tell(said)
 
     def _result(self, progress: Progress, cut_off: str | None = None) -> Result:
         last = progress.ended or progress.parked

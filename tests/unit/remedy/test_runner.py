@@ -327,6 +327,14 @@ def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
     assert bench.world.state is State.RUNNING
 
 
+def test_a_reader_of_our_output_that_leaves_does_not_stop_a_change_half_way(bench):
+    def left(said):
+        raise BrokenPipeError
+
+    bench.told = type("Left", (), {"append": staticmethod(left)})()
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+
+
 def test_a_backup_that_cannot_be_written_puts_the_connector_back(bench):
     (bench.folder / "backups").write_text("in the way")
     result = bench.runner().run(plan_of())
