@@ -120,7 +120,9 @@ def journal_tail(*, count: int, as_json: bool, **where: Any) -> None:
 @_config
 @state_dir_option
 def journal_verify(**where: Any) -> None:
-    """Check that every record is as it was written. Exit code 3 if one is not."""
+    """Check that every record is as it was written, and every backup. Exit code 3 if a record is
+    not, 1 if a backup is not.
+    """
     from exporter.cli import plans  # noqa: PLC0415
 
     sys.exit(plans.verify(_home(**where)))

@@ -25,9 +25,9 @@ from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.journal import NAME, Entry, Journal
 from exporter.remedy.plan import Plan, Subject
 from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import AnyRecord
+from exporter.remedy.records import AnyRecord, Kept
 
-OK, OPEN = 0, 5
+OK, WRONG, OPEN = 0, 1, 5
 AT_WORK, CUT_OFF = "at work", "cut off"
 
 
@@ -240,11 +240,25 @@ def tail(home: Home, *, count: int, as_json: bool) -> int:
 
 
 def verify(home: Home) -> int:
-    """Whether the journal is what was written; JournalDamaged says where it is not."""
+    """Whether the journal and the backups it names are what was written; JournalDamaged says where
+    the journal is not. Exit code 1 if a backup is not.
+    """
     with _journal(home) as journal:
         count = journal.verify()
+        kept = [
+            record.frozen
+            for plan_id in journal.plans()
+            for record in journal.records(plan_id)
+            if isinstance(record, Kept)
+        ]
     output.error(f"{home.folder}: {count} records, each as it was written")
-    return OK
+    wrong = [
+        said for at in kept for said in (backups.wrong(Path(at.backup), at.backup_sha256),) if said
+    ]
+    for said in wrong:
+        output.error(said)
+    output.error(f"{len(kept) - len(wrong)} of {len(kept)} backups are as they were written")
+    return WRONG if wrong else OK
 
 
 def list_backups(home: Home, *, as_json: bool) -> int:

@@ -60,8 +60,9 @@ def write(folder: Path, *, connector: str, pairs: tuple[Pair, ...], at: float) -
     moment = datetime.fromtimestamp(at, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
     stem = f"{moment}-{_UNSAFE.sub('_', connector)[:80]}-{wanted[:8]}"
     path = _placed(home, stem, body)
-    if hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
-        raise OSError(f"{path} does not read back as it was written")
+    problem = wrong(path, wanted)
+    if problem is not None:
+        raise OSError(problem)
     return Written(path, wanted)
 
 
@@ -92,6 +93,17 @@ def _linked(fresh: Path, home: Path, stem: str) -> Path:
             path.hardlink_to(fresh)
             return path
     raise OSError(f"{home / stem}.json is there a thousand times")
+
+
+def wrong(path: Path, sha256: str) -> str | None:
+    """Why a backup is not what was written; None if it is."""
+    try:
+        body = path.read_bytes()
+    except OSError as exc:
+        return f"{path} cannot be read: {exc.strerror}"
+    if hashlib.sha256(body).hexdigest() != sha256:
+        return f"{path} is not what was written"
+    return None
 
 
 def found(folder: Path) -> tuple[Kept, ...]:

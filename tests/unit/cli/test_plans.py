@@ -111,7 +111,23 @@ def test_the_journal_is_shown_newest_last_and_verified(bench):
     assert [entry["record"]["record"] for entry in told] == ["verified", "ended"]
     done = typed("journal", "verify", bench=bench)
     assert "each as it was written" in done.stderr
+    assert "1 of 1 backups are as they were written" in done.stderr
     assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda path: path.write_text("{}"), "is not what was written"),
+        (lambda path: path.unlink(), "cannot be read: No such file"),
+    ],
+    ids=["changed", "gone"],
+)
+def test_a_backup_that_is_not_what_was_written_is_told(bench, spoil, said):
+    spoil(Path(bench.runner().run(plan_of()).backup))
+    done = typed("journal", "verify", bench=bench)
+    assert said in done.stderr
+    assert done.exit_code == 1
 
 
 def test_a_damaged_journal_is_told(bench):

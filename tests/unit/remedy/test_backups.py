@@ -57,7 +57,7 @@ def test_nothing_else_is_left_beside_it(tmp_path):
 
 def test_one_that_does_not_read_back_is_none(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", lambda self: b"other bytes")
-    with pytest.raises(OSError, match="does not read back"):
+    with pytest.raises(OSError, match="is not what was written"):
         backups.write(tmp_path, connector="orders", pairs=PAIRS, at=AT)
 
 
