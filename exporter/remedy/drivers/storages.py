@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -151,11 +152,11 @@ class TopicStorage:
         if newest is None or now - newest > flush_s:
             return None
         if newest > now:
-            return f"{self.where} has a record from {newest - now:.0f} s in the future"
-        left_s = flush_s - (now - newest)
+            return f"{self.where} has a record from the future, of {_clock(newest)}"
+        # The moments and not how long it is until then: the same sentence is told once.
         return (
-            f"{self.where} was written to {now - newest:.0f} s ago; a worker would have committed "
-            f"again in {left_s:.0f} s"
+            f"{self.where} was written to at {_clock(newest)}; that no worker commits again is "
+            f"known at {_clock(newest + flush_s)}"
         )
 
     def write(self, records: tuple[Raw, ...]) -> Outcome:
@@ -260,6 +261,10 @@ class FileStorage:
             if not self.path.parent.is_dir():
                 raise
             return ()
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%H:%M:%S UTC")
 
 
 def _unless(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:
