@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
+from exporter.clock import SystemClock
+from exporter.config import Connect
+from exporter.remedy.driver import Outcome
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.journal import Journal
+from exporter.remedy.plan import AnyStep, Frozen
+from exporter.remedy.runner import Runner
+from exporter.toolbox.changes import Author
+from exporter.toolbox.connectors import prepare_delete
+from lab.ports import free_port
 from tests.fakes import connect as fake
 
 
@@ -166,3 +177,104 @@ def shell_exit(shell: Shell, *arguments: str) -> Any:
     ):
         main()
     return ended.value.code
+
+
+# --- what an earlier run has left ----------------------------------------------------------------
+
+
+class Cut(BaseException):
+    """The process ends here."""
+
+
+class Mortal(RestDriver):
+    """Dies before anybody hears of an answer."""
+
+    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+        super().carry_out(step, frozen)
+        raise Cut
+
+
+def dies_deleting(shell: Shell) -> None:
+    connect = Connect(name="cc", kafka="k", url=shell.worker.url)
+    prepared = prepare_delete(connect, None, "src", Author("p-1", 0.0, "me"))
+    assert prepared.plan is not None
+    with closing(Journal(shell.folder / "state")) as journal, pytest.raises(Cut):
+        Runner(
+            journal=journal,
+            driver=Mortal(connect, "src", None),
+            clock=SystemClock(),
+            tell=lambda _said: None,
+        ).run(prepared.plan)
+
+
+def test_a_deletion_that_was_cut_off_is_found_done_by_the_next_one(shell, worker):
+    worker.add("src")
+    dies_deleting(shell)
+    done = shell.change("connectors", "delete", "src")
+    assert done.exit_code == 0, done.output
+    assert "delete src: done" in done.stderr
+    assert len(worker.changes()) == 1
+
+
+def test_another_verb_after_it_finishes_it_and_then_finds_nothing(shell, worker):
+    worker.add("src")
+    dies_deleting(shell)
+    done = shell.change("connectors", "stop", "src")
+    assert done.exit_code == 3
+    assert "delete src: done" in done.stderr
+    assert "no such connector" in done.stderr
+
+
+# --- creating ------------------------------------------------------------------------------------
+
+
+def files(shell: Shell, offset: Any = 7) -> tuple[str, ...]:
+    config, offsets = shell.folder / "new.json", shell.folder / "offsets.json"
+    class_name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    settings = {"connector.class": class_name, "file": "/a", "password": "hunter2"}
+    config.write_text(json.dumps(settings))
+    pair = {"partition": {"filename": "/a"}, "offset": {"position": offset}}
+    offsets.write_text(json.dumps({"new": [pair]}))
+    return ("--config-file", str(config), "--initial-offsets", str(offsets))
+
+
+def test_a_rehearsed_creation_shows_offsets_and_steps_and_no_configuration(shell, worker):
+    done = shell.run("connectors", "create", "new", *files(shell), "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert '{"position":7}' in done.stdout
+    assert "1. create the connector, stopped" in done.stdout
+    assert "hunter2" not in done.output
+    assert worker.changes() == []
+
+
+def test_a_creation_with_wrong_offsets_is_refused_with_all_that_is_wrong(shell, worker):
+    done = shell.change("connectors", "create", "new", *files(shell, offset="x"))
+    assert done.exit_code == 3
+    assert "position" in done.stderr
+    assert worker.changes() == []
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--config-file", "/nowhere"), ("--initial-offsets", "/nowhere")]
+)
+def test_a_creation_without_its_files_is_a_wrong_use(shell, more):
+    assert shell_exit(shell, "connectors", "create", "new", *more) == 2
+
+
+def test_a_configuration_that_cannot_be_read_is_a_wrong_use_without_its_text(shell, worker):
+    given = files(shell)
+    (shell.folder / "new.json").write_text("password=hunter2")
+    assert shell_exit(shell, "connectors", "create", "new", *given, "--yes") == 2
+    assert worker.changes() == []
+
+
+def test_a_worker_that_gives_no_answer_is_named_before_a_person_says_yes(shell, worker):
+    worker.add("src")
+    nobody = f"http://127.0.0.1:{free_port()}"
+    text = shell.config.read_text().replace(
+        f"url: '{worker.url}'", f"urls: ['{worker.url}', '{nobody}']"
+    )
+    shell.config.write_text(text)
+    done = shell.change("connectors", "stop", "src")
+    assert done.exit_code == 0, done.output
+    assert f"the worker at {nobody} gives no answer" in done.stderr
