@@ -31,6 +31,8 @@ _DOUBTS = re.compile(
     re.IGNORECASE,
 )
 _LATER = re.compile(r"can be safely retried|zombie sink task", re.IGNORECASE)
+# The worker that answered could not even connect to its leader, which is gone or just starting.
+_NOT_FORWARDED = re.compile(r"IO Error trying to forward.*ConnectException", re.IGNORECASE)
 _NOT_STOPPED: Final = "must be in the STOPPED state"
 _VOUCHED = re.compile(r"The offsets for this connector have been (?:altered|reset) successfully\.?")
 _NO_ROUTE: Final = "HTTP 404 Not Found"
@@ -47,6 +49,8 @@ def of_request(reply: Reply, *, done: frozenset[int]) -> Outcome:
     if reply.status == 409 and _EXISTS in said:
         return Outcome(Answer.IN_DOUBT, said)  # an attempt of ours may have come late
     if reply.status in {409, 429} or (reply.status == 404 and reply.said == _NO_ROUTE):
+        return Outcome(Answer.RETRY, said)
+    if reply.status == 500 and _NOT_FORWARDED.search(said):
         return Outcome(Answer.RETRY, said)
     if 300 <= reply.status < 500:
         return Outcome(Answer.NACK, said)

@@ -261,9 +261,16 @@ ALTER = Alter((pair(A, {"position": 5}),))
         pytest.param(500, fake.TIMED_OUT, Answer.IN_DOUBT, id="it took longer than Connect waits"),
         pytest.param(
             500,
-            "IO Error trying to forward REST request: java.net.ConnectException",
+            "IO Error trying to forward REST request: java.util.concurrent.TimeoutException",
             Answer.IN_DOUBT,
-            id="the leader could not be asked",
+            id="the leader gave no answer",
+        ),
+        pytest.param(
+            500,
+            "IO Error trying to forward REST request: java.util.concurrent.ExecutionException: "
+            "java.net.ConnectException: Connection refused",
+            Answer.RETRY,
+            id="the leader is gone",
         ),
         pytest.param(500, fake.ZOMBIES.format("src"), Answer.RETRY, id="tasks have not ended"),
         pytest.param(

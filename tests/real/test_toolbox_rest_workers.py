@@ -1,0 +1,118 @@
+"""Changes over REST on a cluster of two workers: forwarded to the leader, amid rebalances, and with
+one of them killed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Lab, LabOptions, specimens
+from lab.connectors import file_source
+from lab.errors import LabError
+from lab.toolbox import Toolbox
+from tests.real.conftest import KAFKA
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+LINES = 10
+ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Lab]:
+    with Lab(LabOptions(kafka_version=KAFKA, workers=2, connectors=False)) as running:
+        yield running
+
+
+def tools(lab: Lab, directory: Path, *, first: int) -> Toolbox:
+    """Asks the one worker first, then the other."""
+    urls = lab.connect_urls
+    connects = {"lab": ((urls[first], urls[1 - first]), None)}
+    return Toolbox(lab, directory=directory, connects=connects)
+
+
+def alter(toolbox: Toolbox, at: specimens.Source, position: int) -> Any:
+    body = json.dumps({"offsets": [at.pair(position)]})
+    change = ("offsets", "alter", at.name, "--offsets", "-")
+    return toolbox.change(*change, stdin=body)
+
+
+@contextmanager
+def rebalancing(lab: Lab) -> Iterator[None]:
+    """Connectors come and go for as long as this lasts."""
+    ended = threading.Event()
+    file = lab.directory / "restless.in"
+    file.touch()
+    failures: list[str] = []
+
+    def work() -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            try:
+                lab.create(f"restless-{number}", file_source(file, topic="restless"))
+                lab.delete(f"restless-{number}")
+            except LabError as exc:
+                failures.append(str(exc))
+                return
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(120.0)
+        assert not thread.is_alive()
+    assert failures == []
+
+
+def test_changes_end_well_through_either_worker_while_connectors_come_and_go(
+    pair: Lab, tmp_path: Path
+) -> None:
+    with specimens.source(pair, "calm-source", lines=LINES) as at, rebalancing(pair):
+        meant = at.meant()
+        came = [*meant]
+        for number in range(ROUNDS):
+            toolbox = tools(pair, tmp_path / str(number), first=number % 2)
+            alter(toolbox, at, at.after(LINES - 2))
+            pair.wait_running(at.name)
+            specimens.settled(pair, at)
+            came += meant[LINES - 2 :]
+            assert at.came() == came
+
+
+def test_a_worker_that_is_gone_is_named_and_the_change_goes_through_the_other(
+    pair: Lab, tmp_path: Path
+) -> None:
+    with specimens.source(pair, "left-source", lines=LINES) as at:
+        toolbox = tools(pair, tmp_path, first=0)
+        pair.kill("connect-1")
+        try:
+            ran = alter(toolbox, at, at.after(LINES - 2))
+            assert f"{pair.connect_urls[0]} gives no answer" in ran.err
+            pair.wait_running(at.name)
+            specimens.settled(pair, at)
+            assert at.came()[: LINES + 2] == [*at.meant(), *at.meant()[LINES - 2 :]]
+        finally:
+            pair.start_process("connect-1")
+
+
+def test_a_stop_is_done_only_when_the_other_workers_tasks_have_ended(
+    pair: Lab, tmp_path: Path
+) -> None:
+    toolbox = tools(pair, tmp_path, first=1)
+    with specimens.source(pair, "far-source", lines=LINES) as at:
+        for _ in range(ROUNDS):
+            toolbox.change("connectors", "stop", at.name)
+            assert specimens.state(pair, at.name) == ("STOPPED", 0)
+            assert specimens.offsets(pair, at.name) == at.pairs()
+            toolbox.change("connectors", "resume", at.name)
+            assert specimens.state(pair, at.name) == ("RUNNING", 1)
