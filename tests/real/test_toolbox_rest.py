@@ -17,7 +17,7 @@ from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.plan import Alter, Pair, Reset, State, ToState
 from lab import Lab, LabOptions, specimens
-from lab.connectors import SOLO_SOURCE, file_source
+from lab.connectors import SOLO_SOURCE, file_sink, file_source
 from lab.rest import ConnectApi
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
@@ -170,6 +170,28 @@ def test_a_real_sink_alter_that_half_applied_is_in_doubt_and_shows(peculiar: Lab
         good, bad = pair(at.pair(0, 4)), pair(at.pair(7, 4))
         assert driver.carry_out(Alter((good, bad)), None).answer is Answer.IN_DOUBT
         assert driver.offsets().pairs == (good,)
+
+
+def test_a_sink_begins_at_its_first_offsets_whatever_group_a_namesake_left(
+    peculiar: Lab, tools: Toolbox, tmp_path: Path
+) -> None:
+    with specimens.sink(peculiar, "born-sink", partitions=2, records=LINES) as at:
+        tools.change("connectors", "delete", at.name)
+        config, offsets = tmp_path / "config.json", tmp_path / "offsets.json"
+        config.write_text(json.dumps(file_sink(at.path.with_suffix(".again"), topic=at.topic)))
+        offsets.write_text(json.dumps({at.name: [at.pair(0, 3)]}))
+        ran = tools.change(
+            *("connectors", "create", at.name, "--config-file", str(config)),
+            *("--initial-offsets", str(offsets), "--initial-state", "stopped"),
+        )
+        assert "backed up" in ran.err
+        assert specimens.offsets(peculiar, at.name) == [at.pair(0, 3)]
+        tools.change("connectors", "resume", at.name)
+        peculiar.wait_running(at.name)
+        specimens.settled(peculiar, at)
+        held = specimens.records(peculiar.east, at.topic)
+        meant = sorted([*held[0][3:], *held[1]])
+        assert sorted(at.path.with_suffix(".again").read_text().splitlines()) == meant
 
 
 # --- standalone ----------------------------------------------------------------------------------
