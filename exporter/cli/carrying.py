@@ -24,7 +24,7 @@ from exporter.clock import Clock, SteadyClock, SystemClock
 from exporter.config import Config
 from exporter.errors import Denied, RemedyError
 from exporter.remedy.driver import Driver
-from exporter.remedy.journal import Journal
+from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.plan import Plan
 from exporter.remedy.progress import Limits
 from exporter.remedy.records import Ending
@@ -86,19 +86,16 @@ def change(
     if how.dry_run:
         return rehearse(prepare())
     try:
+        code = _finish_earlier(how, place, connector, driver, was_it)
+        if code is not None:
+            return code
+        prepared = prepare()
+        code = shown(prepared)
+        if code is not None:
+            return code
+        if not confirmed(connector, yes=how.yes):
+            return DENIED
         with closing(Journal(how.folder)) as journal:
-            earlier = runner_of(how, journal, driver).finish_earlier(place, connector)
-            if earlier is not None:
-                output.error(earlier.said)
-                succeeded = earlier.ending is Ending.SUCCEEDED
-                if not earlier.over or (succeeded and was_it(planned(journal, earlier.plan_id))):
-                    return earlier.exit_code
-            prepared = prepare()
-            code = shown(prepared)
-            if code is not None:
-                return code
-            if not confirmed(connector, yes=how.yes):
-                return DENIED
             return carried_out(how, journal, prepared).exit_code
     except RemedyError as exc:
         output.error(str(exc))
@@ -106,6 +103,22 @@ def change(
     except Denied as exc:
         output.error(f"{exc.reason}: {exc}")
         return UNAUTHORISED
+
+
+def _finish_earlier(
+    how: How, place: str, connector: str, driver: Driver, was_it: Callable[[Plan], bool]
+) -> int | None:
+    """The exit code if that is all. A journal that is not there is not made."""
+    if not (how.folder / NAME).exists():
+        return None
+    with closing(Journal(how.folder)) as journal:
+        earlier = runner_of(how, journal, driver).finish_earlier(place, connector)
+        if earlier is None:
+            return None
+        output.error(earlier.said)
+        succeeded = earlier.ending is Ending.SUCCEEDED
+        all_done = succeeded and was_it(planned(journal, earlier.plan_id))
+        return earlier.exit_code if all_done or not earlier.over else None
 
 
 def shown(prepared: Prepared) -> int | None:

@@ -13,6 +13,7 @@ from exporter.cli import carrying
 from exporter.errors import ConfigError
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
+from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.plan import Create, Delete, Plan, State
 from exporter.toolbox import connectors, creation
 from exporter.toolbox.changes import Prepared
@@ -104,6 +105,7 @@ def _change(
     create_config: Mapping[str, Any] | None = None,
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
+    driver = RestDriver(at.connect, asked.name, at.kafka, create_config=create_config)
     how = carrying.How(
         folder=carrying.state_folder(asked.state_dir, at.loaded),
         options=shlex.join(("--config", str(asked.config_path))),
@@ -115,7 +117,7 @@ def _change(
         how,
         place=at.connect.name,
         connector=asked.name,
-        driver=RestDriver(at.connect, asked.name, at.kafka, create_config=create_config),
+        driver=with_topics(driver, at.loaded.kafka),
         prepare=prepare,
         was_it=was_it,
     )

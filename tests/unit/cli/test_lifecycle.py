@@ -92,6 +92,7 @@ def test_a_connector_that_is_not_there_is_named_with_those_that_are(shell, worke
     assert "no-such" in done.stderr
     assert "it has: src" in done.stderr
     assert worker.changes() == []
+    assert not (shell.folder / "state").exists()
 
 
 @pytest.mark.parametrize("verb", ["stop", "pause", "restart", "delete"])
