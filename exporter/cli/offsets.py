@@ -16,6 +16,7 @@ import msgspec
 
 from exporter.cli import output
 from exporter.cli.asked import Wanted, Where
+from exporter.cli.bar import each
 from exporter.cli.reading import loaded, way_of
 from exporter.cli.verbs import offset_entry
 from exporter.config import Config
@@ -59,7 +60,7 @@ def _rows(where: Where, connectors: frozenset[str] | None) -> Iterator[Row]:
             place = way.place
             alone = where.connect is not None or where.worker_config is not None
             names = chosen(place, connectors) if alone else _known(place, connectors)
-            for name in names:
+            for name in each("asking for offsets", names):
                 kind = _kind(place, name)
                 for pair in place.pairs(name):
                     yield place.name, name, kind, pair
@@ -140,7 +141,7 @@ def export(
 def _present(place: Place, names: tuple[str, ...]) -> list[tuple[str, list[Pair]]]:
     """Without partitions that have no offset: put back, they would be removed."""
     found = []
-    for name in names:
+    for name in each("asking for offsets", names):
         found.append((name, [pair for pair in place.pairs(name) if pair.offset is not None]))
         for note in place.notes(name):
             output.error(f"{name}: {note}")

@@ -178,6 +178,8 @@ def _read(
         empty = 0 if messages or positions != before else empty + 1
         if empty >= EMPTY_READS_MAX:
             raise _given_up(reader.name, wanted, positions, ends)
+    if progress is not None:
+        progress(total, total)  # what compaction and markers left out is done as well
 
 
 def _given_up(

@@ -1,0 +1,56 @@
+"""A progress bar on standard error, for reads that take long; only where a person sees it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Bar:
+    """See toolbox.place.Progress. Drawn while there is something left to be done."""
+
+    def __init__(self, what: str) -> None:
+        from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
+        from rich.progress import Progress  # noqa: PLC0415
+
+        self._drawn = Progress(console=Console(stderr=True), transient=True)
+        self._task = self._drawn.add_task(what, total=None)
+
+    def __call__(self, done: int, of: int | None) -> None:
+        """So many are done, of so many if that is known."""
+        if of is not None and done >= of:
+            self.close()
+            return
+        self._drawn.start()  # again and again: it starts once
+        self._drawn.update(self._task, completed=done, total=of)
+
+    def close(self) -> None:
+        """Nothing of it is left on the terminal; what is said or asked next begins a line."""
+        self._drawn.stop()
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Bar | None]:
+    """None where nobody would see it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    drawn = Bar(what)
+    try:
+        yield drawn
+    finally:
+        drawn.close()
+
+
+def each(what: str, items: Iterable[T]) -> Iterator[T]:
+    """The items, with a bar over them."""
+    listed = tuple(items)
+    with bar(what) as drawn:
+        for number, item in enumerate(listed):
+            if drawn is not None:
+                drawn(number, len(listed))
+            yield item
