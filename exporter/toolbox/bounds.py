@@ -9,7 +9,8 @@ is a problem too. Called by changes.py; facts.py gathers the facts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from exporter.decode.dialects import dialect_of
 from exporter.decode.javamap import connect_key
@@ -32,6 +33,8 @@ from exporter.toolbox.shapes import (
     type_of,
 )
 from exporter.toolbox.words import nearest, told
+
+EXPLAINED_MAX: Final = 20  # beyond that nobody reads what was probably meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +120,11 @@ def named_partitions(pairs: tuple[Pair, ...]) -> frozenset[TopicPartition]:
 
 def problems(request: Request, facts: Facts) -> tuple[Problem, ...]:
     """All that is wrong, in the order of the document; nothing if it can be carried out."""
-    shape = shape_of(facts.kind, facts.class_name)
-    look = _Look(request, facts, shape)
+    look = _look(request, facts)
     found: list[Problem] = []
     for index, pair in enumerate(request.pairs):
+        if len(found) >= EXPLAINED_MAX:
+            look = replace(look, brief=True)
         where = f"{request.where}[{index}]"
         found.extend(
             Problem(f"{where}.{name}", wrong, right) for name, wrong, right in look.flaws(pair)
@@ -130,13 +134,17 @@ def problems(request: Request, facts: Facts) -> tuple[Problem, ...]:
 
 def notes(request: Request, facts: Facts) -> tuple[str, ...]:
     """What is not wrong, and may still not be what was meant."""
-    shape = shape_of(facts.kind, facts.class_name)
-    look = _Look(request, facts, shape)
-    found = [note for pair in request.pairs for note in look.remarks(pair)]
+    look = _look(request, facts)
+    remarks: dict[str, list[str]] = {}
+    for pair in request.pairs:
+        for remark in look.remarks(pair):
+            remarks.setdefault(remark, []).append(pair.partition)
+    found = [f"{told(partitions)}: {remark}" for remark, partitions in remarks.items()]
     unknown = sorted(look.unseen(request.pairs))
     if unknown and request.allow_new:
         names = told(_name(at) for at in unknown)
         found.append(f"whether {names} has records of these offsets could not be looked up")
+    shape = look.shape
     if shape is not None and shape.constant:
         found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
     if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
@@ -144,7 +152,7 @@ def notes(request: Request, facts: Facts) -> tuple[str, ...]:
             "the file cannot be seen from here: a position counts bytes from its start, and past "
             "its end the task waits without a word"
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(found)
 
 
 def _blind(request: Request, look: _Look) -> tuple[Problem, ...]:
@@ -165,15 +173,21 @@ def _blind(request: Request, look: _Look) -> tuple[Problem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One request, held against the facts."""
+    """One request, held against the facts.
+
+    there   the partitions that have an offset, and these
+    brief   what was meant is not searched for: it takes as long as there are partitions
+    """
 
     request: Request
     facts: Facts
     shape: Shape | None
+    there: Mapping[str, str]
+    brief: bool = False
 
     def flaws(self, pair: Pair) -> Iterator[Flaw]:
         """All that is wrong with one pair; fields begin with `partition` or `offset`."""
-        present = self._present(pair.partition)
+        present = pair.partition in self.there
         if pair.offset is None and present:
             return  # whatever it is, it is there, and can be removed
         fields = decoded(pair.partition)
@@ -190,17 +204,16 @@ class _Look:
 
     def remarks(self, pair: Pair) -> Iterator[str]:
         """What a person should know of one pair that is not wrong."""
-        label = pair.partition
         if pair.offset is None:
-            if not self._present(pair.partition):
-                yield f"{label}: has no offset, so there is nothing to remove"
+            if pair.partition not in self.there:
+                yield "has no offset, so there is nothing to remove"
             elif self._starts_at_the_end():
-                yield f"{label}: without an offset it starts at the END (auto.offset.reset=latest)"
+                yield "without an offset it starts at the END (auto.offset.reset=latest)"
             return
         if self.shape is MIRROR_SOURCE and (decoded(pair.offset) or {}).get("offset") == 0:
             yield (
-                f"{label}: 0 says that record 0 has been copied, so the next is record 1; null "
-                "starts with record 0"
+                "0 says that record 0 has been copied, so the next is record 1; null starts with "
+                "record 0"
             )
 
     def unseen(self, pairs: tuple[Pair, ...]) -> Iterator[TopicPartition]:
@@ -215,11 +228,6 @@ class _Look:
 
     def _has_logs(self) -> bool:
         return self.shape in (MIRROR_SOURCE, SINK)
-
-    def _present(self, partition: str) -> bool:
-        return any(
-            pair.partition == partition and pair.offset is not None for pair in self.facts.present
-        )
 
     def _starts_at_the_end(self) -> bool:
         return self.facts.mirror is not None and not self.facts.mirror.from_start
@@ -252,13 +260,15 @@ class _Look:
             if connect_key(self.facts.connector, fields) is None:
                 yield "", "in which bytes Connect would look it up cannot be told", ""
             return
-        known = [pair.partition for pair in self.facts.present]
-        meant = nearest(partition, known)
-        if meant is not None:
-            right = f"did you mean {meant}?"
-        else:
-            right = f"it has: {told(known)}" if known else "it has none"
-        yield "", "never there before", f"{right}; --allow-new if it is to be made"
+        right = "--allow-new if it is to be made"
+        if not self.brief:
+            known = [pair.partition for pair in self.facts.present]
+            meant = nearest(partition, known)
+            if meant is not None:
+                right = f"did you mean {meant}?; {right}"
+            else:
+                right = f"it has: {told(known) or 'none'}; {right}"
+        yield "", "never there before", right
 
     def _alias_flaws(self, fields: Fields) -> Iterator[Flaw]:
         mirror = self.facts.mirror
@@ -291,14 +301,15 @@ class _Look:
             upstream = topic.removeprefix(mirror.source + mirror.separator)
             if upstream in topics:
                 return f"upstream it is {upstream}"
-        near = nearest(topic, topics)
+        near = None if self.brief else nearest(topic, topics)
         return f"did you mean {near}?" if near else "name one that exists"
 
     def _unread(self, name: str, at: TopicPartition) -> Iterator[Flaw]:
         """The topic exists, but this connector does not read it: its offset would be dead."""
         assigned, sink = self.facts.assigned, self.facts.sink
         if assigned is not None and at not in assigned:
-            right = f"it copies: {told({other.topic for other in assigned}) or 'nothing'}"
+            copied = () if self.brief else {other.topic for other in assigned}
+            right = f"it copies: {told(copied) or 'nothing of it'}"
             yield name, f"none of its tasks copies {_name(at)}", right + _NEW
         if sink is not None and sink.topics_regex is None and at.topic not in sink.topics:
             right = f"it reads: {told(sink.topics) or 'nothing'}"
@@ -320,7 +331,7 @@ class _Look:
 
     def _type_flaws(self, pair: Pair, offset: Fields, known: set[str]) -> Iterator[Flaw]:
         """Fields of another type than the connector wrote: it would not be the first to fail."""
-        was = next((at.offset for at in self.facts.present if at.partition == pair.partition), None)
+        was = self.there.get(pair.partition)
         for name, before in (decoded(was) or {}).items():
             after = offset.get(name)
             if (
@@ -351,6 +362,11 @@ class _Look:
     def advice(self) -> str:
         """What to do about what is not known."""
         return "; ".join(self.facts.unknown)
+
+
+def _look(request: Request, facts: Facts) -> _Look:
+    there = {pair.partition: pair.offset for pair in facts.present if pair.offset is not None}
+    return _Look(request, facts, shape_of(facts.kind, facts.class_name), there)
 
 
 _NEW = "; --allow-new if that is about to change"

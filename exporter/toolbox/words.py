@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+from typing import Final
 
-TOLD_MAX = 5  # of a list that may be long
+TOLD_MAX: Final = 5  # of a list that may be long
+LENGTHS_APART_MAX: Final = 8
+COMPARED_MAX: Final = 500
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that was probably meant; None if none is near."""
-    found = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    """The one of `known` that was probably meant; None if none is near. Of very many, not all are
+    compared: each takes as long as a glance at it.
+    """
+    alike = (other for other in known if abs(len(other) - len(name)) <= LENGTHS_APART_MAX)
+    found = get_close_matches(name, sorted(islice(alike, COMPARED_MAX)), n=1, cutoff=0.6)
     return found[0] if found else None
 
 

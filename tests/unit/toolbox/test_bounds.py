@@ -345,6 +345,19 @@ def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
     assert "this changes nothing" in note
 
 
+def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_meant() -> None:
+    count = 10_000
+    present = tuple(Pair(f'{{"shard":"eu-{at}"}}', '{"at":1}') for at in range(count))
+    facts = unknown_type(present=present)
+    said = ask(facts, *((f'{{"shard":"us-{at}"}}', '{"at":1}') for at in range(count)))
+    assert len(said) == count
+    assert "did you mean" in said[0]
+    assert said[-1] == "c[9999].partition: never there before; --allow-new if it is to be made"
+    request = Request("c", tuple(Pair(f'{{"s":{at}}}', None) for at in range(count)), "c")
+    (note,) = notes(request, facts)
+    assert "and 9995 more: has no offset" in note
+
+
 def test_nothing_to_remove_is_said_and_not_refused() -> None:
     facts = replace(mirror(), present=())
     assert ask(facts, (ORDERS, None)) == []
