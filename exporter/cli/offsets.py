@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,7 @@ from exporter.toolbox.shapes import SINK, decoded
 from exporter.toolbox.words import nearest, told
 
 OK, DIFFERS = 0, 1
+ROWS_MAX: Final = 1000  # of a table that a person is to read; drawing more takes seconds
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # a million partitions; a mistaken path is longer
 
 Row = tuple[str, str, str, Pair]  # place, connector, kind
@@ -244,14 +246,19 @@ def _change_json(connector: str, change: Change) -> dict[str, object]:
 
 def print_changes(title: str, changes: Iterable[tuple[str, Change]], *, after: str) -> None:
     """A table of what differs, and how far it lies apart where that is a number."""
+    listed = [*changes]
+    counted = Counter(change.kind.value for _, change in listed)
+    sums = ", ".join(f"{count} {kind}" for kind, count in sorted(counted.items()))
     output.table(
-        title,
+        f"{title}: {sums}" if sums else title,
         ("connector", "partition", "now", after, "change"),
         (
             (name, change.partition, change.before, change.after, _in_words(change))
-            for name, change in changes
+            for name, change in listed[:ROWS_MAX]
         ),
     )
+    if len(listed) > ROWS_MAX:
+        output.error(f"{len(listed) - ROWS_MAX} more are not shown; `offsets diff --json` has all")
 
 
 def _in_words(change: Change) -> str:

@@ -215,6 +215,19 @@ def test_a_partition_that_is_not_named_stays_and_null_removes(
     assert len(patched["offsets"]) == 3
 
 
+def test_a_table_that_nobody_could_read_is_cut_and_says_so(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    worker.add("any")
+    wanted = document(any=[({"s": at}, {"x": 1}) for at in range(1100)])
+    done = shell.run("diff", "--offsets", "-", stdin=wanted, status=1)
+    assert "1100 added" in done.stdout
+    assert done.stdout.count('{"x":1}') == 1000
+    assert "100 more are not shown" in done.stderr
+    told = shell.run("diff", "--json", "--offsets", "-", stdin=wanted, status=1)
+    assert len(json.loads(told.stdout)) == 1100
+
+
 def test_rows_without_an_offset_are_not_exported(shell: Shell, worker: fake.Connect) -> None:
     worker.commit("src", {"filename": "odd"}, None)
     done = shell.run("export")
