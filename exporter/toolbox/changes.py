@@ -25,7 +25,7 @@ from exporter.remedy.plan import (
     ToState,
 )
 from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
-from exporter.toolbox.differences import Change, change, changes
+from exporter.toolbox.differences import Change, change, changes, directions
 from exporter.toolbox.place import Place
 
 Recheck = Callable[[Frozen], tuple[str, ...]]
@@ -136,7 +136,12 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
         request = replace(request, pairs=there)
     facts = way.facts(name, present, named_partitions(request.pairs))
     wanted = changes(present, request.pairs)
-    said = (*standing.notes, *way.place.notes(name), *notes(request, facts))
+    said = (
+        *standing.notes,
+        *way.place.notes(name),
+        *notes(request, facts),
+        *directions(wanted),
+    )
     found = problems(request, facts)
     if found or not (wanted or asked.also):
         return Prepared(name, found, wanted, said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -64,6 +65,20 @@ def between(now: tuple[Pair, ...], wanted: tuple[Pair, ...]) -> tuple[Change, ..
     named = {pair.partition for pair in wanted}
     gone = tuple(Pair(pair.partition, None) for pair in now if pair.partition not in named)
     return tuple(sorted(changes(now, (*wanted, *gone)), key=lambda change: change.partition))
+
+
+def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
+    """What going forward or back means, where it is known which way it goes."""
+    said = {
+        Order.AHEAD: "forward: what lies between is skipped, and nobody comes back for it",
+        Order.BEHIND: "back: what lies between is done again",
+    }
+    counted = Counter(change.order for change in found)
+    return tuple(
+        f"{counted[order]} partition(s) go {words}"
+        for order, words in said.items()
+        if counted[order]
+    )
 
 
 def change(partition: str, before: str | None, after: str | None) -> Change:

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.model.offsets import Order
 from exporter.remedy.plan import Pair
-from exporter.toolbox.differences import Kind, between, change, changes
+from exporter.toolbox.differences import Kind, between, change, changes, directions
 
 A, B, C = '{"filename":"a"}', '{"filename":"b"}', '{"filename":"c"}'
 
@@ -44,6 +44,15 @@ def test_a_partition_that_is_listed_without_an_offset_has_none() -> None:
 def test_between_two_states_what_only_the_first_has_differs_too() -> None:
     assert [one.partition for one in between(NOW, (Pair(A, at(5)),))] == [B]
     assert between(NOW, NOW) == ()
+
+
+def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
+    found = changes(NOW, (Pair(A, at(6)), Pair(B, at(1)), Pair(C, at(1))))
+    assert directions(found) == (
+        "1 partition(s) go forward: what lies between is skipped, and nobody comes back for it",
+        "1 partition(s) go back: what lies between is done again",
+    )
+    assert directions(found[2:]) == ()
 
 
 @pytest.mark.parametrize(
