@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from exporter.errors import Refused
 from exporter.model.offsets import Order
 from exporter.model.topology import TopicPartition
 from exporter.remedy.driver import Driver
@@ -23,6 +24,7 @@ from exporter.remedy.plan import (
     State,
     Subject,
     ToState,
+    Write,
 )
 from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
 from exporter.toolbox.differences import Change, change, changes, directions
@@ -143,11 +145,11 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
         *directions(wanted),
     )
     found = problems(request, facts)
-    if found or not (wanted or asked.also):
+    effect = None if found else _effect(way, name, wanted, whole=asked.whole)
+    if found or not (effect or asked.also):
         return Prepared(name, found, wanted, said)
     steps = asked.also
-    if wanted:
-        effect = way.effect(name, tuple(at.pair for at in wanted), whole=asked.whole)
+    if effect is not None:
         steps, said = (effect.step, *steps), (*said, *effect.notes)
     return Prepared(
         connector=name,
@@ -158,6 +160,22 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
         driver=way.driver(name),
         recheck=None if asked.whole else _recheck(way, request, wanted),
     )
+
+
+def _effect(way: Way, name: str, wanted: tuple[Change, ...], *, whole: bool) -> Effect | None:
+    """None where nothing would be different. Of a whole reset, what no task would be handed, as
+    under a key in other bytes, goes as well where it can be reached.
+    """
+    if wanted:
+        return way.effect(name, tuple(at.pair for at in wanted), whole=whole)
+    if not whole:
+        return None
+    try:
+        effect = way.effect(name, (), whole=True)
+    except Refused:
+        return None  # there is not even a topic
+    left = isinstance(effect.step, Write) and effect.step.records
+    return effect if left else None
 
 
 def _plan(standing: Standing, between: tuple[AnyStep, ...], asked: Asked, author: Author) -> Plan:

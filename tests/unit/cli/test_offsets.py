@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
+from exporter.decode.standalone import read_offsets_file, write_offsets_file
 from exporter.errors import ConfigError
 from exporter.remedy.drivers import rest
 from lab.ports import free_port
@@ -318,6 +319,19 @@ def test_a_file_of_offsets_is_written_wiped_and_put_back(tmp_path: Path) -> None
     file.change("import", "--allow-new", stdin=kept)
     file.run("diff", "--offsets", "-", stdin=kept)
     assert "nothing to change" in file.change("import", stdin=kept).stderr
+
+
+def test_a_reset_of_a_file_leaves_nothing_under_the_name_whatever_bytes_it_is_in(
+    tmp_path: Path,
+) -> None:
+    file = File(tmp_path)
+    odd = b'["src", {"filename": "/a"}]'  # with spaces, as no worker looks it up
+    file.offsets.write_bytes(write_offsets_file(((odd, b'{"position":1}'),)))
+    assert "a task gets nothing" in file.run("export").stderr
+    done = file.change("reset", "src")
+    assert "No offset is changed" in done.stdout
+    assert read_offsets_file(file.offsets.read_bytes()) == ((odd, None),)
+    assert "nothing to change" in file.change("reset", "src").stderr
 
 
 def test_a_file_has_no_past(tmp_path: Path) -> None:
