@@ -40,11 +40,13 @@ class ConnectorVerbs(ABC):
         self._api().transition(name, "stop")
         self._await(f"stop of {name}", lambda: self._api().check_stopped(name))
 
-    def pause(self, name: str) -> None:
-        """Pause a connector and wait until it is, with its tasks; they stay, and do nothing."""
+    def pause(self, name: str, *, tasks_min: int = 1) -> None:
+        """Pause a connector and wait until it is, with its tasks; they stay, and do nothing. One
+        that was stopped has none.
+        """
         self._api().transition(name, "pause")
         self._await(
-            f"pause of {name}", lambda: self._api().check_state(name, "PAUSED", tasks_min=1)
+            f"pause of {name}", lambda: self._api().check_state(name, "PAUSED", tasks_min=tasks_min)
         )
 
     def resume(self, name: str) -> None:

@@ -82,7 +82,7 @@ class AtRest(Case):
         self.lab.stop_connector(self.name)
         self.lab.alter_offsets(self.name, self.old)
         if self.state == "PAUSED":
-            self.lab.pause(self.name)
+            self.lab.pause(self.name, tasks_min=0)
 
     def ended(self) -> str:
         """By Connect's own account."""
