@@ -95,10 +95,18 @@ def step(progress: Progress, event: Event, now: float) -> Move:
                 return _fail(progress, Cause.CHANGED, "; ".join(event.problems), now)
             return _verified(progress, "", now)
         case Interrupted():
-            half_way = progress.touched and not progress.identified
-            if progress.changed or progress.undoing or half_way:
+            if progress.undoing or _under_way(progress):
                 return _ask(progress)  # no place to stop
             return _fail(progress, Cause.INTERRUPTED, "interrupted", now)
+
+
+def _under_way(progress: Progress) -> bool:
+    """Whether a change is done or may yet be, or nobody knows what there is to go back from."""
+    if not progress.identified:
+        return bool(progress.touched)
+    others = progress.touched - {progress.index}
+    done = any(changes(progress.plan.steps[at]) for at in others)
+    return done or (progress.sent > 0 and changes(progress.step))
 
 
 def _did(progress: Progress, *records: AnyRecord) -> Move:
@@ -277,7 +285,7 @@ def _no_way_back(progress: Progress) -> bool:
     # The offsets are as they were asked for: to put them back would not start the connector.
     created = any(isinstance(each, Create) for each in steps)
     arrived = progress.changed and isinstance(progress.step, ToState) and not created
-    return arrived or progress.index in progress.touched
+    return arrived or progress.sent > 0
 
 
 def _unchanged(progress: Progress, cause: Cause, said: str, now: float) -> Move:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from exporter.remedy.driver import Answer
-from exporter.remedy.plan import AnyStep, Frozen, Plan
+from exporter.remedy.plan import Alter, AnyStep, Frozen, Plan, Reset
 from exporter.remedy.records import (
     Answered,
     AnyRecord,
@@ -209,10 +209,19 @@ def _doubting(progress: Progress) -> Progress:
     return replace(progress, answer=Answer.IN_DOUBT, doubt_until=until)
 
 
+def _by_halves(progress: Progress) -> bool:
+    """Connect sets and removes a sink's offsets one after the other: what it says no to may be the
+    second half. The way back then begins with a look at them.
+    """
+    at = progress.plan.subject
+    sink = at.driver == "rest" and at.kind == "sink"
+    return sink and isinstance(progress.step, Alter | Reset)
+
+
 def _nothing_happened(progress: Progress) -> Progress:
     # By the last request; an earlier one of the same step may have been carried out.
     sent, touched = progress.sent - 1, progress.touched
-    if sent == 0 and not progress.undoing:
+    if sent == 0 and not progress.undoing and not _by_halves(progress):
         touched -= {progress.index}
     if sent == 0:
         return replace(progress, sent=0, spent=0, answer=None, touched=touched)

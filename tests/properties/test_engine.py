@@ -42,6 +42,7 @@ from exporter.remedy.plan import (
     DeleteTopic,
     Frozen,
     Pair,
+    Plan,
     Reset,
     Restart,
     State,
@@ -71,10 +72,15 @@ changes = st.lists(
     max_size=3,
 )
 plans = st.builds(
-    lambda steps, original: plan_of(*steps, original=original),
+    lambda steps, original, kind: of_kind(plan_of(*steps, original=original), kind),
     changes,
     st.sampled_from([*State, None]),
+    st.sampled_from(["source", "sink"]),
 )
+
+
+def of_kind(plan: Plan, kind: str) -> Plan:
+    return msgspec.structs.replace(plan, subject=msgspec.structs.replace(plan.subject, kind=kind))
 
 
 def looks(data: st.DataObject, kind: Callable[[], Standing]) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from exporter.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
@@ -195,6 +196,23 @@ def test_a_change_that_lands_while_it_is_refused_the_second_time_is_put_back(ben
     bench.driver.misbehave = second_refused
     assert bench.runner().run(plan_of()).ending is Ending.RESTORED
     assert bench.world.offsets == OLD
+
+
+def test_a_sink_that_was_altered_by_half_before_it_was_refused_is_put_back(bench):
+    plan = plan_of()
+    subject = msgspec.structs.replace(plan.subject, kind="sink")
+
+    def by_half(step):
+        if step == ALTER:
+            bench.world.do(Alter(step.pairs[:1]))
+            return Outcome(Answer.NACK, "the other half")
+        return None
+
+    bench.driver.misbehave = by_half
+    result = bench.runner().run(msgspec.structs.replace(plan, subject=subject))
+    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert bench.world.offsets == OLD
+    assert bench.world.state is State.RUNNING
 
 
 def test_a_second_stop_that_lands_late_cannot_outlive_the_resume(bench):
