@@ -96,7 +96,13 @@ class Create(Step, frozen=True, tag="create"):
 
 
 class Delete(Step, frozen=True, tag="delete"):
-    """Delete the connector. Its offsets stay: that is what Connect does."""
+    """Delete the connector. Its offsets stay: that is what Connect does.
+
+    config_sha256   only if its configuration hashes to this: what a Create of ours made, and not a
+                    namesake that somebody else created meanwhile; None for whatever it is
+    """
+
+    config_sha256: str | None = None
 
 
 class Restart(Step, frozen=True, tag="restart"):

@@ -59,12 +59,12 @@ def way_back(plan: Plan, frozen: Frozen | None, touched: frozenset[int]) -> tupl
     what a namesake left behind, and stay when it is deleted again.
     """
     done = [plan.steps[at] for at in sorted(touched)]
-    created = any(isinstance(step, Create) for step in done)
+    created = [step for step in done if isinstance(step, Create)]
     back: list[AnyStep] = []
     if frozen is not None:
         back.extend(_offsets_back(frozen, done))
     if created:
-        back.append(Delete())
+        back.append(Delete(created[0].config_sha256))
     elif plan.original is not None and any(isinstance(step, ToState) for step in done):
         back.append(ToState(plan.original))
     return tuple(back)

@@ -33,6 +33,7 @@ class World:
 
     clock: VirtualClock
     state: State | None = State.RUNNING
+    config: str | None = None
     offsets: dict[str, str] = field(default_factory=dict)
     writes: list[tuple[float, AnyStep]] = field(default_factory=list)
     later: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -62,7 +63,7 @@ class World:
             case Reset():
                 self.offsets.clear()
             case Create():
-                self.state = State.STOPPED
+                self.state, self.config = State.STOPPED, step.config_sha256
             case Delete():
                 self.state = None
             case _:
@@ -115,6 +116,8 @@ class WorldDriver:
                 return Look(Standing.DONE, "nothing is written any more")
             case Create():
                 return Look(Standing.READY if world.state is None else Standing.DONE, "looked")
+            case Delete() if world.state is not None and step.config_sha256 != world.config:
+                return Look(Standing.FOREIGN, "it is another's")
             case Delete():
                 return Look(Standing.DONE if world.state is None else Standing.READY, "looked")
             case Alter() | Reset():

@@ -119,8 +119,7 @@ class RestDriver:
             case Create():
                 return self._look_for_creation(step)
             case Delete():
-                gone = not self._exists()
-                return Look(Standing.DONE, "it is gone") if gone else _ready("it is there")
+                return self._look_for_deletion(step)
             case Restart():
                 return self._look_for_restart(step)
         assert isinstance(step, Freeze)
@@ -218,6 +217,15 @@ class RestDriver:
         if config_sha256(self._connector, config) != step.config_sha256:
             return Look(Standing.FOREIGN, "it is there with another configuration")
         return Look(Standing.DONE, "it is there")
+
+    def _look_for_deletion(self, step: Delete) -> Look:
+        if not self._exists():
+            return Look(Standing.DONE, "it is gone")
+        if step.config_sha256 is not None:
+            config = self._sight.config(self._connector)
+            if config_sha256(self._connector, config) != step.config_sha256:
+                return Look(Standing.FOREIGN, "it is there with another configuration: not ours")
+        return _ready("it is there")
 
     def _look_for_restart(self, step: Restart) -> Look:
         seen = self._sight.seen(self._connector)

@@ -356,6 +356,24 @@ def test_a_creation_that_ends_anywhere_is_finished_or_leaves_nothing_but_the_rem
     assert endings == {None, Ending.UNCHANGED, Ending.RESTORED, Ending.SUCCEEDED}
 
 
+def test_a_namesake_that_somebody_else_created_is_not_deleted_on_the_way_back(tmp_path):
+    ruin = Ruin(tmp_path)
+    ruin.world.state = None
+    plan = creation()
+
+    def cut_off(step):
+        ruin.world.do(Create("d" * 64))
+        raise Killed
+
+    ruin.driver.misbehave = cut_off
+    with pytest.raises(Killed):
+        ruin.runner().run(plan)
+    ruin.driver.misbehave = lambda step: None
+    ruin.died()
+    assert ruin.runner().recover(plan.plan_id).ending is Ending.PARKED
+    assert ruin.world.state is State.STOPPED
+
+
 @pytest.mark.parametrize("refused", [Create, Reset, Alter, ToState])
 def test_a_creation_that_is_refused_at_any_step_is_undone(tmp_path, refused):
     ruin = Ruin(tmp_path)
@@ -366,4 +384,4 @@ def test_a_creation_that_is_refused_at_any_step_is_undone(tmp_path, refused):
     result = ruin.runner().run(plan)
     assert (ruin.world.state, ruin.world.offsets) == (None, OLD)
     assert result.ending is (Ending.UNCHANGED if refused is Create else Ending.RESTORED)
-    assert Delete() in steps_done(ruin) or refused is Create
+    assert Delete(CREATED) in steps_done(ruin) or refused is Create

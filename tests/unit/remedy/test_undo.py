@@ -64,7 +64,7 @@ def test_a_write_whose_bytes_of_before_nobody_saw_is_put_back_by_pairs():
 
 def test_a_created_connector_is_deleted_after_its_remnants_are_back():
     steps = (Create("c"), Reset())
-    assert back(*steps) == (Alter((A, B)), Delete())
+    assert back(*steps) == (Alter((A, B)), Delete("c"))
 
 
 def test_what_offsets_are_after_some_steps():

@@ -417,6 +417,16 @@ def test_a_deletion_leaves_the_offsets(stopped):
     assert stopped.offsets["src"]
 
 
+def test_a_deletion_of_what_was_created_leaves_a_namesake_alone(worker):
+    created = config_sha256("new", CONFIG)
+    driver = driver_of(worker, "new", create_config=CONFIG)
+    assert standing(driver, Delete(created)) is Standing.DONE
+    assert driver.carry_out(Create(created), None).answer is Answer.ACK
+    assert standing(driver, Delete(created)) is Standing.READY
+    other = config_sha256("new", {**CONFIG, "topic": "another"})
+    assert standing(driver, Delete(other)) is Standing.FOREIGN
+
+
 def test_a_starting_worker_does_not_make_a_connector_deleted(stopped):
     stopped.fail("GET", "/connectors", 404, fake.ROUTE)
     with pytest.raises(NotFound):
