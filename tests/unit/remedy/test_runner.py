@@ -12,11 +12,8 @@ from exporter.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
 from exporter.remedy.driver import Answer, Outcome
 from exporter.remedy.plan import Alter, State, ToState
 from exporter.remedy.records import Cause, Ending, Intended, Turned, Verified
+from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @pytest.fixture

@@ -16,56 +16,17 @@ import pytest
 
 from exporter.errors import ClientError, CutOff, TimedOut, Unreachable
 from exporter.remedy.driver import Answer, Outcome
-from exporter.remedy.journal import Journal
 from exporter.remedy.plan import Alter, AnyStep, Create, Delete, Plan, Reset, State, ToState
 from exporter.remedy.progress import Limits, replayed
-from exporter.remedy.records import AnyRecord, Ending, Intended, Opened
+from exporter.remedy.records import Ending, Intended
 from exporter.remedy.runner import Result
+from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
 from tests.unit.remedy.plans import AFTER, ALTER, NEW, OLD, Bench, plan_of
 
 pytestmark = pytest.mark.slow
 
 SEEDS = 120
 GONE_S = 10_000.0
-
-
-class Killed(BaseException):
-    """The process ends here."""
-
-
-@dataclass
-class Fuse:
-    """Ends the process at the n-th of the moments that it is told of."""
-
-    at: int | None = None
-    seen: int = 0
-
-    def burn(self) -> None:
-        self.seen += 1
-        if self.seen == self.at:
-            raise Killed
-
-
-class FragileJournal(Journal):
-    """Its process may end right before a record is on the disk, and right after."""
-
-    fuse = Fuse()
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._db.execute("PRAGMA synchronous = OFF")  # processes end here, machines do not
-
-    def open(self, plan: Plan, record: Opened) -> None:
-        self.fuse.burn()
-        super().open(plan, record)
-        self.fuse.burn()
-
-    def append(self, plan_id: str, records: tuple[AnyRecord, ...]) -> None:
-        if records:
-            self.fuse.burn()
-        super().append(plan_id, records)
-        if records:
-            self.fuse.burn()
 
 
 class Ruin(Bench):
