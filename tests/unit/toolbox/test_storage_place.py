@@ -89,6 +89,7 @@ def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties
     kafka.create("own", 3)
     kafka.produce("own", b'["c",{"filename":"/y"}]', b'{"position":5}', partition=1)
     configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
+    kafka.produce("offsets", b'["c",{"filename":"/y"}]', b'{"position":4}', partition=1)
     place = place_of(kafka, properties)
     assert place.pairs("c") == (Pair('{"filename":"/y"}', '{"position":5}'),)
     assert "1 offset(s) under its name in east/offsets are not used" in place.notes("c")[0]
