@@ -7,15 +7,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exporter.config import Connect, Kafka
+from exporter.config import Config, Connect, Kafka
 from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.plan import Alter, Pair, Reset, State, ToState
+from exporter.remedy.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState
+from exporter.remedy.undo import way_back
+from exporter.toolbox import changes
+from exporter.toolbox.ways import RestWay
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, file_sink, file_source
 from lab.rest import ConnectApi
@@ -129,6 +133,32 @@ def test_a_namesake_begins_at_its_own_offsets_there_too(
 def _came(at: specimens.Source, wanted: list[str]) -> None:
     if at.came() != wanted:
         raise NotYet(str(at.came()))
+
+
+def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
+    connect = Connect(name="lab", kafka="east", urls=list(peculiar.connect_urls))
+    config = Config(kafka={"east": Kafka(bootstrap=peculiar.east)}, connect=[connect])
+    with (
+        specimens.source(peculiar, "back-source", OWN, lines=LINES) as at,
+        closing(RestWay(config, connect)) as way,
+    ):
+        awaited(driver_of(peculiar, at.name), STOPPED)
+        standing = way.standing(at.name)
+        assert isinstance(standing, changes.Standing)
+        step = way.effect(at.name, (pair(at.pair(None)),), whole=True).step
+        driver = way.driver(at.name)
+        found = driver.offsets()
+        assert len(found.raw) == 1
+        awaited(driver, step)
+        assert [kept["offset"] for kept in specimens.offsets(peculiar, at.name)] in ([], [None])
+
+        plan = Plan("p", "reset", standing.subject, (step,), None, None, 0.0, "me")
+        frozen = Frozen(found.pairs, "", "", found.raw)
+        (back,) = way_back(plan, frozen, frozenset({0}))
+        awaited(driver, back)
+        assert specimens.offsets(peculiar, at.name) == at.pairs()
+        driver.carry_out(ToState(State.RUNNING), None)
+        peculiar.wait_running(at.name)
 
 
 def test_connect_itself_does_hang_there_and_leaves_the_offset_as_it_is(peculiar: Lab) -> None:
