@@ -126,11 +126,14 @@ def too_old(
         return ()
     asked = workers(connect) if found is None else found
     wanted = f"Kafka {needs[0]}.{needs[1]}"
+    right = "upgrade it first"
+    if needs == ALTERS:
+        right += ", or stop every worker and go straight to the storage: --worker-config"
     problems = [
         Problem(
             connect.name,
             f"the worker at {url} has version {version}, and this needs {wanted}",
-            "upgrade it first",
+            right,
         )
         for url, version in asked.versions
         if (kafka_version(version) or needs) < needs

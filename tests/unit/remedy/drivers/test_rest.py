@@ -344,6 +344,7 @@ def test_another_worker_is_asked_only_where_no_connection_was_made(stopped):
         "offsets should be a map, database.password=hunter2 is set",
         "offsets should be a map: jdbc://me:hunter2@db/x",
         'offsets should be a map: "secret.key": "hunter2"',
+        'must not be set: sasl.jaas.config=X required username="me" password="hunter2";',
         "x" * 600 + "hunter2",
         "first line\nhunter2",
     ],
