@@ -141,6 +141,9 @@ def test_nothing_goes_wrong(worker, tmp_path):
         pytest.param(
             {"status": 500, "message": fake.TIMED_OUT, "late": 5}, id="500 and applied later"
         ),
+        pytest.param(
+            {"status": 500, "message": fake.TIMED_OUT, "late": 90}, id="500 and applied much later"
+        ),
         pytest.param({"status": None}, id="cut and not applied"),
         pytest.param({"status": None, "applied": True}, id="cut and applied"),
         pytest.param({"status": 404, "message": fake.ROUTE}, id="a worker that is starting"),
