@@ -185,13 +185,13 @@ def _shown(prepared: list[Prepared]) -> int | None:
     problems = [(one.connector, problem) for one in prepared for problem in one.problems]
     for name, problem in problems:
         output.error(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
-    for one in prepared:
-        for note in one.notes:
-            output.error(f"{one.connector}: {note}")
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         output.error(f"{count}: nothing was changed")
         return DENIED
+    for one in prepared:
+        for note in one.notes:
+            output.error(f"{one.connector}: {note}")
     if all(one.plan is None for one in prepared):
         output.error("there is nothing to change: all offsets are as asked for")
         return OK

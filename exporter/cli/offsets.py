@@ -62,12 +62,18 @@ def _rows(where: Where, connectors: frozenset[str] | None) -> Iterator[Row]:
             place = way.place
             alone = where.connect is not None or where.worker_config is not None
             names = chosen(place, connectors) if alone else _known(place, connectors)
-            for name in each("asking for offsets", names):
+            for name in _one_by_one(place, names):
                 kind = _kind(place, name)
                 for pair in place.pairs(name):
                     yield place.name, name, kind, pair
                 for note in place.notes(name):
                     output.error(f"{name}: {note}")
+
+
+def _one_by_one(place: Place, names: Iterable[str]) -> Iterator[str]:
+    """Over REST each connector is asked for; a storage is read once, with a bar of its own."""
+    rest = isinstance(place, RestPlace)
+    return each("asking for offsets", names) if rest else iter(tuple(names))
 
 
 def _places(where: Where) -> Iterator[Where]:
@@ -143,7 +149,7 @@ def export(
 def _present(place: Place, names: tuple[str, ...]) -> list[tuple[str, list[Pair]]]:
     """Without partitions that have no offset: put back, they would be removed."""
     found = []
-    for name in each("asking for offsets", names):
+    for name in _one_by_one(place, names):
         found.append((name, [pair for pair in place.pairs(name) if pair.offset is not None]))
         for note in place.notes(name):
             output.error(f"{name}: {note}")

@@ -198,7 +198,7 @@ def _unnamed(addresses: frozenset[str], section: str) -> str:
     names = ", ".join(sorted(addresses)) or "no address"
     more = ", or name the flow and its upstream under flows" if section == "flows" else ""
     return (
-        f"it reads from {names}, and not exactly one cluster under kafka has one of these among "
+        f"it reads from {names}, and not exactly one cluster of --config has one of these among "
         f"its bootstrap servers: add it{more}"
     )
 
