@@ -29,6 +29,7 @@ from exporter.remedy.plan import (
 from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
 from exporter.toolbox.differences import Change, change, changes, directions
 from exporter.toolbox.place import Place
+from exporter.toolbox.words import nearest, told
 
 Recheck = Callable[[Frozen], tuple[str, ...]]
 """Called by the runner once the connector has stopped: why the plan no longer holds, if it does
@@ -40,11 +41,13 @@ class Standing(NamedTuple):
 
     state   what it is to be again afterwards; None where there is nothing to be stopped
     notes   what is odd about that, a sentence each
+    new     nothing here has its name yet: it may be misspelt
     """
 
     subject: Subject
     state: State | None
     notes: tuple[str, ...] = ()
+    new: bool = False
 
 
 class Effect(NamedTuple):
@@ -131,6 +134,8 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
     standing = way.standing(name)
     if isinstance(standing, Problem):
         return Prepared(name, (standing,))
+    if standing.new and asked.whole:
+        return Prepared(name, (_unheard_of(way, name),))
     present = way.place.pairs(name)
     request = asked.request
     if asked.whole:
@@ -140,6 +145,7 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
     wanted = changes(present, request.pairs)
     said = (
         *standing.notes,
+        *((str(_unheard_of(way, name)),) if standing.new else ()),
         *way.place.notes(name),
         *notes(request, facts),
         *directions(wanted),
@@ -160,6 +166,13 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
         driver=way.driver(name),
         recheck=None if asked.whole else _recheck(way, request, wanted),
     )
+
+
+def _unheard_of(way: Way, name: str) -> Problem:
+    there = way.place.connectors()
+    meant = nearest(name, there)
+    right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
+    return Problem(name, f"nothing in {way.place.name} has this name", right)
 
 
 def _effect(way: Way, name: str, wanted: tuple[Change, ...], *, whole: bool) -> Effect | None:

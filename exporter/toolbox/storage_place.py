@@ -115,8 +115,13 @@ class StoragePlace:
         """Those that have offsets here, and source connectors that are configured."""
         known = self._site.known()
         found = set(connectors(self._of(None)))
-        found |= {name for name, at in known.settings.items() if not _sink(at)}
+        found |= {name for name, at in known.settings.items() if not is_sink(at)}
         return tuple(sorted(found))
+
+    def knows(self, connector: str) -> bool:
+        """Has it ever had an offset here, as far as can still be read, or is it configured?"""
+        configured = connector in self._site.known().settings
+        return configured or connector in self._of(connector).by_connector
 
     def pairs(self, connector: str) -> tuple[Pair, ...]:
         """What a task of it would be handed now; where it has a topic of its own, from there alone
@@ -369,8 +374,8 @@ def _note(known: Known, key: bytes | None, value: bytes | None) -> None:
             pass
 
 
-def _sink(settings: ConnectorSettings) -> bool:
-    """The config topic does not tell; their classes do."""
+def is_sink(settings: ConnectorSettings) -> bool:
+    """The config topic does not tell; their classes do, as they are named."""
     return "Sink" in settings.class_name.rpartition(".")[2]
 
 

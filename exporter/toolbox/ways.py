@@ -29,7 +29,7 @@ from exporter.toolbox.connectors import (
     unheard,
 )
 from exporter.toolbox.rest_place import RestPlace
-from exporter.toolbox.storage_place import StoragePlace
+from exporter.toolbox.storage_place import StoragePlace, is_sink
 from exporter.toolbox.tombstones import around
 
 _MOVES: Final = (
@@ -173,9 +173,14 @@ class StorageWay:
         if busy:
             right = "stop every worker first, or go through Connect: --connect"
             return Problem(connector, f"it may be running: {'; '.join(busy)}", right)
+        settings = self._place.settings(connector)
+        if settings is not None and is_sink(settings) and not self._place.pairs(connector):
+            right = "its offsets are those of a consumer group: go through Connect, --connect"
+            return Problem(connector, "is a sink, of which nothing is stored here", right)
         state = self._place.state(connector)
         notes = () if state is None else (f"when its workers are back it is {state}",)
-        return Standing(self._place.subject(connector), None, notes)
+        new = not self._place.knows(connector)
+        return Standing(self._place.subject(connector), None, notes, new=new)
 
     def facts(
         self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]

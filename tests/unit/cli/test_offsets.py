@@ -334,6 +334,18 @@ def test_a_reset_of_a_file_leaves_nothing_under_the_name_whatever_bytes_it_is_in
     assert "nothing to change" in file.change("reset", "src").stderr
 
 
+def test_a_reset_of_what_is_not_there_is_a_mistake_and_a_second_reset_is_none(
+    tmp_path: Path,
+) -> None:
+    file = File(tmp_path)
+    file.change("import", "--allow-new", stdin=document(src=[(A, {"position": 1})]))
+    said = file.change("reset", "srcc", status=3).stderr
+    assert "has this name; did you mean src?" in said
+    file.change("reset", "src")
+    assert "nothing to change" in file.change("reset", "src").stderr
+    assert "has this name" in file.change("import", stdin=document(none=[(A, None)])).stderr
+
+
 def test_a_file_has_no_past(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no past"):
         File(tmp_path).run("export", "--from-beginning")
