@@ -151,6 +151,7 @@ def changed(
             plans = [one for one in prepared if one.plan is not None]
             if how.dry_run:
                 return _rehearsed(plans)
+            _say_steps(plans)
             return _carried_out(plans, how) if _confirmed(plans, how, typed=typed) else DENIED
     except RemedyError as exc:
         output.error(str(exc))
@@ -200,6 +201,12 @@ def _shown(prepared: list[Prepared]) -> int | None:
     return None
 
 
+def _say_steps(plans: list[Prepared]) -> None:
+    for one in plans:
+        assert one.plan is not None
+        output.error(f"{one.connector}: " + ", ".join(carrying.steps_of(one.plan)))
+
+
 def _rehearsed(plans: list[Prepared]) -> int:
     for one in plans:
         assert one.plan is not None
@@ -219,12 +226,17 @@ def _confirmed(plans: list[Prepared], how: carrying.How, *, typed: bool) -> bool
 
 def _carried_out(plans: list[Prepared], how: carrying.How) -> int:
     """One after the other, until one does not end as asked."""
+    code = OK
+    ended: dict[str, tuple[str, str | None]]
+    ended = {one.connector: ("not begun", None) for one in plans}
     with closing(Journal(how.folder)) as journal:
-        for number, one in enumerate(plans, start=1):
+        for one in plans:
             result = carrying.carried_out(how, journal, one)
-            if result.exit_code != OK:
-                left = [other.connector for other in plans[number:]]
-                if left:
-                    output.error(f"not begun: {', '.join(left)}")
-                return result.exit_code
-    return OK
+            ended[one.connector] = (result.ending.value, result.backup)
+            code = result.exit_code
+            if code != OK:
+                break
+    if len(plans) > 1:
+        rows = ((name, ending, backup) for name, (ending, backup) in ended.items())
+        output.table("Ended", ("connector", "as", "backup"), rows)
+    return code

@@ -186,8 +186,18 @@ def test_of_several_connectors_only_those_that_are_asked_for_are_changed(
     shell.change("import", "--connectors", "other", stdin=both)
     assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 40}}
     assert worker.offsets["other"] == {'{"filename":"/a"}': {"position": 2}}
-    shell.change("import", stdin=both)
+    done = shell.change("import", stdin=both)
     assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 1}}
+    assert "succeeded" not in done.stdout  # of one there is nothing to sum up
+    worker.fail("PATCH", "/connectors/src", 400, "no")
+    swapped = document(src=[(A, {"position": 5})], other=[(A, {"position": 6})])
+    done = shell.change("import", stdin=swapped, status=3)
+    assert worker.offsets["other"] == {'{"filename":"/a"}': {"position": 2}}
+    ended = done.stdout.partition("Ended")[2]
+    assert "restored" in ended
+    assert "not begun" in ended
+    done = shell.change("import", stdin=swapped)
+    assert done.stdout.partition("Ended")[2].count("succeeded") == 2
 
 
 def test_offsets_go_to_a_connector_of_another_name(shell: Shell, worker: fake.Connect) -> None:
