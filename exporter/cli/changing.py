@@ -140,7 +140,7 @@ def changed(
         timeout_s=changing.timeout_s,
     )
     try:
-        code = None if how.dry_run else _finish_earlier(where, connectors, how)
+        code = _finish_earlier(where, connectors, how)
         if code is not None:
             return code
         with way_of(where) as way:
@@ -170,7 +170,11 @@ def _finish_earlier(where: Where, connectors: tuple[str, ...], how: carrying.How
         return None
     with closing(Journal(how.folder)) as journal, way_of(where) as way:
         for name in connectors:
-            if journal.open_plan(way.lock(name), name) is None:
+            plan_id = journal.open_plan(way.lock(name), name)
+            if plan_id is None:
+                continue
+            if how.dry_run:
+                output.error(f"{name}: plan {plan_id} is open, and would be finished first")
                 continue
             runner = carrying.runner_of(how, journal, way.driver(name))
             earlier = runner.finish_earlier(way.lock(name), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from exporter.cli import cli
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
 from exporter.errors import ConfigError
 from exporter.remedy.drivers import rest
+from exporter.remedy.journal import Journal
+from exporter.remedy.plan import Freeze, Plan, Reset, Settle, State, Subject, ToState
+from exporter.remedy.records import Opened
 from lab.ports import free_port
 from tests.fakes import connect as fake
 
@@ -284,6 +288,33 @@ def test_a_verb_that_is_used_wrongly_says_how_it_is_used(
     assert done.stdout == ""
     assert done.stderr.startswith("Usage: ")
     assert said in done.stderr
+
+
+def test_what_an_earlier_run_left_is_finished_before_anything_else(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    steps = (ToState(State.STOPPED), Settle(), Freeze(), Reset(), ToState(State.RUNNING))
+    plan = Plan(
+        plan_id="cut-off",
+        verb="reset offsets of src",
+        subject=Subject("rest", "cc", "src", "source", worker.cluster_id),
+        steps=steps,
+        original=State.RUNNING,
+        final=State.RUNNING,
+        created_at=1.0,
+        created_by="me",
+    )
+    with closing(Journal(shell.state)) as journal:
+        journal.open(plan, Opened(at=1.0, plan=plan))  # and there its process died
+    dry = shell.run("reset", "src", "--dry-run")
+    assert "plan cut-off is open, and would be finished first" in dry.stderr
+    assert worker.changes() == []
+
+    done = shell.change("import", stdin=document(src=[(A, {"position": 3})]))
+    assert "going on with plan cut-off" in done.stderr
+    assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 3}}
+    assert worker.connectors["src"].state == "RUNNING"
+    assert "open" not in shell.run("reset", "src", "--dry-run").stderr
 
 
 class File:
