@@ -21,7 +21,7 @@ from exporter.toolbox.flows import Clearing, FlowChange, Wish, prepare_flow
 from exporter.toolbox.mirror import Target, flow
 from exporter.toolbox.mirrored import name_of
 from exporter.toolbox.sites import clearing, sites
-from exporter.toolbox.syncs import Listed, kept, topic_of
+from exporter.toolbox.syncs import Listed, topic_of
 from exporter.toolbox.ways import StorageWay
 from exporter.toolbox.worker_config import has_flows
 
@@ -77,17 +77,15 @@ def _prepared(way: AnyWay, where: Where, connector: str, wish: Wish, *, clear: b
         carrying.author(),
         kafkas=way.kafkas,
         upstream=way.upstream(connector),
-        clearing=_clearing(way, where, connector, clear=clear),
+        clearing=_clearing(way, where, connector) if clear else None,
     )
 
 
-def _clearing(way: AnyWay, where: Where, connector: str, *, clear: bool) -> Clearing:
+def _clearing(way: AnyWay, where: Where, connector: str) -> Clearing:
     """Who else uses its topic is looked for in the whole configuration, and in the storage."""
     settings = way.settings(connector)
     assert settings is not None  # it copies the flow
     assert settings.mirror is not None
-    if not clear:
-        return Clearing(None, notes=kept(settings.mirror))
     config = loaded(where)
     found = () if config is None else sites(config, way.kafkas, SystemClock().now())
     home = None if where.connect is None else _home(found, where.connect)

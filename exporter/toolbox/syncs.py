@@ -73,15 +73,6 @@ def topic_of(
     return None if holder is None else KafkaTopic(holder, mirror.syncs_topic)
 
 
-def kept(mirror: MirrorSettings) -> tuple[str, ...]:
-    """What becomes of the syncs where they are left alone: an older one than before clears those
-    that its reader holds (OffsetSyncStore), so a flow that was set back mends them itself.
-    """
-    if mirror.syncs_topic is None:
-        return ()
-    return (f"its offset syncs, {mirror.syncs_topic}, are kept: they follow once it copies again",)
-
-
 def users(
     topic: KafkaTopic,
     sites: Collection[Listed],
