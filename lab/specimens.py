@@ -5,7 +5,8 @@ Called by the real tests of the offset toolbox and by toolbox_kills.py. Each has
 name of its own and leaves no offsets behind, so that a lab can be shared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,3 +326,12 @@ def written(file: Path, lines: int) -> None:
             raise NotYet(f"{seen} lines")
 
     until(f"{lines} lines in {file}", probe, timeout_s=SETTLED_S_MAX)
+
+
+def at_once(jobs: Iterable[Callable[[], None]]) -> None:
+    """Do what mostly waits at the same time; raises the first failure when all have ended."""
+    made = list(jobs)
+    with ThreadPoolExecutor(len(made)) as pool:
+        futures = [pool.submit(job) for job in made]
+    for future in futures:
+        future.result()

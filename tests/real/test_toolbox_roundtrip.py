@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,49 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 BEFORE, AFTER = 12, 7
 COPIED_S_MAX = 90.0
+
+
+Story = Callable[[Lab, Toolbox], None]
+EndedStory = Callable[[Lab, Path], None]
+STORIES: list[Story] = []
+ENDED_STORIES: list[EndedStory] = []
+
+
+def together(story: Story) -> Story:
+    """A test that mostly waits: all of these are run at the same time, each on a connector of its
+    own, and reported one by one.
+    """
+    STORIES.append(story)
+    return story
+
+
+def ended_together(story: EndedStory) -> EndedStory:
+    """The same, each on a process of its own that it ends and starts."""
+    ENDED_STORIES.append(story)
+    return story
+
+
+@pytest.fixture(scope="module")
+def told(lab: Lab, toolbox: Toolbox) -> Iterator[dict[str, Future[None]]]:
+    with ThreadPoolExecutor(len(STORIES)) as pool:
+        yield {story.__name__: pool.submit(story, lab, toolbox) for story in STORIES}
+
+
+@pytest.fixture(scope="module")
+def told_of_ended(
+    exact: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
+    with ThreadPoolExecutor(len(ENDED_STORIES)) as pool:
+        yield {
+            story.__name__: pool.submit(story, exact, tmp_path_factory.mktemp("story"))
+            for story in ENDED_STORIES
+        }
+
+
+def wiped(lab: Lab, toolbox: Toolbox, name: str) -> None:
+    toolbox.change("offsets", "reset", name)
+    assert specimens.offsets(lab, name) == []
+    assert specimens.state(lab, name) == ("STOPPED", 0)
 
 
 def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
@@ -45,10 +91,7 @@ def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
         assert exported.json == json.loads(kept.read_text())
         assert exported.json == {at.name: at.pairs() for at in worked}
 
-        for name in names:
-            toolbox.change("offsets", "reset", name)
-            assert specimens.offsets(lab, name) == []
-            assert specimens.state(lab, name) == ("STOPPED", 0)
+        specimens.at_once(partial(wiped, lab, toolbox, name) for name in names)
         toolbox.read("offsets", "diff", "--offsets", str(kept), status=1)
 
         toolbox.change("offsets", "import", "--offsets", str(kept))
@@ -82,7 +125,8 @@ def options(pair: dict[str, Any]) -> tuple[str, str, str, str]:
     )
 
 
-def test_a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that_position(
+@together
+def a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that_position(
     lab: Lab, toolbox: Toolbox
 ) -> None:
     with specimens.source(lab, "back-source", lines=BEFORE) as at:
@@ -95,7 +139,8 @@ def test_a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that
         assert at.came() == [*meant[:BEFORE], *meant[BEFORE - 3 :]]
 
 
-def test_a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
+@together
+def a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
     lab: Lab, toolbox: Toolbox
 ) -> None:
     with specimens.mirror(lab, "whole-mirror", records=BEFORE) as at:
@@ -114,7 +159,8 @@ def test_a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
         assert at.came() == {number: once[number] + meant[number] for number in meant}
 
 
-def test_a_flow_set_to_an_offset_copies_again_exactly_from_that_record_on(
+@together
+def a_flow_set_to_an_offset_copies_again_exactly_from_that_record_on(
     lab: Lab, toolbox: Toolbox
 ) -> None:
     with specimens.mirror(lab, "part-mirror", records=BEFORE) as at:
@@ -160,7 +206,8 @@ def ledger_committed(lab: Lab) -> None:
     until("the last commit", probe, timeout_s=COPIED_S_MAX)
 
 
-def test_a_dedicated_mirrormaker_wiped_and_put_back_in_its_topic_goes_on_at_the_next_record(
+@ended_together
+def a_dedicated_mirrormaker_wiped_and_put_back_in_its_topic_goes_on_at_the_next_record(
     exact: Lab, tmp_path: Path
 ) -> None:
     toolbox = Toolbox(exact, directory=tmp_path / "toolbox")
@@ -191,7 +238,8 @@ def test_a_dedicated_mirrormaker_wiped_and_put_back_in_its_topic_goes_on_at_the_
     assert copied(exact) == specimens.records(exact.west, LEDGER)
 
 
-def test_an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
+@ended_together
+def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
     exact: Lab, tmp_path: Path
 ) -> None:
     """Exactly-once: its offsets are written in transactions, ours are not, and both are read."""
@@ -227,7 +275,8 @@ def test_an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
             assert at.came() == at.meant(), at.name
 
 
-def test_a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
+@ended_together
+def a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
     exact: Lab, tmp_path: Path
 ) -> None:
     toolbox = Toolbox(exact, directory=tmp_path / "toolbox")
@@ -255,3 +304,13 @@ def test_a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
     source.grow(AFTER)
     specimens.written(solo.sink, BEFORE + AFTER)
     assert source.came() == source.meant()
+
+
+@pytest.mark.parametrize("story", [story.__name__ for story in STORIES])
+def test_it_is_true_that(told: dict[str, Future[None]], story: str) -> None:
+    told[story].result()
+
+
+@pytest.mark.parametrize("story", [story.__name__ for story in ENDED_STORIES])
+def test_it_is_true_as_well_that(told_of_ended: dict[str, Future[None]], story: str) -> None:
+    told_of_ended[story].result()

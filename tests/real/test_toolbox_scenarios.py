@@ -13,8 +13,10 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 USAGE, DENIED, CHANGED = 2, 3, 4
 LINES = 10
 ENDED_S_MAX = 10.0
+AT_ONCE = 5
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,29 @@ def source(lab: Lab) -> Iterator[Source]:
 def sink(lab: Lab) -> Iterator[Sink]:
     with specimens.sink(lab, "calm-sink", partitions=2, records=LINES) as made:
         yield made
+
+
+Story = Callable[[Lab, Toolbox, Path], None]
+STORIES: list[Story] = []
+
+
+def together(story: Story) -> Story:
+    """A test that mostly waits: all of these are run at the same time, each on a connector of its
+    own, and reported one by one.
+    """
+    STORIES.append(story)
+    return story
+
+
+@pytest.fixture(scope="module")
+def told(
+    lab: Lab, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {
+            story.__name__: pool.submit(story, lab, toolbox, tmp_path_factory.mktemp("story"))
+            for story in STORIES
+        }
 
 
 def body(*pairs: Any) -> str:
@@ -158,8 +184,9 @@ def test_a_dry_run_says_every_step_and_does_none(
 # ---- sources ------------------------------------------------------------------------------------
 
 
-def test_a_source_is_altered_whether_it_runs_is_paused_or_is_stopped_and_is_then_as_before(
-    lab: Lab, toolbox: Toolbox
+@together
+def a_source_is_altered_whether_it_runs_is_paused_or_is_stopped_and_is_then_as_before(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     with specimens.source(lab, "alter-source", lines=LINES) as at:
         end = at.pairs()
@@ -186,8 +213,9 @@ def test_a_source_is_altered_whether_it_runs_is_paused_or_is_stopped_and_is_then
         assert at.came() == [*meant, *meant[4:], *meant[8:]]
 
 
-def test_a_reset_source_starts_over_and_a_second_reset_has_nothing_to_do(
-    lab: Lab, toolbox: Toolbox
+@together
+def a_reset_source_starts_over_and_a_second_reset_has_nothing_to_do(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     with specimens.source(lab, "reset-source", lines=LINES) as at:
         lab.stop_connector(at.name)
@@ -200,8 +228,9 @@ def test_a_reset_source_starts_over_and_a_second_reset_has_nothing_to_do(
         assert at.came() == at.meant() * 2
 
 
-def test_a_source_with_an_offsets_topic_of_its_own_is_reset_and_starts_over(
-    lab: Lab, toolbox: Toolbox
+@together
+def a_source_with_an_offsets_topic_of_its_own_is_reset_and_starts_over(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     topic = {"offsets.storage.topic": "own-source-offsets"}
     lab.create_topic("east", topic["offsets.storage.topic"], config={"cleanup.policy": "compact"})
@@ -229,22 +258,26 @@ def test_exactly_once_sources_are_altered_and_reset_and_one_with_a_topic_of_its_
         specimens.source(exact, "exact-source", lines=LINES) as plain,
         specimens.source(exact, "own-exact-source", topic, lines=LINES) as own,
     ):
-        for at in (plain, own):
-            exact.stop_connector(at.name)
-            alter(toolbox, at.name, at.pair(at.after(4)))
-            assert specimens.offsets(exact, at.name) == [at.pair(at.after(4))]
-            toolbox.change("offsets", "reset", at.name)
-            assert all(pair["offset"] is None for pair in specimens.offsets(exact, at.name))
-            exact.resume(at.name)
-            specimens.settled(exact, at)
-            assert at.came() == at.meant() * 2
+        specimens.at_once(partial(altered_and_reset, exact, toolbox, at) for at in (plain, own))
+
+
+def altered_and_reset(exact: Lab, toolbox: Toolbox, at: Source) -> None:
+    exact.stop_connector(at.name)
+    alter(toolbox, at.name, at.pair(at.after(4)))
+    assert specimens.offsets(exact, at.name) == [at.pair(at.after(4))]
+    toolbox.change("offsets", "reset", at.name)
+    assert all(pair["offset"] is None for pair in specimens.offsets(exact, at.name))
+    exact.resume(at.name)
+    specimens.settled(exact, at)
+    assert at.came() == at.meant() * 2
 
 
 # ---- sinks --------------------------------------------------------------------------------------
 
 
-def test_a_sink_is_altered_twice_and_reads_again_exactly_what_was_said(
-    lab: Lab, toolbox: Toolbox
+@together
+def a_sink_is_altered_twice_and_reads_again_exactly_what_was_said(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     with specimens.sink(lab, "altered-sink", partitions=2, records=20) as at:
         lab.stop_connector(at.name)
@@ -259,8 +292,9 @@ def test_a_sink_is_altered_twice_and_reads_again_exactly_what_was_said(
         assert at.came() == sorted(at.meant() + again)
 
 
-def test_a_sink_with_a_group_of_its_own_that_is_reset_reads_everything_again(
-    lab: Lab, toolbox: Toolbox
+@together
+def a_sink_with_a_group_of_its_own_that_is_reset_reads_everything_again(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     config = {"consumer.override.group.id": "a-group-of-its-own"}
     with specimens.sink(lab, "own-sink", config, partitions=2, records=20) as at:
@@ -344,8 +378,9 @@ def test_of_two_documents_in_one_file_none_is_begun_when_one_is_wrong(
 # ---- states -------------------------------------------------------------------------------------
 
 
-def test_a_connector_is_paused_stopped_and_resumed_and_each_verb_may_be_repeated(
-    lab: Lab, toolbox: Toolbox
+@together
+def a_connector_is_paused_stopped_and_resumed_and_each_verb_may_be_repeated(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     with specimens.source(lab, "moved-source", lines=LINES) as at:
         for verb, state in (("pause", "PAUSED"), ("stop", "STOPPED"), ("resume", "RUNNING")):
@@ -359,8 +394,9 @@ def test_a_connector_is_paused_stopped_and_resumed_and_each_verb_may_be_repeated
         assert at.came() == at.meant()
 
 
-def test_a_connector_that_has_failed_can_be_stopped_set_resumed_and_deleted(
-    lab: Lab, toolbox: Toolbox
+@together
+def a_connector_that_has_failed_can_be_stopped_set_resumed_and_deleted(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     name, file = "failed-sink", lab.directory / "no-such-folder" / "failed.out"
     lab.create_topic("east", f"{name}-topic")
@@ -397,10 +433,11 @@ class Made:
         )
 
 
-def test_a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_ended(
-    lab: Lab, toolbox: Toolbox, tmp_path: Path
+@together
+def a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_ended(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    made = Made(lab, tmp_path, "born-source")
+    made = Made(lab, directory, "born-source")
     at = made.source
     for state, tasks in (("stopped", 0), ("paused", None), ("running", 1)):
         ran = toolbox.change(*made.arguments(at.after(4), "--initial-state", state))
@@ -434,10 +471,11 @@ def test_a_connector_whose_offsets_are_refused_is_not_created(
     assert specimens.absent(lab, made.source.name)
 
 
-def test_a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_was(
-    lab: Lab, toolbox: Toolbox, tmp_path: Path
+@together
+def a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_was(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    made = Made(lab, tmp_path, "broken-source")
+    made = Made(lab, directory, "broken-source")
     at = made.source
     toolbox.change(*made.arguments(at.after(4), "--initial-state", "stopped"))
     toolbox.change("connectors", "delete", at.name)
@@ -459,8 +497,9 @@ def test_a_connector_whose_configuration_connect_refuses_leaves_what_was_there_a
 # ---- two at once --------------------------------------------------------------------------------
 
 
-def test_of_two_changes_of_one_connector_at_once_one_is_refused_and_the_other_ends_well(
-    lab: Lab, toolbox: Toolbox
+@together
+def of_two_changes_of_one_connector_at_once_one_is_refused_and_the_other_ends_well(
+    lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     with specimens.source(lab, "pulled-source", lines=LINES) as at:
         lab.stop_connector(at.name)
@@ -478,7 +517,7 @@ def test_of_two_changes_of_one_connector_at_once_one_is_refused_and_the_other_en
         first.signal(signal.SIGCONT)
         first.expect_success(timeout_s=VERB_S_MAX)
         assert specimens.offsets(lab, at.name) == [at.pair(at.after(3))]
-        assert toolbox.open_plans() == []
+        assert toolbox.open_plans(at.name) == []
 
 
 def halted(child: Child) -> None:
@@ -490,3 +529,8 @@ def halted(child: Child) -> None:
             raise NotYet(f"state {seen}")
 
     until("the first verb halted", probe, timeout_s=60.0, evidence=child.tail)
+
+
+@pytest.mark.parametrize("story", [story.__name__ for story in STORIES])
+def test_it_is_true_that(told: dict[str, Future[None]], story: str) -> None:
+    told[story].result()
