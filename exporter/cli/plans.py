@@ -28,6 +28,7 @@ from exporter.remedy.progress import Limits, Progress, replayed
 from exporter.remedy.records import AnyRecord, Kept
 
 OK, WRONG, OPEN = 0, 1, 5
+PAIRS_MAX = 20  # of a step in a table
 AT_WORK, CUT_OFF = "at work", "cut off"
 
 
@@ -142,16 +143,28 @@ def _print_plan(plan: Plan, progress: Progress, row: dict[str, Any]) -> None:
         ("place", f"{subject.place} ({subject.driver})"),
         ("asked for by", plan.created_by),
         ("at", output.moment(plan.created_at)),
-        ("was and is to be", f"{plan.original or 'not there'}, {plan.final or 'not there'}"),
+        ("state", _states(plan)),
         ("backup", None if progress.frozen is None else progress.frozen.backup),
         ("sha256", plan.sha256),
     )
     output.table(f"Plan {plan.plan_id}: {plan.verb}: {row['stands']}", ("fact", "value"), facts)
     steps = (
-        (at + 1, words.doing(each), "; ".join(words.pairs_of(each)))
+        (at + 1, words.doing(each), _shown(words.pairs_of(each)))
         for at, each in enumerate(plan.steps)
     )
     output.table("Steps", ("step#", "what", "offsets"), steps)
+
+
+def _states(plan: Plan) -> str:
+    if plan.subject.driver == "storage":
+        return "no worker runs"
+    before, after = (state or "not there" for state in (plan.original, plan.final))
+    return f"{before} before, {after} afterwards"
+
+
+def _shown(pairs: tuple[str, ...]) -> str:
+    more = len(pairs) - PAIRS_MAX
+    return "; ".join((*pairs[:PAIRS_MAX], *([f"and {more} more: --json"] if more > 0 else [])))
 
 
 def _print_records(title: str, entries: Iterable[Entry]) -> None:

@@ -18,7 +18,7 @@ from exporter.cli import cli, plans
 from exporter.errors import JournalDamaged, TimedOut
 from exporter.remedy import words
 from exporter.remedy.journal import NAME
-from exporter.remedy.plan import Alter
+from exporter.remedy.plan import Alter, Pair
 from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.records import Opened
 from exporter.remedy.runner import options_at
@@ -69,8 +69,17 @@ def test_looking_for_plans_makes_no_journal(tmp_path):
 def test_a_plan_is_shown_with_its_offsets_and_what_to_decide(parked):
     done = typed("plan", "show", "p1", bench=parked)
     assert '{"file":"c"} -> {"position":5}' in done.stdout
+    assert "running before, running afterwards" in done.stdout
     assert "plan recover p1 --state-dir" in done.stderr
     assert done.exit_code == 5
+
+
+def test_a_plan_of_many_offsets_shows_some_and_says_how_many_more(bench):
+    many = Alter(tuple(Pair(f'{{"n":{number}}}', "{}") for number in range(1000)))
+    bench.runner().run(plan_of(many))
+    shown = typed("plan", "show", "p1", bench=bench).stdout
+    assert '{"n":19} -> {}; and 980 more: --json' in shown
+    assert '{"n":20}' not in shown
 
 
 def test_a_plan_nobody_knows_is_a_mistake_of_the_one_who_typed(bench):
