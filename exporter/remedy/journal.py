@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 import msgspec
 
@@ -162,9 +162,11 @@ class Journal:
 
     @contextmanager
     def at_work(self, place: str, connector: str, since: str) -> Iterator[None]:
-        """Be the one process that works on this connector. Raises Busy naming the one that does."""
+        """Be the one process that works on this connector. Raises Busy naming the one that does,
+        and JournalDamaged where locks do not work.
+        """
         path = self._lock_of(place, connector)
-        with os.fdopen(_lock_file(path), "r+", encoding="utf-8") as handle:
+        with _opened(path) as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as exc:
@@ -173,6 +175,8 @@ class Journal:
                 raise Busy(
                     f"{connector} ({place}) is being changed by {holder}: nothing was done"
                 ) from exc
+            except OSError as exc:  # a network file system
+                raise _unlockable(path, exc) from exc
             handle.truncate(0)
             handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
             handle.flush()
@@ -183,11 +187,13 @@ class Journal:
         path = self._lock_of(place, connector)
         if not path.exists():
             return False
-        with os.fdopen(_lock_file(path)) as handle:
+        with _opened(path) as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
+            except OSError as exc:
+                raise _unlockable(path, exc) from exc
         return False
 
     def _lock_of(self, place: str, connector: str) -> Path:
@@ -238,8 +244,16 @@ def _hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
     ).hexdigest()
 
 
-def _lock_file(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _opened(path: Path) -> TextIO:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise _unlockable(path, exc) from exc
+    return os.fdopen(handle, "r+", encoding="utf-8")
+
+
+def _unlockable(path: Path, exc: OSError) -> JournalDamaged:
+    return JournalDamaged(f"{path} cannot be locked: {exc.strerror}: use another --state-dir")
 
 
 def _sync(folder: Path) -> None:

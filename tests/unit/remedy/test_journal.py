@@ -201,6 +201,17 @@ def test_a_process_at_work_is_told_from_one_that_has_ended(folder):
             assert journal.busy("lab", "orders")
 
 
+def test_where_locks_do_not_work_nothing_begins(folder):
+    with closing(Journal(folder)) as journal:
+        (folder / "locks").rmdir()
+        (folder / "locks").write_text("")
+        with (
+            pytest.raises(JournalDamaged, match="cannot be locked: Not a directory"),
+            journal.at_work("lab", "orders", "noon"),
+        ):
+            pass
+
+
 def test_plans_of_several_processes_share_one_chain(folder):
     with closing(begun(folder)) as one, closing(Journal(folder)) as other:
         for number in range(20):
