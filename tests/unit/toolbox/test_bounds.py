@@ -293,6 +293,28 @@ def test_a_topic_that_the_sink_does_not_read_is_refused() -> None:
     assert "it does not read lines; it reads: tlines" in said
 
 
+@pytest.mark.parametrize(
+    ("partition", "said"),
+    [
+        ("0", None),
+        ("1", "orders has no partition 1; only 0"),
+        ("2147483647", "orders has no partition 2147483647; only 0"),
+        ("2147483648", "no partition has the number 2147483648; up to 2147483647"),
+        ("-1", "-1 is negative; from 0"),
+    ],
+)
+def test_a_partition_is_one_that_the_topic_has(partition: str, said: str | None) -> None:
+    where = f'{{"cluster":"west","partition":{partition},"topic":"orders"}}'
+    found = ask(mirror(), (where, '{"offset":1}'))
+    assert found == ([] if said is None else [f"c[0].partition.partition: {said}"])
+
+
+@pytest.mark.parametrize(("topic", "right"), [("7", '"topic": "7"'), ("null", '"topic": "…"')])
+def test_a_topic_is_a_text(topic: str, right: str) -> None:
+    (said,) = ask(mirror(), (f'{{"cluster":"west","partition":0,"topic":{topic}}}', None))
+    assert said == f"c[0].partition.topic: {topic} is no text; {right}"
+
+
 def test_the_number_of_a_partition_is_no_truth_value() -> None:
     (said,) = ask(mirror(), ('{"cluster":"west","partition":true,"topic":"orders"}', None))
     assert "true is no whole number" in said
