@@ -237,8 +237,13 @@ def mirror(
     made = Mirror(lab, name, f"{name}-topic", partitions, f"{name}-w", f"{name}-e")
     lab.create_topic("west", made.topic, partitions)
     usual = mm2_source(upstream=lab.west, downstream=lab.east, topics=made.topic)
-    aliases = {"source.cluster.alias": made.source, "target.cluster.alias": made.target}
-    with created(lab, name, {**usual, **aliases, **(config or {})}):
+    own = {
+        "source.cluster.alias": made.source,
+        "target.cluster.alias": made.target,
+        # Else it would copy the heartbeats of any other MirrorMaker, whatever its topics are.
+        "heartbeats.replication.enabled": "false",
+    }
+    with created(lab, name, {**usual, **own, **(config or {})}):
         if records:
             made.grow(records)
             settled(lab, made)

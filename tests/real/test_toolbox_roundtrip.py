@@ -187,7 +187,11 @@ def ledger_copied(lab: Lab, times: int = 1) -> None:
     wanted = sum(len(held) for held in specimens.records(lab.west, LEDGER).values()) * times
 
     def probe() -> None:
-        if (seen := sum(len(held) for held in copied(lab).values())) < wanted:
+        try:
+            seen = sum(len(held) for held in copied(lab).values())
+        except KeyError:
+            raise NotYet("there is no such topic yet") from None
+        if seen < wanted:
             raise NotYet(f"{seen} of {wanted}")
 
     until("all copied", probe, timeout_s=COPIED_S_MAX)
@@ -263,7 +267,11 @@ def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
                 toolbox.store("offsets", "reset", at.name, properties=properties)
             asked = ("--offsets", str(kept))
             toolbox.stored("offsets", "diff", *asked, properties=properties, status=1)
-            toolbox.store("offsets", "import", *asked, properties=properties)
+            put_back = ("offsets", "import", *asked)
+            ran = toolbox.store(*put_back, properties=properties, status=3)
+            assert "--config" in ran.err  # whose cluster the mirror copies from, no file here says
+            known = ("--config", str(toolbox.config))
+            toolbox.store(*put_back, *known, properties=properties)
             toolbox.stored("offsets", "diff", *asked, properties=properties)
         finally:
             exact.start_process("connect-1")
