@@ -1,0 +1,47 @@
+"""A flow that is set back to a moment, from what the pipeline has recorded of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, specimens
+from lab.ports import free_port
+from lab.product import Product
+from lab.waiting import NotYet, until
+
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+
+COPIED_S_MAX = 60.0
+
+
+def test_a_mirror_goes_back_to_where_it_stood_and_copies_exactly_what_came_since_again(
+    lab: Lab, tmp_path: Path
+) -> None:
+    extra = "history: {heap: 700m}\n"
+    product = Product(lab, directory=tmp_path / "history", port=free_port(), extra=extra)
+    with specimens.mirror(lab, "rewound-mirror", records=20) as at:
+        stood, moment = at.pairs(), time.time()
+        at.grow(14)
+        specimens.settled(lab, at)
+        once = at.meant()
+        product.run_pipeline()
+        asked = ("offsets", "rewind", at.name, "--to", str(moment), "--connect", "lab")
+        dry = product.cli(*asked, "--dry-run")
+        assert specimens.offsets(lab, at.name) == at.pairs() != stood
+        ran = product.cli(*asked, "--yes", timeout_s=300.0)
+        for told in (dry, ran):
+            rows = [line.split() for line in told.splitlines()]
+            for number in (0, 1):
+                where = f"{at.topic}-{number}"
+                assert [at.name, where, "17", "10", "7", "0"] in rows
+        expected = {number: held + held[10:] for number, held in once.items()}
+
+        def probe() -> None:
+            if (seen := at.came()) != expected:
+                raise NotYet(f"{ {number: len(held) for number, held in seen.items()} }")
+
+        until("the copies again", probe, timeout_s=COPIED_S_MAX)
+        specimens.settled(lab, at)
