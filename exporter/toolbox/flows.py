@@ -90,6 +90,9 @@ def prepare_flow(
     notes = (*chosen.notes, *wanted.notes, *said(wanted.counts))
     if clearing is not None:
         notes = (*notes, *clearing.notes)
+    elif known.mirror.syncs_topic is not None:
+        kept = "are kept: what is copied from there on writes them anew"
+        notes = (*notes, f"the offset syncs in {known.mirror.syncs_topic} {kept}")
     if found:
         return FlowChange(Prepared(connector, found, notes=notes), wanted.counts)
     prepared = prepare(way, _asked(connector, wish, wanted, clearing), author)
