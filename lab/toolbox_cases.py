@@ -177,6 +177,8 @@ class Creation(Case):
         """Created, set, deleted."""
         if specimens.absent(self.lab, self.name):
             self.lab.create(self.name, self.config)
+            # A stop that meets a connector on its way up can leave it a task's configuration.
+            self.lab.wait_running(self.name)
         self.lab.stop_connector(self.name)
         self.lab.reset_offsets(self.name)
         self.lab.alter_offsets(self.name, [self.left])
