@@ -19,6 +19,7 @@ REQUEST_S_MAX = 100.0
 # 409 (rebalancing, no leader yet, stale config) and refused connections pass by themselves.
 SETTLE_S_MAX = 60.0
 TRACE_CHARS_MAX = 1500
+REBALANCE = "Request cannot be completed because a rebalance is expected"
 
 Json = Any
 
@@ -121,8 +122,9 @@ class ConnectApi:
                 answer = self._any_worker(method, _path(name, path), body=body)
             except httpx.TransportError as exc:
                 raise NotYet(f"no worker answers: {type(exc).__name__}: {exc}") from exc
-            if answer.status_code == httpx.codes.CONFLICT:
-                raise NotYet(f"HTTP 409 {answer.text[:200]}")
+            # Some questions meet a rebalance as a 500 with these words, and not as a 409.
+            if answer.status_code == httpx.codes.CONFLICT or REBALANCE in answer.text:
+                raise NotYet(f"HTTP {answer.status_code} {answer.text[:200]}")
             return answer
 
         answer = until(f"{method} {name}{path}", attempt, timeout_s=SETTLE_S_MAX)
