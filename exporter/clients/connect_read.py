@@ -37,6 +37,7 @@ class _NoRoute(NotFound):
     """A 404 that is not about a connector: a worker that is starting answers every path so."""
 
 
+REBALANCE: Final = "Request cannot be completed because a rebalance is expected"
 # With these the next worker is asked: it may be alive, started, or reached without a broken proxy.
 _NEXT: Final = (Unreachable, Ambiguous, Malformed, _NoRoute)
 # When all workers fail: an answer tells more than a silence, and a silence more than a closed door.
@@ -178,7 +179,8 @@ def _refusal(name: str, status: int, body: bytes) -> ClientError:
     if status == httpx.codes.NOT_FOUND:
         return (NotFound if _about_a_connector(body) else _NoRoute)(name, detail)
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        return ServerError(name, detail)
+        # Asked for a configuration or tasks, a worker says it this way and not with 409.
+        return (Conflict if _message(body) == REBALANCE else ServerError)(name, detail)
     if status < httpx.codes.BAD_REQUEST:
         return Malformed(name, detail)
     return classes.get(status, Refused)(name, detail)
@@ -192,11 +194,15 @@ class _ConnectError(msgspec.Struct):
 
 
 def _about_a_connector(body: bytes) -> bool:
+    return _message(body) not in {None, "HTTP 404 Not Found"}
+
+
+def _message(body: bytes) -> str | None:
+    """Connect's own words; None where something else answered."""
     try:
-        error = msgspec.json.decode(body, type=_ConnectError)
+        return msgspec.json.decode(body, type=_ConnectError).message
     except msgspec.DecodeError:
-        return False
-    return error.message != "HTTP 404 Not Found"
+        return None
 
 
 def reader_of(connect: Connect, timeout_s: float) -> ConnectReader:

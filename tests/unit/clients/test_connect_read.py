@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from exporter.clients import connect_read
-from exporter.clients.connect_read import ConnectReader
+from exporter.clients.connect_read import REBALANCE, ConnectReader
 from exporter.errors import (
     ClientError,
     Conflict,
@@ -127,6 +127,11 @@ def test_every_status_has_its_error(status, expected):
     found = error_of(answering(status, b'{"error_code":0,"message":"no"}'))
     assert type(found) is expected
     assert f"HTTP {status}" in found.detail
+
+
+def test_a_rebalance_is_one_where_connect_calls_it_an_error_of_its_own():
+    body = b'{"error_code":500,"message":"%s"}' % REBALANCE.encode()
+    assert type(error_of(answering(500, body))) is Conflict
 
 
 def test_a_redirect_is_not_followed():
