@@ -37,6 +37,7 @@ class _NoRoute(NotFound):
     """A 404 that is not about a connector: a worker that is starting answers every path so."""
 
 
+_READ: Final = (httpx.codes.OK, httpx.codes.NOT_FOUND, httpx.codes.INTERNAL_SERVER_ERROR)
 REBALANCE: Final = "Request cannot be completed because a rebalance is expected"
 # With these the next worker is asked: it may be alive, started, or reached without a broken proxy.
 _NEXT: Final = (Unreachable, Ambiguous, Malformed, _NoRoute)
@@ -144,7 +145,7 @@ class ConnectReader:
         return body
 
     async def _answer(self, url: str, path: str) -> tuple[int, bytes]:
-        """(status, body); of a 404 the beginning of the body, of other errors nothing."""
+        """(status, body); of a 404 and a 500 the beginning of the body, of other errors nothing."""
         client = httpx.AsyncClient(
             base_url=url,
             timeout=bounds(self._timeout_s),
@@ -156,7 +157,7 @@ class ConnectReader:
         )
         async with client, client.stream("GET", path) as response:
             body = bytearray()
-            if response.status_code not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
+            if response.status_code not in _READ:
                 return response.status_code, b""
             async for part in response.aiter_bytes():
                 body += part
