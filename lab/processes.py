@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -116,10 +116,9 @@ class Child:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._directory.mkdir(parents=True, exist_ok=True)
-        tether = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid())]
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*tether, *self._command],
+                [*_tether(), *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -127,6 +126,40 @@ class Child:
                 # A group of its own: Ctrl-C in the terminal is for us, and stop() has an order.
                 process_group=0,
             )
+
+
+def finished(
+    command: Sequence[str],
+    *,
+    called: str,
+    directory: Path,
+    timeout_s: float,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run to its end; `called` is its name in the LabError of one that takes longer.
+
+    To be called from the main thread, so that the parent-death signal means what it says.
+    """
+    given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    try:
+        return subprocess.run(
+            (*_tether(), *command),
+            cwd=directory,
+            env=env,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+            text=True,
+            **given,
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise LabError(f"{called}: not within {timeout_s:.0f} s") from exc
+
+
+def _tether() -> tuple[str, ...]:
+    """What ends a process with us, before its command."""
+    return (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()))
 
 
 def _gone(group: int) -> None:

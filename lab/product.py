@@ -6,8 +6,6 @@ its command line, its configuration file and its HTTP interface.
 """
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ import httpx
 from lab.cluster import Lab
 from lab.errors import LabError
 from lab.ports import LOOPBACK
-from lab.processes import TETHER, Child
+from lab.processes import Child, finished
 from lab.waiting import NotYet, until
 
 READY_S_MAX = 60.0
@@ -125,20 +123,9 @@ class Product:
     def cli(self, *arguments: str, timeout_s: float = 60.0, status: int = 0) -> str:
         """One verb with this configuration: its standard output. Raises for another exit status."""
         command = (*self._command, *arguments, "--config", str(self.config))
-        # Called from the main thread, so the parent-death signal means what it says.
-        tethered = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command)
-        try:
-            done = subprocess.run(
-                tethered,
-                cwd=self.directory,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout_s,
-                check=False,
-                text=True,
-            )
-        except subprocess.TimeoutExpired as exc:
-            raise LabError(f"{' '.join(arguments)}: not within {timeout_s:.0f} s") from exc
+        done = finished(
+            command, called=" ".join(arguments), directory=self.directory, timeout_s=timeout_s
+        )
         if done.returncode != status:
             raise LabError(
                 f"{' '.join(arguments)}: exit status {done.returncode}, not {status}\n"

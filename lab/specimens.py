@@ -16,8 +16,8 @@ from lab import compare
 from lab.cluster import ClusterName, Lab
 from lab.connectors import Config, file_sink, file_source, mm2_source
 from lab.errors import LabError
+from lab.stories import hands
 from lab.waiting import NotYet, until
-from lab.witness import Record, Topics
 
 SETTLED_S_MAX = 60.0
 
@@ -163,7 +163,7 @@ def _ends(lab: Lab, cluster: ClusterName, topic: str, partitions: int) -> dict[i
 def records(bootstrap: str, topic: str) -> dict[int, list[str]]:
     """The values of a topic by partition, in order; only partitions that hold any."""
     found: dict[int, list[str]] = {}
-    for record in _all(bootstrap, topic):
+    for record in hands.records(bootstrap, topic):
         found.setdefault(record.partition, []).append((record.value or b"").decode())
     return found
 
@@ -171,23 +171,13 @@ def records(bootstrap: str, topic: str) -> dict[int, list[str]]:
 def newest(bootstrap: str, topic: str) -> dict[str, str]:
     """The newest value of each key of a topic; without those that are removed."""
     found: dict[str, str] = {}
-    for record in _all(bootstrap, topic):
+    for record in hands.records(bootstrap, topic):
         key = (record.key or b"").decode()
         if record.value is None:
             found.pop(key, None)
         else:
             found[key] = record.value.decode()
     return found
-
-
-def _all(bootstrap: str, topic: str) -> list[Record]:
-    topics = Topics(bootstrap, [topic])
-    try:
-        topics.start()
-        topics.catch_up()
-    finally:
-        topics.stop()
-    return topics.records[topic]
 
 
 @contextmanager

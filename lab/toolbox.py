@@ -7,7 +7,6 @@ prints and how it ends is all that is known of it.
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 from lab.cluster import Lab
 from lab.errors import LabError
-from lab.processes import TETHER, Child
+from lab.processes import Child, finished
 
 # Connect takes 90 s to give up, and what is in doubt is watched for two minutes.
 VERB_S_MAX = 420.0
@@ -118,22 +117,14 @@ class Toolbox:
         timeout_s: float = VERB_S_MAX,
     ) -> Ran:
         """Any verb, from the main thread. Raises for another exit status than the one given."""
-        # Called from the main thread, so the parent-death signal means what it says.
-        tethered = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *self._command)
-        given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-        try:
-            done = subprocess.run(
-                (*tethered, *arguments),
-                cwd=self.directory,
-                env={**os.environ, "COLUMNS": "400"},
-                capture_output=True,
-                timeout=timeout_s,
-                check=False,
-                text=True,
-                **given,
-            )
-        except subprocess.TimeoutExpired as exc:
-            raise LabError(f"{' '.join(arguments)}: not within {timeout_s:.0f} s") from exc
+        done = finished(
+            (*self._command, *arguments),
+            called=" ".join(arguments),
+            directory=self.directory,
+            timeout_s=timeout_s,
+            stdin=stdin,
+            env={**os.environ, "COLUMNS": "400"},
+        )
         ran = Ran(done.returncode, done.stdout, done.stderr)
         if status is not None and ran.status != status:
             raise LabError(

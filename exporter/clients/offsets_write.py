@@ -20,6 +20,7 @@ import confluent_kafka as ck
 from exporter.clients.kafka import made, silent, translate
 from exporter.clients.whole_topic import HEADER
 from exporter.decode.standalone import Entries, write_offsets_file
+from exporter.disk import sync_folder
 from exporter.errors import ClientError, Conflict, Denied, NotFound, TimedOut
 
 DELIVERY_TIMEOUT_S: Final = 60.0
@@ -147,7 +148,7 @@ def replace_file(path: Path, entries: Entries) -> Path | None:
         finally:
             with suppress(FileNotFoundError):
                 temporary.unlink()
-        _sync(path.parent)
+        sync_folder(path.parent)
     except OSError as exc:
         raise Denied(str(path), f"cannot be replaced: {exc.strerror}") from exc
     return kept
@@ -178,11 +179,3 @@ def _written(path: Path, content: bytes, *, like: Path | None) -> None:
         handle.write(content)
         handle.flush()
         os.fsync(handle.fileno())
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

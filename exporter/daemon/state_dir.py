@@ -17,6 +17,7 @@ from typing import Final
 
 import structlog
 
+from exporter.disk import sync_folder
 from exporter.errors import ConfigError
 
 LOCK: Final = ".lock"
@@ -99,8 +100,4 @@ class StateDir:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self.folder)

@@ -6,15 +6,13 @@ file's text only says whom to ask.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from exporter.clock import Clock
+from exporter.disk import claim
 from exporter.errors import HistoryError
 
 LOCK_NAME = "_run.lock"
@@ -30,15 +28,9 @@ def only_run(base: Path, clock: Clock) -> Iterator[None]:
     except OSError as exc:
         raise HistoryError(f"{base} cannot be written: {exc}") from exc
     with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            handle.seek(0)
-            holder = handle.read().strip() or "a run that has not said who it is"
-            raise HistoryError(f"{base} is in use by {holder}") from exc
         since = datetime.fromtimestamp(clock.now(), tz=UTC).isoformat(timespec="seconds")
-        handle.truncate(0)
-        handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
-        handle.flush()
-        os.fsync(handle.fileno())  # else a network file system may show it to nobody yet
+        holder = claim(handle, since)
+        if holder is not None:
+            by = holder or "a run that has not said who it is"
+            raise HistoryError(f"{base} is in use by {by}")
         yield

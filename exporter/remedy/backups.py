@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from exporter.disk import sync_folder
 from exporter.remedy.plan import Pair
 
 FOLDER: Final = "backups"
@@ -77,11 +78,7 @@ def _placed(home: Path, stem: str, body: bytes) -> Path:
         path = _linked(fresh, home, stem)
     finally:
         fresh.unlink()
-    folder = os.open(home, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(home)
     return path
 
 

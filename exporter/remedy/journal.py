@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import Final, NamedTuple, TextIO
 
 import msgspec
 
+from exporter.disk import claim, sync_folder
 from exporter.errors import Busy, JournalDamaged, Unfinished
 from exporter.remedy.plan import Plan
 from exporter.remedy.records import AnyRecord, Ended, Opened, decoded, encoded
@@ -70,7 +70,7 @@ class Journal:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(_SCHEMA)
-            _sync(folder)
+            sync_folder(folder)
         except (OSError, sqlite3.Error) as exc:
             raise JournalDamaged(f"{folder / NAME} cannot be used: {exc}") from exc
         self.verify()
@@ -168,18 +168,12 @@ class Journal:
         path = self._lock_of(place, connector)
         with _opened(path) as handle:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as exc:
-                handle.seek(0)
-                holder = handle.read().strip() or "a process that has not said who it is"
-                raise Busy(
-                    f"{connector} ({place}) is being changed by {holder}: nothing was done"
-                ) from exc
+                holder = claim(handle, since)
             except OSError as exc:  # a network file system
                 raise _unlockable(path, exc) from exc
-            handle.truncate(0)
-            handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
-            handle.flush()
+            if holder is not None:
+                by = holder or "a process that has not said who it is"
+                raise Busy(f"{connector} ({place}) is being changed by {by}: nothing was done")
             yield
 
     def busy(self, place: str, connector: str) -> bool:
@@ -254,11 +248,3 @@ def _opened(path: Path) -> TextIO:
 
 def _unlockable(path: Path, exc: OSError) -> JournalDamaged:
     return JournalDamaged(f"{path} cannot be locked: {exc.strerror}: use another --state-dir")
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -19,10 +19,10 @@ from exporter.config import Config, Connect
 from exporter.errors import ClientError, NotFound
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.remedy.drivers.rest_sight import kafka_version
-from exporter.remedy.drivers.storages import TopicStorage
+from exporter.remedy.drivers.storages import contents_of
 from exporter.remedy.plan import Pair, Write
-from exporter.remedy.stored import Contents, set_records
 from exporter.remedy.stored import pairs as pairs_in
+from exporter.remedy.stored import set_records
 
 BROKEN_SINCE: Final = (3, 8)  # KAFKA-15018
 
@@ -37,9 +37,6 @@ class Log(Protocol):
     def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
         """(partition -> end, every record)."""
 
-    def contents(self) -> Contents:
-        """The newest record of each key."""
-
     def close(self) -> None:
         """Let go of connections."""
 
@@ -49,32 +46,27 @@ class TopicLog:
 
     def __init__(self, kafka: str, properties: Mapping[str, Any], topic: str) -> None:
         self._kafka, self._properties, self._topic = kafka, properties, topic
-        self._storage = TopicStorage(kafka, properties, topic, workers=None)
+        self._admin = StorageAdmin(kafka, properties)
 
     @property
     def where(self) -> str:
         """See Log."""
-        return self._storage.where
+        return f"{self._kafka}/{self._topic}"
 
     def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
         """See Log."""
-        with closing(StorageAdmin(self._kafka, self._properties)) as admin:
-            ends = ends_of(admin, self._topic)
-            records = read_whole(
-                admin,
-                lambda: TailReader(self._kafka, self._properties),
-                self._topic,
-                until=ends,
-            )
-            return ends.ends, tuple(records)
-
-    def contents(self) -> Contents:
-        """See Log."""
-        return self._storage.contents()
+        ends = ends_of(self._admin, self._topic)
+        records = read_whole(
+            self._admin,
+            lambda: TailReader(self._kafka, self._properties),
+            self._topic,
+            until=ends,
+        )
+        return ends.ends, tuple(records)
 
     def close(self) -> None:
         """See Log."""
-        self._storage.close()
+        self._admin.close()
 
 
 class Around(NamedTuple):
@@ -129,7 +121,7 @@ def _around(
     ends, log_records = log.read()
     if not transactional(log_records, ends):
         return Around()
-    contents = log.contents()
+    contents = contents_of(log.where, log_records, len(ends))
     there = {pair.partition for pair in pairs_in(contents, connector)}
     if alone:
         rest = sorted(there - {pair.partition for pair in pairs})

@@ -15,8 +15,8 @@ from lab import Lab
 from lab.connectors import file_source
 from lab.ports import free_port
 from lab.product import Product
+from lab.stories.hands import records
 from lab.waiting import NotYet, until
-from lab.witness import Record, Topics
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
 
@@ -49,17 +49,6 @@ def source(lab: Lab) -> Iterator[Path]:
 def history(lab: Lab, tmp_path: Path) -> Product:
     extra = "history: {heap: 700m}\n"
     return Product(lab, directory=tmp_path / "history", port=free_port(), extra=extra)
-
-
-def records(lab: Lab, topic: str) -> list[Record]:
-    """All that a topic holds now."""
-    topics = Topics(lab.east, [topic])
-    try:
-        topics.start()
-        topics.catch_up()
-    finally:
-        topics.stop()
-    return topics.records[topic]
 
 
 def committed(lab: Lab, source: Path, name: str) -> int:
@@ -96,13 +85,15 @@ def compact(lab: Lab) -> None:
 
 def positions(lab: Lab) -> list[int]:
     """What the offsets topic still holds."""
-    values = [record.value for record in records(lab, OFFSETS)]
+    values = [record.value for record in records(lab.east, OFFSETS)]
     return [json.loads(value)["position"] for value in values if value is not None]
 
 
 def lines(lab: Lab) -> list[str]:
     """What the connector has written, in order."""
-    return [record.value.decode() for record in records(lab, LINES) if record.value is not None]
+    return [
+        record.value.decode() for record in records(lab.east, LINES) if record.value is not None
+    ]
 
 
 def put_back(lab: Lab, body: str) -> None:

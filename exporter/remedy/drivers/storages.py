@@ -8,7 +8,7 @@ which only read. Nothing is kept between calls but connections.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -110,18 +110,8 @@ class TopicStorage:
     def contents(self, progress: Progress | None = None) -> Contents:
         """The newest record of each key in each partition."""
         ends = ends_of(self._admin, self.topic)
-        newest: dict[tuple[bytes | None, int], Stored] = {}
-        for at in read_whole(self._admin, self._open, self.topic, until=ends, progress=progress):
-            newest[at.key, at.kpartition] = Stored(
-                at.key, at.value, at.kpartition, at.koffset, at.at, ours=at.ours
-            )
-        return Contents(
-            where=self.where,
-            stored=tuple(newest.values()),
-            partitions=ends.partitions,
-            keys_in_envelope=self._in_envelope[0],
-            values_in_envelope=self._in_envelope[1],
-        )
+        records = read_whole(self._admin, self._open, self.topic, until=ends, progress=progress)
+        return contents_of(self.where, records, ends.partitions, in_envelope=self._in_envelope)
 
     def history(self, progress: Progress | None = None) -> Iterator[LogRecord]:
         """Every record that is still there."""
@@ -261,6 +251,28 @@ class FileStorage:
             if not self.path.parent.is_dir():
                 raise
             return ()
+
+
+def contents_of(
+    where: str,
+    records: Iterable[LogRecord],
+    partitions: int,
+    *,
+    in_envelope: tuple[bool, bool] = (False, False),
+) -> Contents:
+    """What a topic holds of which these are all records, each partition in the order of its log."""
+    newest: dict[tuple[bytes | None, int], Stored] = {}
+    for at in records:
+        newest[at.key, at.kpartition] = Stored(
+            at.key, at.value, at.kpartition, at.koffset, at.at, ours=at.ours
+        )
+    return Contents(
+        where=where,
+        stored=tuple(newest.values()),
+        partitions=partitions,
+        keys_in_envelope=in_envelope[0],
+        values_in_envelope=in_envelope[1],
+    )
 
 
 def _clock(at: float) -> str:

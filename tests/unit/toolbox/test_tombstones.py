@@ -15,7 +15,6 @@ from exporter.config import Connect as ConnectConfig
 from exporter.errors import Denied
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.remedy.plan import Pair
-from exporter.remedy.stored import Contents, Stored
 from exporter.toolbox.tombstones import Around, around, transactional
 
 PARTITION = '{"filename":"/a"}'
@@ -24,7 +23,7 @@ GONE = (Pair(PARTITION, None),)
 
 
 def record(koffset: int, *, kpartition: int = 0, ours: bool = False) -> LogRecord:
-    return LogRecord(kpartition, koffset, None, KEY, b"{}", ours)
+    return LogRecord(kpartition, koffset, None, KEY, b'{"position":1}', ours)
 
 
 @pytest.mark.parametrize(
@@ -54,10 +53,6 @@ class FakeLog:
         if self.failing:
             raise Denied("k", "not authorised")
         return {0: self.end}, self.records
-
-    def contents(self) -> Contents:
-        stored = (Stored(KEY, b'{"position":1}', 0, 0),)
-        return Contents(where=self.where, stored=stored, partitions=1)
 
     def close(self) -> None:
         self.closed.append(True)
