@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from exporter.remedy.driver import Answer, Look, Standing
 from exporter.remedy.moves import (
+    Aborted,
     Begun,
     Blind,
     CarryOut,
@@ -34,11 +35,20 @@ from exporter.remedy.moves import (
     Tried,
     Unkept,
 )
-from exporter.remedy.plan import Create, Freeze, Plan, Settle, ToState
+from exporter.remedy.plan import (
+    Alter,
+    Copy,
+    Create,
+    Expect,
+    Freeze,
+    Plan,
+    Prove,
+    Settle,
+    ToState,
+)
 from exporter.remedy.progress import Limits, Progress, applied, replayed
 from exporter.remedy.records import (
     Answered,
-    AnyRecord,
     Cause,
     Ended,
     Ending,
@@ -47,6 +57,7 @@ from exporter.remedy.records import (
     Opened,
     Parked,
     Resumed,
+    StepRecord,
     Turned,
     Verified,
 )
@@ -62,17 +73,28 @@ def begin(plan: Plan, now: float, limits: Limits) -> Move:
     for each in plan.steps:
         backed_up = backed_up or isinstance(each, Freeze)
         assert backed_up or not changes(each) or isinstance(each, Create), "change without backup"
+    assert _skips_what_is_copied(plan), "skip without a copy, or without a look at what is skipped"
     opened = Opened(at=now, plan=plan)
     progress = replace(replayed((opened,), limits), since=now)
     return Move(progress, Identify(), (opened,))
+
+
+def _skips_what_is_copied(plan: Plan) -> bool:
+    if plan.remedy is None or plan.remedy.skip_key is None:
+        return True
+    kinds = [type(each) for each in plan.steps]
+    alters = kinds.index(Alter)
+    return {Copy, Freeze, Expect} <= set(kinds[:alters]) and Alter not in kinds[alters + 1 :]
 
 
 def step(progress: Progress, event: Event, now: float) -> Move:
     """The next move. A plan that has ended has none."""
     assert progress.ended is None
     match event:
-        case Begun() | Paused():
+        case Begun():
             return _ask(progress)
+        case Paused():
+            return _paused(progress, now)
         case TakenUp():
             resumed = _did(progress, Resumed(at=now))
             fresh = replace(resumed.progress, identified=False, taken_up=True)
@@ -94,10 +116,48 @@ def step(progress: Progress, event: Event, now: float) -> Move:
             if event.problems:
                 return _fail(progress, Cause.CHANGED, "; ".join(event.problems), now)
             return _verified(progress, "", now)
+        case Interrupted() | Aborted():
+            return _called_off(progress, event, now)
+
+
+def _called_off(progress: Progress, event: Interrupted | Aborted, now: float) -> Move:
+    """Back, if this is a place to stop; who aborts wants even what is done undone."""
+    match event:
         case Interrupted():
-            if progress.undoing or _under_way(progress):
-                return _ask(progress)  # no place to stop
-            return _fail(progress, Cause.INTERRUPTED, "interrupted", now)
+            stops, said = not _under_way(progress), "interrupted"
+        case Aborted():
+            stops, said = _can_turn(progress), event.said
+    if progress.undoing or not stops:
+        return _ask(progress)
+    return _fail(progress, Cause.INTERRUPTED, said, now)
+
+
+def _paused(progress: Progress, now: float) -> Move:
+    if not _stopped_too_long(progress, now):
+        return _ask(progress)
+    waited_s = round(now - progress.stopped_at)
+    said = f"it has been asked to stop {waited_s} s ago, and nothing was changed since"
+    return _fail(progress, Cause.TIMED_OUT, said, now)
+
+
+def _stopped_too_long(progress: Progress, now: float) -> bool:
+    """Whether the time is up that an incident's plan may keep a connector from working before
+    anything is changed. What may have been changed is carried on with.
+    """
+    remedy = progress.plan.remedy
+    if remedy is None or remedy.stop_total_s is None or not progress.stopped_at:
+        return False
+    begun = progress.undoing or progress.changed
+    return not begun and now >= progress.stopped_at + remedy.stop_total_s
+
+
+def _can_turn(progress: Progress) -> bool:
+    """Whether there is still something to go back from: not once it was asked to run again, nor
+    while a change is under way.
+    """
+    if not progress.identified or (progress.sent > 0 and changes(progress.step)):
+        return False
+    return not progress.last or not progress.changed
 
 
 def _under_way(progress: Progress) -> bool:
@@ -109,7 +169,7 @@ def _under_way(progress: Progress) -> bool:
     return done or (progress.sent > 0 and changes(progress.step))
 
 
-def _did(progress: Progress, *records: AnyRecord) -> Move:
+def _did(progress: Progress, *records: StepRecord) -> Move:
     for record in records:
         progress = applied(progress, record)
     return Move(progress, End(), records)
@@ -138,7 +198,9 @@ def _identified(progress: Progress, event: Identified, now: float) -> Move:
         said = f"this is another place than the plan's: {event.identity}, not {wanted}"
         return _stay(progress, Cause.CHANGED, said, now)
     known = replace(progress, identified=True, taken_up=False, since=now, looks=0)
-    asked_for = progress.last and progress.index in progress.touched
+    asked_for = progress.last and (
+        progress.index in progress.touched or isinstance(progress.step, Prove)
+    )
     if not progress.taken_up or progress.undoing or _must_finish(progress) or asked_for:
         return _ask(known)
     return _fail(known, Cause.INTERRUPTED, "interrupted before any offset was changed", now)
@@ -161,7 +223,7 @@ def _looked(progress: Progress, look: Look, now: float) -> Move:
         case Standing.NOT_YET:
             return _wait(progress, look.said, now)
         case Standing.FOREIGN:
-            if progress.changed:
+            if progress.changed and not _proving(progress):
                 return _park(progress, Ending.PARKED, Cause.CHANGED, look.said, now)
             return _fail(progress, Cause.CHANGED, look.said, now)
         case Standing.IMPOSSIBLE:
@@ -193,7 +255,7 @@ def _ended(progress: Progress, now: float) -> Ended:
 
 
 def _ready(progress: Progress, look: Look, now: float) -> Move:
-    if isinstance(progress.step, Settle):
+    if isinstance(progress.step, Settle | Prove):
         return _wait(progress, look.said, now)
     if progress.sent:
         patience_s = progress.limits.ack_s
@@ -213,7 +275,10 @@ def _ready(progress: Progress, look: Look, now: float) -> Move:
 
 
 def _wait(progress: Progress, said: str, now: float) -> Move:
-    if now < max(progress.since + progress.limits.step_s, progress.doubt_until):
+    patience_s = progress.limits.step_s
+    if isinstance(progress.step, Prove):
+        patience_s += progress.step.quiet_s
+    if now < max(progress.since + patience_s, progress.doubt_until):
         return _pause(progress, said)
     waited_s = round(now - progress.since)
     return _expired(progress, f"not so after {waited_s} s: {said}", now)
@@ -251,13 +316,17 @@ def _blind(progress: Progress, event: Blind, now: float) -> Move:
 
 def _stay(progress: Progress, cause: Cause, said: str, now: float) -> Move:
     """Nothing can be done from here, not even the way back."""
-    if progress.touched:
+    if _proving(progress):
+        return _ineffective(progress, cause, said, now)
+    if progress.effects:
         return _park(progress, Ending.PARKED, cause, said, now)
     return _unchanged(progress, cause, said, now)
 
 
 def _expired(progress: Progress, said: str, now: float) -> Move:
     """A step that does not come about: the way back, unless what was asked for may yet happen."""
+    if _proving(progress):
+        return _ineffective(progress, Cause.TIMED_OUT, said, now)
     in_doubt = progress.sent > 0 and progress.answer is not Answer.ACK
     stuck = progress.sent > 0 and (changes(progress.step) or progress.last)
     if progress.undoing or stuck:
@@ -268,7 +337,9 @@ def _expired(progress: Progress, said: str, now: float) -> Move:
 
 def _fail(progress: Progress, cause: Cause, said: str, now: float) -> Move:
     """Go back, if there is anything to go back from and a way."""
-    if not progress.touched:
+    if _proving(progress):
+        return _ineffective(progress, cause, said, now)
+    if not progress.effects:
         return _unchanged(progress, cause, said, now)
     back = way_back(progress.plan, progress.frozen, progress.touched)
     if progress.undoing or not back or _no_way_back(progress):
@@ -286,6 +357,17 @@ def _no_way_back(progress: Progress) -> bool:
     created = any(isinstance(each, Create) for each in steps)
     arrived = progress.changed and isinstance(progress.step, ToState) and not created
     return arrived or progress.sent > 0
+
+
+def _proving(progress: Progress) -> bool:
+    return not progress.undoing and isinstance(progress.step, Prove)
+
+
+def _ineffective(progress: Progress, cause: Cause, said: str, now: float) -> Move:
+    """All was done, and did not help, or nobody could see that it did: there is no way back from a
+    connector that runs, and no reason to stop it again.
+    """
+    return _did(progress, Ended(at=now, ending=Ending.INEFFECTIVE, said=said, cause=cause))
 
 
 def _unchanged(progress: Progress, cause: Cause, said: str, now: float) -> Move:

@@ -13,20 +13,28 @@ import fcntl
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TextIO
+from typing import Final, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
 from exporter.disk import claim, sync_folder
 from exporter.errors import Busy, JournalDamaged, Unfinished
 from exporter.remedy.plan import Plan
-from exporter.remedy.records import AnyRecord, Ended, Opened, decoded, encoded
+from exporter.remedy.records import (
+    AnyRecord,
+    ControlRecord,
+    Ended,
+    Opened,
+    decoded,
+    encoded,
+)
 
 NAME: Final = "journal.sqlite"
-VERSION: Final = 1
+VERSION: Final = 2  # 1 knew no records but those of steps
+CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
 _NOTHING: Final = "0" * 64
 _BUSY_S: Final = 30.0  # another process writes a record: a matter of milliseconds
 
@@ -39,11 +47,15 @@ CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), seq IN
     sha256 TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS open_plans (plan_id TEXT PRIMARY KEY, place TEXT NOT NULL,
     connector TEXT NOT NULL, UNIQUE (place, connector)) STRICT;
+CREATE TABLE IF NOT EXISTS skips (skip_key TEXT PRIMARY KEY, plan_id TEXT NOT NULL) STRICT;
 CREATE TRIGGER IF NOT EXISTS never_changed BEFORE UPDATE ON records
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS never_deleted BEFORE DELETE ON records
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 """
+
+
+Why = TypeVar("Why")
 
 
 class Entry(NamedTuple):
@@ -95,7 +107,7 @@ class Journal:
             )
             self._append(plan.plan_id, record)
 
-    def append(self, plan_id: str, records: tuple[AnyRecord, ...]) -> None:
+    def append(self, plan_id: str, records: Sequence[AnyRecord]) -> None:
         """Write these down; when this returns they are on the disk. A plan that ends lets go of its
         place and connector in the same moment.
         """
@@ -106,6 +118,44 @@ class Journal:
                 self._append(plan_id, record)
                 if isinstance(record, Ended):
                     self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
+
+    def claim(self, plan_id: str, skip_key: str) -> None:
+        """Make sure that nobody else ever skips what this plan skips. Raises Unfinished naming the
+        plan that has, or may have.
+        """
+        with self._writing():
+            self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
+            other = self.skipped_by(skip_key)
+            if other != plan_id:
+                raise Unfinished(str(other), f"this record was skipped by plan {other} already")
+
+    def skipped_by(self, skip_key: str) -> str | None:
+        """The plan that skipped this, or may have; None if none has."""
+        found = self._db.execute(
+            "SELECT plan_id FROM skips WHERE skip_key = ?", (skip_key,)
+        ).fetchone()
+        return None if found is None else str(found[0])
+
+    def decide(
+        self, plan_id: str, decided: Callable[[tuple[AnyRecord, ...]], AnyRecord | Why]
+    ) -> AnyRecord | Why:
+        """Look at a plan's records and append one, with nobody else in between. `decided` gives
+        what to append, or why nothing is.
+        """
+        with self._writing():
+            found = decided(self.records(plan_id))
+            if isinstance(found, AnyRecord):
+                self._append(plan_id, found)
+            return found
+
+    def control(self, record: ControlRecord) -> None:
+        """Write down what concerns no single plan."""
+        with self._writing():
+            self._append(CONTROL, record)
+
+    def since(self, seq: int, count: int) -> tuple[Entry, ...]:
+        """Up to so many records from this one on, in order."""
+        return tuple(self._entries("WHERE seq >= ?", seq, count))
 
     def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
         """All of a plan, in order; none if there is no such plan."""
@@ -123,7 +173,7 @@ class Journal:
     def plans(self) -> tuple[str, ...]:
         """The ids of all plans, in order of their beginnings."""
         found = self._db.execute("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
-        return tuple(plan_id for (plan_id,) in found)
+        return tuple(plan_id for (plan_id,) in found if plan_id != CONTROL)
 
     def open_plan(self, place: str, connector: str) -> str | None:
         """The id of the plan that has this place and connector."""
@@ -217,10 +267,10 @@ class Journal:
         )
         self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (seq + 1, sha256))
 
-    def _entries(self, where: str, value: str | int) -> Iterator[Entry]:
+    def _entries(self, where: str, value: str | int, count: int = -1) -> Iterator[Entry]:
         rows = self._db.execute(
-            f"SELECT seq, plan_id, body FROM records {where} ORDER BY seq",  # noqa: S608 - ours
-            (value,),
+            f"SELECT seq, plan_id, body FROM records {where} ORDER BY seq LIMIT ?",  # noqa: S608 - ours
+            (value, count),
         )
         for seq, plan_id, body in rows:
             yield Entry(seq, plan_id, decoded(body))

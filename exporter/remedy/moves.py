@@ -7,7 +7,7 @@ from typing import NamedTuple
 from exporter.remedy.driver import Look, Outcome
 from exporter.remedy.plan import AnyStep, Frozen
 from exporter.remedy.progress import Progress
-from exporter.remedy.records import AnyRecord, Cause
+from exporter.remedy.records import Cause, StepRecord
 
 
 class Identify(NamedTuple):
@@ -112,6 +112,12 @@ class Interrupted(NamedTuple):
     """Whoever started it wants it to stop."""
 
 
+class Aborted(NamedTuple):
+    """A person wants it undone, as far as it can be; `said` is who, and why."""
+
+    said: str
+
+
 Event = (
     Begun
     | TakenUp
@@ -124,6 +130,7 @@ Event = (
     | Rechecked
     | Paused
     | Interrupted
+    | Aborted
 )
 
 
@@ -132,4 +139,4 @@ class Move(NamedTuple):
 
     progress: Progress
     command: Command
-    records: tuple[AnyRecord, ...] = ()
+    records: tuple[StepRecord, ...] = ()

@@ -120,9 +120,100 @@ class DeleteTopic(Step, frozen=True, tag="delete_topic"):
     topic_id: str
 
 
+class RecordAt(msgspec.Struct, frozen=True):
+    """One record of a log: where it stands, in which incarnation of the topic.
+
+    kafka       the configured name of the cluster
+    """
+
+    kafka: str
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+
+
+class Copy(Step, frozen=True, tag="copy"):
+    """Copy a record to quarantine before it is skipped. Nothing of the connector is changed.
+
+    sha256      of the record (clients.records_read): what is there must still be that record
+    skip_key    under which the copy is found again; see Remedy
+    to          `kafka/topic`, or the path of a folder
+    """
+
+    record: RecordAt
+    sha256: str
+    size_bytes: int
+    skip_key: str
+    to: str
+
+
+class Expect(Step, frozen=True, tag="expect"):
+    """Go on only if these source partitions have exactly these offsets, now that the connector
+    stands still: Connect itself has no compare-and-set.
+    """
+
+    pairs: tuple[Pair, ...]
+
+
+class Prove(Step, frozen=True, tag="prove"):
+    """See the connector get past the record that was skipped, or find nothing more to read, and
+    run for `quiet_s` without failing.
+
+    pair        the partition and the offset that it was given
+    record      what was skipped
+    """
+
+    pair: Pair
+    record: RecordAt
+    quiet_s: float
+
+
 AnyStep = (
-    ToState | Settle | Freeze | Alter | Reset | Write | Create | Delete | Restart | DeleteTopic
+    ToState
+    | Settle
+    | Freeze
+    | Alter
+    | Reset
+    | Write
+    | Create
+    | Delete
+    | Restart
+    | DeleteTopic
+    | Copy
+    | Expect
+    | Prove
 )
+
+
+class Action(StrEnum):
+    """All that guarded remediation does; there is no other. Only a person restores."""
+
+    NOTIFY = "notify"
+    RESTART_FAILED = "restart_failed"
+    STOP = "stop"
+    SKIP_ONE = "skip_one"
+    RESTORE = "restore"
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """Of a plan of guarded remediation: what it answers to.
+
+    incident        its key
+    skip_key        what is skipped, whoever plans it, whenever: no record is skipped twice
+    config_sha256   of the connector's configuration that it was made for
+    signature       of the failure (classify.Failure); None where there was none
+    evidence        (what, how much of it), for people
+    stop_total_s    by when to begin to resume, after the stop was asked for
+    """
+
+    action: Action
+    incident: str
+    skip_key: str | None = None
+    config_sha256: str | None = None
+    signature: str | None = None
+    evidence: tuple[tuple[str, str], ...] = ()
+    stop_total_s: float | None = None
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -151,7 +242,8 @@ class Plan(msgspec.Struct, frozen=True):
     original    the state that the connector was in; None if there was none
     final       the state that it is to end in; None if it is to end as nothing
     created_at  Unix seconds
-    created_by  the operating system's name of who asked
+    created_by  the operating system's name of who asked; `detector` where nobody did
+    remedy      of a plan that answers to an incident; None of the toolbox's
     """
 
     plan_id: str
@@ -163,6 +255,7 @@ class Plan(msgspec.Struct, frozen=True):
     created_at: float
     created_by: str
     v: int = 1
+    remedy: Remedy | None = None
 
     @property
     def sha256(self) -> str:

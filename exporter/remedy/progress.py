@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from exporter.remedy.driver import Answer
-from exporter.remedy.plan import Alter, AnyStep, Frozen, Plan, Reset
+from exporter.remedy.plan import Alter, AnyStep, Frozen, Plan, Prove, Reset, State, ToState
 from exporter.remedy.records import (
     Answered,
     AnyRecord,
@@ -15,10 +15,11 @@ from exporter.remedy.records import (
     Opened,
     Parked,
     Resumed,
+    StepRecord,
     Turned,
     Verified,
 )
-from exporter.remedy.undo import changes, expected
+from exporter.remedy.undo import changes, expected, harmless
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Progress:
     late_until  the same of earlier steps
     touched     indexes of the plan's steps that may have had an effect
     definite    whether the connector vouches for its new offsets (see driver.Outcome)
+    stopped_at  when a connector that is to run again was first asked to stop; 0 if it was not
 
     since       when this process began with the step
     looks       how often it has looked or tried in vain since
@@ -75,6 +77,7 @@ class Progress:
     late_until: float = 0.0
     touched: frozenset[int] = frozenset()
     definite: bool | None = None
+    stopped_at: float = 0.0
     turned: Turned | None = None
     parked: Parked | None = None
     ended: Ended | None = None
@@ -93,8 +96,13 @@ class Progress:
 
     @property
     def last(self) -> bool:
-        """Whether it is the last."""
-        return self.index == len(self.path) - 1
+        """Whether it is the last that asks for anything."""
+        return all(isinstance(step, Prove) for step in self.path[self.index + 1 :])
+
+    @property
+    def effects(self) -> frozenset[int]:
+        """Of `touched`, those that are not harmless."""
+        return frozenset(at for at in self.touched if not harmless(self.plan.steps[at]))
 
     @property
     def changed(self) -> bool:
@@ -112,8 +120,10 @@ class Progress:
 
 
 def replayed(records: tuple[AnyRecord, ...], limits: Limits) -> Progress:
-    """Where the one who wrote these stood. The first is Opened."""
-    opened, *rest = records
+    """Where the one who wrote these stood. The first step is Opened; how it came to that is not
+    asked here (decisions.py).
+    """
+    opened, *rest = (record for record in records if isinstance(record, StepRecord))
     assert isinstance(opened, Opened)
     progress = Progress(plan=opened.plan, path=opened.plan.steps, limits=limits)
     for record in rest:
@@ -121,7 +131,7 @@ def replayed(records: tuple[AnyRecord, ...], limits: Limits) -> Progress:
     return progress
 
 
-def applied(progress: Progress, record: AnyRecord) -> Progress:
+def applied(progress: Progress, record: StepRecord) -> Progress:
     """The progress that this record makes."""
     match record:
         case Resumed():
@@ -179,7 +189,10 @@ def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
 
 def _intended(progress: Progress, record: Intended) -> Progress:
     assert (record.index, record.undoing) == (progress.index, progress.undoing)
-    touched = progress.touched
+    touched, stopped_at = progress.touched, progress.stopped_at
+    stops = isinstance(progress.step, ToState) and progress.step.state is State.STOPPED
+    if stops and not progress.undoing and progress.plan.final is not State.STOPPED:
+        stopped_at = stopped_at or record.at
     return replace(
         progress,
         sent=progress.sent + 1,
@@ -187,6 +200,7 @@ def _intended(progress: Progress, record: Intended) -> Progress:
         asked_at=record.at,
         answer=None,
         touched=touched if progress.undoing else touched | {progress.index},
+        stopped_at=stopped_at,
     )
 
 

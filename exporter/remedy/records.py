@@ -23,6 +23,7 @@ class Ending(StrEnum):
     parked      a person must decide
     in_doubt    something asked for does not show and may yet happen: a person must look
     resolved    a person has closed it
+    ineffective the record was skipped, and the connector was not seen to get past it
     """
 
     SUCCEEDED = "succeeded"
@@ -31,6 +32,7 @@ class Ending(StrEnum):
     PARKED = "parked"
     IN_DOUBT = "in_doubt"
     RESOLVED = "resolved"
+    INEFFECTIVE = "ineffective"
 
 
 class Cause(StrEnum):
@@ -121,7 +123,136 @@ class Ended(Record, frozen=True, tag="ended"):
     cause: Cause | None = None
 
 
-AnyRecord = Opened | Resumed | Kept | Intended | Answered | Verified | Turned | Parked | Ended
+StepRecord = Opened | Resumed | Kept | Intended | Answered | Verified | Turned | Parked | Ended
+
+
+# --- before a plan is carried out ---------------------------------------------------------------
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a guard said (guards.py)."""
+
+    number: int
+    guard: str
+    answer: str
+    said: str
+
+
+class Proposed(Record, frozen=True, tag="proposed"):
+    """A plan that somebody may approve. Nothing is locked by it."""
+
+    plan: Plan
+    mode: str
+    expires_at: float
+    answers: tuple[Told, ...] = ()
+
+
+class Approved(Record, frozen=True, tag="approved"):
+    """It may be carried out, exactly as it was when it had this hash. `by`: a person, or `policy`
+    where configuration allows it without one.
+    """
+
+    by: str
+    plan_sha256: str
+    because: str = ""
+
+
+class Rejected(Record, frozen=True, tag="rejected"):
+    """A person does not want it."""
+
+    by: str
+    because: str
+
+
+class Lapsed(Record, frozen=True, tag="lapsed"):
+    """It was not approved in time, or is no longer what the world needs (`void`)."""
+
+    void: bool
+    said: str
+
+
+class AbortAsked(Record, frozen=True, tag="abort_asked"):
+    """A person wants a plan that is carried out to go back, as far as there is a way."""
+
+    by: str
+    because: str
+
+
+DecisionRecord = Proposed | Approved | Rejected | Lapsed | AbortAsked
+
+
+# --- of no plan ---------------------------------------------------------------------------------
+
+
+class ModeSet(Record, frozen=True, tag="mode_set"):
+    """A person lowers or raises the mode; None: as configured. Never above what is configured."""
+
+    mode: str | None
+    by: str
+    because: str
+
+
+class PauseSet(Record, frozen=True, tag="pause_set"):
+    """A person holds everything, until then (Unix seconds) or for good (None), or lets it go."""
+
+    paused: bool
+    until: float | None
+    by: str
+    because: str
+
+
+class BreakerSet(Record, frozen=True, tag="breaker_set"):
+    """A breaker opens by itself, and is closed by a person only. `scope`: `CONNECT/CONNECTOR`."""
+
+    scope: str
+    open: bool
+    by: str
+    because: str
+
+
+class IncidentSeen(Record, frozen=True, tag="incident_seen"):
+    """Something that may want a remedy was first seen."""
+
+    incident: str
+    connect_cluster: str
+    connector: str
+    what: str
+    said: str
+
+
+class IncidentOver(Record, frozen=True, tag="incident_over"):
+    """It was not seen any more."""
+
+    incident: str
+
+
+class Refused(Record, frozen=True, tag="refused"):
+    """Why nothing was done about it: the guards that did not let an action pass. Written when the
+    reasons change, and not at every look.
+
+    would       all guards passed, and the mode is to observe
+    """
+
+    incident: str
+    connect_cluster: str
+    connector: str
+    action: str
+    mode: str
+    answers: tuple[Told, ...]
+    would: bool = False
+
+
+class Replayed(Record, frozen=True, tag="replayed"):
+    """A person has written a quarantined record back."""
+
+    receipt: str
+    to: str
+    by: str
+
+
+ControlRecord = ModeSet | PauseSet | BreakerSet | IncidentSeen | IncidentOver | Refused | Replayed
+
+AnyRecord = StepRecord | DecisionRecord | ControlRecord
 
 
 _decoder: Final[msgspec.json.Decoder[AnyRecord]] = msgspec.json.Decoder(AnyRecord)

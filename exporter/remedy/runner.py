@@ -31,6 +31,7 @@ from exporter.remedy import backups, engine, words
 from exporter.remedy.driver import Answer, Driver, Outcome
 from exporter.remedy.journal import Journal
 from exporter.remedy.moves import (
+    Aborted,
     Blind,
     CarryOut,
     Command,
@@ -52,12 +53,16 @@ from exporter.remedy.moves import (
     Tried,
     Unkept,
 )
-from exporter.remedy.plan import Frozen, Plan
+from exporter.remedy.plan import Alter, Frozen, Plan
 from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import Cause, Ended, Ending, Opened
+from exporter.remedy.records import Cause, Ended, Ending, Opened, Proposed
 
 Tell = Callable[[str], None]
 Rechecker = Callable[[Frozen], tuple[str, ...]]
+Asked = Callable[[], Interrupted | Aborted | None]
+"""Called before looks and waits: whether somebody wants the plan to end, or to be undone. It may
+raise, and then leaves the plan to whoever recovers it.
+"""
 
 _CODES: Final = {
     Cause.REFUSED: 3,
@@ -67,6 +72,7 @@ _CODES: Final = {
     Cause.UNAUTHORISED: 6,
     Cause.INTERRUPTED: 3,
 }
+_PLACES_TO_ASK: Final = (LookAt, Pause, Keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +120,9 @@ def planned(journal: Journal, plan_id: str) -> Plan:
     records = journal.records(plan_id)
     if not records:
         raise KeyError(plan_id)
-    opened = records[0]
-    assert isinstance(opened, Opened)
-    return opened.plan
+    first = records[0]
+    assert isinstance(first, Opened | Proposed)
+    return first.plan
 
 
 def resolve(journal: Journal, plan_id: str, *, because: str, now: float) -> bool:
@@ -156,6 +162,7 @@ class Runner:
         pause: Callable[[float], None] = time.sleep,
         limits: Limits | None = None,
         options: str = "",
+        asked: Asked = lambda: None,
     ) -> None:
         self._journal = journal
         self._driver = driver
@@ -164,6 +171,8 @@ class Runner:
         self._pause = pause
         self._limits = limits or Limits()
         self._options = options
+        self._asked = asked
+        self._answered: tuple[object, ...] = ()
         self._told = ""
         self._interrupted = False
         self._reached: Progress | None = None
@@ -216,14 +225,36 @@ class Runner:
     def _to_its_end(self, move: Move, recheck: Rechecker | None) -> Result:
         plan = move.progress.plan
         while True:
+            self._claim(move)
             self._journal.append(plan.plan_id, move.records)
             self._reached = move.progress
             for record in move.records:
                 self._say(words.of_record(record, move.progress))
             if isinstance(move.command, End):
                 return self._result(move.progress)
-            event = self._event(move.command, plan, recheck)
+            event = self._wanted(move) or self._event(move.command, plan, recheck)
             move = engine.step(move.progress, event, self._clock.now())
+
+    def _claim(self, move: Move) -> None:
+        """What this plan is about to skip, no other plan ever will."""
+        remedy, command = move.progress.plan.remedy, move.command
+        if remedy is None or remedy.skip_key is None or move.progress.undoing:
+            return
+        if isinstance(command, CarryOut) and isinstance(command.step, Alter):
+            self._journal.claim(move.progress.plan.plan_id, remedy.skip_key)
+
+    def _wanted(self, move: Move) -> Interrupted | Aborted | None:
+        """What somebody wants of it, once for each place that a plan comes to: where it can not be
+        done the engine goes on.
+        """
+        at = move.progress
+        place = (at.index, at.undoing, at.sent)
+        if not isinstance(move.command, _PLACES_TO_ASK) or place == self._answered[:3]:
+            return None
+        found = self._asked()
+        if found is not None:
+            self._answered = place
+        return found
 
     def _left_behind(self) -> str:
         assert self._reached is not None
@@ -268,9 +299,18 @@ class Runner:
             case Keep():
                 return self._kept(plan)
             case Recheck():
-                return Rechecked(() if recheck is None else recheck(command.frozen))
+                return Rechecked(self._speaks_against(plan, command.frozen, recheck))
             case _:
                 raise AssertionError(command)
+
+    def _speaks_against(
+        self, plan: Plan, frozen: Frozen, recheck: Rechecker | None
+    ) -> tuple[str, ...]:
+        key = None if plan.remedy is None else plan.remedy.skip_key
+        other = None if key is None else self._journal.skipped_by(key)
+        if other not in {None, plan.plan_id}:
+            return (f"this record was skipped by plan {other} already",)
+        return () if recheck is None else recheck(frozen)
 
     def _kept(self, plan: Plan) -> Event:
         found = self._driver.offsets()

@@ -7,14 +7,19 @@ from collections.abc import Iterable
 from exporter.remedy.plan import (
     Alter,
     AnyStep,
+    Copy,
     Create,
     Delete,
     DeleteTopic,
+    Expect,
+    Freeze,
     Frozen,
     Pair,
     Plan,
+    Prove,
     Raw,
     Reset,
+    Settle,
     ToState,
     Write,
 )
@@ -23,6 +28,11 @@ from exporter.remedy.plan import (
 def changes(step: AnyStep) -> bool:
     """Whether a step changes more than a state."""
     return isinstance(step, Alter | Reset | Write | Create | Delete | DeleteTopic)
+
+
+def harmless(step: AnyStep) -> bool:
+    """Whether a step leaves the connector alone, and nothing that would have to be taken back."""
+    return isinstance(step, Copy | Expect | Prove | Settle | Freeze)
 
 
 def irreversible(step: AnyStep) -> bool:

@@ -8,10 +8,15 @@ from exporter.remedy.driver import Answer
 from exporter.remedy.plan import (
     Alter,
     AnyStep,
+    Copy,
     Create,
     Delete,
     DeleteTopic,
+    Expect,
     Freeze,
+    Pair,
+    Prove,
+    RecordAt,
     Reset,
     Restart,
     Settle,
@@ -20,15 +25,28 @@ from exporter.remedy.plan import (
 )
 from exporter.remedy.progress import Progress
 from exporter.remedy.records import (
+    AbortAsked,
     Answered,
     AnyRecord,
+    Approved,
+    BreakerSet,
     Ended,
     Ending,
+    IncidentOver,
+    IncidentSeen,
     Intended,
     Kept,
+    Lapsed,
+    ModeSet,
     Opened,
     Parked,
+    PauseSet,
+    Proposed,
+    Refused,
+    Rejected,
+    Replayed,
     Resumed,
+    StepRecord,
     Turned,
     Verified,
 )
@@ -59,6 +77,26 @@ def doing(step: AnyStep) -> str:
             return "restart the connector"
         case DeleteTopic():
             return f"delete the topic {step.kafka}/{step.topic}"
+        case _:
+            return _of_one_record(step)
+
+
+def _of_one_record(step: Copy | Expect | Prove) -> str:
+    match step:
+        case Copy():
+            return f"copy {_where(step.record)} to {step.to}"
+        case Expect():
+            return f"see that {'; '.join(_pair(at) for at in step.pairs)} still stands"
+        case Prove():
+            return f"see it get past {_where(step.record)}, and run for {step.quiet_s:.0f} s"
+
+
+def _where(at: RecordAt) -> str:
+    return f"{at.kafka}/{at.topic}-{at.partition}@{at.offset}"
+
+
+def _pair(at: Pair) -> str:
+    return f"{at.partition} -> {at.offset or 'none'}"
 
 
 def _partitions(count: int) -> str:
@@ -69,7 +107,7 @@ def _records(count: int) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
-def of_record(record: AnyRecord, progress: Progress) -> str:
+def of_record(record: StepRecord, progress: Progress) -> str:
     """What the record says while the plan is carried out; nothing where that says nothing new."""
     match record:
         case Intended():
@@ -123,6 +161,8 @@ def ending(progress: Progress, options: str) -> str:
             return f"{name}: not done, and everything is as it was: {ended.said}"
         case Ending.UNCHANGED:
             return f"{name}: not done, nothing was changed: {ended.said}"
+        case Ending.INEFFECTIVE:
+            return f"{name}: {progress.plan.verb}: done, and it did not help: {ended.said}"
         case _:
             return f"{name}: closed by a person: {ended.said}"
 
@@ -177,9 +217,7 @@ def cut_off(progress: Progress, options: str) -> str:
 
 def pairs_of(step: AnyStep) -> tuple[str, ...]:
     """What a step gives each source partition."""
-    if not isinstance(step, Alter | Write):
-        return ()
-    return tuple(f"{at.partition} -> {at.offset or 'none'}" for at in step.pairs)
+    return tuple(map(_pair, step.pairs)) if isinstance(step, Alter | Write) else ()
 
 
 def recorded(record: AnyRecord) -> str:
@@ -203,6 +241,45 @@ def recorded(record: AnyRecord) -> str:
             return f"{record.cause}: {record.said}"
         case Ended():
             return f"{record.ending}: {record.said}"
+        case _:
+            return _decided(record)
+
+
+def _decided(record: AnyRecord) -> str:
+    """Of a record that is no step of a plan."""
+    match record:
+        case Proposed():
+            return f"{record.plan.subject.connector}: proposed: {record.plan.verb}"
+        case Approved() | Rejected() | AbortAsked():
+            said = {Approved: "approved", Rejected: "rejected", AbortAsked: "to go back, asked"}
+            because = f": {record.because}" if record.because else ""
+            return f"{said[type(record)]} by {record.by}{because}"
+        case Lapsed():
+            return f"{'void' if record.void else 'not approved in time'}: {record.said}"
+        case ModeSet():
+            return f"mode {record.mode or 'as configured'} by {record.by}: {record.because}"
+        case PauseSet():
+            return f"{'held' if record.paused else 'let go'} by {record.by}: {record.because}"
+        case BreakerSet():
+            now = "open" if record.open else "closed"
+            return f"breaker of {record.scope} {now} by {record.by}: {record.because}"
+        case IncidentSeen():
+            return f"{record.connector}: {record.said}"
+        case IncidentOver():
+            return f"over: {record.incident}"
+        case Refused():
+            return f"{record.connector}: {record.action}: {refusal(record)}"
+        case Replayed():
+            return f"{record.receipt} written to {record.to} by {record.by}"
+        case _:
+            raise AssertionError(record)
+
+
+def refusal(record: Refused) -> str:
+    """Why nothing was done."""
+    if record.would:
+        return f"would be done; the mode is {record.mode}"
+    return "; ".join(f"{at.guard}: {at.said}" for at in record.answers)
 
 
 def _way(undoing: bool) -> str:  # noqa: FBT001 - of a record
