@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from exporter.model.connectors import StateChange
+from exporter.model.findings import FailureRun
 from exporter.state.snapshot import Snapshot
 
 FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
@@ -143,6 +144,14 @@ class Failures:
         elif before == "failed" and change.state in _RESTARTED:
             diary.restarts.append(change.at)
 
+    def runs(self) -> tuple[FailureRun, ...]:
+        """Who fails over and over, by name."""
+        return tuple(
+            _told(whose, diary, diary.run)
+            for whose, diary in sorted(self.of.items())
+            if diary.run is not None
+        )
+
     def _forget(self, listed: Mapping[str, frozenset[str]]) -> None:
         """Who is gone. The tasks of a stopped connector are, and it comes back to where it was."""
         for whose in [at for at in self.of if at[0] in listed and at[1] not in listed[at[0]]]:
@@ -176,6 +185,24 @@ class Failures:
             )
             for at in told
         }
+
+
+def _told(whose: Whose, diary: Diary, run: Run) -> FailureRun:
+    cluster, connector, task = whose
+    between = [at for at in diary.restarts if run.first_at <= at <= run.last_at]
+    return FailureRun(
+        connect_cluster=cluster,
+        connector=connector,
+        task=None if task == CONNECTOR else task,
+        kind=run.kind,
+        failure=run.failure,
+        count=run.count,
+        first_at=run.first_at,
+        last_at=run.last_at,
+        restarts=len(between),
+        same=tuple(sorted(run.same.items())),
+        moved=run.moved,
+    )
 
 
 def kind_of(failure: str) -> str:

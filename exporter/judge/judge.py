@@ -40,7 +40,8 @@ class Judge:
         judged = replace(snapshot, judgements=self._progress.judgements(snapshot))
         findings = self._register.found(judged)
         dropped = (*snapshot.dropped, *self._register.dropped)
-        return replace(judged, findings=findings, dropped=dropped)
+        runs = self._register.failure_runs
+        return replace(judged, findings=findings, dropped=dropped, failure_runs=runs)
 
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""

@@ -19,7 +19,7 @@ from exporter.judge.rules import RULES, explained
 from exporter.judge.seen import Seen
 from exporter.judge.settings import Settings
 from exporter.judge.words import moment
-from exporter.model.findings import Finding, Severity
+from exporter.model.findings import FailureRun, Finding, Severity
 from exporter.state.snapshot import Snapshot
 
 FINDINGS_MAX: Final = 500  # nobody reads more; the worst and oldest are kept, the rest is counted
@@ -55,6 +55,7 @@ class Register:
         self._kept: dict[_Key, _Kept] = {}
         self._looked: Look | None = None
         self._found: tuple[Finding, ...] = ()
+        self._runs: tuple[FailureRun, ...] = ()
         self._told = b""
         self._changed = False
         self._cut: set[_Key] = set()
@@ -97,10 +98,16 @@ class Register:
         told = sorted(explained(_shown(at, now) for at in kept.values()), key=_order)
         self._count_cut({finding.key for finding in told[FINDINGS_MAX:]})
         self._found = tuple(told[:FINDINGS_MAX])
+        self._runs = self._memory.failures.runs()
 
     def _count_cut(self, cut: set[_Key]) -> None:
         self._cuts += len(cut - self._cut)
         self._cut = cut
+
+    @property
+    def failure_runs(self) -> tuple[FailureRun, ...]:
+        """Who fails over and over, as of the newest look."""
+        return self._runs
 
     @property
     def dropped(self) -> tuple[tuple[str, int], ...]:

@@ -107,6 +107,31 @@ class FindingName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class FailureRun:
+    """Failures of one kind, one after the other, of a task or (None) of the connector itself.
+
+    kind       the exception's class
+    failure    the newest in full (decode/failure.py)
+    count      how many there were
+    restarts   how often it was started again between the first and the newest
+    same       positions that are where they were at the first, by what they are of: label, text
+    moved      others did move meanwhile
+    """
+
+    connect_cluster: str
+    connector: str
+    task: int | None
+    kind: str
+    failure: str
+    count: int
+    first_at: float
+    last_at: float
+    restarts: int
+    same: tuple[tuple[str, str], ...]
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong now.
 

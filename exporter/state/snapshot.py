@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.model.connectors import ConnectorKind, StateHistory, Task
-from exporter.model.findings import Finding, Judgement
+from exporter.model.findings import FailureRun, Finding, Judgement
 from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import FlowKey, KafkaTopic, Topology
@@ -319,6 +319,7 @@ class Snapshot:
     probes          (reason, upstream reads made), and with `probes_skipped` those that were not
     saved_at        when what must survive a restart was last saved; None if it never was
     histories       what became of connectors and tasks, as far as status topics tell
+    failure_runs    who fails over and over, and where (judge/)
     """
 
     at: float
@@ -350,6 +351,7 @@ class Snapshot:
     notifications_failed: tuple[tuple[str, int], ...] = ()
     saved_at: float | None = None
     histories: tuple[StateHistory, ...] = ()
+    failure_runs: tuple[FailureRun, ...] = ()
 
 
 EMPTY = Snapshot(

@@ -27,6 +27,7 @@ from exporter.remedy.plan import (
     Create,
     Delete,
     DeleteTopic,
+    Expect,
     Freeze,
     Frozen,
     Pair,
@@ -122,8 +123,12 @@ class RestDriver:
                 return self._look_for_deletion(step)
             case Restart():
                 return self._look_for_restart(step)
-        assert isinstance(step, Freeze)
-        return _ready("offsets can be looked up")
+            case Expect(pairs=pairs):
+                return as_expected(self._sight.pairs(self._connector), pairs)
+            case Freeze():
+                return _ready("offsets can be looked up")
+            case _:
+                return _NEVER
 
     def _look_for_state(self, step: AnyStep, state: State, seen: Seen | None) -> Look:
         if seen is None:
@@ -303,6 +308,17 @@ class RestDriver:
         if reply.status in {401, 403}:
             raise Denied(self._sight.name, f"HTTP {reply.status}")
         return reply
+
+
+def as_expected(now: tuple[Pair, ...], expected: tuple[Pair, ...]) -> Look:
+    """Whether these partitions have exactly these offsets."""
+    have = _offsets(now)
+    for at in expected:
+        if have.get(at.partition) != at.offset:
+            found = have.get(at.partition, "none")
+            said = f"{at.partition} has {found} by now, and had {at.offset or 'none'}"
+            return Look(Standing.FOREIGN, said)
+    return Look(Standing.DONE, f"{len(expected)} offsets are still what they were")
 
 
 def compared(

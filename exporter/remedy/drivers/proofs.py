@@ -1,0 +1,123 @@
+"""The step that sees whether a skip has helped: probation, before a plan is called a success.
+
+Looks only. What it remembers between calls is since when the connector runs without failing, which
+whoever takes the plan up anew counts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+import msgspec
+
+from exporter.clients.kafka_probe import ProbeReader
+from exporter.clock import Clock
+from exporter.config import Kafka
+from exporter.errors import ClientError, NotFound, Refused
+from exporter.model.readings import NothingUpTo
+from exporter.model.topology import TopicPartition
+from exporter.remedy.driver import Look, Standing
+from exporter.remedy.drivers.rest_sight import Seen, Sight
+from exporter.remedy.plan import Pair, Prove, RecordAt
+
+PROBE_S: Final = 5.0
+_FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
+
+NothingAfter = Callable[[RecordAt], bool]
+"""Whether no record that can be read stands after this one."""
+
+
+class ProofSteps:
+    """Looks at `Prove`, for one connector."""
+
+    def __init__(
+        self, sight: Sight, connector: str, clock: Clock, nothing_after: NothingAfter
+    ) -> None:
+        self._sight = sight
+        self._connector = connector
+        self._clock = clock
+        self._nothing_after = nothing_after
+        self._quiet_since: float | None = None
+
+    def look(self, step: Prove) -> Look:
+        """Foreign where it failed again before it got past the record, or went back before it."""
+        try:
+            seen = self._sight.seen(self._connector)
+            now = {at.partition: at for at in self._sight.pairs(self._connector)}
+        except NotFound:
+            return Look(Standing.DONE, "somebody has deleted it since")
+        if seen is None:
+            return Look(Standing.NOT_YET, "no worker has said anything of it yet")
+        if seen.standing.state in {"stopped", "paused"}:
+            return Look(Standing.DONE, f"somebody has asked for {seen.standing.state} since")
+        target, at = position(step.pair), position(now.get(step.pair.partition))
+        if target is None or at is None:
+            return Look(Standing.FOREIGN, "its offset is none that could be compared any more")
+        if at < target:
+            return Look(Standing.FOREIGN, f"it is back at {at}, before the {target} it was given")
+        if _failed(seen):
+            self._quiet_since = None
+            if at > target:
+                return Look(Standing.DONE, f"it got past it, to {at}, and failed later on")
+            return Look(Standing.FOREIGN, f"it failed again, still at {at}")
+        return self._moving(step, seen, at, target)
+
+    def _moving(self, step: Prove, seen: Seen, at: int, target: int) -> Look:
+        now = self._clock.now()
+        if not _up(seen):
+            self._quiet_since = None
+            return Look(Standing.NOT_YET, "its tasks are not all running yet")
+        if self._quiet_since is None or self._quiet_since > now:
+            self._quiet_since = now
+        quiet_s = now - self._quiet_since
+        if at == target and not self._nothing_after(step.record):
+            return Look(Standing.NOT_YET, f"it runs, and has not committed beyond {at} yet")
+        if quiet_s < step.quiet_s:
+            said = f"it runs, at {at}; it has to for {step.quiet_s:.0f} s"
+            return Look(Standing.NOT_YET, said)
+        return Look(Standing.DONE, f"it has run for {quiet_s:.0f} s, and is at {at}")
+
+
+def position(pair: Pair | None) -> int | None:
+    """The number in the offset of a sink or of a MirrorSourceConnector; None where it has none."""
+    if pair is None or pair.offset is None:
+        return None
+    offset = msgspec.json.decode(pair.offset)
+    for name in _FIELDS:
+        found = offset.get(name) if isinstance(offset, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+    return None
+
+
+def nothing_after(clusters: Mapping[str, Kafka], *, committed: bool) -> NothingAfter:
+    """Reads where the record stood. What cannot be read is not nothing."""
+
+    def told(record: RecordAt) -> bool:
+        if record.kafka not in clusters:
+            raise Refused(record.kafka, "no Kafka cluster of this name is configured here")
+        properties: dict[str, Any] = clusters[record.kafka].client_properties()
+        at = TopicPartition(record.topic, record.partition)
+        with closing(ProbeReader(record.kafka, properties, committed=committed)) as reader:
+            found = reader.first({at: record.offset + 1}, PROBE_S).get(at)
+        if isinstance(found, ClientError):
+            raise found
+        return isinstance(found, NothingUpTo)
+
+    return told
+
+
+def _failed(seen: Seen) -> bool:
+    return seen.standing.state == "failed" or "failed" in seen.standing.tasks
+
+
+def _up(seen: Seen) -> bool:
+    tasks = seen.standing.tasks
+    return (
+        seen.standing.state == "running"
+        and bool(seen.configured)
+        and len(tasks) >= seen.configured
+        and set(tasks) == {"running"}
+    )
