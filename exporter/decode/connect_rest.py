@@ -14,7 +14,7 @@ import msgspec
 
 from exporter.decode.configs import assigned_partitions
 from exporter.decode.connector_config import connector_settings
-from exporter.decode.failure import failure_of
+from exporter.decode.failure import TRACE_CHARS_MAX, failure_of
 from exporter.decode.jsontext import encode_sorted
 from exporter.model.connectors import Connector, Task
 from exporter.model.offsets import Undecodable
@@ -101,6 +101,25 @@ def decode_standing(body: bytes) -> Standing | Undecodable:
     )
 
 
+def decode_traces(body: bytes) -> dict[int | None, str] | Undecodable:
+    """The answer to `GET /connectors/{c}/status`: the stack traces of what has failed, by task;
+    None is the connector itself. They quote records and settings: to be classified, and not kept.
+    """
+    parsed = _parse(body)
+    connector = parsed.get("connector") if isinstance(parsed, dict) else None
+    tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
+    if not isinstance(connector, dict) or not isinstance(tasks, list):
+        return Undecodable("status_shape")
+    found: dict[int | None, str] = {}
+    for number, at in [(None, connector), *((at.get("id"), at) for at in tasks if _is_map(at))]:
+        trace = at.get("trace")
+        if str(at.get("state", "")).upper() == "FAILED" and isinstance(trace, str):
+            if number is not None and not isinstance(number, int):
+                return Undecodable("status_shape")
+            found[number] = trace[:TRACE_CHARS_MAX]
+    return found
+
+
 def decode_task_count(body: bytes) -> int | Undecodable:
     """The answer to `GET /connectors/{c}/tasks`: how many tasks are configured."""
     parsed = _parse(body)
@@ -129,6 +148,10 @@ def config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
         key: value if value is None or isinstance(value, str) else encode_sorted(value).decode()
         for key, value in config.items()
     }
+
+
+def _is_map(at: object) -> bool:
+    return isinstance(at, dict)
 
 
 def _parse(body: bytes) -> Any:

@@ -122,14 +122,19 @@ def step(progress: Progress, event: Event, now: float) -> Move:
 
 def _called_off(progress: Progress, event: Interrupted | Aborted, now: float) -> Move:
     """Back, if this is a place to stop; who aborts wants even what is done undone."""
+    if progress.undoing:
+        return _ask(progress)
     match event:
         case Interrupted():
-            stops, said = not _under_way(progress), "interrupted"
+            if _under_way(progress):
+                return _ask(progress)
+            return _fail(progress, Cause.INTERRUPTED, "interrupted", now)
         case Aborted():
-            stops, said = _can_turn(progress), event.said
-    if progress.undoing or not stops:
-        return _ask(progress)
-    return _fail(progress, Cause.INTERRUPTED, said, now)
+            if not _can_turn(progress):
+                return _ask(progress)
+            if not progress.effects:
+                return _unchanged(progress, Cause.INTERRUPTED, event.said, now)
+            return _turned(progress, Cause.INTERRUPTED, event.said, now)
 
 
 def _paused(progress: Progress, now: float) -> Move:
@@ -155,9 +160,11 @@ def _can_turn(progress: Progress) -> bool:
     """Whether there is still something to go back from: not once it was asked to run again, nor
     while a change is under way.
     """
-    if not progress.identified or (progress.sent > 0 and changes(progress.step)):
+    steps = progress.plan.steps
+    if not progress.identified or any(irreversible(steps[at]) for at in progress.touched):
         return False
-    return not progress.last or not progress.changed
+    asked = progress.sent > 0 and (changes(progress.step) or progress.last)
+    return not asked and not isinstance(progress.step, Prove)
 
 
 def _under_way(progress: Progress) -> bool:
@@ -341,8 +348,14 @@ def _fail(progress: Progress, cause: Cause, said: str, now: float) -> Move:
         return _ineffective(progress, cause, said, now)
     if not progress.effects:
         return _unchanged(progress, cause, said, now)
+    if progress.undoing or _no_way_back(progress):
+        return _park(progress, Ending.PARKED, cause, said, now)
+    return _turned(progress, cause, said, now)
+
+
+def _turned(progress: Progress, cause: Cause, said: str, now: float) -> Move:
     back = way_back(progress.plan, progress.frozen, progress.touched)
-    if progress.undoing or not back or _no_way_back(progress):
+    if not back:
         return _park(progress, Ending.PARKED, cause, said, now)
     return _then_ask(_did(progress, Turned(at=now, steps=back, cause=cause, said=said)))
 

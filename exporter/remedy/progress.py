@@ -225,11 +225,12 @@ def _doubting(progress: Progress) -> Progress:
 
 def _by_halves(progress: Progress) -> bool:
     """Connect sets and removes a sink's offsets one after the other: what it says no to may be the
-    second half. The way back then begins with a look at them.
+    second half. The way back then begins with a look at them. One offset has no halves.
     """
-    at = progress.plan.subject
-    sink = at.driver == "rest" and at.kind == "sink"
-    return sink and isinstance(progress.step, Alter | Reset)
+    at, step = progress.plan.subject, progress.step
+    if at.driver != "rest" or at.kind != "sink":
+        return False
+    return isinstance(step, Reset) or (isinstance(step, Alter) and len(step.pairs) > 1)
 
 
 def _nothing_happened(progress: Progress) -> Progress:

@@ -232,7 +232,9 @@ class Runner:
                 self._say(words.of_record(record, move.progress))
             if isinstance(move.command, End):
                 return self._result(move.progress)
-            event = self._wanted(move) or self._event(move.command, plan, recheck)
+            event: Event | None = self._wanted(move)
+            if event is None:
+                event = self._event(move.command, plan, recheck)
             move = engine.step(move.progress, event, self._clock.now())
 
     def _claim(self, move: Move) -> None:

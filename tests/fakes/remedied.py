@@ -15,11 +15,15 @@ from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.plan import (
     Alter,
     AnyStep,
+    Copy,
     Create,
     Delete,
+    Expect,
     Frozen,
     Pair,
+    Prove,
     Reset,
+    Restart,
     Settle,
     State,
     ToState,
@@ -29,7 +33,11 @@ from tests.fakes.clock import VirtualClock
 
 @dataclass
 class World:
-    """One connector, its state and its offsets. `writes` is every change that was carried out."""
+    """One connector, its state and its offsets. `writes` is every change that was carried out.
+
+    copies      the keys of what was copied to quarantine
+    proven      what a look at a Prove says
+    """
 
     clock: VirtualClock
     state: State | None = State.RUNNING
@@ -37,6 +45,8 @@ class World:
     offsets: dict[str, str] = field(default_factory=dict)
     writes: list[tuple[float, AnyStep]] = field(default_factory=list)
     later: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    copies: set[str] = field(default_factory=set)
+    proven: Look = field(default_factory=lambda: Look(Standing.DONE, "it got past it"))
 
     def settle(self) -> None:
         """Carry out what has become due."""
@@ -66,6 +76,10 @@ class World:
                 self.state, self.config = State.STOPPED, step.config_sha256
             case Delete():
                 self.state = None
+            case Copy():
+                self.copies.add(step.skip_key)
+            case Restart():
+                pass
             case _:
                 raise AssertionError(step)
         return None
@@ -120,6 +134,18 @@ class WorldDriver:
                 return Look(Standing.FOREIGN, "it is another's")
             case Delete():
                 return Look(Standing.DONE if world.state is None else Standing.READY, "looked")
+            case Copy():
+                done = step.skip_key in world.copies
+                return Look(Standing.DONE if done else Standing.READY, "looked")
+            case Expect():
+                now = [Pair(at.partition, world.offsets.get(at.partition)) for at in step.pairs]
+                same = tuple(now) == step.pairs
+                return Look(Standing.DONE if same else Standing.FOREIGN, f"it has {now}")
+            case Prove():
+                return world.proven
+            case Restart():
+                asked = any(each == step for _, each in world.writes)
+                return Look(Standing.DONE if asked else Standing.READY, "looked")
             case Alter() | Reset():
                 assert frozen is not None
                 return self._offsets(step, frozen)

@@ -23,6 +23,7 @@ from exporter.decode.connect_rest import (
     decode_plugins,
     decode_standing,
     decode_task_count,
+    decode_traces,
 )
 from exporter.decode.connect_root import ConnectRoot, decode_root
 from exporter.decode.jsontext import encode_sorted
@@ -79,6 +80,13 @@ class Sight:
         except NotFound:
             return None
         return Seen(self._decoded(f"status of {connector}", decode_standing(body)), configured)
+
+    def traces(self, connector: str) -> dict[int | None, str]:
+        """What has failed, with its stack trace, by task; None is the connector itself. Traces
+        quote records: they are looked at, and not kept. Raises NotFound.
+        """
+        body = self._quick.status(connector)
+        return self._decoded(f"status of {connector}", decode_traces(body))
 
     def assigned(self, connector: str) -> frozenset[TopicPartition]:
         """What the tasks of a MirrorSourceConnector copy; nothing where it has none, or they do not

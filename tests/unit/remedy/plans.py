@@ -9,17 +9,23 @@ from pathlib import Path
 from exporter.remedy.driver import Driver
 from exporter.remedy.journal import Journal
 from exporter.remedy.plan import (
+    Action,
     Alter,
     AnyStep,
+    Copy,
+    Expect,
     Freeze,
     Pair,
     Plan,
+    Prove,
+    RecordAt,
+    Remedy,
     Settle,
     State,
     Subject,
     ToState,
 )
-from exporter.remedy.runner import Runner
+from exporter.remedy.runner import Asked, Runner
 from tests.fakes.clock import VirtualClock
 from tests.fakes.remedied import World, WorldDriver
 
@@ -44,6 +50,36 @@ def plan_of(*changes: AnyStep, original: State | None = State.RUNNING, plan_id: 
     )
 
 
+PARTITION = '{"kafka_partition":0,"kafka_topic":"orders"}'
+AT, NEXT = '{"kafka_offset":7}', '{"kafka_offset":8}'
+POISON = RecordAt("east", "orders", "topic-1", 0, 7)
+
+
+def skip_of(plan_id: str = "p1", **remedy: object) -> Plan:
+    """Of a sink that stands at a record which it cannot deliver."""
+    given = {"incident": "i1", "skip_key": "k1", "signature": "s1", "stop_total_s": 180.0, **remedy}
+    return Plan(
+        plan_id=plan_id,
+        verb="skip one record of orders",
+        subject=Subject("rest", "lab", "orders", "sink", "cluster-1"),
+        steps=(
+            Copy(POISON, "0" * 64, 12, str(given["skip_key"]), "east/quarantine"),
+            ToState(State.STOPPED),
+            Settle(),
+            Freeze(),
+            Expect((Pair(PARTITION, AT),)),
+            Alter((Pair(PARTITION, NEXT),)),
+            ToState(State.RUNNING),
+            Prove(Pair(PARTITION, NEXT), POISON, 60.0),
+        ),
+        original=State.RUNNING,
+        final=State.RUNNING,
+        created_at=1_800_000_000.0,
+        created_by="detector",
+        remedy=Remedy(Action.SKIP_ONE, **given),
+    )
+
+
 @dataclass
 class Bench:
     """A world, a journal and whoever works on them, on a clock that waiting moves."""
@@ -58,7 +94,10 @@ class Bench:
         self.journal = Journal(self.folder)
 
     def runner(
-        self, driver: Driver | None = None, pause: Callable[[float], None] | None = None
+        self,
+        driver: Driver | None = None,
+        pause: Callable[[float], None] | None = None,
+        asked: Asked = lambda: None,
     ) -> Runner:
         return Runner(
             journal=self.journal,
@@ -67,6 +106,7 @@ class Bench:
             tell=self.told.append,
             pause=pause or self.clock.advance,
             options="--config F",
+            asked=asked,
         )
 
     def died(self) -> None:
