@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from exporter.config import Auth, Tls
-from exporter.config.files import problem_with, read_secret
+from exporter.config.files import problem_with, read_secret, stamp
 
 
 class CannotIdentify(Exception):
@@ -56,15 +56,7 @@ class TlsContext:
         if tls is None:
             return None
         files = (tls.ca_file, tls.cert_file, tls.key_file, tls.key_password_file)
-        return tuple(_file_stamp(path) for path in files if path is not None)
-
-
-def _file_stamp(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
+        return tuple(stamp(path) for path in files if path is not None)
 
 
 def _context(tls: Tls) -> ssl.SSLContext:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from exporter.config.control import Client, Control, ControlTls, Token
 from exporter.config.load import load, parse
+from exporter.config.section import Patterns
 from exporter.config.shape import (
     Alertmanager,
     Auth,
@@ -16,7 +18,6 @@ from exporter.config.shape import (
     Log,
     Notify,
     OffsetSyncs,
-    Patterns,
     Poll,
     Tls,
     Webhook,
@@ -25,8 +26,11 @@ from exporter.config.shape import (
 __all__ = [
     "Alertmanager",
     "Auth",
+    "Client",
     "Config",
     "Connect",
+    "Control",
+    "ControlTls",
     "Flow",
     "History",
     "Judge",
@@ -38,6 +42,7 @@ __all__ = [
     "Patterns",
     "Poll",
     "Tls",
+    "Token",
     "Webhook",
     "load",
     "parse",

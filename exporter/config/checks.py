@@ -6,25 +6,26 @@ has the wrong shape is passed over here, as it is a mistake already.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from exporter.config.control_checks import control_checks
 from exporter.config.files import problem_with, read_secret
+from exporter.config.raw import both, known, mapping, mappings
 
 _FILE = "_file"
 _AUTH = ("username", "password", "password_file", "bearer_token", "bearer_token_file")
 
 
-def cross_checks(document: dict[str, Any]) -> list[str]:
+def cross_checks(document: dict[str, Any], folder: Path) -> list[str]:
     """Every contradiction in the file, each with its path."""
-    kafkas = tuple(str(name) for name in _mapping(document.get("kafka")))
-    connects = tuple(_mappings(document.get("connect"), "connect"))
+    kafkas = tuple(str(name) for name in mapping(document.get("kafka")))
+    connects = tuple(mappings(document.get("connect"), "connect"))
     mistakes: list[str] = []
     taken: set[str] = set()
     for path, connect in connects:
-        mistakes.extend(_known(connect.get("kafka"), kafkas, f"{path}.kafka"))
+        mistakes.extend(known(connect.get("kafka"), kafkas, f"{path}.kafka"))
         name = connect.get("name")
         if isinstance(name, str) and name in taken:
             mistakes.append(f'{path}.name: "{name}" is used twice')
@@ -32,18 +33,19 @@ def cross_checks(document: dict[str, Any]) -> list[str]:
         mistakes.extend(_connect(path, connect))
     sections = tuple(section for _, section in connects)
     flows: set[tuple[str, ...]] = set()
-    for path, flow in _mappings(document.get("flows"), "flows"):
+    for path, flow in mappings(document.get("flows"), "flows"):
         mistakes.extend(_flow(path, flow, kafkas, sections))
         key = tuple(str(flow.get(part)) for part in ("source", "target", "connect", "connector"))
         if key in flows:
             mistakes.append(f"{path}: the same flow is given twice")
         flows.add(key)
-    for name, kafka in _mapping(document.get("kafka")).items():
-        properties = _mapping(_mapping(kafka).get("properties"))
+    for name, kafka in mapping(document.get("kafka")).items():
+        properties = mapping(mapping(kafka).get("properties"))
         if "bootstrap.servers" in properties:
             mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
-        mistakes.extend(_both(f"kafka.{name}.properties", properties))
-    mistakes.extend(_notify(_mapping(document.get("notify"))))
+        mistakes.extend(both(f"kafka.{name}.properties", properties))
+    mistakes.extend(_notify(mapping(document.get("notify"))))
+    mistakes.extend(control_checks(document, folder))
     return mistakes
 
 
@@ -89,7 +91,7 @@ def _connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
 def _notify(notify: dict[Any, Any]) -> Iterator[str]:
     for kind, key in (("alertmanagers", "url"), ("webhooks", "name")):
         taken: set[str] = set()
-        for path, receiver in _mappings(notify.get(kind), f"notify.{kind}"):
+        for path, receiver in mappings(notify.get(kind), f"notify.{kind}"):
             named = receiver.get(key)
             if isinstance(named, str) and named in taken:
                 yield f"{path}.{key}: used twice"
@@ -98,7 +100,7 @@ def _notify(notify: dict[Any, Any]) -> Iterator[str]:
             if kind == "webhooks":
                 if "url" not in receiver and "url_file" not in receiver:
                     yield f"{path}: url or url_file is required"
-                yield from _both(path, receiver)
+                yield from both(path, receiver)
 
 
 def _access(path: str, server: dict[Any, Any]) -> Iterator[str]:
@@ -106,8 +108,8 @@ def _access(path: str, server: dict[Any, Any]) -> Iterator[str]:
     auth = server.get("auth")
     if isinstance(auth, dict):
         yield from _auth(f"{path}.auth", auth)
-    tls = _mapping(server.get("tls"))
-    yield from _both(f"{path}.tls", tls)
+    tls = mapping(server.get("tls"))
+    yield from both(f"{path}.tls", tls)
     if "cert_file" not in tls:
         for name in ("key_file", "key_password", "key_password_file"):
             if name in tls:
@@ -125,26 +127,20 @@ def _auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
         yield f"{path}: password or password_file is required with username"
     elif basic and "username" not in basic:
         yield f"{path}: username is required with a password"
-    yield from _both(path, auth)
-
-
-def _both(path: str, section: dict[Any, Any]) -> Iterator[str]:
-    for name in section:
-        if isinstance(name, str) and name.endswith(_FILE) and name.removesuffix(_FILE) in section:
-            yield f"{path}: give {name.removesuffix(_FILE)} or {name}, not both"
+    yield from both(path, auth)
 
 
 def _flow(
     path: str, flow: dict[Any, Any], kafkas: Iterable[str], connects: tuple[dict[Any, Any], ...]
 ) -> Iterator[str]:
     for end in ("upstream", "downstream"):
-        yield from _known(flow.get(end), kafkas, f"{path}.{end}")
-    syncs = _mapping(flow.get("offset_syncs"))
-    yield from _known(syncs.get("kafka"), kafkas, f"{path}.offset_syncs.kafka")
+        yield from known(flow.get(end), kafkas, f"{path}.{end}")
+    syncs = mapping(flow.get("offset_syncs"))
+    yield from known(syncs.get("kafka"), kafkas, f"{path}.offset_syncs.kafka")
     named = flow.get("connect")
     if named is not None:
         names = (at["name"] for at in connects if isinstance(at.get("name"), str))
-        yield from _known(named, names, f"{path}.connect", under="connect")
+        yield from known(named, names, f"{path}.connect", under="connect")
         return
     downstream = flow.get("downstream")
     able = [at for at in connects if at.get("kafka") == downstream and not _has_url(at)]
@@ -157,22 +153,3 @@ def _flow(
 
 def _has_url(connect: dict[Any, Any]) -> bool:
     return connect.get("url") is not None or connect.get("urls") is not None
-
-
-def _known(name: object, known: Iterable[str], path: str, *, under: str = "kafka") -> Iterator[str]:
-    names = tuple(known)
-    if not isinstance(name, str) or name in names:
-        return
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(names)})"
-    yield f'{path}: no cluster "{name}" under {under}{hint}'
-
-
-def _mapping(value: object) -> dict[Any, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _mappings(value: object, path: str) -> Iterator[tuple[str, dict[Any, Any]]]:
-    for number, item in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(item, dict):
-            yield f"{path}[{number}]", item

@@ -17,7 +17,8 @@ import yaml
 from pydantic import ValidationError
 
 from exporter.config.checks import cross_checks, fill_from_files
-from exporter.config.shape import Config, Section
+from exporter.config.section import Section
+from exporter.config.shape import Config
 from exporter.config.types import FOLDER
 from exporter.errors import ConfigError
 
@@ -94,7 +95,7 @@ def parse(
         config = Config.model_validate(complete, context={FOLDER: folder})
     except ValidationError as exc:
         mistakes.extend(_mistake(dict(error)) for error in exc.errors())
-    mistakes.extend(cross_checks(filled))
+    mistakes.extend(cross_checks(filled, folder))
     if config is None or mistakes:
         raise ConfigError(tuple(f"{source}: {mistake}" for mistake in mistakes))
     return config

@@ -13,6 +13,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
@@ -20,9 +21,10 @@ from annotated_types import Ge
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from exporter.config import shape
+from exporter.config import control, section, shape
 from exporter.config.load import section_in
-from exporter.config.shape import Config, Section
+from exporter.config.section import Section
+from exporter.config.shape import Config
 
 _HEAD: Final = """\
 ## Every setting of offsetwatch. Made from the code: python -m exporter.config.reference
@@ -69,6 +71,21 @@ _EXAMPLES: Final[dict[str, Any]] = {
     "Webhook.name": "on-call",
     "Webhook.url": "https://hooks.example.com/offsetwatch",
     "Webhook.url_file": "secrets/webhook-url",
+    "ControlTls.cert_file": "tls/control.pem",
+    "ControlTls.key_file": "tls/control-key.pem",
+    "ControlTls.key_password": "${KEY_PASSWORD}",
+    "ControlTls.key_password_file": "secrets/key-password",
+    "ControlTls.client_ca_file": "tls/clients-ca.pem",
+    "Token.name": "on-call",
+    "Token.role": "operator",
+    "Token.connect": ["lab"],
+    "Token.token_sha256": "0" * 64,
+    "Token.token_file": "secrets/on-call-token",
+    "Token.expires": "2030-01-31T00:00:00Z",
+    "Client.name": "alertmanager",
+    "Client.role": "hook",
+    "Client.connect": ["lab"],
+    "Client.san": "dns:alertmanager-1.example.com",
 }
 _ON: Final = frozenset({"Connect.url"})  # optional by itself, but the smallest file has it
 _WIDTH: Final = 96
@@ -79,14 +96,14 @@ def render() -> str:
     return "\n".join((_HEAD, *_section(Config, _docstrings(), on=True))) + "\n"
 
 
-def _section(section: type[Section], told: dict[str, str], *, on: bool) -> Iterator[str]:
+def _section(of: type[Section], told: dict[str, str], *, on: bool) -> Iterator[str]:
     """Every field of a section, not indented."""
-    for name, field in section.model_fields.items():
-        key = f"{section.__name__}.{name}"
+    for name, field in of.model_fields.items():
+        key = f"{of.__name__}.{name}"
         inner = section_in(field.annotation)
         empty = _default(field) in ((None, {}) if inner is None else (None, []))
         given = on and (key in _ON or field.is_required() or not empty)
-        yield from _prose(f"{told[key]} ({_kind(field)})")
+        yield from _prose(f"{told[_told_at(of, name)]} ({_kind(field)})")
         if inner is None:
             yield from _setting(name, _value(key, field), on=given)
             continue
@@ -100,8 +117,14 @@ def _section(section: type[Section], told: dict[str, str], *, on: bool) -> Itera
         else:
             lines += _indented(_section(inner, told, on=given), 2)
         yield from lines
-        if section is Config:
+        if of is Config:
             yield ""
+
+
+def _told_at(of: type[Section], name: str) -> str:
+    """Where a field's docstring stands: under the class that has it from no other."""
+    owner = next(at for at in of.__mro__ if name in inspect.get_annotations(at))
+    return f"{owner.__name__}.{name}"
 
 
 def _indented(lines: Iterator[str], by: int) -> Iterator[str]:
@@ -174,13 +197,14 @@ def _type(annotation: Any) -> str:
     if inspect.isclass(annotation) and issubclass(annotation, Section):
         return "section"
     words = {str: "text", SecretStr: "text, secret", float: "number", int: "whole number"}
-    return {**words, bool: "true or false", Path: "file"}[annotation]
+    return {**words, bool: "true or false", Path: "file", datetime: "date and time"}[annotation]
 
 
 def _docstrings() -> dict[str, str]:
     """`Section.field` -> the docstring under the field, which Python itself throws away."""
     told: dict[str, str] = {}
-    for node in ast.parse(inspect.getsource(shape)).body:
+    modules = (section, control, shape)
+    for node in [at for module in modules for at in ast.parse(inspect.getsource(module)).body]:
         if not isinstance(node, ast.ClassDef):
             continue
         for field, text in zip(node.body, node.body[1:], strict=False):

@@ -9,35 +9,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    StringConstraints,
-)
+from pydantic import Field, SecretStr, StringConstraints
 
+from exporter.config.control import Control
+from exporter.config.section import Patterns, Section
 from exporter.config.types import (
     Address,
     File,
     Folder,
     Hook,
+    Listen,
     Name,
-    Regex,
     Topic,
     Url,
-    address_ports,
     function_of,
 )
-
-
-class Section(BaseModel):
-    """`hide_input_in_errors`: a mistake beside a password must not print it."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
-    )
 
 
 class Kafka(Section):
@@ -91,21 +77,6 @@ class Tls(Section):
     """Opens the key, where it is encrypted."""
     key_password_file: File | None = None
     """Instead of key_password."""
-
-
-class Patterns(Section):
-    """Regular expressions that must match a whole name."""
-
-    include: list[Regex] = []
-    """Empty means all."""
-    exclude: list[Regex] = []
-    """Wins over include."""
-
-    def allows(self, name: str) -> bool:
-        """Whether a name is wanted."""
-        if any(pattern.fullmatch(name) for pattern in self.exclude):
-            return False
-        return not self.include or any(pattern.fullmatch(name) for pattern in self.include)
 
 
 class Poll(Section):
@@ -274,9 +245,9 @@ class Webhook(Section):
 class Notify(Section):
     """Who is told of findings. Nobody, unless somebody is named."""
 
-    alertmanagers: list[Alertmanager] = []
+    alertmanagers: list[Alertmanager] = Field(default_factory=list)
     """Each on its own: what one does not take is kept for it."""
-    webhooks: list[Webhook] = []
+    webhooks: list[Webhook] = Field(default_factory=list)
     """Each on its own as well."""
     severity: Literal["info", "warning", "critical"] = "warning"
     """What matters less is shown and not told."""
@@ -300,12 +271,12 @@ class Config(Section):
     """Kafka clusters by the name that metrics and this file know them by."""
     connect: list[Connect] = Field(min_length=1)
     """Connect clusters, dedicated MirrorMakers among them."""
-    flows: list[Flow] = []
+    flows: list[Flow] = Field(default_factory=list)
     """Beside those that discovery finds."""
-    listen: Annotated[
-        str, StringConstraints(pattern=r"^\S+:\d{1,5}$"), AfterValidator(address_ports)
-    ] = "127.0.0.1:9640"
+    listen: Listen = "127.0.0.1:9640"
     """Where metrics, the status page and the JSON API are served."""
+    control: Control | None = None
+    """Where alerts and people may ask for repairs; without this section nobody can over HTTP."""
     tick_s: float = Field(default=1.0, ge=0.05)
     """How often a new snapshot is published: the most that the edge adds to a commit's age."""
     ends_s: float = Field(default=5.0, ge=0.5)

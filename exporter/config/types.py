@@ -6,7 +6,9 @@ No message repeats what stands in a file that a value names.
 from __future__ import annotations
 
 import importlib
+import ipaddress
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -14,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from exporter.config.files import problem_with, read_secret
+from exporter.config.files import problem_with, read_private, read_secret, tokens_in
 
 FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
 _PORT_MAX = 65_535
@@ -76,6 +78,36 @@ def _found(path: Path, info: ValidationInfo) -> Path:
     return found
 
 
+def _of_tokens(path: Path, info: ValidationInfo) -> Path:
+    """The file, absolute; a mistake if others can read it, or if what it holds is no token."""
+    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
+    try:
+        tokens_in(read_private(found))
+    except (OSError, ValueError) as exc:
+        raise _wrong(problem_with(exc)) from None
+    return found
+
+
+def _moment(value: object) -> object:
+    """YAML makes a time of what stands without quotes."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, datetime) or found.tzinfo is None:
+        raise _wrong("expected a date and time with a time zone, as 2030-01-31T00:00:00Z")
+    return found
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine can reach an address `host:port`."""
+    host = listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _imported(value: str) -> str:
     """The name itself, once it is known to lead to a function."""
     try:
@@ -98,8 +130,11 @@ def function_of(name: str) -> Any:
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Address = Annotated[str, StringConstraints(pattern=_ADDRESS), AfterValidator(address_ports)]
+Listen = Annotated[str, StringConstraints(pattern=r"^\S+:\d{1,5}$"), AfterValidator(address_ports)]
 Url = Annotated[str, StringConstraints(pattern=_URL), AfterValidator(_url_port)]
 Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
 File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
+TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_of_tokens)]
+Moment = Annotated[datetime, BeforeValidator(_moment)]
 Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
 Folder = Annotated[str, AfterValidator(_folder)]

@@ -35,7 +35,8 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
     text = text.replace("package.module:function", "tests.unit.config.hooks.working:token")
     for name in re.findall(r'_file: "(.*)"', text):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("secret")
+        (tmp_path / name).write_text("secret-" * 5)
+        (tmp_path / name).chmod(0o600)
     path = tmp_path / "config.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -50,5 +51,11 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
     expected += [f"notify.alertmanagers[0]{mistake}" for mistake in access]
     expected += [
         f"notify.webhooks[0]{mistake}" for mistake in (*access, ": give url or url_file, not both")
+    ]
+    expected += [
+        "control.tls: give key_password or key_password_file, not both",
+        "control.tokens[0].connectors: names none; for all of them leave it out",
+        "control.clients[0].connectors: names none; for all of them leave it out",
+        "control.tokens[0]: give token_sha256 or token_file, not both",
     ]
     assert caught.value.mistakes == tuple(f"config.yaml: {mistake}" for mistake in expected)

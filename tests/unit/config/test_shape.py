@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,15 @@ from exporter.config import Config, Patterns, parse
 from exporter.errors import ConfigError
 
 HERE = Path(__file__).parent
-FILES = ("secret-property", "secret-token", "secret-basic", "secret-key", "secret-hook")
+TOKEN_FILE = "secret-token-of-the-one-who-is-on-call"
+FILES = (
+    "secret-property",
+    "secret-token",
+    "secret-basic",
+    "secret-key",
+    "secret-hook",
+    TOKEN_FILE,
+)
 SECRET = "s3cret"  # in each of them, and in each secret that stands in the file itself
 
 
@@ -22,6 +31,7 @@ SECRET = "s3cret"  # in each of them, and in each secret that stands in the file
 def folder(tmp_path: Path) -> Path:
     for name in FILES:
         (tmp_path / name).write_text(f"{SECRET}-of-{name}\n")
+    (tmp_path / TOKEN_FILE).chmod(0o600)
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).write_text("PEM")
     return tmp_path
@@ -78,6 +88,63 @@ def test_a_file_that_can_be_no_secret_is_a_mistake(folder: Path, content, proble
     )
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602], ids=oct)
+def test_a_token_file_that_others_can_read_or_write_is_a_mistake(folder: Path, mode):
+    (folder / TOKEN_FILE).chmod(mode)
+    with pytest.raises(ConfigError) as caught:
+        read(folder)
+    problem = "others may read or write it; chmod 600 is what it needs"
+    assert caught.value.mistakes == (
+        f"config: control.tokens[0].token_file: cannot be used: {problem}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("s3cret", "a token has 32 printable characters or more"),
+        ("s3cret" * 6 + "\n\n", "a token has 32 printable characters or more"),
+        ("s3cret" * 6 + "\x00", "a token has 32 printable characters or more"),
+        ("s3crét" * 6, "a token has 32 printable characters or more"),
+        (" s3cret" * 6, "a token has no spaces"),
+        ("\n".join(f"{n}{'s3cret' * 6}" for n in range(3)), "it has more than 2 lines"),
+    ],
+)
+def test_a_token_that_is_weak_or_that_no_header_can_carry_is_a_mistake(folder, content, problem):
+    (folder / TOKEN_FILE).write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        read(folder)
+    assert caught.value.mistakes == (
+        f"config: control.tokens[0].token_file: cannot be used: {problem}",
+    )
+
+
+def test_a_token_is_of_one_name_wherever_it_stands(folder: Path):
+    token = (folder / TOKEN_FILE).read_text().rstrip("\n")
+    document = whole()
+    document["control"]["tokens"][1]["token_sha256"] = sha256(token.encode()).hexdigest()
+    with pytest.raises(ConfigError) as caught:
+        read(folder, document)
+    assert caught.value.mistakes == (
+        "config: control.tokens[1]: has the same token as control.tokens[0]",
+    )
+
+
+def test_an_expiry_is_the_same_with_and_without_quotes(folder: Path):
+    document = whole()
+    plain = read(folder).control.tokens[1].expires
+    document["control"]["tokens"][1]["expires"] = "2030-01-31T02:00:00+02:00"
+    assert read(folder, document).control.tokens[1].expires == plain
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:1", "[::1]:1", "localhost:1", "127.9.9.9:1"])
+def test_loopback_needs_no_tls(folder: Path, listen):
+    document = whole()
+    document["control"].update(listen=listen, clients=[])
+    del document["control"]["tls"]
+    assert read(folder, document).control.listen == listen
+
+
 def test_exclude_wins_and_an_empty_include_is_everything():
     wanted = patterns(include=["a.*", "b"], exclude=["a-test"])
     assert [name for name in ("a", "ab", "b", "a-test", "c") if wanted.allows(name)] == [
@@ -114,6 +181,7 @@ def test_a_flow_is_run_by_the_connect_cluster_it_names_or_by_the_only_one_that_c
 def test_no_picture_of_a_configuration_shows_a_secret(folder: Path):
     config = read(folder)
     pictures = [repr(config), str(config), f"{config.connect} {config.kafka}"]
+    pictures.append(f"{config.control} {config.control.tokens} {config.control.tls!r}")
     servers = (*config.connect, *config.notify.alertmanagers, *config.notify.webhooks)
     pictures += [repr(at) + repr(at.auth) + repr(at.tls) + str(at.auth) for at in servers]
     assert SECRET not in "".join(pictures)
@@ -159,6 +227,11 @@ SECRETS = [
     ("notify", "alertmanagers", 0, "auth", "bearer_token"),
     ("notify", "webhooks", 0, "url"),
     ("notify", "webhooks", 1, "url_file"),
+    ("control", "tls", "key_password_file"),
+    ("control", "tokens", 0, "token_file"),
+    ("control", "tokens", 1, "token_sha256"),
+    ("control", "tokens", 1, "expires"),
+    ("control", "clients", 0, "san"),
     ("kafka", "east", "bootstrap"),
     ("listen",),
 ]

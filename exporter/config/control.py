@@ -1,0 +1,81 @@
+"""The control listener's section: where it listens, and who may ask for what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, StringConstraints
+
+from exporter.config.section import Patterns, Section
+from exporter.config.types import File, Listen, Moment, Name, TokenFile
+
+
+class ControlTls(Section):
+    """What the listener shows to its clients, and whom it trusts. All files are PEM, and are read
+    again when they change.
+    """
+
+    cert_file: File
+    """The listener's certificate and its chain."""
+    key_file: File | None = None
+    """Its key; without it the key stands in cert_file."""
+    key_password: SecretStr | None = None
+    """Opens the key, where it is encrypted."""
+    key_password_file: File | None = None
+    """Instead of key_password."""
+    client_ca_file: File | None = None
+    """The authorities of those under clients; a certificate of any other is refused."""
+
+
+class Principal(Section):
+    """Somebody who may ask."""
+
+    name: Name
+    """As it stands in plans and in the journal; whoever proposes a plan under it cannot approve
+    that."""
+    role: Literal["viewer", "proposer", "approver", "operator", "hook"]
+    """viewer reads; proposer also proposes plans; approver also approves and rejects them; operator
+    also aborts, resolves, pauses, sets the mode and closes breakers. hook hands in alerts and
+    nothing else."""
+    connect: list[Name] | None = Field(default=None, min_length=1)
+    """Only connectors of these entries under connect. Without it: of all."""
+    connectors: Patterns | None = None
+    """Only these connectors. Without it: all. Who is held to some of them does not see the journal,
+    backups and breakers, and cannot pause or set the mode: those are of all."""
+
+
+class Token(Principal):
+    """Somebody known by a bearer token."""
+
+    token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        default=None, repr=False
+    )
+    """The token's SHA-256 in hex (printf %s TOKEN | sha256sum), so that the token itself is nowhere
+    here. It must be a random one: openssl rand -hex 32."""
+    token_file: TokenFile | None = None
+    """Instead: a file with the token, of at least 32 characters, that nobody else may read (mode
+    0600); read again when it changes. A second line may have another one, while they are
+    exchanged."""
+    expires: Moment | None = None
+    """From then on it is refused; as 2030-01-31T00:00:00Z."""
+
+
+class Client(Principal):
+    """Somebody known by a certificate of client_ca_file."""
+
+    san: Annotated[str, StringConstraints(pattern=r"^(dns|uri|email|ip):[\x21-\x7e]{1,500}$")]
+    """A subject alternative name of it, exactly, with its kind: dns:, uri:, email: or ip:. The
+    common name does not count."""
+
+
+class Control(Section):
+    """A listener of its own for what changes something. Metrics are not served here."""
+
+    listen: Listen = "127.0.0.1:9641"
+    """Anything but loopback needs tls."""
+    tls: ControlTls | None = None
+    """None: plain HTTP, for this machine alone."""
+    tokens: list[Token] = Field(default_factory=list)
+    """Who is known by a bearer token."""
+    clients: list[Client] = Field(default_factory=list)
+    """Who is known by a certificate."""

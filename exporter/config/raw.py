@@ -1,0 +1,38 @@
+"""Looking into a raw document that may have any shape. Called by the checks."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+_FILE: Final = "_file"
+
+
+def mapping(value: object) -> dict[Any, Any]:
+    """The value itself; empty if it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: object, path: str) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """Those in a list, each with its path."""
+    for number, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, dict):
+            yield f"{path}[{number}]", item
+
+
+def both(path: str, section: dict[Any, Any]) -> Iterator[str]:
+    """A mistake for each setting that is given and is also given as a file."""
+    for name in section:
+        if isinstance(name, str) and name.endswith(_FILE) and name.removesuffix(_FILE) in section:
+            yield f"{path}: give {name.removesuffix(_FILE)} or {name}, not both"
+
+
+def known(name: object, those: Iterable[str], path: str, *, under: str = "kafka") -> Iterator[str]:
+    """A mistake if this is the name of no cluster, with a suggestion."""
+    names = tuple(those)
+    if not isinstance(name, str) or name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(names)})"
+    yield f'{path}: no cluster "{name}" under {under}{hint}'
