@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -65,30 +64,11 @@ class ConnectWriter:
         self._auth = auth
         self._tls = TlsContext(tls)
 
-    def stop(self, connector: str) -> Reply:
-        """`PUT /connectors/{c}/stop` (KIP-875, Kafka 3.5): 204, before tasks have ended."""
-        return self._reply("PUT", _path(connector, "stop"))
-
-    def pause(self, connector: str) -> Reply:
-        """`PUT /connectors/{c}/pause`: 202."""
-        return self._reply("PUT", _path(connector, "pause"))
-
-    def resume(self, connector: str) -> Reply:
-        """`PUT /connectors/{c}/resume`: 202."""
-        return self._reply("PUT", _path(connector, "resume"))
-
-    def restart(self, connector: str, *, include_tasks: bool, only_failed: bool) -> Reply:
-        """`POST /connectors/{c}/restart` (KIP-745): 202, or 204 for the connector alone."""
-        asked = f"includeTasks={str(include_tasks).lower()}&onlyFailed={str(only_failed).lower()}"
-        return self._reply("POST", f"{_path(connector, 'restart')}?{asked}")
-
-    def alter(self, connector: str, body: bytes) -> Reply:
-        """`PATCH /connectors/{c}/offsets` (KIP-875, Kafka 3.6): 200."""
-        return self._reply("PATCH", _path(connector, "offsets"), body)
-
-    def reset(self, connector: str) -> Reply:
-        """`DELETE /connectors/{c}/offsets`: 200."""
-        return self._reply("DELETE", _path(connector, "offsets"))
+    def send(self, method: str, path: str, body: bytes | None = None) -> Reply:
+        """One request. Raises Unreachable, Ambiguous."""
+        status, answer = self._ask(method, path, body)
+        message = _message(answer)
+        return Reply(status, None if message is None else without_secrets(message))
 
     def create(
         self, connector: str, config: Mapping[str, Any], *, initial_state: str | None
@@ -107,15 +87,6 @@ class ConnectWriter:
         if _HARMLESS.match(message):
             return Reply(status, without_secrets(message))
         return Reply(status, _settings_named(message, frozenset(config)))
-
-    def delete(self, connector: str) -> Reply:
-        """`DELETE /connectors/{c}`: 204. Its offsets stay."""
-        return self._reply("DELETE", f"/connectors/{quote(connector, safe='')}")
-
-    def _reply(self, method: str, path: str, body: bytes | None = None) -> Reply:
-        status, answer = self._ask(method, path, body)
-        message = _message(answer)
-        return Reply(status, None if message is None else without_secrets(message))
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """One worker's answer. Another worker is asked only where no connection was made: nothing
@@ -158,10 +129,6 @@ class ConnectWriter:
 def writer_of(connect: Connect) -> ConnectWriter:
     """All workers of a Connect cluster, as the configuration says to ask them."""
     return ConnectWriter(connect.name, connect.worker_urls, auth=connect.auth, tls=connect.tls)
-
-
-def _path(connector: str, what: str) -> str:
-    return f"/connectors/{quote(connector, safe='')}/{what}"
 
 
 class _Message(msgspec.Struct):

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final
 
-import msgspec
-
 from exporter.clients.connect_write import Reply, writer_of
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Connect, Kafka
@@ -38,6 +36,7 @@ from exporter.remedy.plan import (
     ToState,
     Write,
 )
+from exporter.remedy.requests import of_step
 from exporter.remedy.stored import raw
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
@@ -257,30 +256,28 @@ class RestDriver:
         return outcome
 
     def _carry_out(self, step: AnyStep) -> Outcome:
-        name, writer = self._connector, self._writer
         match step:
-            case ToState(state=State.STOPPED):
-                return of_request(self._heard(writer.stop(name)), done=frozenset({204}))
-            case ToState(state=State.PAUSED):
-                return of_request(self._heard(writer.pause(name)), done=frozenset({202}))
-            case ToState():
-                return of_request(self._heard(writer.resume(name)), done=frozenset({202}))
-            case Alter(pairs=pairs):
-                return of_offsets(self._heard(writer.alter(name, _body(pairs))))
-            case Reset():
-                return of_offsets(self._heard(writer.reset(name)))
+            case ToState(state=state):
+                done = 204 if state is State.STOPPED else 202
+                return of_request(self._sent(step), done=frozenset({done}))
+            case Alter() | Reset():
+                return of_offsets(self._sent(step))
             case Create():
                 return self._create()
             case Delete():
-                return of_request(self._heard(writer.delete(name)), done=frozenset({204}))
-            case Restart(include_tasks=tasks, only_failed=failed):
-                reply = writer.restart(name, include_tasks=tasks, only_failed=failed)
-                return of_request(self._heard(reply), done=frozenset({202, 204}))
+                return of_request(self._sent(step), done=frozenset({204}))
+            case Restart():
+                return of_request(self._sent(step), done=frozenset({202, 204}))
             case Write():
                 return self._write(step)
             case Settle() | Freeze():
                 return Outcome(Answer.ACK, "nothing to ask for")
         return Outcome(Answer.NACK, _NEVER.said)
+
+    def _sent(self, step: AnyStep) -> Reply:
+        request = of_step(self._connector, step)
+        assert request is not None
+        return self._heard(self._writer.send(*request))
 
     def _write(self, step: Write) -> Outcome:
         """Straight to the topic, while the connector is stopped: somebody may have resumed it since
@@ -370,15 +367,3 @@ def _state_in_words(seen: Seen | None) -> str:
 
 def _offsets(pairs: tuple[Pair, ...]) -> dict[str, str]:
     return {at.partition: at.offset for at in pairs if at.offset is not None}
-
-
-def _body(pairs: tuple[Pair, ...]) -> bytes:
-    """The body of a PATCH, the JSON as it is: integers stay exact."""
-    entries = [
-        {
-            "partition": msgspec.Raw(at.partition.encode()),
-            "offset": msgspec.Raw((at.offset or "null").encode()),
-        }
-        for at in pairs
-    ]
-    return msgspec.json.encode({"offsets": entries})
