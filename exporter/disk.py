@@ -1,4 +1,5 @@
-"""What a crash or a second process must not spoil: names that are on the disk, and one holder.
+"""What a crash, a second process or another user must not spoil: names that are on the disk, one
+holder, and files that are ours alone.
 
 Beneath everything that keeps files of its own.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 from pathlib import Path
 from typing import TextIO
 
@@ -36,4 +38,21 @@ def claim(handle: TextIO, since: str) -> str | None:
     handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
     handle.flush()
     os.fsync(handle.fileno())  # else a network file system may show it to nobody yet
+    return None
+
+
+def not_ours(path: Path) -> str | None:
+    """Why somebody else may have written this file, or may yet; None if nobody can, or if it is not
+    there.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return "it is a link" if stat.S_ISLNK(found.st_mode) else "it is no plain file"
+    if found.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users can write to it"
     return None

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
-from exporter.disk import claim, sync_folder
+from exporter.disk import claim, not_ours, sync_folder
 from exporter.errors import Busy, JournalDamaged, Unfinished
 from exporter.remedy.plan import Plan
 from exporter.remedy.records import (
@@ -77,7 +77,8 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / "locks").mkdir(exist_ok=True, mode=0o700)
             path = folder / NAME
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            _keep_to_ourselves(path)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -280,6 +281,14 @@ class Journal:
             f"{self.folder / NAME}: record {seq} {what}; no change is made with such a journal. "
             "Keep the file, look at the connectors it names, and start with another --state-dir"
         )
+
+
+def _keep_to_ourselves(path: Path) -> None:
+    """The file, and those that SQLite keeps beside it: what they say is carried out."""
+    for at in (path, path.with_name(f"{NAME}-wal"), path.with_name(f"{NAME}-shm")):
+        problem = not_ours(at)
+        if problem is not None:
+            raise JournalDamaged(f"{at} cannot be used: {problem}")
 
 
 def _hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:

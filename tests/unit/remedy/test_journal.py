@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import subprocess
@@ -153,6 +154,49 @@ def test_a_folder_that_cannot_be_written_in_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalDamaged, match="cannot be used"):
         Journal(tmp_path / "file" / "state")
+
+
+BESIDE = ("", "-wal", "-shm")
+
+
+@pytest.mark.parametrize("suffix", BESIDE)
+@pytest.mark.parametrize("mode", [0o602, 0o620, 0o666], ids=oct)
+def test_a_journal_that_others_can_write_to_is_refused(folder, suffix, mode):
+    begun(folder).close()
+    path = folder / f"{NAME}{suffix}"
+    path.touch()
+    path.chmod(mode)
+    with pytest.raises(JournalDamaged, match="cannot be used: other users can write to it"):
+        Journal(folder)
+
+
+@pytest.mark.parametrize("suffix", BESIDE)
+def test_a_journal_that_is_a_link_is_refused_and_what_it_leads_to_is_not_touched(
+    folder, tmp_path, suffix
+):
+    folder.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    (folder / f"{NAME}{suffix}").symlink_to(elsewhere)
+    with pytest.raises(JournalDamaged, match="cannot be used: it is a link"):
+        Journal(folder)
+    assert not elsewhere.exists()
+
+
+def test_a_journal_that_is_no_plain_file_is_refused(folder):
+    (folder / NAME).mkdir(parents=True)
+    with pytest.raises(JournalDamaged, match="cannot be used: it is no plain file"):
+        Journal(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+@pytest.mark.parametrize("suffix", BESIDE)
+def test_a_journal_of_another_user_is_refused(folder, suffix):
+    begun(folder).close()
+    path = folder / f"{NAME}{suffix}"
+    path.touch(mode=0o600)
+    os.chown(path, 65_534, 65_534)
+    with pytest.raises(JournalDamaged, match="cannot be used: it belongs to another user"):
+        Journal(folder)
 
 
 def test_nobody_else_may_read_it(folder):
