@@ -6,23 +6,17 @@ whoever takes the plan up anew counts again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
-from exporter.clients.kafka_probe import ProbeReader
 from exporter.clock import Clock
-from exporter.config import Kafka
-from exporter.errors import ClientError, NotFound, Refused
-from exporter.model.readings import NothingUpTo
-from exporter.model.topology import TopicPartition
+from exporter.errors import NotFound
 from exporter.remedy.driver import Look, Standing
 from exporter.remedy.drivers.rest_sight import Seen, Sight
 from exporter.remedy.plan import Pair, Prove, RecordAt
 
-PROBE_S: Final = 5.0
 _FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
 
 NothingAfter = Callable[[RecordAt], bool]
@@ -90,23 +84,6 @@ def position(pair: Pair | None) -> int | None:
         if isinstance(found, int) and not isinstance(found, bool):
             return found
     return None
-
-
-def nothing_after(clusters: Mapping[str, Kafka], *, committed: bool) -> NothingAfter:
-    """Reads where the record stood. What cannot be read is not nothing."""
-
-    def told(record: RecordAt) -> bool:
-        if record.kafka not in clusters:
-            raise Refused(record.kafka, "no Kafka cluster of this name is configured here")
-        properties: dict[str, Any] = clusters[record.kafka].client_properties()
-        at = TopicPartition(record.topic, record.partition)
-        with closing(ProbeReader(record.kafka, properties, committed=committed)) as reader:
-            found = reader.first({at: record.offset + 1}, PROBE_S).get(at)
-        if isinstance(found, ClientError):
-            raise found
-        return isinstance(found, NothingUpTo)
-
-    return told
 
 
 def _failed(seen: Seen) -> bool:
