@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.wire import bounds, carry_out
+from exporter.clients.wire import Transport, ask, bounds, carry_out
 from exporter.config import Auth, Connect, Tls
 from exporter.errors import (
     Ambiguous,
@@ -60,7 +60,7 @@ class ConnectReader:
         *,
         auth: Auth | None = None,
         tls: Tls | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: Transport | None = None,
     ) -> None:
         """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests."""
         assert urls
@@ -135,7 +135,7 @@ class ConnectReader:
 
     def _ask(self, url: str, path: str) -> bytes:
         """One worker's answer. Raises errors whose detail says nothing of worker and path."""
-        status, body = carry_out(self.name, self._answer(url, path), self._timeout_s)
+        status, body = self._exchange(url, path)
         if status != httpx.codes.OK:
             raise _refusal(self.name, status, body)
         try:
@@ -144,14 +144,22 @@ class ConnectReader:
             raise Malformed(self.name, "HTTP 200 with a body that is not JSON") from exc
         return body
 
-    async def _answer(self, url: str, path: str) -> tuple[int, bytes]:
+    def _exchange(self, url: str, path: str) -> tuple[int, bytes]:
+        if isinstance(self._transport, httpx.AsyncBaseTransport | None):
+            exchange = self._answer(url, path, self._transport)
+            return carry_out(self.name, exchange, self._timeout_s)
+        return ask(self._transport, self.name, ("GET", url, path, None), self._timeout_s)
+
+    async def _answer(
+        self, url: str, path: str, transport: httpx.AsyncBaseTransport | None
+    ) -> tuple[int, bytes]:
         """(status, body); of a 404 and a 500 the beginning of the body, of other errors nothing."""
         client = httpx.AsyncClient(
             base_url=url,
             timeout=bounds(self._timeout_s),
             follow_redirects=False,
             headers={"Accept": "application/json", **authorization(self._auth)},
-            transport=self._transport,
+            transport=transport,
             trust_env=False,
             verify=self._tls.get_for(url),
         )
@@ -206,8 +214,15 @@ def _message(body: bytes) -> str | None:
         return None
 
 
-def reader_of(connect: Connect, timeout_s: float) -> ConnectReader:
+def reader_of(
+    connect: Connect, timeout_s: float, *, transport: Transport | None = None
+) -> ConnectReader:
     """All workers of a Connect cluster, as the configuration says to ask them."""
     return ConnectReader(
-        connect.name, connect.worker_urls, timeout_s, auth=connect.auth, tls=connect.tls
+        connect.name,
+        connect.worker_urls,
+        timeout_s,
+        auth=connect.auth,
+        tls=connect.tls,
+        transport=transport,
     )

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.wire import bounds, carry_out
+from exporter.clients.wire import Transport, ask, bounds, carry_out
 from exporter.config import Auth, Connect, Tls
 from exporter.errors import Unreachable
 
@@ -56,13 +56,16 @@ class ConnectWriter:
         timeout_s: float = TIMEOUT_S,
         auth: Auth | None = None,
         tls: Tls | None = None,
+        transport: Transport | None = None,
     ) -> None:
+        """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests."""
         assert urls
         self.name = name
         self._urls = urls
         self._timeout_s = timeout_s
         self._auth = auth
         self._tls = TlsContext(tls)
+        self._transport = transport
 
     def send(self, method: str, path: str, body: bytes | None = None) -> Reply:
         """One request. Raises Unreachable, Ambiguous."""
@@ -94,16 +97,26 @@ class ConnectWriter:
         """
         failures: list[Unreachable] = []
         for url in self._urls:
-            exchange = self._answer(url, method, path, body)
             try:
-                return carry_out(self.name, exchange, self._timeout_s)
+                return self._exchange(url, method, path, body)
             except Unreachable as exc:
                 failures.append(exc)
         details = dict.fromkeys(failure.detail for failure in failures)
         raise Unreachable(self.name, f"{method} {path}: {'; '.join(details)}") from failures[0]
 
+    def _exchange(self, url: str, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        if isinstance(self._transport, httpx.AsyncBaseTransport | None):
+            exchange = self._answer(url, method, path, body, self._transport)
+            return carry_out(self.name, exchange, self._timeout_s)
+        return ask(self._transport, self.name, (method, url, path, body), self._timeout_s)
+
     async def _answer(
-        self, url: str, method: str, path: str, body: bytes | None
+        self,
+        url: str,
+        method: str,
+        path: str,
+        body: bytes | None,
+        transport: httpx.AsyncBaseTransport | None,
     ) -> tuple[int, bytes]:
         client = httpx.AsyncClient(
             base_url=url,
@@ -114,6 +127,7 @@ class ConnectWriter:
                 "Content-Type": "application/json",
                 **authorization(self._auth),
             },
+            transport=transport,
             trust_env=False,
             verify=self._tls.get_for(url),
         )
@@ -126,9 +140,15 @@ class ConnectWriter:
             return response.status_code, bytes(answer)
 
 
-def writer_of(connect: Connect) -> ConnectWriter:
+def writer_of(connect: Connect, *, transport: Transport | None = None) -> ConnectWriter:
     """All workers of a Connect cluster, as the configuration says to ask them."""
-    return ConnectWriter(connect.name, connect.worker_urls, auth=connect.auth, tls=connect.tls)
+    return ConnectWriter(
+        connect.name,
+        connect.worker_urls,
+        auth=connect.auth,
+        tls=connect.tls,
+        transport=transport,
+    )
 
 
 class _Message(msgspec.Struct):

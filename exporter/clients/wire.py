@@ -11,7 +11,8 @@ import os
 import socket
 import ssl
 from collections.abc import Coroutine, Iterator
-from typing import Final
+from contextlib import contextmanager
+from typing import Final, Protocol
 
 import httpx
 
@@ -20,6 +21,17 @@ from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Un
 
 # A connection and its handshake get this much each; a server that is well needs milliseconds.
 _CONNECT_SHARE: Final = 0.5
+
+
+class InMemory(Protocol):
+    """A world without sockets, which a simulation asks by the million: it answers at once."""
+
+    def exchange(self, method: str, url: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """(status, body). Raises what httpx raises of a connection or an answer that fails."""
+
+
+# What clients can be given in place of the network: a transport of httpx's, or a world in memory.
+Transport = httpx.AsyncBaseTransport | InMemory
 
 
 def bounds(timeout_s: float) -> httpx.Timeout:
@@ -35,8 +47,22 @@ def carry_out(
     """(status, body) of an exchange. Raises ClientError with `name` as the target; its detail says
     nothing of the address.
     """
-    try:
+    with _translated(name, timeout_s):
         return _run_to_end(exchange, timeout_s)
+
+
+def ask(
+    world: InMemory, name: str, asked: tuple[str, str, str, bytes | None], timeout_s: float
+) -> tuple[int, bytes]:
+    """The same of a world in memory: (method, url, path, body) is `asked` of it."""
+    with _translated(name, timeout_s):
+        return world.exchange(*asked)
+
+
+@contextmanager
+def _translated(name: str, timeout_s: float) -> Iterator[None]:
+    try:
+        yield
     except CannotIdentify as exc:
         raise Unreachable(name, str(exc)) from exc
     except httpx.ConnectTimeout as exc:

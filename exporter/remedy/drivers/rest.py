@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from exporter.clients.connect_write import Reply, writer_of
+from exporter.clients.wire import Transport
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Connect, Kafka
 from exporter.decode.connect_rest import config_texts
@@ -52,6 +53,7 @@ class RestDriver:
     create_config   what a Create of the plan is to create
     own_topic       its offsets topic, where a plan writes to it: its records are then among what
                     `offsets` finds
+    transport       the seam for tests: in place of the network
     """
 
     def __init__(
@@ -63,12 +65,13 @@ class RestDriver:
         create_config: Mapping[str, Any] | None = None,
         own_topic: str | None = None,
         clock: Clock | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self._connector = connector
         self._kafka = None if kafka is None else KafkaSide(connect, kafka)
         self._own_topic = own_topic
-        self._sight = Sight(connect)
-        self._writer = writer_of(connect)
+        self._sight = Sight(connect, transport=transport)
+        self._writer = writer_of(connect, transport=transport)
         self._create_config = create_config
         self._clock = SteadyClock() if clock is None else clock
         self._asked: dict[AnyStep, float] = {}

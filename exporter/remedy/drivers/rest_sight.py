@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from exporter.clients.connect_read import ConnectReader, reader_of
+from exporter.clients.wire import Transport
 from exporter.config import Connect
 from exporter.decode.connect_rest import (
     Standing,
@@ -47,12 +48,12 @@ class Seen(NamedTuple):
 
 
 class Sight:
-    """One Connect cluster. Thread-safe."""
+    """One Connect cluster. Thread-safe. `transport` is the seam for tests."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, *, transport: Transport | None = None) -> None:
         self.name = connect.name
-        self._quick = reader_of(connect, READ_TIMEOUT_S)
-        self._slow = reader_of(connect, OFFSETS_TIMEOUT_S)
+        self._quick = reader_of(connect, READ_TIMEOUT_S, transport=transport)
+        self._slow = reader_of(connect, OFFSETS_TIMEOUT_S, transport=transport)
 
     def root(self) -> ConnectRoot:
         """Version, and the id of the Kafka cluster."""
