@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exporter.config.control import Client, Control, ControlTls, Token
 from exporter.config.load import load, parse
+from exporter.config.remedy import Remedy
 from exporter.config.section import Patterns
 from exporter.config.shape import (
     Alertmanager,
@@ -41,6 +42,7 @@ __all__ = [
     "OffsetSyncs",
     "Patterns",
     "Poll",
+    "Remedy",
     "Tls",
     "Token",
     "Webhook",

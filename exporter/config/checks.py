@@ -13,6 +13,7 @@ from typing import Any
 from exporter.config.control_checks import control_checks
 from exporter.config.files import problem_with, read_secret
 from exporter.config.raw import both, known, mapping, mappings
+from exporter.config.remedy_checks import remedy_checks
 
 _FILE = "_file"
 _AUTH = ("username", "password", "password_file", "bearer_token", "bearer_token_file")
@@ -46,6 +47,7 @@ def cross_checks(document: dict[str, Any], folder: Path) -> list[str]:
         mistakes.extend(both(f"kafka.{name}.properties", properties))
     mistakes.extend(_notify(mapping(document.get("notify"))))
     mistakes.extend(control_checks(document, folder))
+    mistakes.extend(remedy_checks(document))
     return mistakes
 
 

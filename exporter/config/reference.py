@@ -17,11 +17,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from exporter.config import control, section, shape
+from exporter.config import control, remedy, section, shape
 from exporter.config.load import section_in
 from exporter.config.section import Section
 from exporter.config.shape import Config
@@ -68,6 +68,14 @@ _EXAMPLES: Final[dict[str, Any]] = {
     "OffsetSyncs.kafka": "east",
     "OffsetSyncs.topic": "mm2-offset-syncs.east.internal",
     "Alertmanager.url": "http://alertmanager-1:9093",
+    "Auto.connect": "lab",
+    "Auto.connectors": ["orders-sink", "billing.*"],
+    "Auto.actions": ["restart_failed"],
+    "Remedy.sink_data_errors": {
+        "com.example.LedgerSinkConnector": ["com.example.InvalidEntryException"]
+    },
+    "Window.start": "22:00",
+    "Window.end": "06:00",
     "Webhook.name": "on-call",
     "Webhook.url": "https://hooks.example.com/offsetwatch",
     "Webhook.url_file": "secrets/webhook-url",
@@ -107,6 +115,7 @@ def _section(of: type[Section], told: dict[str, str], *, on: bool) -> Iterator[s
         if inner is None:
             yield from _setting(name, _value(key, field), on=given)
             continue
+        given = given and any(_on(line) for line in _section(inner, told, on=given))
         lines = [_off(f"{name}:", on=given)]
         if get_origin(field.annotation) is dict:
             lines.append(_off(f"  {_EXAMPLES[key]}:", on=given))
@@ -132,6 +141,11 @@ def _indented(lines: Iterator[str], by: int) -> Iterator[str]:
     for line in lines:
         off = re.match(r"#(?!#)", line)
         yield f"#{' ' * by}{line[1:]}" if off else f"{' ' * by}{line}" if line else line
+
+
+def _on(line: str) -> bool:
+    """Whether it is a setting that is given: a section without one would be none at all."""
+    return bool(line) and not line.lstrip().startswith("#")
 
 
 def _off(line: str, *, on: bool) -> str:
@@ -166,6 +180,7 @@ def _kind(field: FieldInfo) -> str:
     """The type, its bound and its default, in a reader's words."""
     words = [_type(field.annotation)]
     words += [f"at least {bound.ge:g}" for bound in field.metadata if isinstance(bound, Ge)]
+    words += [f"at most {bound.le:g}" for bound in field.metadata if isinstance(bound, Le)]
     default = _default(field)
     if field.is_required():
         words.append("required")
@@ -177,6 +192,8 @@ def _kind(field: FieldInfo) -> str:
 def _word(default: object) -> str:
     if isinstance(default, bool):
         return json.dumps(default)
+    if isinstance(default, list):
+        return ", ".join(default)
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
@@ -203,7 +220,7 @@ def _type(annotation: Any) -> str:
 def _docstrings() -> dict[str, str]:
     """`Section.field` -> the docstring under the field, which Python itself throws away."""
     told: dict[str, str] = {}
-    modules = (section, control, shape)
+    modules = (section, control, remedy, shape)
     for node in [at for module in modules for at in ast.parse(inspect.getsource(module)).body]:
         if not isinstance(node, ast.ClassDef):
             continue

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, StringConstraints
 
 from exporter.config.control import Control
+from exporter.config.remedy import Remedy
 from exporter.config.section import Patterns, Section
 from exporter.config.types import (
     Address,
@@ -296,6 +297,8 @@ class Config(Section):
     """Findings to people."""
     history: History = History()
     """The pipeline."""
+    remedy: Remedy = Remedy()
+    """What may be done about findings."""
 
     def connect_of(self, flow: Flow) -> str:
         """The Connect cluster that runs a flow, named or the only one that can."""

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -23,6 +24,8 @@ _PORT_MAX = 65_535
 _ADDRESS = r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$"
 _URL = r"^https?://[^\s/@]+(:\d+)?(/.*)?$"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_JAVA_CLASS = r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$"
+_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _HOOK = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 
@@ -66,6 +69,33 @@ def _compiled(value: object) -> object:
         at = getattr(exc, "pos", None)
         where = "" if at is None else f", at character {at + 1}"
         raise _wrong(f"not a regular expression{where}") from None
+
+
+def _selector(value: str) -> str:
+    """Not a regular expression: one that is not anchored means more than it seems to."""
+    if value == ".*" or value.startswith("^") or value.endswith("$"):
+        raise _wrong("a whole name in which * stands for any characters; not a regular expression")
+    return value
+
+
+def selects_all(selector: str) -> bool:
+    """Whether nothing in it names anything."""
+    return not selector.replace("*", "")
+
+
+def _time_of_day(value: object) -> object:
+    """YAML takes 22:00 without quotes for a number."""
+    if isinstance(value, str) and _TIME_OF_DAY.fullmatch(value):
+        return value
+    raise _wrong('a time of day as "22:00", in quotes')
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise _wrong("not a time zone that this machine knows") from None
+    return value
 
 
 def _found(path: Path, info: ValidationInfo) -> Path:
@@ -137,4 +167,8 @@ File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
 TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_of_tokens)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
+JavaClass = Annotated[str, StringConstraints(pattern=_JAVA_CLASS)]
+Selector = Annotated[str, StringConstraints(min_length=1), AfterValidator(_selector)]
+TimeOfDay = Annotated[str, BeforeValidator(_time_of_day)]
+Zone = Annotated[str, AfterValidator(_zone)]
 Folder = Annotated[str, AfterValidator(_folder)]

@@ -1,0 +1,145 @@
+"""What the YAML file may say of remedies. Read by shape.py.
+
+What is not here is fixed (exporter/remedy/policy.py and its guards): a knob is a promise that
+somebody needs another value, and that any value of it is safe.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from pydantic import Field
+
+from exporter.config.section import Section
+from exporter.config.types import JavaClass, Name, Selector, TimeOfDay, Zone
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Harmful = Literal[
+    "recopy",
+    "restart_loop",
+    "poison_suspected",
+    "rewound",
+    "mm2_topic_recreated",
+    "mm2_position_ahead",
+    "remnant_offsets",
+    "starts_from_scratch",
+]
+_HARMFUL: Final[tuple[Harmful, ...]] = ("recopy", "restart_loop")
+
+
+class Auto(Section):
+    """Connectors for which something may be done without asking."""
+
+    connect: Name
+    """A name under connect."""
+    connectors: list[Selector] = Field(min_length=1)
+    """Whole names; * stands for any characters. One that names nothing but * may mean everything,
+    and needs i_understand."""
+    actions: list[Literal["restart_failed", "stop", "skip_one"]] = Field(min_length=1)
+    """What may be done by itself. Each only after it was once approved by a person for the
+    connector and was a success."""
+    unmanaged: bool = False
+    """Nobody else sets these connectors back: no operator such as Strimzi, no GitOps. That cannot
+    be seen from here, so nothing is done by itself until somebody says so."""
+    i_understand: bool = False
+    """Every connector of the cluster may be meant."""
+
+
+class Repeat(Section):
+    """How often the same failure at the same position makes it more than an accident."""
+
+    failures: int = Field(default=3, ge=2)
+    """Once is an accident, twice may be the same one."""
+    span_s: float = Field(default=600.0, ge=0.0)
+    """Between the first and the last: what passes by itself has passed by then."""
+    restarts: int = Field(default=2, ge=0)
+    """In between, by whomever: a restart is the remedy for everything that is not poison."""
+
+
+class Budgets(Section):
+    """How many records may be skipped, by anybody but a person with a plan of his own. What is
+    above is a reason to look, not to go on: the breaker opens.
+    """
+
+    connector_hour: int = Field(default=3, ge=0)
+    """Of one connector."""
+    connector_day: int = Field(default=10, ge=0)
+    """Of one connector."""
+    connector_week: int = Field(default=30, ge=0)
+    """Of one connector."""
+    fleet_hour: int = Field(default=10, ge=0)
+    """Of all."""
+    fleet_day: int = Field(default=50, ge=0)
+    """Of all."""
+
+
+class Blast(Section):
+    """How many connectors may be in remediation at once; one that waits for a person is."""
+
+    per_connect: int = Field(default=1, ge=1)
+    """In one Connect cluster: a stop and a resume each cost it a rebalance."""
+    total: int = Field(default=3, ge=1)
+    """In all of them: more is not the kind of trouble that remedies are for."""
+
+
+class Window(Section):
+    """A stretch of a day that comes again each week."""
+
+    days: list[Day] = Field(default_factory=lambda: list(get_args(Day)), min_length=1)
+    """On which it begins."""
+    start: TimeOfDay
+    """HH:MM, in quotes."""
+    end: TimeOfDay
+    """HH:MM, in quotes; on the next day where it is not after start."""
+    zone: Zone = "UTC"
+    """A name such as Europe/Berlin; its clock changes are followed."""
+
+
+class Maintenance(Section):
+    """When nothing is planned. What has begun by then is finished."""
+
+    deny: list[Window] = Field(default_factory=list)
+    """Not in these. Wins over only_in."""
+    only_in: list[Window] = Field(default_factory=list)
+    """In these and at no other time; empty means at any."""
+
+
+class Remedy(Section):
+    """What may be done about what is found, and by whom it has to be approved."""
+
+    mode: Literal["observe", "propose", "auto"] = "observe"
+    """observe says what would be done, propose waits for somebody to approve it, auto does it
+    where auto allows that and proposes everywhere else."""
+    auto: list[Auto] = Field(default_factory=list)
+    """Empty means for none."""
+    skip_safe_sinks: list[JavaClass] = Field(default_factory=list)
+    """Classes of sink connectors, as in connector.class, that have written a record when put()
+    returns and go on from their group's offset; beside those that are known. Those that are known
+    not to cannot be named."""
+    sink_data_errors: dict[JavaClass, list[JavaClass]] = Field(default_factory=dict)
+    """By class of sink connector: the exceptions by which its put() says that a record is bad, and
+    by which it never says that the target is down."""
+    repeat: Repeat = Repeat()
+    """Before a record is taken for poison."""
+    alert_before_s: float = Field(default=900.0, ge=0.0)
+    """How long what is wrong was shown to people before anything is done by itself."""
+    start_grace_s: float = Field(default=600.0, ge=0.0)
+    """After a start nothing is planned for so long: what looks new then is only new to us."""
+    cool_down_s: float = Field(default=900.0, ge=0.0)
+    """How long a connector is left alone after a remedy has ended."""
+    budgets: Budgets = Budgets()
+    """Of skipped records."""
+    blast: Blast = Blast()
+    """Of connectors."""
+    stop_total_s: float = Field(default=180.0, ge=60.0, le=900.0)
+    """By when a connector that was stopped to skip a record is on its way up again. Stopping takes
+    Connect seconds, and it is quiet for 15 s before it is altered; a person may be waiting."""
+    probation_s: float = Field(default=120.0, ge=0.0)
+    """How long a connector has to run past a skipped record before that was a success."""
+    maintenance: Maintenance = Maintenance()
+    """Freezes."""
+    stop_file: str = Field(default="/run/offsetwatch/STOP", min_length=1)
+    """While this file is there, nothing is begun and nothing is altered."""
+    stop_on: list[Harmful] = Field(default_factory=lambda: list(_HARMFUL))
+    """Findings for which stopping the connector is a remedy: each minute that it goes on does
+    harm."""

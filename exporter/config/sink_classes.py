@@ -1,0 +1,45 @@
+"""Which sink connectors can be told by their group's offset where to go on, by class.
+
+A record is skipped by moving that offset, so the sink has to write a record before it commits past
+it, and has to go on from what the group says. Called by checks.py and by remedy's policies.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# put() returns once everything is written, nothing overrides preCommit(), nothing seeks.
+SAFE: Final = (
+    "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "FileStreamSinkConnector",
+    "FileStreamSink",
+    "io.confluent.connect.jdbc.JdbcSinkConnector",
+    "io.aiven.connect.jdbc.JdbcSinkConnector",
+)
+# They resume from what they find in the target, or commit before it is written: an offset that is
+# moved is ignored, or tells nothing of what was delivered. By simple name, whoever the vendor is.
+UNSAFE: Final = (
+    "AivenKafkaConnectS3Sink",
+    "AzureBlobStorageSink",
+    "BigQuerySink",
+    "BigQueryStorageSink",
+    "ClickHouseSink",
+    "ElasticsearchSink",
+    "GcsSink",
+    "Hdfs2Sink",
+    "Hdfs3Sink",
+    "HdfsSink",
+    "IcebergSink",
+    "OpenSearchSink",
+    "OpensearchSink",
+    "S3Sink",
+    "SnowflakeSink",
+    "SnowflakeStreamingSink",
+)
+
+
+def unsafe(class_name: str) -> bool:
+    """Whether this is one that no configuration can make safe. Connect takes aliases: the simple
+    name, with or without `Connector`.
+    """
+    return class_name.rpartition(".")[2].removesuffix("Connector") in UNSAFE
