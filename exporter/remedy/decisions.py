@@ -21,7 +21,6 @@ from exporter.remedy.records import (
     Proposed,
     Rejected,
     Resumed,
-    Told,
 )
 
 
@@ -53,20 +52,21 @@ class No(StrEnum):
 class Dossier:
     """A plan and what became of it.
 
-    mode, answers   of its proposal; empty for a plan of the toolbox
+    proposed        None for a plan of the toolbox
     approved_by     None while nobody has
+    rejected_by     likewise
     abort           who wants it undone, and why
     ended           how it ended; None while it has not
+    said            of the newest turn; empty where there is nothing to say
     at              of the newest record
     """
 
     plan: Plan
     stands: Stands
     at: float
-    mode: str = ""
-    expires_at: float | None = None
-    answers: tuple[Told, ...] = ()
+    proposed: Proposed | None = None
     approved_by: str | None = None
+    rejected_by: str | None = None
     abort: AbortAsked | None = None
     parked: Parked | None = None
     ended: Ended | None = None
@@ -77,20 +77,19 @@ def dossier(records: tuple[AnyRecord, ...]) -> Dossier | None:
     """None of no records."""
     found: Dossier | None = None
     for record in records:
-        found = _folded(found, record)
+        found = folded(found, record)
     return found
 
 
-def _folded(found: Dossier | None, record: AnyRecord) -> Dossier | None:
+def folded(found: Dossier | None, record: AnyRecord) -> Dossier | None:
+    """What is known of a plan once this is added; None of what was there before."""
     match record:
         case Proposed():
             return Dossier(
                 plan=record.plan,
                 stands=Stands.PROPOSED,
                 at=record.at,
-                mode=record.mode,
-                expires_at=record.expires_at,
-                answers=record.answers,
+                proposed=record,
             )
         case Opened() if found is None:
             return Dossier(plan=record.plan, stands=Stands.RUNNING, at=record.at)
@@ -101,7 +100,9 @@ def _folded(found: Dossier | None, record: AnyRecord) -> Dossier | None:
         case Approved():
             return replace(found, stands=Stands.APPROVED, approved_by=record.by)
         case Rejected():
-            return replace(found, stands=Stands.REJECTED, said=f"{record.by}: {record.because}")
+            return replace(
+                found, stands=Stands.REJECTED, rejected_by=record.by, said=record.because
+            )
         case Lapsed():
             stands = Stands.VOID if record.void else Stands.EXPIRED
             return replace(found, stands=stands, said=record.said)
@@ -135,7 +136,7 @@ def approval(
         return No.STALE
     if found.stands is not Stands.PROPOSED:
         return No.EXPIRED if found.stands is Stands.EXPIRED else No.DECIDED
-    if found.expires_at is not None and now >= found.expires_at:
+    if found.proposed is not None and now >= found.proposed.expires_at:
         return No.EXPIRED
     if four_eyes and by == found.plan.created_by:
         return No.OWN_PROPOSAL
@@ -167,10 +168,12 @@ def lapse(records: tuple[AnyRecord, ...], *, void: bool, said: str, now: float) 
 def abortion(
     records: tuple[AnyRecord, ...], *, by: str, because: str, now: float
 ) -> AbortAsked | No:
-    """What asking a plan to go back adds: of one that has begun and has not ended."""
+    """What asking a plan to go back adds: of one that has begun and has not ended, once."""
     found = dossier(records)
     if found is None:
         return No.UNKNOWN
     if found.stands is not Stands.RUNNING:
         return No.NOT_RUNNING
+    if found.abort is not None:
+        return No.DECIDED
     return AbortAsked(at=now, by=by, because=because)

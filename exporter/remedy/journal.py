@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TextIO, TypeVar
+from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
@@ -64,6 +64,16 @@ class Entry(NamedTuple):
     seq: int
     plan_id: str
     record: AnyRecord
+
+
+class Line(NamedTuple):
+    """A record as it is written, with its place in the chain; `body` is its JSON."""
+
+    seq: int
+    plan_id: str
+    prev_sha256: str
+    sha256: str
+    body: bytes
 
 
 class Journal:
@@ -132,10 +142,8 @@ class Journal:
 
     def skipped_by(self, skip_key: str) -> str | None:
         """The plan that skipped this, or may have; None if none has."""
-        found = self._db.execute(
-            "SELECT plan_id FROM skips WHERE skip_key = ?", (skip_key,)
-        ).fetchone()
-        return None if found is None else str(found[0])
+        found = self._rows("SELECT plan_id FROM skips WHERE skip_key = ?", skip_key)
+        return str(found[0][0]) if found else None
 
     def decide(
         self, plan_id: str, decided: Callable[[tuple[AnyRecord, ...]], AnyRecord | Why]
@@ -158,6 +166,16 @@ class Journal:
         """Up to so many records from this one on, in order."""
         return tuple(self._entries("WHERE seq >= ?", seq, count))
 
+    def lines(self, seq: int, count: int) -> tuple[Line, ...]:
+        """The same, as they are written."""
+        rows = self._rows(
+            "SELECT seq, plan_id, prev_sha256, sha256, body FROM records WHERE seq >= ?"
+            " ORDER BY seq LIMIT ?",
+            seq,
+            count,
+        )
+        return tuple(Line(*row) for row in rows)
+
     def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
         """All of a plan, in order; none if there is no such plan."""
         return tuple(entry.record for entry in self.entries(plan_id))
@@ -168,20 +186,20 @@ class Journal:
 
     def tail(self, count: int) -> tuple[Entry, ...]:
         """The newest records of all plans, in order."""
-        newest = self._db.execute("SELECT max(seq) FROM records").fetchone()[0] or 0
+        newest = self._rows("SELECT max(seq) FROM records")[0][0] or 0
         return tuple(self._entries("WHERE seq > ?", newest - count))
 
     def plans(self) -> tuple[str, ...]:
         """The ids of all plans, in order of their beginnings."""
-        found = self._db.execute("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
+        found = self._rows("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
         return tuple(plan_id for (plan_id,) in found if plan_id != CONTROL)
 
     def open_plan(self, place: str, connector: str) -> str | None:
         """The id of the plan that has this place and connector."""
-        found = self._db.execute(
-            "SELECT plan_id FROM open_plans WHERE place = ? AND connector = ?", (place, connector)
-        ).fetchone()
-        return None if found is None else str(found[0])
+        found = self._rows(
+            "SELECT plan_id FROM open_plans WHERE place = ? AND connector = ?", place, connector
+        )
+        return str(found[0][0]) if found else None
 
     def verify(self) -> int:
         """How many records there are. Raises JournalDamaged if they are not those written."""
@@ -269,12 +287,22 @@ class Journal:
         self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (seq + 1, sha256))
 
     def _entries(self, where: str, value: str | int, count: int = -1) -> Iterator[Entry]:
-        rows = self._db.execute(
+        rows = self._rows(
             f"SELECT seq, plan_id, body FROM records {where} ORDER BY seq LIMIT ?",  # noqa: S608 - ours
-            (value, count),
+            value,
+            count,
         )
         for seq, plan_id, body in rows:
-            yield Entry(seq, plan_id, decoded(body))
+            try:
+                yield Entry(seq, plan_id, decoded(body))
+            except msgspec.DecodeError as exc:
+                raise self._damaged(seq, f"cannot be read ({exc})") from exc
+
+    def _rows(self, query: str, *values: str | int) -> list[Any]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
 
     def _damaged(self, seq: int, what: str) -> JournalDamaged:
         return JournalDamaged(

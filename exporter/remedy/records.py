@@ -139,12 +139,20 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Proposed(Record, frozen=True, tag="proposed"):
-    """A plan that somebody may approve. Nothing is locked by it."""
+    """A plan that somebody may approve. Nothing is locked by it.
+
+    because         why a person wants it; empty where nobody asked
+    key             the person's own word for the wish: asked again under it, it is this plan
+    asked_sha256    of the wish, to be told from another one under the same key
+    """
 
     plan: Plan
     mode: str
     expires_at: float
     answers: tuple[Told, ...] = ()
+    because: str = ""
+    key: str = ""
+    asked_sha256: str = ""
 
 
 class Approved(Record, frozen=True, tag="approved"):

@@ -1,0 +1,91 @@
+"""An office on a journal, with a planner and a world that a test can look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from exporter.remedy.desk import Asked, Hint, Mode, NotFound, Refused, Wish
+from exporter.remedy.office import Office, Planned, World
+from exporter.remedy.plan import Plan
+from exporter.remedy.records import Approved, Proposed, Told
+from tests.unit.remedy.plans import Bench, skip_of
+
+TOLD = (Told(11, "repeat", "pass", "failed 3 times"), Told(20, "cool_down", "pass", "15 min"))
+
+
+def asked(**more: Any) -> Asked:
+    given = {
+        "wish": Wish.SKIP_ONE,
+        "connect_cluster": "lab",
+        "connector": "orders",
+        "because": "it is poison",
+        "key": "once",
+    }
+    return Asked(**{**given, **more})
+
+
+def hint(**more: Any) -> Hint:
+    given = {
+        "fingerprint": "f",
+        "starts_at": "2030-01-01T00:00:00Z",
+        "firing": True,
+        "connect_cluster": "lab",
+        "connector": "orders",
+    }
+    return Hint(**{**given, **more})
+
+
+@dataclass
+class Planner:
+    """Plans a skip under another id each time, or says what it was told to say."""
+
+    says: Refused | NotFound | None = None
+    seen: list[tuple[Asked, str]] = field(default_factory=list)
+
+    def __call__(self, wish: Asked, by: str) -> Planned | Refused | NotFound:
+        self.seen.append((wish, by))
+        if self.says is not None:
+            return self.says
+        plan = skip_of(f"q{len(self.seen)}")
+        return Planned(msgspec.structs.replace(plan, created_by=by), TOLD)
+
+
+@dataclass
+class Bureau:
+    """A bench, and an office on its journal."""
+
+    folder: Path
+    mode: Mode = Mode.PROPOSE
+
+    def __post_init__(self) -> None:
+        self.bench = Bench(self.folder)
+        self.clock = self.bench.clock
+        self.planner = Planner()
+        self.woken: list[Hint] = []
+        self.office = self.another()
+
+    def another(self) -> Office:
+        """Of another process, or of another thread."""
+        world = World(self.planner, self.woken.append, lambda: frozenset({("lab", "orders")}))
+        return Office(self.folder, world, self.clock, mode=self.mode)
+
+    def proposed(self, plan_id: str = "p1", **more: Any) -> Plan:
+        """By the detector."""
+        plan = skip_of(plan_id, **more)
+        now = self.clock.now()
+        self.bench.journal.append(
+            plan_id,
+            (Proposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0, answers=TOLD),),
+        )
+        return plan
+
+    def approved(self, plan_id: str = "p1", **more: Any) -> Plan:
+        """By a person."""
+        plan = self.proposed(plan_id, **more)
+        record = Approved(at=self.clock.now(), by="ada", plan_sha256=plan.sha256)
+        self.bench.journal.append(plan_id, (record,))
+        return plan
