@@ -1,0 +1,221 @@
+"""RecordReader against librdkafka's own broker, with batches that no client would write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from exporter.clients.records_check import Checked, check
+from exporter.clients.records_read import RawRecord, RecordReader, Window
+from exporter.errors import ClientError, Malformed, NotFound, TopicChanged
+from exporter.model.topology import TopicPartition
+from tests.fakes.batches import batch, record, store
+from tests.fakes.broker import PARTITIONS, MockBroker
+
+TIMEOUT_S = 10.0
+SOON_S = 1.0
+AT = TopicPartition("orders", 2)
+STAMP_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def broker() -> Iterator[MockBroker]:
+    running = MockBroker()
+    running.produce("orders", b"first", b"v", partition=AT.partition, at=STAMP_MS / 1000)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def reader(broker: MockBroker) -> Iterator[RecordReader]:
+    with opened(broker) as made:
+        yield made
+
+
+@pytest.fixture
+def checking(broker: MockBroker) -> Iterator[RecordReader]:
+    with opened(broker, check_crcs=True) as made:
+        yield made
+
+
+def opened(broker: MockBroker, *, check_crcs: bool = False) -> RecordReader:
+    properties = {"bootstrap.servers": broker.bootstrap}
+    return RecordReader("east", properties, committed=True, check_crcs=check_crcs)
+
+
+def written(broker: MockBroker, *stored: bytes) -> None:
+    for one in stored:
+        store(broker.bootstrap, AT.topic, AT.partition, one)
+
+
+def read(reader: RecordReader, start: int = 0, **more) -> Window:
+    wanted = {"count_max": 100, "bytes_max": 10_000_000, "timeout_s": TIMEOUT_S, **more}
+    return reader.window(AT, start, **wanted)
+
+
+def values(found: Window) -> list[bytes | None]:
+    return [at.value for at in found.records]
+
+
+def test_null_and_empty_are_told_apart_in_keys_values_and_headers(broker, reader):
+    headers = ((b"a", None), (b"a", b""), (b"", b"x"), ("é☃😀".encode(), b"\0"), (b"a", b"2"))
+    written(
+        broker,
+        batch(record(None, None)),
+        batch(record(b"", b"", headers)),
+        batch(record(b"k", None), record(None, b"v", delta=1)),
+    )
+    found = read(reader, 1)
+    assert [(at.key, at.value) for at in found.records] == [
+        (None, None),
+        (b"", b""),
+        (b"k", None),
+        (None, b"v"),
+    ]
+    assert found.records[1].headers == (
+        ("a", None),
+        ("a", b""),
+        ("", b"x"),
+        ("é☃😀", b"\0"),
+        ("a", b"2"),
+    )
+    assert found.records[0].headers == ()
+
+
+def test_a_timestamp_comes_with_whose_clock_it_was(broker, reader):
+    written(
+        broker,
+        batch(record(b"k", b"v"), timestamp_ms=0),
+        batch(record(b"k", b"v"), timestamp_ms=-1),
+        batch(record(b"k", b"v"), append_time=True),
+    )
+    stamps = [(at.timestamp_ms, at.timestamp_type) for at in read(reader).records]
+    assert stamps == [(STAMP_MS, "create"), (0, "create"), (None, "none"), (STAMP_MS, "append")]
+
+
+def test_a_record_knows_where_it_lies(reader):
+    (found,) = read(reader).records
+    assert found == RawRecord(
+        "orders", 2, 0, found.leader_epoch, STAMP_MS, "create", b"first", b"v", ()
+    )
+
+
+def test_a_window_ends_at_the_end_and_says_so(broker, reader):
+    written(broker, *(batch(record(b"k", b"v%d" % number)) for number in range(3)))
+    found = read(reader, 1)
+    assert values(found) == [b"v0", b"v1", b"v2"]
+    assert (found.next_offset, found.end, found.log_start, found.corrupt_at) == (4, 4, 0, None)
+    assert read(reader, 4) == Window((), 4, 4, 0)
+
+
+def test_a_window_ends_before_until_after_its_count_and_before_its_bytes(broker, reader):
+    written(broker, *(batch(record(b"k", b"v" * 1000)) for _ in range(4)))
+    assert (read(reader, 1, until=3).next_offset, len(read(reader, 1, until=3).records)) == (3, 2)
+    assert read(reader, 2, until=2) == Window((), 2, 5, 0)
+    assert read(reader, 1, until=99).next_offset == 5
+    assert (
+        read(reader, 1, count_max=3).next_offset,
+        len(read(reader, 1, count_max=3).records),
+    ) == (
+        4,
+        3,
+    )
+    assert len(read(reader, 1, bytes_max=2500).records) == 2
+    assert read(reader, 1, bytes_max=2500).next_offset == 3
+    assert len(read(reader, 1, bytes_max=10).records) == 1  # a record larger than that is read
+
+
+def test_a_record_larger_than_what_is_fetched_at_once_is_read_whole(broker, reader):
+    broker.produce("orders", b"k", b"v" * 900_000, partition=AT.partition)
+    written(broker, batch(record(b"k", b"w" * 3_000_000)), batch(record(b"k", b"after")))
+    assert [len(value or b"") for value in values(read(reader, 1))] == [900_000, 3_000_000, 5]
+
+
+def test_a_batch_that_fails_its_sum_ends_the_window_where_it_begins(broker, checking):
+    bad = record(b"k", b"bad" * 30)
+    written(broker, batch(record(b"k", b"good")))
+    written(broker, batch(bad, record(b"k", b"too", delta=1), crc_flipped=1))
+    written(broker, batch(record(b"k", b"after")))
+    found = read(checking)
+    assert values(found) == [b"v", b"good"]
+    assert (found.corrupt_at, found.next_offset, found.end) == (2, 2, 5)
+    assert read(checking, 3).corrupt_at == 3  # in the middle of it
+    assert read(checking, 0, until=2) == replace(found, corrupt_at=None)
+    assert values(read(checking, 4)) == [b"after"]
+
+
+def test_without_the_check_the_bytes_of_a_bad_batch_are_salvaged(broker, reader):
+    written(broker, batch(record(b"k", b"bad"), crc_flipped=1), batch(record(b"k", b"after")))
+    found = read(reader, 1)
+    assert (values(found), found.corrupt_at) == ([b"bad", b"after"], None)
+
+
+@pytest.mark.parametrize("size", [43, 58, 59])
+def test_a_batch_at_which_the_client_dies_is_found_by_that(broker, checking, size):
+    """librdkafka 2.16 fails an assertion at batches of these sizes."""
+    written(broker, batch(record(b"k", b"good")))
+    written(broker, batch(record(b"k", b"x" * size), crc_flipped=1))
+    found = read(checking)
+    assert values(found) == [b"v", b"good"]
+    assert found.corrupt_at == 2
+
+
+def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
+    properties = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "logger": None}
+    assert check(properties, AT, 0, 1, timeout_s=0.0) == Checked(0, corrupt=False)
+    assert check(properties, AT, 0, 1, timeout_s=TIMEOUT_S) == Checked(1, corrupt=False)
+    broker.stop()
+    assert check(properties, AT, 0, 1, timeout_s=SOON_S) == Checked(0, corrupt=False)
+
+
+def test_what_is_checked_goes_on_behind_markers_and_what_was_compacted_away(broker):
+    properties = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "logger": None}
+    assert check(properties, AT, 0, 7, timeout_s=TIMEOUT_S) == Checked(7, corrupt=False)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [batch(record(b"k", b"v"), codec=1, payload=b"no gzip"), batch(record(b"k", b"v"), magic=7)],
+    ids=["cannot be decompressed", "of no format there is"],
+)
+def test_a_batch_that_cannot_be_decoded_is_corrupt_without_a_check_too(broker, reader, bad):
+    written(broker, bad, batch(record(b"k", b"after")))
+    found = read(reader)
+    assert (values(found), found.corrupt_at, found.next_offset) == ([b"v"], 1, 1)
+
+
+def test_a_batch_that_is_cut_short_is_not_passed_over(broker, reader):
+    whole = record(b"k", b"v")
+    written(broker, batch(whole, whole, payload=whole + b"\x90\x01\x00"))
+    found = read(reader, timeout_s=SOON_S)
+    assert values(found) == [b"v", b"v"]
+    assert found.next_offset == 2 < found.end
+
+
+@pytest.mark.parametrize("first", [b"\xff\xfe", b"a"])
+def test_a_header_name_that_is_no_text_is_an_error_however_often_it_is_read(broker, reader, first):
+    """More often than it takes Python to begin calling methods by its shortcut."""
+    headers = ((first, b"1"), (b"\xff\xfe", b"2"))
+    written(broker, batch(record(b"k", b"v", headers)), batch(record(b"k", b"after")))
+    for _ in range(30):
+        with pytest.raises(Malformed, match="orders-2@1"):
+            read(reader, 1)
+    assert values(read(reader, 2)) == [b"after"]
+
+
+def test_what_is_not_there_is_an_error_and_does_not_come_to_be(broker, reader):
+    with pytest.raises(NotFound):
+        reader.window(
+            TopicPartition("orders", PARTITIONS), 0, count_max=1, bytes_max=1, timeout_s=TIMEOUT_S
+        )
+    with pytest.raises(TopicChanged):
+        read(reader, 7)
+    assert values(read(reader)) == [b"v"]
+
+
+def test_a_cluster_that_is_away_is_an_error_and_no_empty_window(broker, reader):
+    broker.stop()
+    with pytest.raises(ClientError):
+        read(reader, timeout_s=2.0)
