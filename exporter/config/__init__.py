@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.config.control import Client, Control, ControlTls, Token
 from exporter.config.load import load, parse
-from exporter.config.remedy import Remedy
+from exporter.config.remedy import Quarantine, Remedy
 from exporter.config.section import Patterns
 from exporter.config.shape import (
     Alertmanager,
@@ -42,6 +42,7 @@ __all__ = [
     "OffsetSyncs",
     "Patterns",
     "Poll",
+    "Quarantine",
     "Remedy",
     "Tls",
     "Token",

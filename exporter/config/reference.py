@@ -74,6 +74,9 @@ _EXAMPLES: Final[dict[str, Any]] = {
     "Remedy.sink_data_errors": {
         "com.example.LedgerSinkConnector": ["com.example.InvalidEntryException"]
     },
+    "Quarantine.kafka": "east",
+    "Quarantine.replication_factor": 3,
+    "Quarantine.retention_days": 365,
     "Window.start": "22:00",
     "Window.end": "06:00",
     "Webhook.name": "on-call",

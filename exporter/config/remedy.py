@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 from pydantic import Field
 
 from exporter.config.section import Section
-from exporter.config.types import JavaClass, Name, Selector, TimeOfDay, Zone
+from exporter.config.types import JavaClass, Name, Selector, TimeOfDay, Topic, Zone
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Harmful = Literal[
@@ -104,6 +104,24 @@ class Maintenance(Section):
     """In these and at no other time; empty means at any."""
 
 
+class Quarantine(Section):
+    """Where a record is copied to before it is skipped: a topic, or files under state_dir. What is
+    too large for the topic becomes a file.
+    """
+
+    kafka: Name | None = None
+    """A name under kafka: the cluster that has the topic. Without one there are files only, which
+    are no safer than this machine's disk."""
+    topic: Topic = "offsetwatch.quarantine"
+    """Made at the first copy if it is not there. One that is compacted, or keeps records for less
+    long than is said here, is refused."""
+    replication_factor: int | None = Field(default=None, ge=1)
+    """Of a topic that is made: 3 if nothing is said, or as many as there are brokers."""
+    retention_days: float | None = Field(default=None, ge=7.0)
+    """For ever if nothing is said. A copy is the only one once the record has gone from its own
+    topic."""
+
+
 class Remedy(Section):
     """What may be done about what is found, and by whom it has to be approved."""
 
@@ -131,6 +149,8 @@ class Remedy(Section):
     """Of skipped records."""
     blast: Blast = Blast()
     """Of connectors."""
+    quarantine: Quarantine = Quarantine()
+    """Of skipped records."""
     stop_total_s: float = Field(default=180.0, ge=60.0, le=900.0)
     """By when a connector that was stopped to skip a record is on its way up again. Stopping takes
     Connect seconds, and it is quiet for 15 s before it is altered; a person may be waiting."""

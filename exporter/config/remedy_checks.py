@@ -29,6 +29,9 @@ def remedy_checks(document: dict[Any, Any]) -> Iterator[str]:
     for path, rule in mappings(remedy.get("auto"), "remedy.auto"):
         yield from known(rule.get("connect"), names, f"{path}.connect", under="connect")
         yield from _broad(path, rule)
+    quarantine = mapping(remedy.get("quarantine"))
+    kafkas = [str(name) for name in mapping(document.get("kafka"))]
+    yield from known(quarantine.get("kafka"), kafkas, "remedy.quarantine.kafka")
     yield from _sinks(remedy)
     yield from _budgets(mapping(remedy.get("budgets")))
     blast = mapping(remedy.get("blast"))
