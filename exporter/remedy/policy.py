@@ -133,6 +133,10 @@ class Policy:
         """Whether this needs nobody's approval here. Nothing is allowed that is not named."""
         return any(action in rule.actions for rule in self._rules(connect, connector))
 
+    def listed(self, connect: str, connector: str) -> bool:
+        """Whether anything needs nobody's approval here."""
+        return next(self._rules(connect, connector), None) is not None
+
     def unmanaged(self, connect: str, connector: str) -> bool:
         """Whether a person has said that nobody else sets this connector back."""
         return any(rule.unmanaged for rule in self._rules(connect, connector))
@@ -248,6 +252,16 @@ def _over(
         if count >= most:
             return f"{count} skipped within the last {name}, and {most} may be"
     return None
+
+
+# --- breakers -------------------------------------------------------------------------------------
+
+FLEET: Final = "*"  # the scope of the breaker that holds everything
+
+
+def scope_of(connect: str, connector: str) -> str:
+    """The scope of a connector's own breaker, as fleet.py has it."""
+    return f"{connect}/{connector}"
 
 
 # --- storms ---------------------------------------------------------------------------------------

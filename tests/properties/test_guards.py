@@ -1,0 +1,259 @@
+"""Guards, whatever the facts are: they never fail, never guess, and never let through what is not
+known; nothing is done in mode observe or by itself for whom nobody has named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.remedy import guards
+from exporter.remedy.desk import Mode
+from exporter.remedy.facts import Approval, Facts, Kind, Signal
+from exporter.remedy.fleet import Breaker, Skip
+from exporter.remedy.guards import Answer, GuardAnswer, Permission, Stage
+from exporter.remedy.plan import Action, RecordAt
+from exporter.remedy.policy import Budgets, Policy, Rule, Storm, Window, selects, storm_after
+from tests.unit.remedy.guarded import (
+    APPROVED,
+    CONNECT,
+    CONNECTOR,
+    NOW,
+    POLICY,
+    changed,
+    facts,
+    standing,
+)
+
+names = st.sampled_from(["", "plan", "record", "config", "token", "first", "lab", CONNECTOR, "*"])
+numbers = st.one_of(st.integers(-2, 3), st.integers(), st.sampled_from([1_234, 1_235, 99_999]))
+seconds = st.one_of(
+    st.floats(0, 1e4).map(lambda at: NOW - at),
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12),
+)
+whose = st.tuples(names, names)
+skips = st.builds(
+    Skip,
+    seconds,
+    names,
+    whose,
+    st.builds(RecordAt, names, names, names, numbers, numbers),
+    st.one_of(st.none(), names),
+)
+storms = st.builds(Storm, st.booleans(), st.one_of(st.none(), seconds))
+OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
+    bool: st.booleans(),
+    int: numbers,
+    float: seconds,
+    str: names,
+    Mode: st.sampled_from(Mode),
+    Storm: storms,
+    Approval: st.builds(Approval, by=names, at=seconds, plan_sha256=names),
+    frozenset[str]: st.frozensets(names),
+    frozenset[Signal]: st.frozensets(st.sampled_from(Signal)),
+    frozenset[tuple[str, str]]: st.frozensets(whose, max_size=6),
+    tuple[int, ...]: st.lists(numbers, max_size=4).map(tuple),
+    tuple[float, ...]: st.lists(seconds, max_size=4).map(tuple),
+    tuple[Skip, ...]: st.lists(skips, max_size=6).map(tuple),
+    tuple[Breaker, ...]: st.lists(st.builds(Breaker, names, seconds, names), max_size=3).map(tuple),
+}
+
+
+def any_fact(hint: Any) -> st.SearchStrategy[Any]:
+    known = next(
+        at for at in (*typing.get_args(hint), hint) if at is not type(None) and at in OF_TYPE
+    )
+    return st.one_of(st.none(), OF_TYPE[known])
+
+
+KNOWN = {
+    at.name: typing.get_type_hints(type(getattr(facts(), group.name)))[at.name]
+    for group in dataclasses.fields(Facts)
+    if group.name not in {"now", "target"}
+    for at in dataclasses.fields(getattr(facts(), group.name))
+}
+windows = st.builds(
+    Window,
+    st.lists(st.integers(0, 6), min_size=1, max_size=7).map(tuple),
+    st.integers(0, 86_399),
+    st.integers(0, 86_399),
+)
+rules = st.builds(
+    Rule,
+    st.sampled_from([CONNECT, "other"]),
+    st.lists(st.sampled_from([CONNECTOR, "*", "orders*", "", ".*"]), max_size=2).map(tuple),
+    st.lists(st.sampled_from([at.value for at in Action]), max_size=4).map(tuple),
+    st.booleans(),
+)
+budgets = st.builds(Budgets, *[st.integers(0, 5)] * 5)
+policies = st.builds(
+    Policy,
+    mode=st.sampled_from(Mode),
+    auto=st.lists(rules, max_size=2).map(tuple),
+    budgets=budgets,
+    deny=st.lists(windows, max_size=1).map(tuple),
+    only_in=st.lists(windows, max_size=1).map(tuple),
+    stop_on=st.sampled_from([(), ("recopy",)]),
+)
+# Mostly facts with which a guard passes, so that each of the others is reached alone, too.
+changes = st.one_of(
+    st.lists(st.sampled_from(sorted(KNOWN)), max_size=3, unique=True).flatmap(
+        lambda some: st.fixed_dictionaries({name: any_fact(KNOWN[name]) for name in some})
+    ),
+    st.fixed_dictionaries({name: any_fact(hint) for name, hint in KNOWN.items()}),
+)
+
+
+@st.composite
+def anything(draw: Any) -> tuple[Facts, Policy, Stage, bool]:
+    stage = draw(st.sampled_from(Stage))
+    base = standing if stage is Stage.ALTER else facts
+    policy = draw(st.one_of(st.just(POLICY), policies))
+    given_facts = base(
+        draw(st.sampled_from(Action)),
+        draw(st.sampled_from(Kind)),
+        **({"policy_sha256": policy.sha256} | draw(changes)),
+    )
+    return given_facts, policy, stage, draw(st.booleans())
+
+
+def acts(answers: tuple[GuardAnswer, ...]) -> bool:
+    return guards.permission(answers) is Permission.ACT
+
+
+@given(anything())
+def test_every_guard_answers_whatever_it_is_asked_and_always_the_same(asked):
+    given_facts, policy, stage, by_person = asked
+    once = guards.evaluate(given_facts, policy, stage, by_person=by_person)
+    again = guards.evaluate(given_facts, policy, stage, by_person=by_person)
+    assert once == again
+    assert all(answer.said and isinstance(answer.answer, Answer) for answer in once)
+    assert acts(once) == (bool(once) and all(at.answer is Answer.PASS for at in once))
+
+
+@given(anything())
+def test_in_mode_observe_nothing_is_ever_done(asked):
+    given_facts, policy, stage, by_person = asked
+    for watching, lowered in (
+        (dataclasses.replace(policy, mode=Mode.OBSERVE), given_facts),
+        (policy, changed(given_facts, mode_lowered=Mode.OBSERVE)),
+    ):
+        assert not acts(guards.evaluate(lowered, watching, stage, by_person=by_person))
+
+
+@given(anything())
+def test_nothing_is_done_by_itself_for_whom_nobody_has_named(asked):
+    given_facts, policy, stage, _ = asked
+    unlisted = dataclasses.replace(policy, auto=())
+    unasked = changed(given_facts, approval=None)
+    assert not acts(guards.evaluate(unasked, unlisted, stage, by_person=False))
+
+
+@given(anything())
+def test_what_a_person_may_do_by_a_plan_of_his_own_is_never_less_than_what_is_done_by_itself(asked):
+    given_facts, policy, stage, _ = asked
+    by_itself = guards.evaluate(given_facts, policy, stage, by_person=False)
+    by_person = guards.evaluate(given_facts, policy, stage, by_person=True)
+    if acts(by_itself) and by_person:
+        assert acts(by_person)
+
+
+RELEVANT = [
+    (stage, kind, name)
+    for stage in Stage
+    for kind in (Kind.SINK, Kind.MIRROR)
+    for name in sorted(
+        {
+            need
+            for guard in guards.GUARDS
+            if stage in guard.stages and kind in guard.kinds and Action.SKIP_ONE in guard.actions
+            for need in guard.needs
+        }
+        & set(KNOWN)
+    )
+]
+
+
+@pytest.mark.parametrize(("stage", "kind"), sorted({(at[0], at[1]) for at in RELEVANT}))
+@given(data=st.data())
+def test_a_skip_is_not_done_while_anything_that_it_rests_on_is_not_known(data, stage, kind):
+    """Whatever else is known, and whatever is configured."""
+    name = data.draw(st.sampled_from([at[2] for at in RELEVANT if at[:2] == (stage, kind)]))
+    base = standing if stage is Stage.ALTER else facts
+    policy = data.draw(st.one_of(st.just(POLICY), policies))
+    given_facts = base(
+        Action.SKIP_ONE,
+        kind,
+        **({"policy_sha256": policy.sha256} | data.draw(changes) | {name: None, "approval": None}),
+    )
+    said = guards.evaluate(given_facts, policy, stage, by_person=False)
+    assert not acts(said)
+    assert any(at.answer is Answer.UNKNOWN for at in said)
+
+
+@given(anything(), st.frozensets(whose, max_size=40))
+def test_more_that_are_unhealthy_never_end_a_storm(asked, more):
+    given_facts, policy, stage, by_person = asked
+    held = given_facts.others.unhealthy
+    if held is None:
+        return
+    for worse in (
+        changed(given_facts, unhealthy=held | more),
+        changed(given_facts, in_remedy=(given_facts.others.in_remedy or frozenset()) | more),
+    ):
+        before, after = (
+            {at.guard: at.answer for at in guards.evaluate(one, policy, stage, by_person=by_person)}
+            for one in (given_facts, worse)
+        )
+        if before.get("storm") is Answer.DENY:
+            assert after["storm"] is Answer.DENY
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(0, 40), st.floats(0, 600)),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_a_storm_ends_after_a_quarter_of_an_hour_below_and_not_before(looks):
+    """Held against the same said in words: when too many were ill last."""
+    storm, now, last = Storm(), NOW, None
+    calm_from = None
+    for connectors, unhealthy, later_s in looks:
+        now += later_s
+        storm = storm_after(storm, connectors=connectors, unhealthy=unhealthy, now=now)
+        if unhealthy > max(3, connectors / 10) or (unhealthy >= 3 and unhealthy > connectors / 2):
+            last, calm_from = now, None
+        elif calm_from is None:
+            calm_from = now
+        over = last is None or (calm_from is not None and now - calm_from >= 900)
+        if over:
+            last, calm_from = None, None
+        assert storm.rages is not over
+
+
+@given(st.lists(st.sampled_from(["a", "b", "*", "ab", ""]), max_size=6).map("".join), st.text("ab"))
+def test_a_selector_means_what_a_reader_takes_it_for(selector, name):
+    def means(pattern: str, text: str) -> bool:
+        if not pattern:
+            return not text
+        if pattern[0] == "*":
+            return any(means(pattern[1:], text[at:]) for at in range(len(text) + 1))
+        return bool(text) and text[0] == pattern[0] and means(pattern[1:], text[1:])
+
+    assert selects(selector, name) == (name != "" and means(selector, name))
+
+
+@given(anything())
+def test_who_approves_is_not_asked_what_only_holds_back_the_automatic(asked):
+    given_facts, policy, stage, _ = asked
+    said = guards.evaluate(given_facts, policy, stage, by_person=False)
+    wanted = changed(given_facts, approval=APPROVED, created_by="detector", plan_sha256="plan")
+    approved = guards.evaluate(wanted, policy, stage, by_person=False)
+    assert {at.guard for at in approved} <= {at.guard for at in said}

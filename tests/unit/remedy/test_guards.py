@@ -1,0 +1,466 @@
+"""Every guard alone: a row for what only it denies, and each of its facts unknown in turn."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from exporter.remedy import guards
+from exporter.remedy.desk import Mode
+from exporter.remedy.facts import Approval, Facts, Kind, Signal
+from exporter.remedy.fleet import Breaker, Skip
+from exporter.remedy.guards import Answer, Permission, Reach, Stage
+from exporter.remedy.plan import Action, RecordAt
+from exporter.remedy.policy import Policy, Storm, Window
+from tests.unit.remedy.guarded import (
+    APPROVED,
+    CONNECT,
+    CONNECTOR,
+    NOW,
+    POLICY,
+    changed,
+    facts,
+    standing,
+)
+
+RESTART, STOP, SKIP, RESTORE = (
+    Action.RESTART_FAILED,
+    Action.STOP,
+    Action.SKIP_ONE,
+    Action.RESTORE,
+)
+PLAN, ADMIT, ALTER = Stage
+ME = (CONNECT, CONNECTOR)
+OTHERS = frozenset((f"lab-{number}", "c") for number in range(9))
+
+
+def skip_at(at: float, whose: tuple[str, str] = ME) -> Skip:
+    return Skip(at, "plan", whose, RecordAt("east", "t", "id", 3, 17), "signature")
+
+
+class Row(NamedTuple):
+    """What is changed of facts with which everything passes, and what then denies."""
+
+    guard: str
+    stage: Stage
+    changes: dict[str, Any]
+    action: Action = SKIP
+    kind: Kind = Kind.SINK
+    policy: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    also: frozenset[str] = frozenset()
+
+
+NO_RULES: dict[str, Any] = {"auto": ()}
+RULE = POLICY.auto[0]
+
+ROWS = (
+    Row("mode", PLAN, {"mode_lowered": Mode.OBSERVE}, also=frozenset({"mode_auto"})),
+    Row("mode", ALTER, {}, policy={"mode": Mode.OBSERVE}, also=frozenset({"mode_auto"})),
+    Row("mode_auto", ADMIT, {"mode_lowered": Mode.PROPOSE}),
+    Row("mode_auto", PLAN, {}, policy={"mode": Mode.PROPOSE}),
+    Row("kill_switch", ALTER, {"kill_switch": True}),
+    Row("pause", ADMIT, {"paused": True}),
+    Row("auto_connector", PLAN, {}, policy=NO_RULES, also=frozenset({"auto_action"})),
+    Row("auto_action", ADMIT, {}, policy={"auto": (replace(RULE, actions=("stop",)),)}),
+    Row("operator", PLAN, {"operator_managed": True}, also=frozenset({"unmanaged"})),
+    Row("version", PLAN, {"connect_version": (3, 5, 9)}),
+    Row("offsets_api", PLAN, {"offsets_api": False}),
+    Row("same_place", ALTER, {"identity_now": "cluster-2"}),
+    Row(
+        "follows_its_group",
+        PLAN,
+        {"class_name": "io.confluent.connect.s3.S3SinkConnector"},
+        policy={"skip_safe": ("io.confluent.connect.s3.S3SinkConnector",)},
+        also=frozenset({"writes_before_it_commits"}),
+    ),
+    Row("writes_before_it_commits", PLAN, {"class_name": "com.example.Ledger"}),
+    Row("opaque", PLAN, {}, kind=Kind.SOURCE),
+    Row("wanted_running", PLAN, {"state": "paused"}),
+    Row("wanted_running", ADMIT, {"state": "stopped"}),
+    Row("wanted_running", ADMIT, {"state": "unassigned"}),
+    Row("wanted_running", PLAN, {"state": "failed"}),
+    Row("wanted_running", PLAN, {"state": "paused"}, RESTART),
+    Row("wanted_running", ADMIT, {"state": "stopped"}, STOP),
+    Row("observed", PLAN, {"findings": frozenset()}),
+    Row("observed", PLAN, {"findings": frozenset()}, RESTART),
+    Row("repeated", PLAN, {"failures": 2}),
+    Row("repeated", PLAN, {"failing_s": 599.0}),
+    Row("repeated", PLAN, {"restarts": 1}),
+    Row("repeated", PLAN, {"silent": True, "frozen_s": 899.0}, kind=Kind.MIRROR),
+    *(
+        Row("poison_class", PLAN, {"failure_kind": kind})
+        for kind in (
+            "connectivity",
+            "auth",
+            "resource",
+            "config",
+            "registry_down",
+            "fencing",
+            "timeout",
+            "unknown",
+            "",
+        )
+    ),
+    Row("no_veto", ADMIT, {"veto": "connectivity"}),
+    Row("identified", PLAN, {"definitive": frozenset()}),
+    Row("identified", PLAN, {"conflicting": frozenset({"error_log"})}),
+    Row("first_of_the_batch", ALTER, {"poison": 1_300}, also=frozenset({"one_step"})),
+    Row("first_that_exists", ALTER, {"first_existing": 1_240}, kind=Kind.MIRROR),
+    Row("quorum", PLAN, {"signals": frozenset({Signal.FROZEN_OFFSET, Signal.STATUS_TRACE})}),
+    Row("quorum", PLAN, {"signals": frozenset(Signal) - {Signal.FROZEN_OFFSET}}),
+    Row("alone", ADMIT, {"alike": frozenset({("lab", "a"), ("lab", "b")})}),
+    Row("storm", PLAN, {"unhealthy": frozenset(("lab", str(at)) for at in range(5))}),
+    Row("storm", PLAN, {"connectors": 4, "unhealthy": frozenset({ME, ("a", "b"), ("c", "d")})}),
+    Row("storm", ALTER, {"storm_before": Storm(rages=True, calm_since=NOW - 899)}),
+    Row("storm", PLAN, {"in_remedy": frozenset(("lab", str(at)) for at in range(5))}, STOP),
+    Row("blast", ADMIT, {"in_remedy": frozenset({("lab", "another")})}),
+    Row("blast", ADMIT, {"in_remedy": frozenset({ME})}, RESTORE),
+    Row("blast", ADMIT, {"in_remedy": frozenset({("a", "x"), ("b", "x"), ("c", "x")})}),
+    Row("cool_down", ADMIT, {"remedied_at": (NOW - 9_000, NOW - 899)}),
+    Row("budget_connector", ADMIT, {"skips": tuple(skip_at(NOW - at) for at in (10, 20, 30))}),
+    Row(
+        "budget_fleet",
+        ADMIT,
+        {"skips": tuple(skip_at(NOW - 60, at) for at in [*sorted(OTHERS), ME])},
+    ),
+    Row("one_record", PLAN, {"records": 2}),
+    Row("one_step", ALTER, {"next_wanted": 1_300}),
+    Row("one_step", PLAN, {"next_wanted": 1_236}),
+    Row(
+        "one_step",
+        PLAN,
+        {"poison": 1_300, "next_wanted": 1_301},
+        kind=Kind.MIRROR,
+        also=frozenset({"first_that_exists"}),
+    ),
+    Row("progress", PLAN, {"skips": (skip_at(NOW - 90_000),), "records_since_skip": 999}),
+    Row("receipt", ALTER, {"receipt_sha256": "another"}),
+    Row("receipt", ALTER, {"receipt_sha256": "", "record_sha256": ""}),
+    Row("backup", ALTER, {"backup_verified": False}),
+    Row("backup", ALTER, {"backup_verified": False}, RESTORE),
+    Row("in_the_log", ALTER, {"log_end": 1_234, "readable_end": 1_234}),
+    Row("in_the_log", ALTER, {"readable_end": 1_234}),
+    Row("in_the_log", PLAN, {"earliest": 1_235}),
+    Row("in_the_log", ALTER, {"bounds_read_at": NOW - 11}),
+    Row("in_the_log", PLAN, {"bounds_read_at": NOW + 60}),
+    Row("same_topic", ADMIT, {"topic_id_now": "another"}),
+    Row("one_raw_key", ALTER, {"raw_keys": 2}, kind=Kind.MIRROR),
+    Row("one_raw_key", ALTER, {"raw_keys": 0}, kind=Kind.MIRROR),
+    Row("one_raw_key", PLAN, {"key_canonical": False}, kind=Kind.MIRROR),
+    Row("read_just_now", PLAN, {"read_at": NOW - 61}),
+    Row("read_just_now", ALTER, {"read_at": NOW - 11}),
+    Row("read_just_now", ADMIT, {"read_at": NOW + 3_600}, STOP),
+    Row("views_agree", PLAN, {"tail_behind": 1}),
+    Row("views_agree", ALTER, {"views_agree": False}),
+    Row("fence", ALTER, {"fence_now": '{"kafka_offset":1235}'}),
+    Row("fence", ADMIT, {"fence_now": '{"kafka_offset":1235}'}),
+    Row("stands_still", ALTER, {"state": "running"}),
+    Row("stands_still", ALTER, {"tasks_now": 1}),
+    Row("group_empty", ALTER, {"group_members": 1}),
+    Row("settled", ALTER, {"quiet_s": 14.0}),
+    Row("nobody_else", ALTER, {"token_now": "another"}),
+    Row("nobody_else", ADMIT, {"token_now": "another"}, STOP),
+    Row("same_config", ADMIT, {"config_now": "another"}),
+    Row("same_incarnation", ALTER, {"incarnation_now": "second"}),
+    Row("in_time", ALTER, {"stopped_at": NOW - 180}),
+    Row("in_time", ALTER, {"stopped_at": NOW + 60}),
+    Row("plan_age", ADMIT, {"created_at": NOW - 3_601}),
+    Row("plan_age", ADMIT, {"created_at": NOW + 60}),
+    Row("plan_age", ADMIT, {"approval": replace(APPROVED, at=NOW - 601)}),
+    Row("maintenance", PLAN, {}, policy={"deny": (Window(tuple(range(7)), 0, 86_400),)}),
+    Row("maintenance", PLAN, {}, policy={"only_in": (Window((0,), 0, 60),)}),
+    Row("approver", ADMIT, {"approval": APPROVED, "created_by": "alice"}),
+    Row("approver", ADMIT, {"approval": replace(APPROVED, by=" ")}),
+    Row("approved_plan", ALTER, {"approval": replace(APPROVED, plan_sha256="another")}),
+    Row("clock", ADMIT, {"clock_skew_s": -31.0}),
+    Row("clock", PLAN, {"clock_steady": False}),
+    Row("journal", ALTER, {"journal_ok": False}),
+    Row("journal", PLAN, {"disk_free_bytes": 99 << 20}, RESTART),
+    Row("start_grace", PLAN, {"started_at": NOW - 599}),
+    Row("shown_first", PLAN, {"shown_since": NOW - 899}),
+    Row("breaker", PLAN, {"breakers": (Breaker("lab/orders-sink", NOW - 9e6, "parked"),)}),
+    Row("breaker", ADMIT, {"breakers": (Breaker("*", NOW, "budget"),)}, RESTART),
+    Row("proven", PLAN, {"approved_successes": 0}),
+    Row("small", PLAN, {"tasks": 9}),
+    Row("small", PLAN, {"partitions": 65}, STOP),
+    Row(
+        "not_internal",
+        PLAN,
+        {"class_name": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"},
+        kind=Kind.MIRROR,
+    ),
+    Row("not_internal", PLAN, {"class_name": "MirrorHeartbeat"}, STOP, Kind.MIRROR),
+    Row("same_policy", ADMIT, {"policy_sha256": "another"}),
+    Row("restarts_left", ADMIT, {"restarted_at": (NOW - 900, NOW - 400)}, RESTART),
+    Row("restarts_left", PLAN, {"restarted_at": (NOW - 299,)}, RESTART),
+    Row("restart_helps", PLAN, {"failure_kind": "config"}, RESTART),
+    Row("restart_helps", PLAN, {"veto": "auth"}, RESTART),
+    Row("harmful", PLAN, {"findings": frozenset({"task_failed"})}, STOP),
+)
+# What is passed by not being asked, or by what it does not know, has tests of its own.
+ELSEWHERE = {"unmanaged", "restored_by_a_person"}
+
+
+def made(row: Row) -> tuple[Facts, Policy]:
+    """The policy is also the one that the plan was made under, unless that is what is changed."""
+    policy = replace(POLICY, **row.policy)
+    base = standing if row.stage is ALTER else facts
+    given = {"policy_sha256": policy.sha256} | row.changes
+    return base(row.action, row.kind, **given), policy
+
+
+def against(answers: tuple[guards.GuardAnswer, ...]) -> dict[str, Answer]:
+    return {at.guard: at.answer for at in answers if at.answer is not Answer.PASS}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.guard}-{row.stage}-{row.action}")
+def test_a_guard_denies_what_no_other_denies(row):
+    given, policy = made(row)
+    said = guards.evaluate(given, policy, row.stage, by_person=row.action is RESTORE)
+    expected = {row.guard, *row.also}
+    if row.kind is Kind.SOURCE or row.action is RESTORE:
+        assert row.guard in against(said)
+    else:
+        assert against(said) == dict.fromkeys(expected, Answer.DENY)
+    assert all(at.said for at in said)
+
+
+def test_every_guard_has_a_row():
+    assert {row.guard for row in ROWS} | ELSEWHERE == {guard.name for guard in guards.GUARDS}
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("kind", [Kind.SINK, Kind.MIRROR])
+@pytest.mark.parametrize("action", [RESTART, STOP, SKIP])
+def test_where_nothing_speaks_against_it_everything_passes(action, kind, stage):
+    base = standing if stage is ALTER else facts
+    said = guards.evaluate(base(action, kind), POLICY, stage, by_person=False)
+    assert against(said) == {}
+    assert guards.permission(said) is Permission.ACT
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_persons_restore_passes(kind):
+    said = guards.evaluate(standing(RESTORE, kind), POLICY, ALTER, by_person=True)
+    assert guards.permission(said) is Permission.ACT
+
+
+UNKNOWNS = [
+    (guard, name)
+    for guard in guards.GUARDS
+    for name in guard.needs
+    if name not in {"policy", "stage", "by_person", "now", "connect", "connector", "action"}
+]
+
+
+@pytest.mark.parametrize(("guard", "name"), UNKNOWNS, ids=lambda at: getattr(at, "name", at))
+def test_a_fact_that_is_not_known_is_no_answer(guard, name):
+    for stage in guard.stages:
+        action = next(at for at in Action if at in guard.actions)
+        kind = next(at for at in Kind if at in guard.kinds)
+        base = standing if stage is ALTER else facts
+        given = base(action, kind, **{name: None})
+        said = guards.evaluate(given, POLICY, stage, by_person=False)
+        (mine,) = (at for at in said if at.guard == guard.name)
+        assert (mine.answer, mine.said) == (Answer.UNKNOWN, f"not known: {name}")
+        assert guards.permission(said) in {Permission.NO, Permission.PROPOSE}
+
+
+def test_every_fact_is_needed_by_some_guard_or_said_to_be_optional():
+    taken = {name for guard in guards.GUARDS for name in guard.takes}
+    known = set(facts().by_name())
+    assert known - taken == {"kind"}  # which chooses the guards
+    assert taken - known == {"policy", "stage", "by_person"}
+
+
+@pytest.mark.parametrize("guard", guards.GUARDS, ids=lambda guard: guard.name)
+def test_a_guard_asks_for_facts_as_they_are_and_not_for_guesses_of_them(guard):
+    hints: dict[str, Any] = {}
+    for group in fields(facts()):
+        held = getattr(facts(), group.name)
+        if group.name != "now":
+            hints |= typing.get_type_hints(type(held))
+    for name, wanted in typing.get_type_hints(guard.judge).items():
+        if name in hints:
+            known = typing.get_args(hints[name])
+            without_none = {at for at in known if at is not type(None)} or {hints[name]}
+            asked = {at for at in typing.get_args(wanted) if at is not type(None)} or {wanted}
+            if type(None) in known:
+                assert asked == without_none or wanted in without_none, name
+            else:
+                assert wanted == hints[name], name
+
+
+# --- whose plans are held back --------------------------------------------------------------------
+
+
+def test_a_persons_plan_needs_neither_evidence_nor_budget_and_nothing_else_is_spared():
+    rows = [row for row in ROWS if row.action is SKIP and row.kind is not Kind.SOURCE]
+    reach = {guard.name: guard.reach for guard in guards.GUARDS}
+    for row in rows:
+        given, policy = made(row)
+        said = against(guards.evaluate(given, policy, row.stage, by_person=True))
+        assert (row.guard in said) == (reach[row.guard] is Reach.EVERYONE), row
+
+
+def test_what_only_holds_back_the_automatic_is_proposed():
+    reach = {guard.name: guard.reach for guard in guards.GUARDS}
+    for row in ROWS:
+        if reach[row.guard] is Reach.AUTOMATIC:
+            given, policy = made(row)
+            said = guards.evaluate(given, policy, row.stage, by_person=False)
+            assert guards.permission(said) is Permission.PROPOSE, row
+            approved = changed(given, approval=APPROVED)
+            said = guards.evaluate(approved, policy, row.stage, by_person=False)
+            assert guards.permission(said) is Permission.ACT, row
+
+
+def test_what_would_be_done_is_told_apart_from_what_would_not():
+    policy = Policy(skip_safe=POLICY.skip_safe)
+    given = facts(policy_sha256=policy.sha256)
+    said = guards.evaluate(given, policy, PLAN, by_person=False)
+    assert guards.permission(said) is Permission.WOULD
+    said = guards.evaluate(changed(given, veto="timeout"), policy, PLAN, by_person=False)
+    assert guards.permission(said) is Permission.NO
+
+
+def test_nothing_is_permitted_that_no_guard_was_asked_about():
+    assert guards.evaluate(facts(Action.NOTIFY), POLICY, PLAN, by_person=True) == ()
+    assert guards.permission(()) is Permission.NO
+
+
+def test_approving_does_not_help_where_the_record_is_not_known():
+    given = facts(definitive=frozenset(), approval=APPROVED)
+    said = guards.evaluate(given, POLICY, PLAN, by_person=False)
+    assert guards.permission(said) is Permission.NO
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_nobody_but_a_person_restores(stage):
+    given = standing(RESTORE)
+    assert "restored_by_a_person" in against(guards.evaluate(given, POLICY, stage, by_person=False))
+    wanted = changed(given, approval=APPROVED)
+    assert "restored_by_a_person" not in against(
+        guards.evaluate(wanted, POLICY, stage, by_person=False)
+    )
+
+
+# --- what needs a closer look ---------------------------------------------------------------------
+
+
+def test_whether_an_operator_sets_it_back_has_to_be_said_where_it_cannot_be_seen():
+    unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
+    given = facts(operator_managed=None, policy_sha256=unsaid.sha256)
+    said = guards.evaluate(given, unsaid, PLAN, by_person=False)
+    assert against(said) == {"unmanaged": Answer.UNKNOWN}
+    assert guards.permission(said) is Permission.PROPOSE
+    given = changed(given, policy_sha256=POLICY.sha256)
+    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+
+
+def test_what_is_seen_of_an_operator_outweighs_what_was_said():
+    said = guards.evaluate(facts(operator_managed=True), POLICY, PLAN, by_person=True)
+    assert against(said) == {"operator": Answer.DENY}
+
+
+def test_what_never_failed_is_judged_by_how_long_it_stands_still():
+    silent = {"silent": True, "failures": None, "failing_s": None, "restarts": None}
+    given = facts(kind=Kind.MIRROR, frozen_s=900.0, failure_kind="corrupt", **silent)
+    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+    given = changed(given, frozen_s=None)
+    said = guards.evaluate(given, POLICY, PLAN, by_person=False)
+    assert against(said) == {"repeated": Answer.UNKNOWN}
+
+
+@pytest.mark.parametrize("name", ["failures", "failing_s", "restarts"])
+def test_how_often_it_failed_has_to_be_known(name):
+    said = guards.evaluate(facts(**{name: None}), POLICY, PLAN, by_person=False)
+    assert against(said) == {"repeated": Answer.UNKNOWN}
+
+
+def test_after_a_skip_it_has_to_be_known_how_many_records_were_delivered_since():
+    given = facts(skips=(skip_at(NOW - 90_000),), records_since_skip=None)
+    said = guards.evaluate(given, POLICY, PLAN, by_person=False)
+    assert against(said) == {"progress": Answer.UNKNOWN}
+    given = changed(given, skips=(skip_at(NOW - 90_000, ("lab", "another")),))
+    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+
+
+def test_mirror_maker_may_pass_over_offsets_that_hold_nothing():
+    given = facts(kind=Kind.MIRROR, next_now=1_200)
+    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+
+
+def test_a_sink_may_not():
+    given = facts(next_now=1_200)
+    said = guards.evaluate(given, POLICY, PLAN, by_person=True)
+    assert against(said) == {"first_of_the_batch": Answer.DENY}
+
+
+def test_the_first_restart_needs_no_pause_and_the_second_does():
+    for restarted_at, restarts in (((), True), ((NOW - 300,), True), ((NOW - 299,), False)):
+        given = facts(RESTART, restarted_at=restarted_at)
+        passed = against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+        assert passed is restarts
+
+
+@pytest.mark.parametrize("kind", ["connectivity", "timeout", "resource", "unknown", "schema"])
+def test_what_may_pass_by_itself_may_be_restarted(kind):
+    given = facts(RESTART, failure_kind=kind, veto=kind)
+    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+
+
+def test_an_exhausted_budget_opens_a_breaker():
+    given = facts(skips=tuple(skip_at(NOW - at) for at in (10, 20, 30)))
+    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
+    ((scope, why),) = guards.trips(said, given)
+    assert scope == "lab/orders-sink"
+    assert why == "of this connector 3 skipped within the last hour, and 3 may be"
+
+
+def test_an_exhausted_budget_of_all_opens_the_breaker_of_all():
+    given = facts(skips=tuple(skip_at(NOW - 60, ("lab", str(at))) for at in range(10)))
+    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
+    assert [scope for scope, _ in guards.trips(said, given)] == ["*"]
+
+
+def test_a_budget_that_is_not_known_denies_and_opens_nothing():
+    given = facts(skips=None)
+    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
+    assert against(said)["budget_fleet"] is Answer.UNKNOWN
+    assert guards.trips(said, given) == ()
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def test_every_number_of_the_table_is_a_guard_or_is_said_to_be_elsewhere():
+    numbers = {guard.number for guard in guards.GUARDS}
+    assert numbers | set(guards.ELSEWHERE) == set(range(1, 55))
+    assert not numbers & set(guards.ELSEWHERE)
+    assert [at.number for at in guards.GUARDS] == sorted(at.number for at in guards.GUARDS)
+
+
+def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_law():
+    names = [guard.name for guard in guards.GUARDS]
+    assert len(set(names)) == len(names)
+    for guard in guards.GUARDS:
+        assert guard.law.endswith("."), guard.name
+        assert guard.law.count(". ") == 0, guard.name
+
+
+def test_the_table_shows_what_the_policy_asks_for():
+    told = {at.name: at for at in guards.describe(replace(POLICY, failures=7))}
+    assert told["repeated"].default == "7 failures, 600 s, 2 restarts"
+    assert told["repeated"].actions == (SKIP,)
+    assert told["repeated"].reach is Reach.DETECTED
+    assert told["kill_switch"].stages == tuple(Stage)
+
+
+def test_an_approval_that_names_nobody_is_none():
+    given = facts(approval=Approval(by="", at=NOW, plan_sha256="plan"))
+    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
+    assert against(said) == {"approver": Answer.DENY}
