@@ -72,6 +72,11 @@ class Dossier:
     ended: Ended | None = None
     said: str = ""
 
+    @property
+    def expires_at(self) -> float | None:
+        """Until when it can be approved; None for what was never proposed."""
+        return None if self.proposed is None else self.proposed.expires_at
+
 
 def dossier(records: tuple[AnyRecord, ...]) -> Dossier | None:
     """None of no records."""
@@ -136,7 +141,7 @@ def approval(
         return No.STALE
     if found.stands is not Stands.PROPOSED:
         return No.EXPIRED if found.stands is Stands.EXPIRED else No.DECIDED
-    if found.proposed is not None and now >= found.proposed.expires_at:
+    if found.expires_at is not None and now >= found.expires_at:
         return No.EXPIRED
     if four_eyes and by == found.plan.created_by:
         return No.OWN_PROPOSAL

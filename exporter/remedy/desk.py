@@ -109,7 +109,12 @@ class Asked(_Noun, frozen=True):
 
 
 class PlanRow(_Noun, frozen=True):
-    """A plan in a list. expires_at: when it lapses unless somebody approves it, or it begins."""
+    """A plan in a list.
+
+    verb        what it does, in words
+    expires_at  when it lapses unless somebody approves it
+    cause       why it did not go on, of one that is parked or over; see records.Cause
+    """
 
     plan_id: str
     sha256: str
@@ -120,7 +125,9 @@ class PlanRow(_Noun, frozen=True):
     created_at: float
     created_by: str
     said: str
+    verb: str = ""
     expires_at: float | None = None
+    cause: str | None = None
 
 
 class GuardTold(_Noun, frozen=True):
@@ -276,16 +283,8 @@ class AlreadyDecided(_Noun, frozen=True):
     by: str | None
 
 
-class Desk(Protocol):
-    """See the module."""
-
-    def hint(self, hint: Hint) -> bool:
-        """Look there soon. False if this very hint was given before. Never waits for the world."""
-        ...
-
-    def inventory(self) -> frozenset[tuple[str, str]]:
-        """Every known (Connect cluster, connector), as they were seen last. At once."""
-        ...
+class PeopleDesk(Protocol):
+    """The part of it that is for people."""
 
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
         """Newest first."""
@@ -351,4 +350,16 @@ class Desk(Protocol):
 
     def backups(self) -> tuple[BackupRow, ...]:
         """What can be restored, newest first; no offsets."""
+        ...
+
+
+class Desk(PeopleDesk, Protocol):
+    """See the module."""
+
+    def hint(self, hint: Hint) -> bool:
+        """Look there soon. False if this very hint was given before. Never waits for the world."""
+        ...
+
+    def inventory(self) -> frozenset[tuple[str, str]]:
+        """Every known (Connect cluster, connector), as they were seen last. At once."""
         ...

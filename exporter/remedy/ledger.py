@@ -10,7 +10,7 @@ from exporter.remedy.desk import QuarantineRow
 from exporter.remedy.fleet import Fleet
 from exporter.remedy.journal import CONTROL, Journal
 from exporter.remedy.plan import Copy, Plan
-from exporter.remedy.records import AnyRecord, Verified
+from exporter.remedy.records import AnyRecord, Refused, Verified
 
 _AT_ONCE: Final = 1000  # records read in one go
 
@@ -33,6 +33,12 @@ class Ledger:
                 self._take(seq, plan_id, record)
             if len(entries) < _AT_ONCE:
                 return
+
+    def refused(self, plan: Plan) -> Refused | None:
+        """Why nothing was done about a plan's incident when that was last looked at."""
+        if plan.remedy is None:
+            return None
+        return self.fleet.refused.get((plan.remedy.incident, plan.remedy.action.value))
 
     def _take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
         self._seq = seq

@@ -147,7 +147,12 @@ class Office:
         found = ledger.dossiers.get(plan_id)
         if found is None:
             return None
-        return telling.told(found, ledger.journal.records(plan_id), self._clock.now())
+        return telling.told(
+            found,
+            ledger.journal.records(plan_id),
+            self._clock.now(),
+            ledger.refused(found.plan),
+        )
 
     def rehearse(self, asked: Asked, by: str) -> PlanTold | Refused | NotFound:
         """What `propose` would propose; nothing is written."""
@@ -221,9 +226,9 @@ class Office:
             case No.STALE:
                 return Stale(sha256=self._dossier(plan_id).plan.sha256)
             case No.EXPIRED:
-                proposed = self._dossier(plan_id).proposed
-                assert proposed is not None
-                return Expired(at=proposed.expires_at)
+                expires_at = self._dossier(plan_id).expires_at
+                assert expires_at is not None
+                return Expired(at=expires_at)
             case No.OWN_PROPOSAL:
                 return SelfApproval()
         return self._answer(plan_id, found)

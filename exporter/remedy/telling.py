@@ -10,7 +10,7 @@ from exporter.remedy.desk import GuardTold, PlanRow, PlanState, PlanTold, StepTo
 from exporter.remedy.driver import Answer
 from exporter.remedy.plan import AnyStep, Plan
 from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import AnyRecord, Ending, Opened, Told
+from exporter.remedy.records import AnyRecord, Ending, Opened, Refused, Told
 from exporter.remedy.requests import of_step
 
 _STATES = {
@@ -34,8 +34,8 @@ def state(found: Dossier, now: float) -> PlanState:
     if found.stands is Stands.ENDED:
         assert found.ended is not None
         return PlanState(found.ended.ending.value)
-    proposed = found.proposed if found.stands is Stands.PROPOSED else None
-    if proposed is not None and now >= proposed.expires_at:
+    late = found.expires_at is not None and now >= found.expires_at
+    if late and found.stands is Stands.PROPOSED:
         return PlanState.LAPSED
     return _STATES[found.stands]
 
@@ -47,8 +47,7 @@ def decided_by(found: Dossier) -> str | None:
 
 def row(found: Dossier, now: float) -> PlanRow:
     """One plan in a list."""
-    plan, proposed = found.plan, found.proposed
-    waits = found.stands is Stands.PROPOSED and proposed is not None
+    plan = found.plan
     return PlanRow(
         plan_id=plan.plan_id,
         sha256=plan.sha256,
@@ -59,7 +58,9 @@ def row(found: Dossier, now: float) -> PlanRow:
         created_at=plan.created_at,
         created_by=plan.created_by,
         said=_said(found),
-        expires_at=proposed.expires_at if waits and proposed is not None else None,
+        verb=plan.verb,
+        cause=_cause(found),
+        expires_at=found.expires_at if found.stands is Stands.PROPOSED else None,
     )
 
 
@@ -70,9 +71,20 @@ def _said(found: Dossier) -> str:
     return f"{found.plan.verb}: {because}" if because else found.plan.verb
 
 
-def told(found: Dossier, records: tuple[AnyRecord, ...], now: float) -> PlanTold:
-    """Everything about one plan; `records` are all of its own."""
+def _cause(found: Dossier) -> str | None:
+    last = found.ended or found.parked
+    return None if last is None or last.cause is None else last.cause.value
+
+
+def told(
+    found: Dossier, records: tuple[AnyRecord, ...], now: float, refused: Refused | None = None
+) -> PlanTold:
+    """Everything about one plan; `records` are all of its own, `refused` is why nothing was done
+    about its incident when that was last looked at.
+    """
     answers = () if found.proposed is None else found.proposed.answers
+    if refused is not None and found.stands is Stands.APPROVED and refused.at > found.at:
+        answers = refused.answers
     return PlanTold(
         row=row(found, now),
         plan=found.plan,

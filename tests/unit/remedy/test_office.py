@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import CutOff, JournalDamaged
+from exporter.remedy import desk
 from exporter.remedy import office as offices
 from exporter.remedy.desk import (
     AlreadyDecided,
@@ -21,7 +22,6 @@ from exporter.remedy.desk import (
     NotFound,
     PlanState,
     Proposed,
-    Refused,
     SelfApproval,
     Stale,
 )
@@ -29,7 +29,7 @@ from exporter.remedy.driver import Answer, Look, Outcome, Standing
 from exporter.remedy.journal import NAME
 from exporter.remedy.office import HINTS_MAX, PROPOSAL_S, Office, effective
 from exporter.remedy.plan import Alter
-from exporter.remedy.records import BreakerSet, ModeSet, PauseSet, decoded
+from exporter.remedy.records import BreakerSet, ModeSet, PauseSet, Refused, Told, decoded
 from tests.unit.remedy.offices import Bureau, asked, hint
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, plan_of, skip_of
 
@@ -49,8 +49,8 @@ def office(bureau: Bureau) -> Office:
 
 
 def test_an_office_is_a_desk(office):
-    desk: Desk = office
-    assert desk.plans() == ()
+    whole: Desk = office
+    assert whole.plans() == ()
 
 
 # --- hints ----------------------------------------------------------------------------------------
@@ -145,7 +145,9 @@ def test_of_two_who_ask_the_same_at_once_one_plan_comes(bureau, office):
     assert len(office.plans()) == 1
 
 
-@pytest.mark.parametrize("says", [NotFound(), Refused(said="it is paused")], ids=["none", "no"])
+@pytest.mark.parametrize(
+    "says", [NotFound(), desk.Refused(said="it is paused")], ids=["none", "no"]
+)
 def test_what_cannot_be_planned_leaves_nothing_behind(bureau, office, says):
     bureau.planner.says = says
     assert office.propose(asked(), "ada") == says
@@ -353,6 +355,34 @@ def test_the_journal_is_told_line_by_line_with_its_chain(bureau, office):
     assert office.journal(2, 1) == (second,)
     assert office.journal(3, 1) == ()
     assert office.verify() == Intact(records=2)
+
+
+def test_of_an_approved_plan_the_guards_are_told_that_hold_it_back_now(bureau, office):
+    bureau.approved()
+    assert {at.answer for at in office.plan("p1").guards} == {"pass"}
+    bureau.clock.advance(5.0)
+    bureau.bench.journal.control(
+        Refused(
+            at=bureau.clock.now(),
+            incident="i1",
+            connect_cluster="lab",
+            connector="orders",
+            action="skip_one",
+            mode="propose",
+            answers=(Told(18, "storm", "deny", "5 of 9 connectors are unhealthy"),),
+        )
+    )
+    (guard,) = office.plan("p1").guards
+    assert (guard.guard, guard.answer, guard.number) == ("storm", "deny", 18)
+
+
+def test_a_row_says_why_a_plan_did_not_go_on(bureau, office):
+    bureau.bench.driver.misbehave = lambda step: (
+        Outcome(Answer.NACK, "no") if isinstance(step, Alter) else None
+    )
+    bureau.bench.runner().run(plan_of())
+    row = office.plan("p1").row
+    assert (row.verb, row.cause) == ("alter offsets", "refused")
 
 
 # --- switches -------------------------------------------------------------------------------------
