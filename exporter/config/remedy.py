@@ -96,7 +96,7 @@ class Window(Section):
 
 
 class Maintenance(Section):
-    """When nothing is planned. What has begun by then is finished."""
+    """When nothing is planned or begun. What has begun by then is finished."""
 
     deny: list[Window] = Field(default_factory=list)
     """Not in these. Wins over only_in."""
@@ -153,7 +153,7 @@ class Remedy(Section):
     """Of skipped records."""
     stop_total_s: float = Field(default=180.0, ge=60.0, le=900.0)
     """By when a connector that was stopped to skip a record is on its way up again. Stopping takes
-    Connect seconds, and it is quiet for 15 s before it is altered; a person may be waiting."""
+    Connect seconds, and nothing is altered before it was quiet for 15 s."""
     probation_s: float = Field(default=120.0, ge=0.0)
     """How long a connector has to run past a skipped record before that was a success."""
     maintenance: Maintenance = Maintenance()

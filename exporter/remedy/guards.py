@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from exporter.remedy.facts import Facts
+from exporter.remedy.facts import Facts, Kind
 from exporter.remedy.guards_table import ELSEWHERE, GUARDS, Guard, Reach
 from exporter.remedy.plan import Action
 from exporter.remedy.policy import FLEET, Policy, scope_of
@@ -136,6 +136,7 @@ class Described:
     default: str
     stages: tuple[Stage, ...]
     actions: tuple[Action, ...]
+    kinds: tuple[Kind, ...]
     reach: Reach
 
 
@@ -146,8 +147,11 @@ def describe(policy: Policy) -> Iterator[Described]:
             number=guard.number,
             name=guard.name,
             law=guard.law,
-            default=guard.default.format(p=policy, b=policy.budgets),
+            default=guard.default.format(
+                p=policy, b=policy.budgets, stop_on=", ".join(policy.stop_on)
+            ),
             stages=tuple(at for at in Stage if at in guard.stages),
             actions=tuple(at for at in Action if at in guard.actions),
+            kinds=tuple(at for at in Kind if at in guard.kinds),
             reach=guard.reach,
         )

@@ -58,7 +58,7 @@ def auto_action(*, policy: Policy, connect: str, connector: str, action: Action)
 
 
 def maintenance(*, policy: Policy, now: float) -> Reply:
-    """Nothing is planned in a freeze, or outside of the windows that were given."""
+    """Nothing is planned or begun in a freeze, or outside of the windows that were given."""
     why = policy.frozen(now)
     return passes("no maintenance window speaks against it") if why is None else denies(why)
 

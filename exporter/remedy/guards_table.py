@@ -173,7 +173,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     _guard(35, world.same_incarnation, (_S, _A), _ANY),
     _guard(36, world.in_time, (_A,), (_SKIP,), default="{p.stop_total_s:.0f} s"),
     _guard(38, ourselves.plan_age, (_S,), _ANY, default="3600 s proposed, 600 s approved"),
-    _guard(39, ourselves.maintenance, (_P,), _ANY),
+    _guard(39, ourselves.maintenance, (_P, _S), _ANY),
     _guard(40, ourselves.approver, (_S,), _ANY),
     _guard(41, ourselves.approved_plan, (_S, _A), _ANY),
     _guard(42, ourselves.clock, _ALWAYS, _OURS, _AUTOMATIC, f"{ourselves.CLOCK_SKEW_S:.0f} s"),
@@ -194,7 +194,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     _guard(50, ourselves.same_policy, (_S, _A), _ANY),
     _guard(51, evidence.restarts_left, (_P, _S), (_RESTART,), _DETECTED, "2, 300 s apart"),
     _guard(52, evidence.restart_helps, (_P,), (_RESTART,), _DETECTED),
-    _guard(53, evidence.harmful, (_P,), (_STOP,), _DETECTED, "{p.stop_on}"),
+    _guard(53, evidence.harmful, (_P,), (_STOP,), _DETECTED, "{stop_on}"),
     _guard(54, ourselves.restored_by_a_person, _ALWAYS, (_RESTORE,)),
 )
 

@@ -171,7 +171,7 @@ ROWS = (
     Row("plan_age", ADMIT, {"created_at": NOW + 60}),
     Row("plan_age", ADMIT, {"approval": replace(APPROVED, at=NOW - 601)}),
     Row("maintenance", PLAN, {}, policy={"deny": (Window(tuple(range(7)), 0, 86_400),)}),
-    Row("maintenance", PLAN, {}, policy={"only_in": (Window((0,), 0, 60),)}),
+    Row("maintenance", ADMIT, {}, policy={"only_in": (Window((0,), 0, 60),)}),
     Row("approver", ADMIT, {"approval": APPROVED, "created_by": "alice"}),
     Row("approver", ADMIT, {"approval": replace(APPROVED, by=" ")}),
     Row("approved_plan", ALTER, {"approval": replace(APPROVED, plan_sha256="another")}),
@@ -246,6 +246,53 @@ def test_where_nothing_speaks_against_it_everything_passes(action, kind, stage):
 def test_a_persons_restore_passes(kind):
     said = guards.evaluate(standing(RESTORE, kind), POLICY, ALTER, by_person=True)
     assert guards.permission(said) is Permission.ACT
+
+
+BARELY: dict[Stage, dict[str, Any]] = {
+    PLAN: {
+        "connect_version": (3, 6),
+        "failing_s": 600.0,
+        "started_at": NOW - 600,
+        "shown_since": NOW - 900,
+        "clock_skew_s": -30.0,
+        "disk_free_bytes": 100 << 20,
+        "tasks": 8,
+        "partitions": 64,
+        "skips": (skip_at(NOW - 90_000),),
+        "records_since_skip": 1_000,
+        "unhealthy": frozenset(("lab", str(at)) for at in range(4)),
+        "alike": frozenset({("lab", "a")}),
+        "read_at": NOW - 60,
+        "bounds_read_at": NOW - 60,
+        "log_end": 1_235,
+        "readable_end": 1_235,
+        "earliest": 1_234,
+    },
+    ADMIT: {
+        "created_at": NOW - 3_600,
+        "remedied_at": (NOW - 900,),
+        "skips": (skip_at(NOW - 10), skip_at(NOW - 20), skip_at(NOW - 3_600)),
+        "in_remedy": frozenset({("a", "x"), ("b", "x")}),
+    },
+    ALTER: {
+        "quiet_s": 15.0,
+        "stopped_at": NOW - 179.9,
+        "read_at": NOW - 10,
+        "bounds_read_at": NOW - 10,
+    },
+}
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_what_is_just_enough_is_enough(stage):
+    base = standing if stage is ALTER else facts
+    said = guards.evaluate(base(**BARELY[stage]), POLICY, stage, by_person=False)
+    assert against(said) == {}
+
+
+def test_a_plan_is_begun_until_ten_minutes_after_it_was_approved():
+    given = facts(approval=replace(APPROVED, at=NOW - 600))
+    assert against(guards.evaluate(given, POLICY, ADMIT, by_person=False)) == {}
 
 
 UNKNOWNS = [

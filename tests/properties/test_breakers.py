@@ -1,0 +1,158 @@
+"""Breakers, whatever the journal holds: a person closes one that is open, and nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.remedy.fleet import Fleet
+from exporter.remedy.plan import (
+    Action,
+    Alter,
+    Copy,
+    Freeze,
+    Pair,
+    Plan,
+    Prove,
+    RecordAt,
+    Remedy,
+    Restart,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.remedy.records import (
+    AnyRecord,
+    Approved,
+    BreakerSet,
+    Cause,
+    Ended,
+    Ending,
+    IncidentOver,
+    Intended,
+    Lapsed,
+    ModeSet,
+    Opened,
+    Parked,
+    PauseSet,
+    Proposed,
+    Rejected,
+    Resumed,
+    Turned,
+    Verified,
+)
+
+CONNECTORS = ("a", "b")
+
+
+def skipping(plan_id: str, connector: str, offset: int) -> Plan:
+    record = RecordAt("east", "t", "id", 0, offset)
+    pair = Pair("p", str(offset + 1))
+    return Plan(
+        plan_id=plan_id,
+        verb="skip one",
+        subject=Subject("rest", "lab", connector, "sink"),
+        steps=(
+            Copy(record, "sha", 1, f"key-{offset}", "folder"),
+            ToState(State.STOPPED),
+            Freeze(),
+            Alter((pair,)),
+            ToState(State.RUNNING),
+            Prove(pair, record, 60.0),
+            Restart(),
+        ),
+        original=State.RUNNING,
+        final=State.RUNNING,
+        created_at=0.0,
+        created_by="detector",
+        remedy=Remedy(Action.SKIP_ONE, "incident", skip_key=f"key-{offset}", signature="s"),
+    )
+
+
+plans = st.builds(
+    lambda number, connector, offset: skipping(f"{connector}{number}", connector, offset),
+    st.integers(0, 3),
+    st.sampled_from(CONNECTORS),
+    st.integers(0, 300),
+)
+ends = st.sampled_from(Ending)
+times = st.floats(0, 1e6)
+
+
+def of_a_plan(plan: Plan) -> st.SearchStrategy[AnyRecord]:
+    steps = st.integers(0, len(plan.steps) - 1)
+    return st.one_of(
+        st.builds(Proposed, at=times, plan=st.just(plan), mode=st.just("auto"), expires_at=times),
+        st.builds(
+            Approved, at=times, by=st.sampled_from(["policy", "alice"]), plan_sha256=st.just("")
+        ),
+        st.builds(Rejected, at=times, by=st.just("alice"), because=st.just("no")),
+        st.builds(Lapsed, at=times, void=st.booleans(), said=st.just("")),
+        st.builds(Opened, at=times, plan=st.just(plan)),
+        st.builds(Resumed, at=times),
+        st.builds(Intended, at=times, index=steps, undoing=st.booleans()),
+        st.builds(Verified, at=times, index=steps, undoing=st.booleans(), said=st.just("")),
+        st.builds(
+            Turned, at=times, steps=st.just(()), cause=st.sampled_from(Cause), said=st.just("")
+        ),
+        st.builds(Parked, at=times, ending=ends, cause=st.sampled_from(Cause), said=st.just("")),
+        st.builds(Ended, at=times, ending=ends, said=st.just("")),
+    )
+
+
+of_none = st.one_of(
+    st.builds(
+        BreakerSet,
+        at=times,
+        scope=st.sampled_from([*(f"lab/{name}" for name in CONNECTORS), "*"]),
+        open=st.booleans(),
+        by=st.just("alice"),
+        because=st.just("seen"),
+    ),
+    st.builds(ModeSet, at=times, mode=st.none(), by=st.just("alice"), because=st.just("")),
+    st.builds(
+        PauseSet,
+        at=times,
+        paused=st.booleans(),
+        until=st.none(),
+        by=st.just("a"),
+        because=st.just(""),
+    ),
+    st.builds(IncidentOver, at=times, incident=st.just("incident")),
+)
+
+
+@st.composite
+def journals(draw: Any) -> list[tuple[str, AnyRecord]]:
+    found = []
+    for plan in draw(st.lists(plans, min_size=1, max_size=3)):
+        found += [(plan.plan_id, at) for at in draw(st.lists(of_a_plan(plan), max_size=8))]
+    found += [("control", at) for at in draw(st.lists(of_none, max_size=4))]
+    return draw(st.permutations(found))
+
+
+@given(journals())
+def test_an_open_breaker_is_closed_by_a_person_and_keeps_its_reason_until_then(journal):
+    fleet = Fleet()
+    for seq, (plan_id, record) in enumerate(journal, start=1):
+        before = dict(fleet.breakers)
+        fleet.take(seq, plan_id, record)
+        closed = {record.scope} if isinstance(record, BreakerSet) and not record.open else set()
+        for scope, breaker in before.items():
+            if scope not in closed:
+                assert fleet.breakers[scope] == breaker
+        assert not closed & set(fleet.breakers)
+
+
+@given(journals())
+def test_whoever_is_parked_has_an_open_breaker_until_a_person_has_looked(journal):
+    fleet = Fleet()
+    seen: set[str] = set()
+    for seq, (plan_id, record) in enumerate(journal, start=1):
+        fleet.take(seq, plan_id, record)
+        if isinstance(record, BreakerSet) and not record.open:
+            seen.add(record.scope)
+        for connect, connector in fleet.parked():
+            assert f"{connect}/{connector}" in set(fleet.breakers) | seen
