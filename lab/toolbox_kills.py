@@ -98,7 +98,18 @@ def schedule(seed: int, moments: dict[str, dict[str, int]], kills: int | None) -
         for when in _whens(kind)
     ]
     chance.shuffle(found)
-    return [Kill(kill.case, kill.at, chance.choice((RECOVER, AGAIN))) for kill in found[:kills]]
+    drawn = [(kill, chance.choice((RECOVER, AGAIN))) for kill in found[:kills]]
+    return [
+        Kill(kill.case, kill.at, RECOVER if _over(kill, moments[kill.case]) else then)
+        for kill, then in drawn
+    ]
+
+
+def _over(kill: Kill, counts: dict[str, int]) -> bool:
+    """Whether the plan has ended by then: the same verb would be a second change, and a flow that
+    is set back twice copies twice.
+    """
+    return kill.at == f"{dying.APPEND}:{counts.get(dying.APPEND, 0)}:{dying.AFTER}"
 
 
 def _whens(kind: str) -> tuple[str, ...]:
@@ -181,10 +192,7 @@ class _Arena:
             plan["plan_id"] for plan in self._toolbox.open_plans() if plan["connector"] == case.name
         ]
         return [
-            self._toolbox.run(
-                *("plan", "recover", plan, "--config", str(self._toolbox.config)), status=None
-            )
-            for plan in mine
+            self._toolbox.run("plan", "recover", plan, *case.reached, status=None) for plan in mine
         ]
 
     def _judge(self, case: Case, kill: Kill, ran: Sequence[Ran]) -> None:
