@@ -15,12 +15,13 @@ import msgspec
 from exporter import config
 from exporter.cli import output
 from exporter.cli.moments import parse_time
-from exporter.cli.verbs import offset_entry, rest_offsets
+from exporter.cli.verbs import rest_offsets
 from exporter.clock import SystemClock
 from exporter.decode.dialects import compare
 from exporter.decode.source_offsets import decode_value
 from exporter.errors import ClientError, ConfigError, HistoryError
 from exporter.model.offsets import SourceOffset, Undecodable
+from exporter.remedy.requests import entry_of
 
 OK, MISSING = 0, 1
 
@@ -105,7 +106,7 @@ def body_back_to(
 def kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
     """What a task would have been handed. What was forgotten is not in it."""
     return [
-        offset_entry(entry.source_partition, entry.source_offset)
+        entry_of(entry.source_partition, entry.source_offset)
         for entry in of.then
         if entry.source_offset is not None
     ]
@@ -120,7 +121,7 @@ def patch(
     had none then, is in it with null; else it would stay ahead of the others.
     """
     pairs = [
-        offset_entry(name, offset)
+        entry_of(name, offset)
         for name, offset in sorted({**_taken_back(of, now), **_offsets(of.then)}.items())
         if name != _NO_PARTITION
     ]

@@ -19,7 +19,6 @@ from exporter.cli import output
 from exporter.cli.asked import Wanted, Where
 from exporter.cli.bar import each
 from exporter.cli.reading import loaded, way_of
-from exporter.cli.verbs import offset_entry
 from exporter.config import Config
 from exporter.decode.dialects import dialect_of, position
 from exporter.decode.source_offsets import decode_value
@@ -27,6 +26,7 @@ from exporter.errors import ConfigError, Denied, NotFound, Refused
 from exporter.model.connectors import ConnectorKind
 from exporter.model.offsets import Order, SourceOffset
 from exporter.remedy.plan import Pair
+from exporter.remedy.requests import entry_of
 from exporter.toolbox.differences import Change, Kind, between
 from exporter.toolbox.documents import Document, kip199, parse
 from exporter.toolbox.place import Place
@@ -99,7 +99,7 @@ def _by_place(rows: Iterable[Row]) -> dict[str, dict[str, list[dict[str, msgspec
     found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
     for place, connector, _, at in rows:
         entries = found.setdefault(place, {}).setdefault(connector, [])
-        entries.append(offset_entry(at.partition, at.offset))
+        entries.append(entry_of(at.partition, at.offset))
     return found
 
 

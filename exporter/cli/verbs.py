@@ -240,14 +240,6 @@ def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:
     return FINDINGS if failed else OK
 
 
-def offset_entry(partition: str, offset: str | None) -> dict[str, msgspec.Raw]:
-    """One entry of KIP-199 and of a PATCH (KIP-875), the JSON as it is: integers stay exact."""
-    return {
-        "partition": msgspec.Raw(partition.encode()),
-        "offset": msgspec.Raw((offset or "null").encode()),
-    }
-
-
 def _listed(connect: config.Connect) -> tuple[Connector, ...]:
     if not connect.worker_urls:
         raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))

@@ -67,12 +67,14 @@ def _path(connector: str, what: str) -> str:
 
 
 def body_of(pairs: tuple[Pair, ...]) -> bytes:
-    """The body of a PATCH, the JSON as it is: integers stay exact."""
-    entries = [
-        {
-            "partition": msgspec.Raw(at.partition.encode()),
-            "offset": msgspec.Raw((at.offset or "null").encode()),
-        }
-        for at in pairs
-    ]
+    """The body of a PATCH."""
+    entries = [entry_of(at.partition, at.offset) for at in pairs]
     return msgspec.json.encode({"offsets": entries})
+
+
+def entry_of(partition: str, offset: str | None) -> dict[str, msgspec.Raw]:
+    """One entry of a PATCH (KIP-875) and of KIP-199, the JSON as it is: integers stay exact."""
+    return {
+        "partition": msgspec.Raw(partition.encode()),
+        "offset": msgspec.Raw((offset or "null").encode()),
+    }
