@@ -26,8 +26,12 @@ _CONNECT_SHARE: Final = 0.5
 class InMemory(Protocol):
     """A world without sockets, which a simulation asks by the million: it answers at once."""
 
-    def exchange(self, method: str, url: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """(status, body). Raises what httpx raises of a connection or an answer that fails."""
+    def exchange(
+        self, method: str, url: str, path: str, body: bytes | None, timeout_s: float
+    ) -> tuple[int, bytes]:
+        """(status, body). Raises what httpx raises of a connection or an answer that fails, or of
+        an answer that takes longer.
+        """
 
 
 # What clients can be given in place of the network: a transport of httpx's, or a world in memory.
@@ -56,7 +60,7 @@ def ask(
 ) -> tuple[int, bytes]:
     """The same of a world in memory: (method, url, path, body) is `asked` of it."""
     with _translated(name, timeout_s):
-        return world.exchange(*asked)
+        return world.exchange(*asked, timeout_s)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from exporter.clients.connect_read import ConnectReader
-from exporter.clients.connect_write import ConnectWriter, Reply
+from exporter.clients.connect_write import TIMEOUT_S, ConnectWriter, Reply
 from exporter.errors import Conflict, CutOff, TimedOut, Unreachable
 
 URLS = ("http://one:8083", "http://two:8083")
@@ -22,8 +22,8 @@ class World:
         self.answers = list(answers)
         self.asked = []
 
-    def exchange(self, method, url, path, body):
-        self.asked.append((method, url, path, body))
+    def exchange(self, method, url, path, body, timeout_s):
+        self.asked.append((method, url, path, body, timeout_s))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -43,15 +43,15 @@ def test_a_world_in_memory_is_asked_as_a_worker_is():
     assert reader(world).offsets("a/b") == b"{}"
     assert writer(world).alter("a/b", b"[]") == Reply(200, "done")
     assert world.asked == [
-        ("GET", URLS[0], "/connectors/a%2Fb/offsets", None),
-        ("PATCH", URLS[0], "/connectors/a%2Fb/offsets", b"[]"),
+        ("GET", URLS[0], "/connectors/a%2Fb/offsets", None, 10.0),
+        ("PATCH", URLS[0], "/connectors/a%2Fb/offsets", b"[]", TIMEOUT_S),
     ]
 
 
 def test_the_next_worker_is_asked_where_there_is_no_connection():
     world = World(httpx.ConnectError("refused"), (204, b""))
     assert writer(world).stop("c").status == 204
-    assert [url for _, url, _, _ in world.asked] == list(URLS)
+    assert [url for _, url, *_ in world.asked] == list(URLS)
 
 
 @pytest.mark.parametrize(

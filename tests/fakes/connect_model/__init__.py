@@ -1,0 +1,48 @@
+"""A Connect cluster in memory, on virtual time: what simulations and the contract suite run on.
+
+Unlike tests/fakes/connect.py, which answers as one worker does, this models how Connect comes to
+its answers: config topic, herder threads, rebalances, tasks that work, zombies, late jobs. Clients
+reach it through a Door.
+"""
+
+from tests.fakes.connect_model.broker import At, Broker, Record, Trouble
+from tests.fakes.connect_model.cluster import Effect, FakeConnect, Timing
+from tests.fakes.connect_model.doors import Door, Fault, How, Seen, conflict, error, page
+from tests.fakes.connect_model.people import Operator, Person
+from tests.fakes.connect_model.plugins import (
+    FILE_SINK,
+    FILE_SOURCE,
+    MIRROR_CHECKPOINT,
+    MIRROR_HEARTBEAT,
+    MIRROR_SOURCE,
+    ROWS,
+    SINK,
+)
+from tests.fakes.connect_model.timeline import Timeline
+
+__all__ = [
+    "FILE_SINK",
+    "FILE_SOURCE",
+    "MIRROR_CHECKPOINT",
+    "MIRROR_HEARTBEAT",
+    "MIRROR_SOURCE",
+    "ROWS",
+    "SINK",
+    "At",
+    "Broker",
+    "Door",
+    "Effect",
+    "FakeConnect",
+    "Fault",
+    "How",
+    "Operator",
+    "Person",
+    "Record",
+    "Seen",
+    "Timeline",
+    "Timing",
+    "Trouble",
+    "conflict",
+    "error",
+    "page",
+]
