@@ -31,7 +31,7 @@ def offsets_of(body: bytes) -> list[tuple[Any, Any]]:
     entries = found.get("offsets")
     if entries is not None and not isinstance(entries, list):
         raise _mismatch("java.util.ArrayList<java.lang.Object>", entries)
-    pairs = []
+    pairs: list[tuple[Any, Any] | None] = []
     for entry in entries or ():
         if entry is None:
             pairs.append(None)
@@ -45,9 +45,10 @@ def offsets_of(body: bytes) -> list[tuple[Any, Any]]:
         pairs.append((entry.get("partition"), entry.get("offset")))
     if not pairs:
         raise Refusal(400, NONE_GIVEN)
-    if None in pairs:
+    given = [pair for pair in pairs if pair is not None]
+    if len(given) < len(pairs):
         raise _null("ConnectorOffset.partition()", "offset")
-    return pairs
+    return given
 
 
 def creation_of(body: bytes) -> tuple[str, dict[str, Any], str]:
@@ -78,7 +79,7 @@ def config_of(body: bytes) -> dict[str, Any]:
 
 
 def _object(body: bytes, entity: str, known: tuple[str, ...]) -> dict[str, Any] | None:
-    found = _parsed(body)
+    found: dict[str, Any] | None = _parsed(body)
     if found is not None:
         _known(found, entity, known)
     return found

@@ -157,7 +157,17 @@ class Door:
         number = len(connect.requests) + 1
         fault = self._fault(method, path)
         began = connect.line.at
-        seen = Seen(number, began, self.who, method, path, body, fault and fault.how, None, began)
+        seen = Seen(
+            number,
+            began,
+            self.who,
+            method,
+            path,
+            body,
+            None if fault is None else fault.how,
+            None,
+            began,
+        )
         connect.requests.append(seen)
         status: int | None = None
         try:
@@ -193,9 +203,9 @@ class Door:
     def _through(
         self, fault: Fault | None, worker: Worker, asked: Asked, timeout_s: float
     ) -> Reply:
-        match fault.how if fault else None:
-            case None:
-                return self._carried_out(worker, asked, timeout_s)
+        if fault is None:
+            return self._carried_out(worker, asked, timeout_s)
+        match fault.how:
             case How.REFUSED:
                 raise httpx.ConnectError("Connection refused")
             case How.DROPPED:
@@ -237,4 +247,5 @@ class Door:
             raise httpx.ReadTimeout("no answer")
         if served.result is None:
             raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-        return served.result
+        reply: Reply = served.result
+        return reply

@@ -6,6 +6,7 @@ carry out are forwarded by whoever gets them, at most twice.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -265,7 +266,7 @@ class _Resource:
                 f"({name})",
             )
         texts = {
-            key: value if isinstance(value, str) else bodies.json.dumps(value)
+            key: value if isinstance(value, str) else json.dumps(value)
             for key, value in given.items()
         }
         return {**texts, "name": name}

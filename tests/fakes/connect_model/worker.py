@@ -46,7 +46,8 @@ class Worker:
         self.tasks: dict[TaskId, Task] = {}
         self.processes: list[Process] = []
         self.held_until = 0.0
-        self.stage = ("initializing and reading to the end of internal topics", 0.0, None)
+        self.stage: tuple[str, float, float | None]
+        self._staged("initializing and reading to the end of internal topics")
         self._queue: list[tuple[float, int, Action, Callback]] = []
         self._number = 0
         self._rebalance = False

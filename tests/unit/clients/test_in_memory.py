@@ -41,7 +41,7 @@ def writer(world):
 def test_a_world_in_memory_is_asked_as_a_worker_is():
     world = World((200, b"{}"), (200, b'{"message":"done"}'))
     assert reader(world).offsets("a/b") == b"{}"
-    assert writer(world).alter("a/b", b"[]") == Reply(200, "done")
+    assert writer(world).send("PATCH", "/connectors/a%2Fb/offsets", b"[]") == Reply(200, "done")
     assert world.asked == [
         ("GET", URLS[0], "/connectors/a%2Fb/offsets", None, 10.0),
         ("PATCH", URLS[0], "/connectors/a%2Fb/offsets", b"[]", TIMEOUT_S),
@@ -50,7 +50,7 @@ def test_a_world_in_memory_is_asked_as_a_worker_is():
 
 def test_the_next_worker_is_asked_where_there_is_no_connection():
     world = World(httpx.ConnectError("refused"), (204, b""))
-    assert writer(world).stop("c").status == 204
+    assert writer(world).send("PUT", "/connectors/c/stop").status == 204
     assert [url for _, url, *_ in world.asked] == list(URLS)
 
 
@@ -65,7 +65,7 @@ def test_the_next_worker_is_asked_where_there_is_no_connection():
 def test_a_change_whose_answer_is_lost_is_not_repeated_at_the_next_worker(raised, meant):
     world = World(raised)
     with pytest.raises(meant):
-        writer(world).stop("c")
+        writer(world).send("PUT", "/connectors/c/stop")
     assert len(world.asked) == 1
 
 

@@ -1,0 +1,489 @@
+"""How the model misbehaves: late, by halves, twice, with zombies. Each is a way in which real
+Connect does, by its code; the simulations rest on them.
+"""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.contract.worlds import (
+    LINES,
+    SINK_NAME,
+    SOURCE_NAME,
+    TOPIC,
+    alter,
+    ask,
+    grow,
+    numbers,
+    place,
+    spot,
+    state,
+    stored,
+    with_mirror,
+    with_sink,
+    with_source,
+)
+from tests.fakes.connect_model import (
+    MIRROR_SOURCE,
+    ROWS,
+    SINK,
+    FakeConnect,
+    Fault,
+    How,
+    Operator,
+    Person,
+    conflict,
+    error,
+    page,
+)
+from tests.fakes.connect_model.plugins import PLUGINS, unsupported
+
+STOPPED = ("STOPPED", [])
+RUNNING = ("RUNNING", ["RUNNING"])
+
+
+# --- stop ----------------------------------------------------------------------------------------
+
+
+def test_a_stop_that_is_answered_too_late_is_carried_out_all_the_same():
+    connect = with_sink(records=1)
+    connect.workers[0].hold(120.0)
+    began = connect.line.now()
+    status, said = ask(connect.door(), "PUT", SINK_NAME, "/stop")
+    assert status == 500
+    assert said["message"].startswith("Request timed out. The ")
+    assert connect.line.now() - began == pytest.approx(90.0, abs=0.1)
+    assert state(connect, SINK_NAME) == RUNNING
+    connect.advance(60.0)
+    assert state(connect, SINK_NAME) == STOPPED
+
+
+def test_a_resume_overtakes_a_stop_that_waits_and_is_undone_by_it():
+    connect = with_sink(records=1)
+    connect.workers[0].hold(30.0)
+    door = connect.door()
+    door.next_time.append(("PUT", "/stop$", Fault(How.LATE)))
+    with pytest.raises(httpx.ReadError):
+        ask(door, "PUT", SINK_NAME, "/stop")
+    assert ask(door, "PUT", SINK_NAME, "/resume")[0] == 202
+    connect.advance(60.0)
+    assert state(connect, SINK_NAME) == STOPPED
+
+
+@pytest.mark.parametrize("how", ["crash", "fail"])
+def test_half_a_stop_leaves_a_connector_that_runs_without_tasks(how):
+    connect = FakeConnect(workers=2)
+    connect.create("another", {"connector.class": SINK, "topics": TOPIC})
+    connect.create(SINK_NAME, {"connector.class": SINK, "topics": TOPIC})
+    (owner,) = [at for at in connect.workers if SINK_NAME in at.connectors]
+    assert not owner.leads  # else it would die with its leader, and be started anew, with tasks
+    connect.half_stops[SINK_NAME] = how
+    door = connect.door()
+    assert door.reply("PUT", owner.url, f"/connectors/{SINK_NAME}/stop", b"", 100.0).status == 500
+    connect.advance(5.0)
+    assert state(connect, SINK_NAME) == ("RUNNING", [])
+    assert connect.config_log[-1].key == f"commit-{SINK_NAME}"
+
+
+def test_half_a_stop_is_mended_by_a_resume_and_finished_by_another_stop():
+    for verb, wanted in (("resume", RUNNING), ("stop", STOPPED)):
+        connect = with_sink(records=1)
+        connect.half_stops[SINK_NAME] = "fail"
+        door = connect.door()
+        assert ask(door, "PUT", SINK_NAME, "/stop")[0] == 500
+        connect.advance(5.0)
+        ask(door, "PUT", SINK_NAME, f"/{verb}")
+        connect.advance(5.0)
+        assert state(connect, SINK_NAME) == wanted
+
+
+def test_a_leader_that_dies_between_the_two_writes_breaks_the_connection():
+    connect = with_sink(records=1)
+    connect.half_stops[SINK_NAME] = "crash"
+    with pytest.raises(httpx.RemoteProtocolError):
+        ask(connect.door(), "PUT", SINK_NAME, "/stop")
+    with pytest.raises(httpx.ConnectError):
+        ask(connect.door(), "GET", SINK_NAME, "/status")
+    connect.restart_worker()
+    connect.advance(20.0)
+    assert state(connect, SINK_NAME) == RUNNING
+
+
+# --- zombies -------------------------------------------------------------------------------------
+
+
+def test_a_task_that_hangs_lets_the_stop_be_over_after_five_seconds_and_becomes_a_zombie():
+    connect = with_source(lines=2)
+    connect.hang(SOURCE_NAME, "poll", 60.0)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(4.0)
+    assert state(connect, SOURCE_NAME) == ("STOPPED", ["RUNNING"])
+    connect.advance(2.0)
+    assert state(connect, SOURCE_NAME) == STOPPED
+    assert [task.number for task in connect.zombies if task.process.alive] == [0]
+
+
+def test_the_last_commit_of_a_zombie_overwrites_what_was_altered_meanwhile():
+    connect = with_source(lines=2)
+    grow(connect, 2)
+    connect.advance(1.0)  # read, and not committed yet
+    connect.hang(SOURCE_NAME, "poll", 60.0)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(6.0)
+    assert alter(door, SOURCE_NAME, place(10))[0] == 200
+    assert stored(connect, SOURCE_NAME) == [{"position": 10}]
+    connect.advance(60.0)
+    assert stored(connect, SOURCE_NAME) == [{"position": 40}]
+    assert connect.effects[-1].by == f"zombie {SOURCE_NAME}-0"
+
+
+@pytest.mark.parametrize("made", [{"exactly_once": True}, {"own": True}])
+def test_a_zombie_commits_nothing_that_is_fenced_or_has_a_producer_of_its_own(made):
+    own = {"offsets.storage.topic": "own-offsets"} if made.pop("own", False) else {}
+    connect = with_source(lines=2, config=own, **made)
+    grow(connect, 2)
+    connect.hang(SOURCE_NAME, "poll", 60.0)
+    connect.advance(1.0)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(6.0)
+    assert alter(door, SOURCE_NAME, place(10))[0] == 200
+    connect.advance(60.0)
+    assert stored(connect, SOURCE_NAME) == [{"position": 10}]
+
+
+def test_offsets_of_a_sink_cannot_be_altered_while_a_zombie_is_in_its_group():
+    connect = with_sink(records=1)
+    connect.hang(SINK_NAME, "put", 60.0)
+    connect.broker.produce(TOPIC, b"")
+    connect.advance(1.0)
+    door = connect.door()
+    ask(door, "PUT", SINK_NAME, "/stop")
+    connect.advance(6.0)
+    assert state(connect, SINK_NAME) == STOPPED
+    for method in ("PATCH", "DELETE"):
+        body = {"offsets": [dict(zip(("partition", "offset"), spot(0), strict=True))]}
+        status, said = ask(door, method, SINK_NAME, "/offsets", body)
+        assert status == 500
+        assert "get rid of the zombie sink tasks" in said["message"]
+    connect.advance(60.0)
+    assert alter(door, SINK_NAME, spot(0))[0] == 200
+    # It has delivered what it was about to, and committed nothing of it.
+    assert numbers(connect, SINK_NAME) == [0, 1]
+
+
+def test_a_zombie_that_was_put_out_of_its_group_no_longer_keeps_anybody_from_altering():
+    connect = with_sink(records=1)
+    connect.hang(SINK_NAME, "put", 1000.0)
+    connect.broker.produce(TOPIC, b"")
+    connect.advance(1.0)
+    door = connect.door()
+    ask(door, "PUT", SINK_NAME, "/stop")
+    connect.advance(301.0)
+    assert alter(door, SINK_NAME, spot(0))[0] == 200
+    connect.advance(1000.0)
+    assert numbers(connect, SINK_NAME) == [0, 1]
+    assert stored(connect, SINK_NAME) == [{"kafka_offset": 0}]
+
+
+def test_a_group_that_never_formed_is_altered_under_a_zombie():
+    connect = FakeConnect()
+    connect.broker.create_topic(TOPIC)
+    connect.behaviour(SINK_NAME).hangs.append(("start", 60.0))
+    connect.create(SINK_NAME, {"connector.class": SINK, "topics": TOPIC})
+    door = connect.door()
+    ask(door, "PUT", SINK_NAME, "/stop")
+    connect.advance(6.0)
+    assert alter(door, SINK_NAME, spot(0))[0] == 200
+    assert connect.broker.groups[f"connect-{SINK_NAME}"].state == "EMPTY"
+    assert [task.process.alive for task in connect.zombies] == [True]
+
+
+# --- late and lost -------------------------------------------------------------------------------
+
+
+def test_a_late_job_sets_the_offsets_of_a_connector_that_runs_again():
+    connect = with_source(lines=4)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(1.0)
+    connect.slow_jobs[SOURCE_NAME] = 200.0
+    status, said = alter(door, SOURCE_NAME, place(10))
+    assert (status, said["message"][:17]) == (500, "Request timed out")
+    ask(door, "PUT", SOURCE_NAME, "/resume")
+    grow(connect, 1)
+    connect.advance(100.0)
+    assert stored(connect, SOURCE_NAME) == [{"position": 50}]
+    connect.advance(50.0)
+    assert stored(connect, SOURCE_NAME) == [{"position": 10}]
+    grow(connect, 1)
+    connect.advance(61.0)
+    assert stored(connect, SOURCE_NAME) == [{"position": 60}]
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised", "applied"),
+    [
+        pytest.param(Fault(How.REFUSED), httpx.ConnectError, False, id="refused"),
+        pytest.param(Fault(How.DROPPED), httpx.WriteError, False, id="dropped"),
+        pytest.param(Fault(How.LOST), httpx.ReadError, True, id="lost"),
+        pytest.param(Fault(How.CUT), httpx.RemoteProtocolError, True, id="cut"),
+        pytest.param(Fault(How.SLOW, delay_s=200.0), httpx.ReadTimeout, False, id="slow"),
+    ],
+)
+def test_a_connection_that_fails_tells_nothing_of_what_happened(fault, raised, applied):
+    connect = with_source(lines=4)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(1.0)
+    door.faults[2] = fault
+    with pytest.raises(raised):
+        alter(door, SOURCE_NAME, place(10))
+    assert (stored(connect, SOURCE_NAME) == [{"position": 10}]) is applied
+    if fault.delay_s:
+        connect.advance(fault.delay_s)
+        assert stored(connect, SOURCE_NAME) == [{"position": 10}]
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "applied"),
+    [
+        pytest.param(conflict(), 409, False, id="rebalance"),
+        pytest.param(error(), 500, False, id="error"),
+        pytest.param(error(applied=True), 500, True, id="applied-error"),
+        pytest.param(page(), 200, True, id="html"),
+        pytest.param(page(502, applied=False), 502, False, id="proxy"),
+    ],
+)
+def test_an_answer_in_place_of_the_real_one_tells_nothing_either(fault, status, applied):
+    connect = with_source(lines=4)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(1.0)
+    door.faults[2] = fault
+    body = b'{"offsets":[{"partition":{"filename":"%s"},"offset":{"position":10}}]}'
+    reply = door.ask("PATCH", f"/connectors/{SOURCE_NAME}/offsets", body % LINES.encode())
+    assert reply.status == status
+    assert (stored(connect, SOURCE_NAME) == [{"position": 10}]) is applied
+
+
+def test_a_request_that_arrives_twice_is_carried_out_twice():
+    connect = with_sink()
+    door = connect.door()
+    door.next_time.append((None, "restart", Fault(How.TWICE)))
+    ask(door, "POST", SINK_NAME, "/restart?includeTasks=true")
+    assert [at.what for at in connect.effects].count("restart") == 2
+
+
+# --- exactly-once --------------------------------------------------------------------------------
+
+
+def test_offsets_in_a_topic_of_their_own_cannot_be_removed_with_exactly_once():
+    own = {"offsets.storage.topic": "own-offsets"}
+    connect = with_source(lines=2, config=own, exactly_once=True)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(1.0)
+    began = connect.line.now()
+    assert ask(door, "DELETE", SOURCE_NAME, "/offsets")[0] == 500
+    assert connect.line.now() - began == pytest.approx(90.0, abs=0.1)
+    connect.advance(10.0)
+    assert stored(connect, SOURCE_NAME) == [{"position": 20}]
+    assert not connect.offsets.current["connect-offsets"]
+    assert alter(door, SOURCE_NAME, place(10))[0] == 200
+
+
+def test_zombies_that_cannot_be_fenced_keep_offsets_from_being_altered():
+    connect = with_source(lines=2, exactly_once=True)
+    connect.unfenceable.add(SOURCE_NAME)
+    door = connect.door()
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(1.0)
+    status, said = alter(door, SOURCE_NAME, place(10))
+    assert (status, "zombie fencing" in said["message"]) == (500, True)
+    assert stored(connect, SOURCE_NAME) == [{"position": 20}]
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def test_a_connector_with_maps_of_its_own_order_never_reads_what_rest_writes():
+    connect = FakeConnect()
+    connect.create("rows", {"connector.class": ROWS, "topic": "rows-out", "table": "t"})
+    connect.files.insert("t", "a", "b", "c")
+    connect.advance(61.0)
+    door = connect.door()
+    ask(door, "PUT", "rows", "/stop")
+    connect.advance(1.0)
+    (entry,) = ask(door, "GET", "rows", "/offsets")[1]["offsets"]
+    assert entry["offset"] is None  # it is there, under other bytes
+    assert alter(door, "rows", (entry["partition"], {"row": 1}))[0] == 200
+    assert stored(connect, "rows") == [{"row": 1}]
+    ask(door, "PUT", "rows", "/resume")
+    connect.files.insert("t", "d")
+    connect.advance(61.0)
+    assert [record.value for record in connect.broker.log("rows-out", 0).records] == [
+        b"a",
+        b"b",
+        b"c",
+        b"d",
+    ]
+
+
+@pytest.mark.parametrize(("vouches", "words"), [(True, "have been altered"), (False, "However")])
+def test_a_class_says_whether_it_vouches_for_the_new_offsets(vouches, words):
+    connect = with_mirror(records=2)
+    plugin = PLUGINS[MIRROR_SOURCE]
+    own = {**plugin.__dict__, "alter": lambda _config, _pairs: vouches}
+    connect.plugins[plugin.name] = type(plugin)(**own)
+    door = connect.door()
+    ask(door, "PUT", "west-mirror", "/stop")
+    connect.advance(1.0)
+    at = {"cluster": "west", "partition": 0, "topic": "orders"}
+    status, said = alter(door, "west-mirror", (at, {"offset": 0}))
+    assert status == 200
+    assert words in said["message"]
+
+
+def test_a_class_that_lets_nobody_alter_says_so():
+    connect = with_sink()
+    plugin = connect.plugins[SINK]
+    connect.plugins[plugin.name] = type(plugin)(**{**plugin.__dict__, "alter": unsupported})
+    door = connect.door()
+    ask(door, "PUT", SINK_NAME, "/stop")
+    connect.advance(1.0)
+    status, said = alter(door, SINK_NAME, spot(0))
+    assert (status, "doesn't support external modification" in said["message"]) == (500, True)
+
+
+# --- workers -------------------------------------------------------------------------------------
+
+
+def follower_of(connect):
+    return next(at for at in connect.workers if not at.leads)
+
+
+def test_what_only_the_leader_may_do_is_forwarded():
+    connect = with_sink(records=1, workers=2)
+    door = connect.door()
+    url = follower_of(connect).url
+    assert door.reply("PUT", url, f"/connectors/{SINK_NAME}/stop", b"", 100.0).status == 204
+    connect.advance(1.0)
+    assert state(connect, SINK_NAME) == STOPPED
+
+
+def test_a_leader_that_is_gone_is_an_error_of_whoever_forwards():
+    connect = with_sink(records=1, workers=2)
+    follower = follower_of(connect)
+    connect.membership.leader.kill()
+    reply = connect.door().reply("PUT", follower.url, f"/connectors/{SINK_NAME}/stop", b"", 100.0)
+    assert reply.status == 500
+    assert b"IO Error trying to forward REST request" in reply.body
+    connect.advance(15.0)  # by then there is another leader
+    assert ask(connect.door(), "PUT", SINK_NAME, "/stop")[0] == 204
+
+
+def test_a_leader_that_nobody_knows_is_a_conflict_and_reads_go_on():
+    connect = with_sink(records=1, workers=2)
+    connect.forget_leader(10.0)
+    door = connect.door()
+    assert ask(door, "PUT", SINK_NAME, "/stop")[0] == 409
+    assert ask(door, "GET", SINK_NAME, "/status")[0] == 200
+    assert ask(door, "GET", SINK_NAME, "/offsets")[0] == 200
+    connect.advance(10.0)
+    assert ask(door, "PUT", SINK_NAME, "/stop")[0] == 204
+
+
+def test_what_needs_the_assignments_is_refused_while_they_are_about_to_change():
+    connect = with_sink(records=1)
+    worker = connect.workers[0]
+    worker.hold(10.0)
+    door = connect.door()
+    connect.append_config(
+        [("connector-new", {"properties": {"connector.class": ROWS, "topic": "x", "name": "new"}})],
+        "somebody",
+    )
+    for method, what, status in (
+        ("GET", "/tasks", 500),
+        ("GET", "/config", 500),
+        ("POST", "/restart", 409),
+        ("GET", "/status", 200),
+        ("PUT", "/resume", 202),
+    ):
+        assert ask(door, method, SINK_NAME, what)[0] == status, what
+        worker._rebalance = True  # as long as the herder thread does not come to it
+    worker._rebalance = False
+
+
+def test_a_dead_workers_connector_is_done_by_another_after_the_delay():
+    connect = with_sink(records=1, workers=2)
+    owner = next(at for at in connect.workers if at.tasks)
+    owner.kill()
+    connect.advance(60.0)
+    assert not any(at.tasks for at in connect.workers if at.alive)
+    connect.advance(300.0)
+    connect.broker.produce(TOPIC, b"")
+    connect.advance(60.0)
+    assert numbers(connect, SINK_NAME)[-1] == 1
+    assert state(connect, SINK_NAME) == RUNNING
+
+
+def test_a_standalone_worker_forgets_what_rest_asked_of_it_and_keeps_offsets():
+    connect = with_source(lines=2, standalone=True)
+    connect.restart_worker()
+    connect.advance(5.0)
+    assert ask(connect.door(), "GET", SOURCE_NAME, "/status")[0] == 404
+    assert connect.offsets.of_connector(SOURCE_NAME)[-1].value == b'{"position":20}'
+
+
+# --- others --------------------------------------------------------------------------------------
+
+
+def test_an_operator_resumes_what_is_to_run_again_and_again():
+    connect = with_sink(records=1)
+    Operator(connect, SINK_NAME, every_s=120.0)
+    Person(connect, "alice").stop(SINK_NAME)
+    connect.advance(119.0)
+    assert state(connect, SINK_NAME) == STOPPED
+    connect.advance(5.0)
+    assert state(connect, SINK_NAME) == RUNNING
+    assert [seen.who for seen in connect.requests if seen.change] == ["alice", "operator"]
+
+
+def test_everything_that_was_changed_names_the_request_that_caused_it():
+    connect = with_source(lines=2)
+    door = connect.door("replica-1")
+    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connect.advance(1.0)
+    alter(door, SOURCE_NAME, place(10))
+    by = {f"#{seen.number}" for seen in connect.requests if seen.who == "replica-1"}
+    ours = [at.what for at in connect.effects if at.by in by]
+    assert ours == ["tasks", "state", "offset"]
+
+
+def story(seed):
+    connect = with_sink(records=20, partitions=3, workers=2, seed=seed)
+    person = Person(connect)
+    connect.rebalance()
+    person.stop(SINK_NAME)
+    connect.advance(1.0)
+    person.alter(SINK_NAME, spot(0, 1))
+    connect.workers[0].kill()
+    person.resume(SINK_NAME)
+    connect.advance(400.0)
+    return connect.trace()
+
+
+def test_the_same_calls_leave_the_same_trace_to_the_byte():
+    assert story(7) == story(7)
+
+
+def test_a_person_can_act_at_a_moment_to_come():
+    connect = with_sink(records=1)
+    person = Person(connect)
+    connect.line.call_after(10.0, lambda: person.stop(SINK_NAME))
+    connect.advance(12.0)
+    assert state(connect, SINK_NAME) == STOPPED
