@@ -1,0 +1,109 @@
+"""The REST driver that changes real clusters, on the model: without a socket, and above that all of
+it is the code that runs.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.config import Connect
+from exporter.errors import Ambiguous
+from exporter.remedy.driver import Answer, Standing
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.plan import Alter, Pair, Settle, State, ToState
+from tests.contract.worlds import SINK_NAME, SOURCE_NAME, TOPIC, spot, with_sink, with_source
+from tests.fakes.connect_model import Fault, How
+from tests.fakes.connect_model.offsets import identity
+
+STOP, RUN = ToState(State.STOPPED), ToState(State.RUNNING)
+LANES = pytest.mark.parametrize("lane", ["direct", "httpx"])
+
+
+def driver_of(connect, name, lane="direct", door=None):
+    door = connect.door() if door is None else door
+    site = Connect(name="lab", kafka="east", urls=list(connect.urls))
+    transport = door if lane == "direct" else door.transport()
+    return RestDriver(site, name, None, clock=connect.line, transport=transport)
+
+
+def pair(at):
+    partition, offset = at
+    return Pair(text(partition), None if offset is None else text(offset))
+
+
+def text(value):
+    return identity(value).replace(" ", "")
+
+
+def until_done(connect, driver, step):
+    """Carry out once, and look until it is done; what was seen on the way."""
+    seen = [driver.look(step, None).standing]
+    if seen[-1] is not Standing.DONE and not isinstance(step, Settle):
+        assert driver.carry_out(step, None).answer is Answer.ACK
+    for _ in range(600):
+        if seen[-1] is Standing.DONE:
+            return list(dict.fromkeys(seen))
+        connect.advance(0.1)
+        seen.append(driver.look(step, None).standing)
+    raise AssertionError(f"{step} is never done: {driver.look(step, None)}")
+
+
+def set_back(lane):
+    connect = with_sink(records=30)
+    driver = driver_of(connect, SINK_NAME, lane)
+    steps = (STOP, Settle(), Alter((pair(spot(10)),)), RUN)
+    seen = [until_done(connect, driver, step) for step in steps]
+    connect.advance(61.0)
+    offsets = driver.offsets().pairs
+    driver.close()
+    return seen, offsets, [at.offset for at in connect.delivered[SINK_NAME]]
+
+
+@LANES
+def test_a_sink_is_set_back_and_delivers_from_there(lane):
+    seen, offsets, delivered = set_back(lane)
+    assert offsets == (pair(spot(30)),)
+    assert delivered == [*range(30), *range(10, 30)]
+    assert seen[1] == [Standing.NOT_YET, Standing.DONE]  # it stands still for some seconds
+
+
+def test_both_ways_in_tell_the_same():
+    assert set_back("direct") == set_back("httpx")
+
+
+@LANES
+def test_an_answer_that_is_lost_is_in_doubt_and_the_next_look_tells(lane):
+    connect = with_source(lines=2)
+    door = connect.door()
+    driver = driver_of(connect, SOURCE_NAME, lane, door)
+    door.faults[1] = Fault(How.LOST)
+    with pytest.raises(Ambiguous):
+        driver.carry_out(STOP, None)
+    connect.advance(5.0)
+    assert driver.look(STOP, None).standing is Standing.DONE
+
+
+def test_half_a_stop_is_told_as_one():
+    connect = with_source(lines=2)
+    driver = driver_of(connect, SOURCE_NAME)
+    connect.half_stops[SOURCE_NAME] = "fail"
+    assert driver.carry_out(STOP, None).answer is Answer.IN_DOUBT
+    connect.advance(5.0)
+    assert driver.look(STOP, None).standing is Standing.PARTLY
+    assert driver.carry_out(STOP, None).answer is Answer.ACK
+    connect.advance(5.0)
+    assert driver.look(STOP, None).standing is Standing.DONE
+
+
+def test_a_zombie_in_the_group_is_a_reason_to_try_again():
+    connect = with_sink(records=1)
+    connect.hang(SINK_NAME, "put", 30.0)
+    connect.broker.produce(TOPIC, b"")
+    connect.advance(1.0)
+    driver = driver_of(connect, SINK_NAME)
+    driver.carry_out(STOP, None)
+    connect.advance(6.0)
+    back = Alter((pair(spot(0)),))
+    assert driver.carry_out(back, None).answer is Answer.RETRY
+    connect.advance(30.0)
+    assert driver.carry_out(back, None).answer is Answer.ACK
