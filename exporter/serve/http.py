@@ -11,7 +11,6 @@ import gzip
 import html
 import platform
 import socket
-import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -20,18 +19,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from exporter import __version__
-from exporter.errors import ConfigError, Unreachable
 from exporter.serve import api, findings
 from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
+from exporter.serve.listening import STOP_S_MAX, Listening
 from exporter.serve.negotiate import choose, gzip_accepted
 from exporter.serve.renders import Renders, TooManyRenders
 from exporter.state.snapshot import EMPTY, Snapshot
 
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
-STOP_S_MAX = 5.0  # for requests in flight when we are told to stop
-PORT_MAX = 65535
-BACKLOG = 128  # connections that wait to be accepted; more are the kernel's to refuse
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -74,7 +70,7 @@ class ReadServer:
         version: str = __version__,
         revision: str = "unknown",
     ) -> None:
-        self._listen = listen
+        self._listening = Listening("read-listener", listen, self._serve)
         self._snapshot = snapshot
         self._alive = alive
         self._reload_asked = reload
@@ -83,39 +79,21 @@ class ReadServer:
             Build(version=version, revision=revision, python=platform.python_version()), reloaded
         )
         self._renders = Renders()
-        self._port = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping = asyncio.Event()
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Listen, once; connections queue from here on. Raises Unreachable without the address."""
-        listener = _bind(self._listen)
-        self._port = listener.getsockname()[1]
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._run, args=(self._loop, listener), name="read-listener", daemon=True
-        )
-        self._thread.start()
-        log.info("listening", listen=self._listen, port=self._port)
+        self._listening.start()
 
     def stop(self) -> None:
         """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
-        if self._loop is None or self._thread is None or not self._thread.is_alive():
-            return
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(timeout=2 * STOP_S_MAX)
+        self._listening.stop()
 
     @property
     def port(self) -> int:
         """The port that was bound; 0 before start()."""
-        return self._port
+        return self._listening.port
 
-    def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(self._serve(listener))
-
-    async def _serve(self, listener: socket.socket) -> None:
+    async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
         # One worker: the encoder's cache has one user, and a second would only fight for the
         # interpreter lock.
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-listener-render")
@@ -124,7 +102,7 @@ class ReadServer:
         await runner.setup()
         try:
             await web.SockSite(runner, listener).start()
-            await self._stopping.wait()
+            await stopping.wait()
         finally:
             await runner.cleanup()
 
@@ -242,27 +220,3 @@ def _header(request: web.Request, name: str) -> str:
 
 def _zipped(body: bytes) -> bytes:
     return gzip.compress(body, GZIP_LEVEL, mtime=0)  # without a time zlib does it all in one call
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
-        raise ConfigError((f"listen: expected host:port, not {listen!r}",))
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _bind(listen: str) -> socket.socket:
-    """A listening socket. Here and not on the loop, so that who starts us hears of a failure."""
-    host, port = _address(listen)
-    try:
-        if not host and socket.has_dualstack_ipv6():
-            return socket.create_server(
-                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
-            )
-        found = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, address = found[0]
-        return socket.create_server(address, family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise Unreachable(f"listen {listen}", str(error)) from error
