@@ -15,6 +15,7 @@ from lab.ports import LOOPBACK
 
 _RUN_S_MAX = 30.0
 _DAYS = "2"
+_HERE = f"IP:{LOOPBACK},DNS:localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,15 @@ class Authority:
         """The authority's own certificate, by which the others are trusted."""
         return self._own.cert
 
-    def issue(self, name: str, *, password: str | None = None) -> Certificate:
-        """A new certificate with this common name; `password` encrypts its key."""
+    def issue(self, name: str, *, password: str | None = None, names: str = _HERE) -> Certificate:
+        """A new certificate with this common name and these alternative names; `password` encrypts
+        its key.
+        """
         made = self._files(name)
         self._request(
             name,
             *("-CA", str(self._own.cert), "-CAkey", str(self._own.key), "-days", _DAYS),
-            *("-addext", f"subjectAltName=IP:{LOOPBACK},DNS:localhost"),
+            *("-addext", f"subjectAltName={names}"),
             *("-addext", "basicConstraints=critical,CA:FALSE"),
         )
         if password is not None:
@@ -56,6 +59,20 @@ class Authority:
                 *("-passout", f"pass:{password}"),
             )
             plain.unlink()
+        return made
+
+    def issue_expired(self, name: str, *, names: str = _HERE) -> Certificate:
+        """The same, of yesterday."""
+        made = self.issue(name, names=names)
+        request = made.cert.with_suffix(".csr")
+        _openssl(
+            *("x509", "-x509toreq", "-copy_extensions", "copyall"),
+            *("-in", str(made.cert), "-signkey", str(made.key), "-out", str(request)),
+        )
+        _openssl(
+            *("x509", "-req", "-in", str(request), "-copy_extensions", "copyall", "-days", "-1"),
+            *("-CA", str(self._own.cert), "-CAkey", str(self._own.key), "-out", str(made.cert)),
+        )
         return made
 
     def _request(self, name: str, *arguments: str) -> None:

@@ -353,6 +353,16 @@ class NotificationsFailed:
     counts: tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ControlSeen:
+    """What the control listener was sent since this process started: alerts by what became of them,
+    and what was refused, by reason.
+    """
+
+    hooks: tuple[tuple[str, int], ...]
+    refused: tuple[tuple[str, int], ...]
+
+
 Observation = (
     InputSucceeded
     | InputFailed
@@ -375,4 +385,5 @@ Observation = (
     | GroupOffsetsRead
     | PipelineSeen
     | NotificationsFailed
+    | ControlSeen
 )

@@ -5,8 +5,8 @@ it. Who may ask is settled before: `by` is the name of a principal that was reco
 allows the call and whose scope has the connector. What cannot be done is an answer and not an
 exception; the one exception is JournalDamaged, as nothing is decided without a journal.
 
-Two threads call it at most: `hint` and `inventory` from one, everything else from another, and the
-two at once. Another process may write the same journal meanwhile: of two that decide the same thing
+Two threads call it at most, at once: `hint` from one, everything else from another, `inventory`
+from both. Another process may write the same journal meanwhile: of two that decide the same thing
 exactly one is told that it did.
 """
 

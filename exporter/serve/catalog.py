@@ -178,6 +178,19 @@ CATALOG: tuple[Spec, ...] = (
         ("reason",),
         "Notifications that could not be delivered, by reason; they are sent again.",
     ),
+    HOOKS_RECEIVED := counter(
+        "hooks_received_total",
+        ("reason",),
+        "Alerts that were sent to the control listener, by what became of them (new, resolved, "
+        "duplicate, unknown_subject), and requests with alerts that were refused (malformed, "
+        "unauthorised, throttled, forbidden, misdirected).",
+    ),
+    CONTROL_REFUSED := counter(
+        "control_refused_total",
+        ("reason",),
+        "Other requests to the control listener that were refused (malformed, unauthorised, "
+        "throttled, forbidden, misdirected), and connections: overload, handshake.",
+    ),
     TOPIC_PROBLEM := gauge(
         "internal_topic_problem",
         ("kafka", "topic", "problem"),

@@ -192,6 +192,15 @@ def judged(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.NOTIFICATIONS_FAILED, labels, [count for _, count in failed])
 
 
+def control(snapshot: Snapshot) -> Iterator[Family]:
+    """What the control listener was sent."""
+    for spec, counts in (
+        (catalog.HOOKS_RECEIVED, snapshot.hooks_received),
+        (catalog.CONTROL_REFUSED, snapshot.control_refused),
+    ):
+        yield family(spec, [(reason,) for reason, _ in counts], [count for _, count in counts])
+
+
 def topic_problems(snapshot: Snapshot) -> Iterator[Family]:
     """What is wrong with how internal topics are made."""
     labels: list[Labels] = [
@@ -241,6 +250,7 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
     replicated.probes,
     sink_partitions,
     judged,
+    control,
     topic_problems,
     pipeline,
     dropped,

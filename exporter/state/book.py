@@ -15,6 +15,7 @@ from exporter.model.observations import (
     CONNECT_REST,
     BrokersSeen,
     ConnectorsListed,
+    ControlSeen,
     GroupOffsetsRead,
     InputFailed,
     InputId,
@@ -89,6 +90,7 @@ class Book:
         self._facts = FactsBook(self._sites)
         self._pipeline = PipelineBook(pipeline_fresh_s)
         self._notifications_failed: tuple[tuple[str, int], ...] = ()
+        self._control = ControlSeen((), ())
         self._checks = Checks(self._sites)
         self._joined: Joined[SourcePartitionView] = Joined()
         self._histories: Joined[StateHistory] = Joined()
@@ -117,7 +119,9 @@ class Book:
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
                 self._checks.read(seen, now)
-            case TopicFactsRead() | PipelineSeen() | NotificationsFailed() | GroupOffsetsRead():
+            case TopicFactsRead() | PipelineSeen() | GroupOffsetsRead():
+                self._apply_aside(seen)
+            case NotificationsFailed() | ControlSeen():
                 self._apply_aside(seen)
             case PartitionsAssigned():
                 self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
@@ -125,7 +129,8 @@ class Book:
                 self._apply_discovery(seen)
 
     def _apply_aside(
-        self, seen: TopicFactsRead | PipelineSeen | NotificationsFailed | GroupOffsetsRead
+        self,
+        seen: TopicFactsRead | PipelineSeen | NotificationsFailed | ControlSeen | GroupOffsetsRead,
     ) -> None:
         """What nothing else depends on."""
         match seen:
@@ -136,6 +141,8 @@ class Book:
                 self._pipeline.read(seen)
             case NotificationsFailed():
                 self._notifications_failed = seen.counts
+            case ControlSeen():
+                self._control = seen
             case GroupOffsetsRead():
                 self._failover.read(seen)
 
@@ -269,6 +276,8 @@ class Book:
             probes=tuple(sorted(self._probes.items())),
             probes_skipped=tuple(sorted(self._probes_skipped.items())),
             notifications_failed=self._notifications_failed,
+            hooks_received=self._control.hooks,
+            control_refused=self._control.refused,
             groups=self._failover.groups(now),
             groups_to_ask=self._failover.to_ask(),
             checkpoints=self._failover.checkpoints(now),

@@ -349,6 +349,8 @@ class Snapshot:
     probes: tuple[tuple[str, int], ...] = ()
     probes_skipped: tuple[tuple[str, int], ...] = ()
     notifications_failed: tuple[tuple[str, int], ...] = ()
+    hooks_received: tuple[tuple[str, int], ...] = ()
+    control_refused: tuple[tuple[str, int], ...] = ()
     saved_at: float | None = None
     histories: tuple[StateHistory, ...] = ()
     failure_runs: tuple[FailureRun, ...] = ()

@@ -317,6 +317,8 @@ def full() -> Snapshot:
         probes=(("lag", 12),),
         probes_skipped=(("budget", 3), ("denied", 1)),
         notifications_failed=(("unreachable", 2),),
+        hooks_received=(("duplicate", 4), ("new", 3)),
+        control_refused=(("unauthorised", 5),),
         syncs=(SYNC, replace(SYNC, source=WIDE.source)),
         by_topic=frozenset({(WIDE.connect_cluster, WIDE.connector)}),
         sink_partitions=(SINK, replace(SINK, partition=1, log_end=None, lag=None)),
@@ -424,6 +426,10 @@ def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
         )
     for reason, count in snapshot.notifications_failed:
         out.add("notifications_failed_total", count, reason=reason)
+    for reason, count in snapshot.hooks_received:
+        out.add("hooks_received_total", count, reason=reason)
+    for reason, count in snapshot.control_refused:
+        out.add("control_refused_total", count, reason=reason)
 
 
 def _expect_readiness(out: _Collected, snapshot: Snapshot) -> None:

@@ -1,0 +1,58 @@
+"""Answers: JSON, never kept by anybody, and problems in one form:
+`{"error": snake_case, "message": for people}`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = JSON
+
+
+def told(document: Any, status: int = 200, *headers: tuple[str, str]) -> Answer:
+    """A document."""
+    return Answer(status, msgspec.json.encode(document) + b"\n", headers)
+
+
+def problem(
+    status: int, error: str, message: str, *headers: tuple[str, str], **more: Any
+) -> Answer:
+    """Why not."""
+    return told({"error": error, "message": message, **more}, status, *headers)
+
+
+UNAUTHORISED: Final = problem(
+    401,
+    "unauthorised",
+    "a valid bearer token or client certificate is required",
+    ("WWW-Authenticate", "Bearer"),
+)
+THROTTLED: Final = problem(
+    429, "throttled", "too many failed attempts from this address", ("Retry-After", "60")
+)
+NOT_FOUND: Final = problem(404, "not_found", "there is no such thing here")
+FORBIDDEN: Final = problem(403, "forbidden", "your role does not allow this")
+SCOPED: Final = problem(403, "forbidden", "you are held to some connectors, and this is of all")
+MISDIRECTED: Final = problem(403, "misdirected", "this is not a name of this listener")
+BROWSER: Final = problem(403, "no_browsers", "requests of web pages are not answered")
+TOO_LARGE: Final = problem(413, "too_large", "the body is larger than 1 MiB")
+NOT_JSON: Final = problem(415, "not_json", "send application/json, in UTF-8 and not compressed")
+BAD_REQUEST: Final = problem(400, "bad_request", "this is no HTTP request that can be understood")
+NO_JOURNAL: Final = problem(
+    503, "journal_unavailable", "the journal cannot be used, and without it nothing is changed"
+)
+INTERNAL: Final = problem(500, "internal_error", "a bug; the log says more")

@@ -1,0 +1,158 @@
+"""One connection: one request, one answer, and an end to both. Called by server.py.
+
+A connection is not kept open between requests: alerts and people come seldom, and what is smuggled
+in behind a request is never read. Whoever does not send a whole request in time is cut off, however
+much has trickled in; so is whoever does not take the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+from multidict import CIMultiDictProxy
+
+from exporter.serve.control import answers
+from exporter.serve.control.answers import Answer
+
+BODY_BYTES_MAX: Final = 1024 * 1024
+LINGER_S: Final = 1.0  # for the rest of a body that was refused, so that the answer arrives
+_SILENT: Final = logging.getLogger("exporter.serve.control.silent")
+_SILENT.disabled = True  # aiohttp quotes requests in what it logs
+_HEADERS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """On connections.
+
+    connections_max     at once, those in a handshake among them; more are closed unread
+    handshake_s         for TLS
+    request_s           for a whole request, from the first byte of its connection
+    answer_s            for the answer, worked out and taken
+    """
+
+    connections_max: int = 128
+    handshake_s: float = 5.0
+    request_s: float = 10.0
+    answer_s: float = 60.0
+
+
+class Request:
+    """What the listener sees of a request."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self._request = request
+        self.method = request.method
+        self.raw_path = request.raw_path
+        self.headers: CIMultiDictProxy[str] = request.headers
+        transport = request.transport
+        peer = None if transport is None else transport.get_extra_info("peername")
+        self.address: str = peer[0] if isinstance(peer, tuple) else ""
+        self.certificate: dict[str, Any] | None = (
+            None if transport is None else transport.get_extra_info("peercert")
+        )
+
+    def whole(self) -> None:
+        """It is all there: from now on it is our turn."""
+        if isinstance(self._request.protocol, Connection):
+            self._request.protocol.whole()
+
+    async def read(self, bytes_max: int) -> bytes | None:
+        """The whole body; None if there is more of it."""
+        if (self._request.content_length or 0) > bytes_max:
+            return None
+        found = bytearray()
+        async for part in self._request.content.iter_any():
+            found += part
+            if len(found) > bytes_max:
+                return None
+        return bytes(found)
+
+
+class Connection(web.RequestHandler):
+    """See the module."""
+
+    __slots__ = ("_bounds", "_deadline", "closed")
+
+    def __init__(self, manager: Server, *, loop: asyncio.AbstractEventLoop, bounds: Bounds) -> None:
+        super().__init__(
+            manager,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # as aiohttp's own runners do
+            logger=_SILENT,
+            keepalive_timeout=0,
+            lingering_time=LINGER_S,
+            auto_decompress=False,
+        )
+        self._bounds = bounds
+        self._deadline: asyncio.TimerHandle | None = None
+        self.closed: asyncio.Future[None] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The clock runs."""
+        super().connection_made(transport)
+        self._end_in(self._bounds.request_s)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It no longer counts."""
+        super().connection_lost(exc)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def whole(self) -> None:
+        """The request is there: from now on it is our turn."""
+        self._end_in(self._bounds.answer_s)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What cannot be parsed; aiohttp's own page would quote it."""
+        del request, exc, message
+        return response(answers.BAD_REQUEST if status < 500 else answers.INTERNAL)
+
+    def _end_in(self, seconds: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._loop.call_later(seconds, self._cut)
+
+    def _cut(self) -> None:
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
+
+
+class Server(web.Server):
+    """Makes connections."""
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Answer]], bounds: Bounds) -> None:
+        super().__init__(self._handle)
+        self._answer = answer
+        self._bounds = bounds
+
+    def __call__(self) -> Connection:
+        """A new one."""
+        return Connection(self, loop=asyncio.get_running_loop(), bounds=self._bounds)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return response(await self._answer(Request(request)))
+
+
+def response(answer: Answer) -> web.Response:
+    """The answer as aiohttp sends it, and the last one of its connection."""
+    made = web.Response(
+        status=answer.status,
+        body=answer.body,
+        headers=[*_HEADERS, *answer.headers, ("Content-Type", answer.content_type)],
+    )
+    made.force_close()
+    return made

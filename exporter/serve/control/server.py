@@ -1,0 +1,144 @@
+"""The control listener's thread: sockets are accepted, counted and bounded here.
+
+The daemon starts it where the configuration has a section `control`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from exporter.clock import Clock
+from exporter.config import Control
+from exporter.model.observations import ControlSeen
+from exporter.remedy.desk import Desk
+from exporter.serve.control.connection import Bounds, Server
+from exporter.serve.control.counts import Counts
+from exporter.serve.control.listener import Listener
+from exporter.serve.control.tls import ServerTls
+from exporter.serve.listening import STOP_S_MAX, Listening
+from exporter.state.snapshot import Snapshot
+
+ACCEPT_AGAIN_S: Final = 1.0  # where the process has no file descriptors left
+TELL_S: Final = 1.0
+
+log = structlog.get_logger()
+
+
+class ControlServer:
+    """See the package. Raises ConfigError where the files of TLS cannot be used.
+
+    desk        who is asked; see there by which threads
+    snapshot    the newest picture
+    report      takes what was counted, for the picture; it may drop it
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        desk: Desk,
+        clock: Clock,
+        *,
+        snapshot: Callable[[], Snapshot],
+        report: Callable[[ControlSeen], object],
+        bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    ) -> None:
+        self._bounds = bounds
+        self._snapshot = snapshot
+        self._report = report
+        self._counts = Counts()
+        self._hints = ThreadPoolExecutor(1, thread_name_prefix="control-hints")
+        self._rest = ThreadPoolExecutor(1, thread_name_prefix="control-desk")
+        self._listener = Listener(
+            control, desk, clock, self._counts, hints=self._hints, rest=self._rest
+        )
+        self._tls = ServerTls(control)
+        self._open: set[asyncio.Task[None]] = set()
+        self._listening = Listening("control-listener", control.listen, self._serve)
+
+    def start(self) -> None:
+        """Listen, once. Raises Unreachable without the address."""
+        self._listening.start()
+
+    def stop(self) -> None:
+        """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
+        self._listening.stop()
+        self._hints.shutdown(wait=False)
+        self._rest.shutdown(wait=False)
+
+    def follow(self, control: Control) -> None:
+        """Let in whom this configuration names, from the next request on; the address stays. Any
+        thread. Raises ConfigError, and changes nothing then.
+        """
+        self._tls = ServerTls(control)
+        self._listener.follow(control)
+
+    @property
+    def port(self) -> int:
+        """The port that was bound; 0 before start()."""
+        return self._listening.port
+
+    async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
+        server = Server(self._listener.answer, self._bounds)
+        accepting = asyncio.create_task(self._accept(listener, server))
+        telling = asyncio.create_task(self._tell(stopping))
+        try:
+            await stopping.wait()
+        finally:
+            accepting.cancel()
+            listener.close()
+            await server.shutdown(STOP_S_MAX)
+            if self._open:
+                await asyncio.wait(self._open, timeout=STOP_S_MAX)
+            await asyncio.gather(accepting, telling, return_exceptions=True)
+
+    async def _accept(self, listener: socket.socket, server: Server) -> None:
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as exc:
+                log.warning("control_accept_failed", reason=exc.strerror)
+                await asyncio.sleep(ACCEPT_AGAIN_S)
+                continue
+            if len(self._open) >= self._bounds.connections_max:
+                self._counts.refused["overload"] += 1
+                connection.close()
+                continue
+            task = loop.create_task(self._take(connection, server))
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+
+    async def _take(self, connection: socket.socket, server: Server) -> None:
+        """One connection to its end."""
+        made = server()
+        tls = self._tls.get()
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: made,
+                connection,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else self._bounds.handshake_s,
+            )
+        except (OSError, TimeoutError):  # a certificate that is not trusted among them
+            self._counts.refused["handshake"] += 1
+            connection.close()
+            return
+        await made.closed
+
+    async def _tell(self, stopping: asyncio.Event) -> None:
+        """What was counted, until the picture has it: on its way there it may be dropped."""
+        while not stopping.is_set():
+            seen = self._counts.seen()
+            shown = self._snapshot()
+            if (shown.hooks_received, shown.control_refused) != (seen.hooks, seen.refused):
+                self._report(seen)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), TELL_S)

@@ -1,0 +1,80 @@
+"""The TLS context of the control listener, made anew when one of its files has changed."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+import structlog
+
+from exporter.config import Control, ControlTls
+from exporter.config.files import problem_with, read_secret, stamp
+from exporter.errors import ConfigError
+
+_OLDEST: Final = ssl.TLSVersion.TLSv1_2
+
+log = structlog.get_logger()
+
+
+class ServerTls:
+    """For one thread. Raises ConfigError if the files cannot be used when it is made; later, while
+    they cannot, the context stays as it was: a certificate may be half written.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._tls = control.tls
+        # Who is known by a token alone shows no certificate; where nobody is, everybody must.
+        self._verify = ssl.CERT_OPTIONAL if control.tokens else ssl.CERT_REQUIRED
+        self._stamp = self._now()
+        self._context = self._made()
+
+    def get(self) -> ssl.SSLContext | None:
+        """The context of now; None for plain HTTP."""
+        now = self._now()
+        if now != self._stamp:
+            self._stamp = now
+            try:
+                self._context = self._made()
+                log.info("control_tls_reloaded")
+            except ConfigError as exc:
+                log.warning("control_tls_unusable", mistakes=exc.mistakes)
+        return self._context
+
+    def _now(self) -> object:
+        tls = self._tls
+        if tls is None:
+            return None
+        files = (tls.cert_file, tls.key_file, tls.key_password_file, tls.client_ca_file)
+        return tuple(stamp(path) for path in files if path is not None)
+
+    def _made(self) -> ssl.SSLContext | None:
+        tls = self._tls
+        if tls is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = _OLDEST
+        try:
+            password = _password(tls)
+            # Always given, as OpenSSL would ask for a missing one on the terminal.
+            context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: password)
+        except (OSError, ValueError) as exc:
+            raise _unusable("cert_file, key_file or key_password", exc) from None
+        if tls.client_ca_file is not None:
+            try:
+                context.load_verify_locations(cafile=tls.client_ca_file)
+            except (OSError, ValueError) as exc:
+                raise _unusable("client_ca_file", exc) from None
+            context.verify_mode = self._verify
+        return context
+
+
+def _password(tls: ControlTls) -> str:
+    if tls.key_password_file is not None:
+        return read_secret(tls.key_password_file)
+    return "" if tls.key_password is None else tls.key_password.get_secret_value()
+
+
+def _unusable(what: str, error: OSError | ValueError) -> ConfigError:
+    if isinstance(error, ssl.SSLError):
+        return ConfigError((f"control.tls.{what}: cannot be used: {error.reason or 'not PEM'}",))
+    return ConfigError((f"control.tls.{what}: {problem_with(error)}",))

@@ -1,0 +1,222 @@
+"""A desk in memory: decides as a real one, and remembers every call that changes something."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from exporter.remedy.desk import (
+    AlreadyDecided,
+    Asked,
+    BackupRow,
+    Breaker,
+    Damaged,
+    Done,
+    Expired,
+    GuardTold,
+    Hint,
+    Intact,
+    JournalLine,
+    KeyReused,
+    Mode,
+    NotFound,
+    Pause,
+    PlanRow,
+    PlanState,
+    PlanTold,
+    Proposed,
+    QuarantineRow,
+    Refused,
+    SelfApproval,
+    Stale,
+    StepTold,
+    Switches,
+)
+from tests.fakes.clock import VirtualClock
+from tests.unit.remedy.plans import plan_of
+
+LIFE_S = 3600.0
+GUARD = GuardTold(guard="bounds", number=28, answer="deny", said="beyond the end of the log")
+
+
+def plan_row(plan_id: str = "p1", **more: Any) -> PlanRow:
+    given = {
+        "plan_id": plan_id,
+        "sha256": plan_of(plan_id=plan_id).sha256,
+        "state": PlanState.PROPOSED,
+        "action": "skip_one",
+        "connect_cluster": "lab",
+        "connector": "orders",
+        "created_at": 1_800_000_000.0,
+        "created_by": "ada",
+        "said": "waits for somebody to approve it",
+        "expires_at": 1_800_003_600.0,
+    }
+    return PlanRow(**{**given, **more})
+
+
+@dataclass
+class MemoryDesk:
+    """`changed` has every call that would change something; `before` is called at each call, in the
+    thread that it comes from, and may raise.
+    """
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    known: frozenset[tuple[str, str]] = frozenset({("lab", "orders"), ("lab", "files")})
+    rows: dict[str, PlanRow] = field(default_factory=dict)
+    changed: list[tuple[Any, ...]] = field(default_factory=list)
+    hints: list[Hint] = field(default_factory=list)
+    refuse: Refused | NotFound | None = None
+    damaged: Damaged | None = None
+    breakers: tuple[Breaker, ...] = ()
+    lines: tuple[JournalLine, ...] = ()
+    set_aside: tuple[QuarantineRow, ...] = ()
+    kept: tuple[BackupRow, ...] = ()
+    before: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self._keys: dict[tuple[str, str], tuple[Asked, str]] = {}
+        self._mode = Mode.OBSERVE
+        self._pause: Pause | None = None
+        self._lock = threading.Lock()
+
+    def hint(self, hint: Hint) -> bool:
+        self.before("hint")
+        new = hint not in self.hints
+        self.hints.append(hint)
+        return new
+
+    def inventory(self) -> frozenset[tuple[str, str]]:
+        self.before("inventory")
+        return self.known
+
+    def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
+        self.before("plans")
+        return tuple(row for row in self.rows.values() if state in (None, row.state))
+
+    def plan(self, plan_id: str) -> PlanTold | None:
+        self.before("plan")
+        row = self.rows.get(plan_id)
+        if row is None:
+            return None
+        step = StepTold(step="stop", requests=("PUT /connectors/orders/stop",), standing="to do")
+        return PlanTold(row=row, plan=plan_of(plan_id=plan_id), steps=(step,), guards=(GUARD,))
+
+    def propose(self, asked: Asked, by: str) -> Proposed | KeyReused | Refused | NotFound:
+        self.before("propose")
+        with self._lock:
+            earlier = self._keys.get((by, asked.key))
+            if earlier is not None and earlier[0] != asked:
+                return KeyReused()
+            if earlier is not None:
+                return Proposed(row=self.rows[earlier[1]], new=False)
+            if self.refuse is not None:
+                return self.refuse
+            self.changed.append(("propose", asked, by))
+            row = plan_row(
+                f"p{len(self.rows) + 1}",
+                action=asked.wish.value,
+                connect_cluster=asked.connect_cluster,
+                connector=asked.connector,
+                created_by=by,
+                created_at=self.clock.now(),
+                expires_at=self.clock.now() + LIFE_S,
+            )
+            self.rows[row.plan_id] = row
+            self._keys[by, asked.key] = (asked, row.plan_id)
+            return Proposed(row=row, new=True)
+
+    def approve(
+        self, plan_id: str, sha256: str, by: str, because: str
+    ) -> Done | NotFound | Stale | Expired | SelfApproval | AlreadyDecided:
+        self.before("approve")
+        with self._lock:
+            row = self.rows.get(plan_id)
+            if row is None:
+                return NotFound()
+            if row.sha256 != sha256:
+                return Stale(sha256=row.sha256)
+            if row.state is not PlanState.PROPOSED:
+                return AlreadyDecided(state=row.state, by="somebody")
+            if row.expires_at is not None and self.clock.now() >= row.expires_at:
+                return Expired(at=row.expires_at)
+            if row.created_by == by:
+                return SelfApproval()
+            return self._decided(row, PlanState.APPROVED, ("approve", plan_id, by, because))
+
+    def reject(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        return self._from("reject", PlanState.PROPOSED, PlanState.REJECTED, plan_id, by, because)
+
+    def abort(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        return self._from("abort", PlanState.RUNNING, PlanState.RUNNING, plan_id, by, because)
+
+    def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        return self._from("resolve", PlanState.PARKED, PlanState.RESOLVED, plan_id, by, because)
+
+    def _from(
+        self, what: str, needed: PlanState, then: PlanState, plan_id: str, by: str, because: str
+    ) -> Done | NotFound | AlreadyDecided:
+        self.before(what)
+        with self._lock:
+            row = self.rows.get(plan_id)
+            if row is None:
+                return NotFound()
+            if row.state is not needed:
+                return AlreadyDecided(state=row.state, by=None)
+            return self._decided(row, then, (what, plan_id, by, because))
+
+    def _decided(self, row: PlanRow, state: PlanState, call: tuple[Any, ...]) -> Done:
+        self.changed.append(call)
+        self.rows[row.plan_id] = msgspec.structs.replace(row, state=state)
+        return Done(row=self.rows[row.plan_id])
+
+    def ack_breaker(self, scope: str, by: str, because: str) -> Done | NotFound:
+        self.before("ack_breaker")
+        left = tuple(at for at in self.breakers if at.scope != scope)
+        if left == self.breakers:
+            return NotFound()
+        self.changed.append(("ack_breaker", scope, by, because))
+        self.breakers = left
+        return Done()
+
+    def switches(self) -> Switches:
+        self.before("switches")
+        return Switches(mode=self._mode, pause=self._pause, breakers=self.breakers)
+
+    def set_mode(self, mode: Mode, by: str, because: str) -> Done:
+        self.before("set_mode")
+        self.changed.append(("set_mode", mode, by, because))
+        self._mode = mode
+        return Done()
+
+    def pause(self, until: float | None, by: str, because: str) -> Done:
+        self.before("pause")
+        self.changed.append(("pause", until, by, because))
+        self._pause = Pause(until=until, by=by, at=self.clock.now(), because=because)
+        return Done()
+
+    def unpause(self, by: str, because: str) -> Done:
+        self.before("unpause")
+        self.changed.append(("unpause", by, because))
+        self._pause = None
+        return Done()
+
+    def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
+        self.before("journal")
+        return tuple(line for line in self.lines if line.seq >= from_seq)[:count_max]
+
+    def verify(self) -> Intact | Damaged:
+        self.before("verify")
+        return self.damaged or Intact(records=len(self.lines))
+
+    def quarantine(self) -> tuple[QuarantineRow, ...]:
+        self.before("quarantine")
+        return self.set_aside
+
+    def backups(self) -> tuple[BackupRow, ...]:
+        self.before("backups")
+        return self.kept

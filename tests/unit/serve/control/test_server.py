@@ -1,0 +1,144 @@
+"""Sockets and TLS of the control listener, from its start to its end."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from exporter.errors import ConfigError, Unreachable
+from exporter.model.observations import ControlSeen
+from exporter.serve.control.connection import Bounds
+from exporter.serve.control.listener import _names
+from exporter.serve.control.tls import ServerTls
+from lab.certificates import Authority
+
+from .bad.table import status_of
+from .bad.tls import CLIENTS, NAME, ask, secured, trusting
+from .stage import Stage, control, serving, until
+
+
+def test_the_port_is_free_again_when_it_has_stopped():
+    with serving() as stage:
+        port = stage.server.port
+        taken = control().model_copy(update={"listen": f"127.0.0.1:{port}"})
+        with pytest.raises(Unreachable):
+            Stage(taken, Bounds()).server.start()
+        stage.server.stop()
+        again = Stage(taken, Bounds())
+        again.server.start()
+        assert again.call("GET", "/plans", "viewer").status_code == 200
+        again.server.stop()
+        again.server.stop()
+        again.client.close()
+
+
+def test_a_request_in_flight_is_answered_before_it_stops():
+    here, go, answers = threading.Event(), threading.Event(), []
+
+    def hold(_call: str) -> None:
+        here.set()
+        go.wait(20)
+
+    def ask_once() -> None:
+        answers.append(stage.call("GET", "/plans", "viewer"))
+
+    with serving() as stage:
+        stage.desk.before = hold
+        asking = threading.Thread(target=ask_once)
+        asking.start()
+        assert here.wait(20)
+        stopping = threading.Thread(target=stage.server.stop)
+        stopping.start()
+        go.set()
+        asking.join(20)
+        stopping.join(20)
+    assert [found.status_code for found in answers] == [200]
+
+
+def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
+    lost: list[ControlSeen] = []
+    take, stage.server._report = stage.take, lost.append
+    stage.hook()
+    until(lambda: len(lost) >= 2 and dict(lost[-1].hooks) == {"new": 1}, "told twice")
+    stage.server._report = take
+    until(lambda: stage.counted("new") == 1, "shown")
+
+
+def test_off_loopback_any_name_may_lead_to_us_because_a_certificate_tells():
+    assert _names("0.0.0.0:9641") is None
+    assert _names("control.example.com:9641") is None
+    assert _names("127.0.0.1:9641") == {"127.0.0.1", "localhost", "[::1]"}
+    assert _names("127.0.0.9:1") == {"127.0.0.1", "127.0.0.9", "localhost", "[::1]"}
+
+
+# --- TLS ------------------------------------------------------------------------------------------
+
+
+def test_a_client_certificate_is_a_principal(tmp_path: Path):
+    authority = Authority(tmp_path / "ours")
+    with serving(secured(tmp_path, authority)) as stage:
+        mine = authority.issue("anything", names=f"DNS:{NAME}")
+        assert status_of(ask(stage, trusting(mine))) == 200
+
+
+def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path):
+    authority = Authority(tmp_path / "ours")
+    configured = secured(tmp_path, authority)
+    other = Authority(tmp_path / "other")
+    new = other.issue("new")
+    with serving(configured) as stage:
+        mine = authority.issue("mine", names=f"DNS:{NAME}")
+        theirs = other.issue("theirs", names=f"DNS:{NAME}")
+        assert status_of(ask(stage, trusting(mine))) == 200
+        assert ask(stage, trusting(theirs)) == b""
+        # Half written: the old ones are kept.
+        configured.tls.cert_file.write_text("half of a cert")
+        with capture_logs() as events:
+            assert status_of(ask(stage, trusting(mine))) == 200
+        assert [event["event"] for event in events] == ["control_tls_unusable"]
+        configured.tls.cert_file.write_bytes(new.cert.read_bytes())
+        configured.tls.key_file.write_bytes(new.key.read_bytes())
+        configured.tls.client_ca_file.write_bytes(other.ca.read_bytes())
+        assert status_of(ask(stage, trusting(theirs))) == 200
+        assert ask(stage, trusting(mine)) == b""
+
+
+def test_an_encrypted_key_opens_with_its_password_from_a_file(tmp_path: Path):
+    authority = Authority(tmp_path / "ours")
+    own = authority.issue("listener", password="s3cret")
+    (tmp_path / "password").write_text("s3cret\n")
+    tls = {"cert_file": own.cert, "key_file": own.key, "key_password_file": tmp_path / "password"}
+    assert ServerTls(control(tls=tls)).get() is not None
+    tls["key_password_file"].write_text("wrong")
+    with pytest.raises(
+        ConfigError, match=r"control\.tls\.cert_file, key_file or key_password"
+    ) as no:
+        ServerTls(control(tls=tls))
+    assert "wrong" not in str(no.value)
+
+
+def test_tls_that_cannot_be_used_is_a_mistake_before_anything_listens(tmp_path: Path):
+    (tmp_path / "nothing.pem").write_text("nothing")
+    authority = Authority(tmp_path / "ours")
+    own = authority.issue("listener")
+    bad = {"cert_file": tmp_path / "nothing.pem"}
+    with pytest.raises(ConfigError, match=r"control\.tls\.cert_file"):
+        Stage(control(tls=bad), Bounds())
+    bad = {
+        "cert_file": own.cert,
+        "key_file": own.key,
+        "client_ca_file": tmp_path / "nothing.pem",
+    }
+    with pytest.raises(ConfigError, match=r"control\.tls\.client_ca_file"):
+        Stage(control(tls=bad, clients=CLIENTS), Bounds())
+
+
+def test_a_configuration_that_cannot_be_followed_changes_nothing(tmp_path: Path):
+    (tmp_path / "nothing.pem").write_text("nothing")
+    with serving() as stage:
+        with pytest.raises(ConfigError):
+            stage.server.follow(control(tokens=[], tls={"cert_file": tmp_path / "nothing.pem"}))
+        assert stage.call("GET", "/plans", "viewer").status_code == 200
