@@ -158,7 +158,7 @@ class Remedy(Section):
     """How long a connector has to run past a skipped record before that was a success."""
     maintenance: Maintenance = Maintenance()
     """Freezes."""
-    stop_file: str = Field(default="/run/offsetwatch/STOP", min_length=1)
+    kill_switch: str = Field(default="/run/offsetwatch/STOP", min_length=1)
     """While this file is there, nothing is begun and nothing is altered."""
     stop_on: list[Harmful] = Field(default_factory=lambda: list(_HARMFUL))
     """Findings for which stopping the connector is a remedy: each minute that it goes on does

@@ -51,7 +51,7 @@ def policy_of(remedy: shape.Remedy) -> Policy:
         probation_s=remedy.probation_s,
         deny=tuple(_window(window) for window in remedy.maintenance.deny),
         only_in=tuple(_window(window) for window in remedy.maintenance.only_in),
-        stop_file=remedy.stop_file,
+        stop_file=remedy.kill_switch,
         stop_on=tuple(remedy.stop_on),
     )
 
