@@ -230,7 +230,8 @@ def mirror(
     own = {
         "source.cluster.alias": made.source,
         "target.cluster.alias": made.target,
-        # Else it would copy the heartbeats of any other MirrorMaker, whatever its topics are.
+        # Else it would copy the heartbeats of any other MirrorMaker, whatever its topics are; and
+        # before Kafka 4 it does.
         "heartbeats.replication.enabled": "false",
     }
     with created(lab, name, {**usual, **own, **(config or {})}):
@@ -280,8 +281,14 @@ def holds(lab: Lab, name: str, pairs: Pairs) -> None:
 
 
 def offsets(lab: Lab, name: str) -> Pairs:
-    """What Connect's REST API shows, in order of the partitions."""
-    return sorted(lab.offsets(name), key=lambda pair: sorted(pair["partition"].items()))
+    """What Connect's REST API shows, in order of the partitions; without heartbeats."""
+    pairs = without_heartbeats(lab.offsets(name))
+    return sorted(pairs, key=lambda pair: sorted(pair["partition"].items()))
+
+
+def without_heartbeats(pairs: Pairs) -> Pairs:
+    """Those that come of the work that was given."""
+    return [pair for pair in pairs if pair["partition"].get("topic") != "heartbeats"]
 
 
 def state(lab: Lab, name: str) -> tuple[str, int]:

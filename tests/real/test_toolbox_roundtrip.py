@@ -262,7 +262,9 @@ def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
             names = ("--connectors", ",".join(at.name for at in worked))
             export = ("offsets", "export", *names, "--output", str(kept))
             toolbox.stored(*export, properties=properties)
-            assert json.loads(kept.read_text()) == {at.name: at.pairs() for at in worked}
+            held = json.loads(kept.read_text()).items()
+            told = {name: specimens.without_heartbeats(pairs) for name, pairs in held}
+            assert told == {at.name: at.pairs() for at in worked}
             for at in worked:
                 toolbox.store("offsets", "reset", at.name, properties=properties)
             asked = ("--offsets", str(kept))
