@@ -15,7 +15,8 @@
       - Throttled          429                                      -> retry later
       - Denied             401, 403, ACL                            -> retrying will not help
     + Malformed            a 2xx the protocol forbids               -> count, do not believe
-    + TooLarge             an answer beyond our bound               -> retrying will not help
+    + TooLarge             an answer beyond our bound, or a record
+                           beyond the broker's                      -> retrying will not help
     + TopicNotSettled      discovery found none or several topics   -> the message says what to name
     + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
   x HistoryError           the pipeline's contract was broken
@@ -175,7 +176,7 @@ class Malformed(ClientError):
 
 
 class TooLarge(ClientError):
-    """An answer larger than we are willing to hold."""
+    """An answer larger than we are willing to hold, or a record larger than the broker is."""
 
     reason = "too_large"
 

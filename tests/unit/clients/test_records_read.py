@@ -14,7 +14,7 @@ from exporter.model.topology import TopicPartition
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import PARTITIONS, MockBroker
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0  # a child has to start, beside whatever else this machine does
 SOON_S = 1.0
 AT = TopicPartition("orders", 2)
 STAMP_MS = 1_800_000_000_000

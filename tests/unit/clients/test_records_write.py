@@ -1,0 +1,90 @@
+"""RecordWriter against librdkafka's own broker; what that cannot do is proved in tests/real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.clients.records_read import RecordReader
+from exporter.clients.records_write import REQUEST_BYTES_MAX, Outgoing, RecordWriter
+from exporter.errors import Ambiguous, Malformed, NotFound, TooLarge
+from exporter.model.records import RawRecord
+from exporter.model.topology import TopicPartition
+from tests.fakes.broker import PARTITIONS, MockBroker
+
+SOON_S = 1.0
+
+
+@pytest.fixture
+def broker() -> Iterator[MockBroker]:
+    running = MockBroker()
+    running.produce("copies", b"first", b"v", partition=2)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def writer(broker: MockBroker) -> RecordWriter:
+    return RecordWriter("east", {"bootstrap.servers": broker.bootstrap}, delivery_timeout_s=SOON_S)
+
+
+def at(broker: MockBroker, offset: int) -> RawRecord:
+    properties = {"bootstrap.servers": broker.bootstrap}
+    with RecordReader("east", properties, committed=False, check_crcs=False) as reader:
+        found = reader.window(
+            TopicPartition("copies", 2), offset, count_max=1, bytes_max=1, timeout_s=10.0
+        )
+    return found.records[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers"),
+    [
+        (None, None, ()),
+        (b"", b"", (("", None), ("", b""), ("é☃😀", b"\0"))),
+        (b"\0\xff", None, (("a", b"1"), ("b", b"2"), ("a", b"1"))),
+        (None, b"v" * 3_000_000, ()),
+    ],
+)
+def test_what_is_written_is_read_exactly_so(broker, writer, key, value, headers):
+    offset = writer.write(Outgoing("copies", 2, key, value, headers, timestamp_ms=5))
+    assert offset == 1
+    found = at(broker, offset)
+    assert (found.key, found.value, found.headers) == (key, value, headers)
+    assert (found.timestamp_ms, found.timestamp_type) == (5, "create")
+
+
+def test_without_a_timestamp_it_is_given_one(broker, writer):
+    assert at(broker, writer.write(Outgoing("copies", 2, b"k", b"v", ()))).timestamp_ms
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Outgoing("copies", 2, b"k", b"v", (("\ud800", b"1"),)),
+        Outgoing("copies", 2, b"k", b"v", (("a\0b", b"1"),)),
+        Outgoing("copies", 2, b"k", b"v", (), timestamp_ms=0),
+    ],
+    ids=["a name that is no text", "a name that would be cut", "a time that would be another"],
+)
+def test_what_would_be_sent_otherwise_than_it_is_is_not_sent(broker, writer, record):
+    with pytest.raises(Malformed):
+        writer.write(record)
+    assert writer.write(Outgoing("copies", 2, b"k", b"v", ())) == 1
+
+
+def test_what_goes_into_no_request_is_too_large(writer):
+    with pytest.raises(TooLarge):
+        writer.write(Outgoing("copies", 2, None, bytes(REQUEST_BYTES_MAX), ()))
+
+
+def test_a_partition_that_is_not_there_is_a_definite_no(writer):
+    with pytest.raises(NotFound):
+        writer.write(Outgoing("copies", PARTITIONS, b"k", b"v", ()))
+
+
+def test_a_broker_that_is_away_leaves_it_open_whether_it_was_written(broker, writer):
+    broker.stop()
+    with pytest.raises(Ambiguous):
+        writer.write(Outgoing("copies", 2, b"k", b"v", ()))

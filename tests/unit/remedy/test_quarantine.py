@@ -1,0 +1,188 @@
+"""A record in its copy, and out of it again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from exporter.model.records import RawRecord
+from exporter.remedy.quarantine import (
+    CHUNK_BYTES,
+    COUNT,
+    About,
+    Damaged,
+    SetAside,
+    enclosed,
+    filed,
+    head,
+    key_id,
+    partition_of,
+    rebuilt,
+    receipt_id,
+    unfiled,
+)
+
+RECORD = RawRecord("orders", 3, 1234, 5, 1_800_000_000_000, "create", b"k", b"v", (("h", b"1"),))
+ABOUT = About(
+    skip_key="a" * 64,
+    plan_id="p-1",
+    incident="lab/orders-sink/poison",
+    connector="orders-sink",
+    connect_cluster="lab",
+    kafka="east",
+    topic_id="id-of-orders",
+    cluster_id="id-of-east",
+    stage="converter_value",
+    exception_class="org.apache.kafka.connect.errors.DataException",
+    task_id="0",
+    class_name="org.apache.kafka.connect.json.JsonConverter",
+)
+BARE = About("a" * 64, "p-1", "i", "c", "lab", "east")
+
+
+def copy_of(record: RawRecord, about: About = ABOUT) -> RawRecord:
+    """As it lies in the topic."""
+    return RawRecord(
+        topic="set-aside",
+        partition=0,
+        offset=77,
+        leader_epoch=0,
+        timestamp_ms=1_900_000_000_000,
+        timestamp_type="append",
+        key=record.key,
+        value=record.value,
+        headers=enclosed(record, about),
+    )
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RECORD,
+        replace(RECORD, key=None, value=None, headers=()),
+        replace(RECORD, key=b"", value=b"", headers=(("", None), ("", b""))),
+        replace(RECORD, timestamp_ms=None, timestamp_type="none", leader_epoch=None),
+        replace(RECORD, headers=enclosed(RECORD, ABOUT)),
+        replace(RECORD, headers=((COUNT, b"0"), (COUNT, None))),
+    ],
+    ids=["plain", "null", "empty", "no time", "a copy of a copy", "names like ours"],
+)
+@pytest.mark.parametrize("about", [ABOUT, BARE], ids=["all", "little"])
+def test_a_record_comes_out_of_topic_and_file_as_it_went_in(record, about):
+    assert rebuilt(copy_of(record, about)) == SetAside(record, about)
+    assert unfiled(filed(record, about, 1.5)) == SetAside(record, about)
+
+
+def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
+    told = dict(enclosed(RECORD, ABOUT))
+    assert {
+        name: value for name, value in told.items() if name.startswith("__connect.errors.")
+    } == {
+        "__connect.errors.topic": b"orders",
+        "__connect.errors.partition": b"3",
+        "__connect.errors.offset": b"1234",
+        "__connect.errors.connector.name": b"orders-sink",
+        "__connect.errors.task.id": b"0",
+        "__connect.errors.stage": b"VALUE_CONVERTER",
+        "__connect.errors.class.name": b"org.apache.kafka.connect.json.JsonConverter",
+        "__connect.errors.exception.class.name": b"org.apache.kafka.connect.errors.DataException",
+    }
+    assert told["h"] == b"1"
+
+
+@pytest.mark.parametrize("stage", ["converter_key", "put", "poll", "start", "unknown", None])
+def test_a_stage_is_told_back_whether_connect_has_a_name_for_it_or_not(stage):
+    about = About("k", "p", "i", "c", "lab", "east", stage=stage)
+    found = rebuilt(copy_of(RECORD, about))
+    assert isinstance(found, SetAside)
+    assert found.about.stage == stage
+
+
+def test_what_somebody_else_has_written_into_the_topic_is_no_copy():
+    assert rebuilt(RECORD) is None
+    assert rebuilt(replace(RECORD, headers=())) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": b"other"},
+        {"key": None},
+        {"value": b""},
+        {"value": None},
+        {"headers": enclosed(RECORD, ABOUT)[1:]},
+        {"headers": (("h", b"2"), *enclosed(RECORD, ABOUT)[1:])},
+        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"2"))},
+        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"99"))},
+        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"many"))},
+        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, None))},
+        {
+            "headers": enclosed(replace(RECORD, timestamp_ms=1), ABOUT)[:-4]
+            + enclosed(RECORD, ABOUT)[-4:]
+        },
+    ],
+)
+def test_a_copy_that_was_changed_is_damaged(change):
+    assert isinstance(rebuilt(replace(copy_of(RECORD), **change)), Damaged)
+
+
+@pytest.mark.parametrize("key", [None, b""], ids=["null", "empty"])
+def test_null_that_became_empty_is_damaged_and_so_is_the_reverse(key):
+    copy = copy_of(replace(RECORD, key=key))
+    assert isinstance(rebuilt(replace(copy, key=b"" if key is None else None)), Damaged)
+
+
+def test_a_large_value_is_in_pieces_and_its_length_is_told():
+    large = replace(RECORD, key=b"k" * CHUNK_BYTES, value=bytes(range(256)) * 9000)
+    lines = list(filed(large, ABOUT, 1.5))
+    assert len(lines) == 1 + 1 + 3 + 1
+    assert max(len(line) for line in lines) < 1_100_000
+    assert unfiled(lines) == SetAside(large, ABOUT)
+    told = head(lines[0])
+    assert not isinstance(told, Damaged)
+    assert (told.key_bytes, told.value_bytes) == (CHUNK_BYTES, 256 * 9000)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda lines: [],
+        lambda lines: lines[:-1],
+        lambda lines: lines[:1],
+        lambda lines: [*lines, b'{"lines":4}\n'],
+        lambda lines: [lines[0], lines[2], lines[3]],
+        lambda lines: [lines[0], lines[2], lines[1], lines[3]],
+        lambda lines: [lines[0], lines[1][:10], lines[2], lines[3]],
+        lambda lines: [lines[0].replace(b'"orders"', b'"order"'), *lines[1:-1], b'{"lines":5}\n'],
+        lambda lines: [b"\xff", *lines[1:]],
+    ],
+)
+def test_a_file_that_was_changed_is_damaged(spoilt):
+    lines = list(filed(replace(RECORD, key=b"v", value=b"k"), ABOUT, 1.5))
+    changed = spoilt(lines)
+    if changed == [lines[0], lines[2], lines[1], lines[3]]:
+        assert isinstance(unfiled(changed), SetAside)  # whose pieces these are is in each
+    else:
+        assert isinstance(unfiled(changed), Damaged)
+
+
+def test_a_file_can_be_read_without_us():
+    first, key, value, _ = (json.loads(line) for line in filed(RECORD, ABOUT, 1.5))
+    assert (first["topic"], first["partition"], first["offset"]) == ("orders", 3, 1234)
+    assert first["headers"] == [["h", "MQ=="]]
+    assert (key, value) == ({"of": "key", "data": "aw=="}, {"of": "value", "data": "dg=="})
+
+
+def test_the_partition_is_the_same_for_the_same_key_and_all_are_used():
+    keys = [f"{number:064x}" for number in range(200)]
+    found = [partition_of(key, 6) for key in keys]
+    assert found == [partition_of(key, 6) for key in keys]
+    assert set(found) == set(range(6))
+
+
+def test_an_id_begins_as_all_ids_of_its_key_do():
+    assert receipt_id("k", RECORD.sha256).startswith(key_id("k"))
+    assert receipt_id("k", RECORD.sha256) != receipt_id("k", replace(RECORD, key=None).sha256)
+    assert not receipt_id("l", RECORD.sha256).startswith(key_id("k"))
