@@ -193,7 +193,7 @@ def settled(*, quiet_s: float) -> Reply:
 def nobody_else(*, token_planned: str, token_now: str) -> Reply:
     """Nobody else has asked Connect for anything with this connector since the plan was made."""
     same = token_planned == token_now
-    return held("somebody else was here" if not same else "nobody else was here", if_=same)
+    return held("nobody else was here" if same else "somebody else was here", if_=same)
 
 
 def same_config(*, config_planned: str, config_now: str) -> Reply:

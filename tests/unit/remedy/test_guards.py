@@ -146,6 +146,7 @@ ROWS = (
     Row("in_the_log", PLAN, {"earliest": 1_235}),
     Row("in_the_log", ALTER, {"bounds_read_at": NOW - 11}),
     Row("in_the_log", PLAN, {"bounds_read_at": NOW + 60}),
+    Row("in_the_log", PLAN, {"next_wanted": 1_234}, also=frozenset({"one_step"})),
     Row("same_topic", ADMIT, {"topic_id_now": "another"}),
     Row("one_raw_key", ALTER, {"raw_keys": 2}, kind=Kind.MIRROR),
     Row("one_raw_key", ALTER, {"raw_keys": 0}, kind=Kind.MIRROR),

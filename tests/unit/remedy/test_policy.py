@@ -73,6 +73,7 @@ def test_without_a_word_nothing_is_done_for_anybody():
         ("*-sink", "orders-sink", True),
         ("*-sink", "orders-sinker", False),
         ("o*s*k", "orders-sink", True),
+        ("*o*s*", "orders-sink", True),
         ("orders[1]", "orders1", False),
         ("orders[1]", "orders[1]", True),
         ("orders.sink", "orders-sink", False),
