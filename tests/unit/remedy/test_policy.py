@@ -347,7 +347,7 @@ def test_every_setting_reaches_the_policy():
         "cool_down_s": 1,
         "stop_total_s": 61,
         "probation_s": 1,
-        "stop_file": "x",
+        "kill_switch": "x",
         "stop_on": [],
         **{
             section: {name: value}
