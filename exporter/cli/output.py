@@ -10,9 +10,23 @@ from typing import Any
 import msgspec
 
 
+def visible(text: str) -> str:
+    """Nothing that moves a terminal's cursor or turns its text round: much of what is printed here
+    was written by somebody else.
+    """
+    if text.isprintable():
+        return text
+    return "".join(at if at.isprintable() or at == "\n" else ascii(at)[1:-1] for at in text)
+
+
 def error(text: str) -> None:
     """One line on standard error."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{visible(text)}\n")
+
+
+def lines(title: str, rows: Iterable[str]) -> None:
+    """Lines that are not broken up, to be copied."""
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in (title, *rows)))
 
 
 def json_text(value: Any) -> None:
@@ -35,7 +49,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         )
     for row in rows:
         # As text and not as markup: what stands in square brackets would vanish.
-        drawn.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+        drawn.add_row(*(Text("-" if cell is None else visible(str(cell))) for cell in row))
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)
 

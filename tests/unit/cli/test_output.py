@@ -24,3 +24,10 @@ def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[s
 )
 def test_an_age_is_told_in_its_two_largest_units(seconds: float | None, text: str | None) -> None:
     assert output.age(seconds) == text
+
+
+def test_what_others_wrote_does_not_move_the_cursor(capsys):
+    output.error("a\x1b[2Jb\u202ec\r\nd \u00e9")
+    assert capsys.readouterr().err == "a\\x1b[2Jb\\u202ec\\r\nd \u00e9\n"
+    output.table("T", ("a",), [("x\x1b]0;y\x07",)])
+    assert "\x1b" not in capsys.readouterr().out
