@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from exporter import __version__
-from exporter.cli import offset_commands, output, plan_commands
+from exporter.cli import offset_commands, output, plan_commands, remedy_commands
 from exporter.cli.connector_commands import connectors
 from exporter.cli.options import config_option, json_option, timeout_option
 from exporter.errors import ClientError, ConfigError, Denied, HistoryError, RemedyError
@@ -115,6 +115,10 @@ for group in (
     plan_commands.plan,
     plan_commands.journal,
     plan_commands.backup,
+    remedy_commands.mode,
+    remedy_commands.pause,
+    remedy_commands.unpause,
+    remedy_commands.breaker,
 ):
     cli.add_command(group)
 

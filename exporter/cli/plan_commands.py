@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exporter.cli.options import json_option, patience_option, state_dir_option
+from exporter.cli.desk_options import (
+    FILE,
+    access,
+    because_if_option,
+    because_option,
+    desk_options,
+    journal_config_option,
+    listener_options,
+)
+from exporter.cli.options import json_option, patience_option, state_dir_option, yes_option
 
 if TYPE_CHECKING:
+    from exporter.cli.asked import Where
     from exporter.cli.plans import Home
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
-
-_config = click.option(
-    "--config", "config_path", type=_FILE, help="The YAML file; its state_dir has the journal."
-)
 
 
 def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,51 +32,97 @@ def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--flow", help="The flow, of a MirrorMaker's file that has several."),
         click.option("--kafka", help="The cluster of --config that has the worker's topics."),
-        click.option("--worker-config", type=_FILE, help="The worker's, for a plan on storage."),
-        click.option("--connect", help="Of no need: the plan knows its Connect cluster."),
+        click.option("--worker-config", type=FILE, help="The worker's, for a plan on storage."),
+        click.option("--connect", help="The Connect cluster; a plan knows its own."),
         state_dir_option,
-        _config,
+        journal_config_option,
     ):
         verb = option(verb)
     return verb
 
 
-def _home(config_path: Path | None = None, state_dir: Path | None = None, **reach: Any) -> Home:
+def _where(config_path: Path | None = None, **reach: Any) -> Where:
     from exporter.cli.asked import Where  # noqa: PLC0415
+
+    return Where(config_path=config_path, **{"connect": None, "worker_config": None, **reach})
+
+
+def _home(state_dir: Path | None = None, **where: Any) -> Home:
     from exporter.cli.plans import Home  # noqa: PLC0415
 
-    named = {"connect": None, "worker_config": None, **reach}
-    return Home(state_dir, Where(config_path=config_path, **named))
+    return Home(state_dir, _where(**where))
 
 
 @click.group()
 def plan() -> None:
-    """Changes of offsets: what was planned, how it ended, and what is still open."""
+    """Changes: what is proposed, what was approved, how it ended, and what is still open."""
 
 
 @plan.command("list")
-@_config
-@state_dir_option
+@desk_options
 @json_option
 def plan_list(*, as_json: bool, **where: Any) -> None:
     """List all plans. Exit code 5 if one is open that nobody works on."""
     from exporter.cli import plans  # noqa: PLC0415
 
-    sys.exit(plans.list_plans(_home(**where), as_json=as_json))
+    sys.exit(plans.list_plans(access(**where), as_json=as_json))
 
 
 @plan.command("show")
 @click.argument("plan_id", metavar="ID")
-@_config
-@state_dir_option
+@desk_options
 @json_option
 def plan_show(plan_id: str, *, as_json: bool, **where: Any) -> None:
-    """Print a plan, its journal, and what to do about it. Exit code 5 if it is open and nobody
-    works on it.
+    """Print a plan, what the guards say of it, its journal, and what to do about it. Exit code 5 if
+    it is open and nobody works on it.
     """
     from exporter.cli import plans  # noqa: PLC0415
 
-    sys.exit(plans.show_plan(_home(**where), plan_id, as_json=as_json))
+    reach = _where(config_path=where["config_path"])
+    sys.exit(plans.show_plan(access(**where), reach, plan_id, as_json=as_json))
+
+
+@plan.command("approve")
+@click.argument("plan_id", metavar="ID")
+@click.option("--sha256", help="Of the plan that was looked at: another is not approved.")
+@because_if_option
+@yes_option
+@click.option("--no-wait", is_flag=True, help="Do not wait until the plan is over.")
+@desk_options
+def plan_approve(
+    plan_id: str, *, sha256: str | None, because: str | None, yes: bool, no_wait: bool, **where: Any
+) -> None:
+    """Let the daemon carry out exactly this plan, and follow it until it is over. Nobody approves
+    what they have asked for themselves.
+    """
+    from exporter.cli import deciding  # noqa: PLC0415
+
+    asked = deciding.Approval(
+        plan_id=plan_id, sha256=sha256, because=because, yes=yes, wait=not no_wait
+    )
+    sys.exit(deciding.approve(access(**where), asked))
+
+
+@plan.command("reject")
+@click.argument("plan_id", metavar="ID")
+@because_option
+@desk_options
+def plan_reject(plan_id: str, *, because: str, **where: Any) -> None:
+    """Say that nobody is to carry it out. Before it has begun."""
+    from exporter.cli import deciding  # noqa: PLC0415
+
+    sys.exit(deciding.reject(access(**where), plan_id, because=because))
+
+
+@plan.command("abort")
+@click.argument("plan_id", metavar="ID")
+@because_option
+@desk_options
+def plan_abort(plan_id: str, *, because: str, **where: Any) -> None:
+    """Have a plan go back, as far as there is a way; reject one that has not begun."""
+    from exporter.cli import deciding  # noqa: PLC0415
+
+    sys.exit(deciding.abort(access(**where), plan_id, because=because))
 
 
 @plan.command("recover")
@@ -90,13 +140,16 @@ def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> None:
 
 @plan.command("resolve")
 @click.argument("plan_id", metavar="ID")
-@click.option("--because", required=True, help="What you found, and what you did about it.")
+@because_option
 @_reach
+@listener_options
 def plan_resolve(plan_id: str, *, because: str, **where: Any) -> None:
     """Close an open plan and leave everything as it is now."""
     from exporter.cli import plans  # noqa: PLC0415
 
-    sys.exit(plans.resolve(_home(**where), plan_id, because=because))
+    for no_matter in ("flow", "kafka", "worker_config", "connect"):
+        del where[no_matter]
+    sys.exit(plans.resolve(access(**where), plan_id, because=because))
 
 
 @click.group()
@@ -105,27 +158,25 @@ def journal() -> None:
 
 
 @journal.command("tail")
-@_config
-@state_dir_option
+@desk_options
 @click.option("--lines", "count", default=20, show_default=True, help="How many records.")
 @json_option
 def journal_tail(*, count: int, as_json: bool, **where: Any) -> None:
     """Print the newest records of all plans."""
     from exporter.cli import plans  # noqa: PLC0415
 
-    sys.exit(plans.tail(_home(**where), count=count, as_json=as_json))
+    sys.exit(plans.tail(access(**where), count=count, as_json=as_json))
 
 
 @journal.command("verify")
-@_config
-@state_dir_option
+@desk_options
 def journal_verify(**where: Any) -> None:
     """Check that every record is as it was written, and every backup. Exit code 3 if a record is
     not, 1 if a backup is not.
     """
     from exporter.cli import plans  # noqa: PLC0415
 
-    sys.exit(plans.verify(_home(**where)))
+    sys.exit(plans.verify(access(**where)))
 
 
 @click.group()
@@ -133,26 +184,43 @@ def backup() -> None:
     """Offsets as they were before each change."""
 
 
+@backup.command("create")
+@click.argument("connector")
+@_reach
+def backup_create(connector: str, **where: Any) -> None:
+    """Keep every offset that a connector has now, and print where. From there `restore` and
+    `offsets import` take it.
+    """
+    from exporter.cli import backing  # noqa: PLC0415
+
+    home = _home(**where)
+    if (home.where.connect is None) == (home.where.worker_config is None):
+        raise click.UsageError("say --connect with --config, or --worker-config")
+    if home.where.connect is not None and home.where.config_path is None:
+        raise click.UsageError("--connect goes with --config")
+    sys.exit(backing.create(home, connector))
+
+
 @backup.command("list")
-@_config
+@journal_config_option
 @state_dir_option
 @json_option
 def backup_list(*, as_json: bool, **where: Any) -> None:
     """List all backups."""
-    from exporter.cli import plans  # noqa: PLC0415
+    from exporter.cli import backing  # noqa: PLC0415
 
-    sys.exit(plans.list_backups(_home(**where), as_json=as_json))
+    sys.exit(backing.list_backups(_home(**where), as_json=as_json))
 
 
 @backup.command("show")
-@click.argument("file", type=_FILE)
-@_config
+@click.argument("file", type=FILE)
+@journal_config_option
 @state_dir_option
 @json_option
 def backup_show(file: Path, *, as_json: bool, **where: Any) -> None:
     """Print what a backup holds. FILE is a path, or a name among the backups; --json prints it as
     it is, for offsets import.
     """
-    from exporter.cli import plans  # noqa: PLC0415
+    from exporter.cli import backing  # noqa: PLC0415
 
-    sys.exit(plans.show_backup(_home(**where), file, as_json=as_json))
+    sys.exit(backing.show_backup(_home(**where), file, as_json=as_json))

@@ -1,35 +1,41 @@
-"""The verbs `plan`, `journal` and `backup`: what was changed, by which steps, what is still open,
-and how a person closes it. Tables and JSON go to standard output, all else to standard error.
+"""The verbs `plan` and `journal`: what is wanted, what was changed, by which steps, what is still
+open, and how a person closes it. Tables and JSON go to standard output, all else to standard error.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from exporter import config
 from exporter.cli import carrying, output
+from exporter.cli.access import Access, At, at_desk
 from exporter.cli.asked import Where
+from exporter.cli.deciding import unknown
 from exporter.cli.reading import way_of
-from exporter.clock import SystemClock
-from exporter.errors import ConfigError
+from exporter.cli.showing import OPEN as IS_OPEN
+from exporter.cli.showing import document, print_plan, to_do
+from exporter.errors import ConfigError, Denied, JournalDamaged
 from exporter.remedy import backups, runner, words
+from exporter.remedy.decisions import Dossier, Stands, dossier
+from exporter.remedy.desk import Damaged, Done, NotFound, PlanRow, PlanState
 from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.journal import NAME, Entry, Journal
-from exporter.remedy.plan import Plan, Subject
-from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import AnyRecord, Kept
+from exporter.remedy.plan import Subject
+from exporter.remedy.progress import Limits, replayed
+from exporter.remedy.records import AnyRecord, Kept, decoded
 
-OK, WRONG, OPEN = 0, 1, 5
-PAIRS_MAX = 20  # of a step in a table
+OK, WRONG, DENIED, OPEN = 0, 1, 3, 5
+LINES_MAX = 1000  # of the journal in one request
 AT_WORK, CUT_OFF = "at work", "cut off"
+_NOT_BEGUN = frozenset(
+    {Stands.PROPOSED, Stands.APPROVED, Stands.REJECTED, Stands.EXPIRED, Stands.VOID}
+)
+_BEFORE = frozenset({PlanState.PROPOSED, PlanState.APPROVED, PlanState.REJECTED, PlanState.LAPSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,112 +65,115 @@ def _journal(home: Home) -> Iterator[Journal]:
         yield journal
 
 
-def _plan(journal: Journal, plan_id: str) -> Plan:
-    try:
-        return runner.planned(journal, plan_id)
-    except KeyError as exc:
-        raise ConfigError((f"{journal.folder} has no plan {plan_id}: see plan list",)) from exc
+def _dossier(journal: Journal, plan_id: str) -> Dossier:
+    found = dossier(journal.records(plan_id))
+    if found is None:
+        raise unknown(plan_id)
+    return found
 
 
-def list_plans(home: Home, *, as_json: bool) -> int:
+def list_plans(access: Access, *, as_json: bool) -> int:
     """All plans, oldest first. Exit code 5 if one is open that nobody works on."""
-    if not home.there:
-        output.json_text([]) if as_json else output.error(f"no plans in {home.folder}")
+    if access.listener is None and not access.there:
+        output.json_text([]) if as_json else output.error(f"no plans in {access.folder}")
         return OK
-    with _journal(home) as journal:
-        progresses = [replayed(journal.records(name), Limits()) for name in journal.plans()]
-        rows = [_row(journal, progress) for progress in progresses]
+    with at_desk(access) as at:
+        told = [(row, stands(at, row)) for row in reversed(at.desk.plans())]
+    rows = [document(row, standing) for row, standing in told]
     if as_json:
         output.json_text(rows)
     else:
-        names = ("plan_id", "created_at", "place", "connector", "verb", "stands")
         output.table(
             "Plans",
-            ("plan", "begun", "place", "connector", "what", "stands"),
-            ([_moment(row[name]) for name in names] for row in rows),
+            ("plan", "begun", "place", "connector", "what", "stands", "by", "lapses"),
+            (
+                (
+                    row.plan_id,
+                    output.moment(row.created_at),
+                    row.connect_cluster,
+                    row.connector,
+                    row.verb or row.action,
+                    standing,
+                    row.created_by,
+                    output.moment(row.expires_at),
+                )
+                for row, standing in told
+            ),
         )
-    return OPEN if any(row["open"] and row["stands"] != AT_WORK for row in rows) else OK
+    return OPEN if any(_left_alone(row, standing) for row, standing in told) else OK
 
 
-def _moment(cell: Any) -> Any:
-    return output.moment(cell) if isinstance(cell, float) else cell
+def _left_alone(row: PlanRow, standing: str) -> bool:
+    """Open, and nobody works on it. From elsewhere that a daemon does is taken for granted."""
+    return row.state in IS_OPEN and standing not in {AT_WORK, PlanState.RUNNING.value}
 
 
-def _row(journal: Journal, progress: Progress) -> dict[str, Any]:
-    plan = progress.plan
-    return {
-        "plan_id": plan.plan_id,
-        "created_at": plan.created_at,
-        "created_by": plan.created_by,
-        "place": plan.subject.place,
-        "connector": plan.subject.connector,
-        "verb": plan.verb,
-        "sha256": plan.sha256,
-        "open": progress.ended is None,
-        "stands": _stands(journal, progress),
-    }
-
-
-def _stands(journal: Journal, progress: Progress) -> str:
-    if progress.ended is not None:
-        return progress.ended.ending.value
-    at = progress.plan.subject
-    if journal.busy(at.place, at.connector):
+def stands(at: At, row: PlanRow) -> str:
+    """How a plan stands; on its own host also whether anybody works on it."""
+    if at.office is None or row.state not in IS_OPEN:
+        return row.state.value
+    if at.office.busy(row):
         return AT_WORK
-    return CUT_OFF if progress.parked is None else progress.parked.ending.value
+    return CUT_OFF if row.state is PlanState.RUNNING else row.state.value
 
 
-def show_plan(home: Home, plan_id: str, *, as_json: bool) -> int:
-    """All of a plan: what it is to do, what was done, and what a person must decide. Exit code 5 if
-    it is open and nobody works on it.
+def show_plan(access: Access, where: Where, plan_id: str, *, as_json: bool) -> int:
+    """All of a plan: what it is to do, what the guards say, what was done, and what a person must
+    decide. Exit code 5 if it is open and nobody works on it.
     """
-    with _journal(home) as journal:
-        plan = _plan(journal, plan_id)
-        entries = journal.entries(plan_id)
-        progress = replayed(tuple(entry.record for entry in entries), Limits())
-        row = _row(journal, progress)
-    options = runner.options_at(home.folder, home.where.options)
-    at_work = row["stands"] == AT_WORK
-    said = "somebody works on it" if at_work else words.ending(progress, options)
+    with at_desk(access) as at:
+        told = at.desk.plan(plan_id)
+        if told is None:
+            raise unknown(plan_id)
+        standing = stands(at, told.row)
+        entries = records_of(at, plan_id)
+        said = _said(at, told.row, standing, entries, where)
     if as_json:
-        told = [_record(entry) for entry in entries]
-        output.json_text({**row, "plan": plan, "records": told, "said": said})
+        output.json_text(
+            {
+                **document(told.row, standing),
+                "plan": told.plan,
+                "steps": told.steps,
+                "guards": told.guards,
+                "records": [_record(entry) for entry in entries],
+                "said": said,
+            }
+        )
     else:
-        _print_plan(plan, progress, row)
+        kept = [entry.record for entry in entries if isinstance(entry.record, Kept)]
+        print_plan(told, standing, ("backup", kept[0].frozen.backup if kept else None))
         _print_records(f"Journal of {plan_id}", entries)
         output.error(said)
-    return OPEN if row["open"] and not at_work else OK
+    return OPEN if _left_alone(told.row, standing) else OK
 
 
-def _print_plan(plan: Plan, progress: Progress, row: dict[str, Any]) -> None:
-    subject = plan.subject
-    facts = (
-        ("connector", f"{subject.connector} ({subject.kind})"),
-        ("place", f"{subject.place} ({subject.driver})"),
-        ("asked for by", plan.created_by),
-        ("at", output.moment(plan.created_at)),
-        ("state", _states(plan)),
-        ("backup", None if progress.frozen is None else progress.frozen.backup),
-        ("sha256", plan.sha256),
-    )
-    output.table(f"Plan {plan.plan_id}: {plan.verb}: {row['stands']}", ("fact", "value"), facts)
-    steps = (
-        (at + 1, words.doing(each), _shown(words.pairs_of(each)))
-        for at, each in enumerate(plan.steps)
-    )
-    output.table("Steps", ("step#", "what", "offsets"), steps)
+def records_of(at: At, plan_id: str) -> tuple[Entry, ...]:
+    """What the journal has of a plan; nothing where we are not allowed to read it."""
+    if at.office is not None:
+        return at.office.entries(plan_id)
+    try:
+        return tuple(entry for entry in _from(at, 1) if entry.plan_id == plan_id)
+    except Denied as exc:
+        output.error(f"its journal is not shown: {exc.detail}")
+        return ()
 
 
-def _states(plan: Plan) -> str:
-    if plan.subject.driver == "storage":
-        return "no worker runs"
-    before, after = (state or "not there" for state in (plan.original, plan.final))
-    return f"{before} before, {after} afterwards"
+def _from(at: At, seq: int) -> Iterator[Entry]:
+    """Every record of the journal from this one on."""
+    while lines := at.desk.journal(seq, LINES_MAX):
+        seq = lines[-1].seq + 1
+        for line in lines:
+            yield Entry(line.seq, line.plan_id, decoded(bytes(line.record)))
 
 
-def _shown(pairs: tuple[str, ...]) -> str:
-    more = len(pairs) - PAIRS_MAX
-    return "; ".join((*pairs[:PAIRS_MAX], *([f"and {more} more: --json"] if more > 0 else [])))
+def _said(at: At, row: PlanRow, standing: str, entries: tuple[Entry, ...], where: Where) -> str:
+    """What to do about it, with the commands for that."""
+    if standing == AT_WORK:
+        return f"somebody works on it. {to_do(row, at.options)}"
+    if row.state in _BEFORE or at.office is None:
+        return to_do(row, at.options)
+    progress = replayed(tuple(entry.record for entry in entries), Limits())
+    return words.ending(progress, runner.options_at(at.office.folder, where.options))
 
 
 def _print_records(title: str, entries: Iterable[Entry]) -> None:
@@ -196,7 +205,11 @@ def recover(home: Home, plan_id: str, *, timeout_s: float) -> int:
     """Go on with a plan that is open. Exit code 0 once it is over, however it ended."""
     how = carrying.How(home.folder, options=home.where.options, timeout_s=timeout_s)
     with _journal(home) as journal:
-        subject = _plan(journal, plan_id).subject
+        found = _dossier(journal, plan_id)
+        if found.stands in _NOT_BEGUN:
+            output.error(f"plan {plan_id} was never begun ({found.stands.value})")
+            return OK
+        subject = found.plan.subject
         progress = replayed(journal.records(plan_id), Limits())
         if progress.ended is not None:
             output.error(f"plan {plan_id} is over: {words.ending(progress, '')}")
@@ -228,23 +241,33 @@ def driver_for(subject: Subject, where: Where) -> Iterator[Driver]:
         yield with_topics(way.driver(subject.connector), clusters)
 
 
-def resolve(home: Home, plan_id: str, *, because: str) -> int:
+def resolve(access: Access, plan_id: str, *, because: str) -> int:
     """Close an open plan and leave everything as it is."""
-    with _journal(home) as journal:
-        subject = _plan(journal, plan_id).subject
-        if not runner.resolve(journal, plan_id, because=because, now=SystemClock().now()):
-            output.error(f"plan {plan_id} was over already")
-            return OK
-    output.error(
-        f"plan {plan_id} is closed; {subject.connector} ({subject.place}) was left as it is"
-    )
+    with at_desk(access) as at:
+        answer = at.desk.resolve(plan_id, at.by, because)
+        told = at.desk.plan(plan_id)
+    if isinstance(answer, NotFound) or told is None:
+        raise unknown(plan_id)
+    row = told.row
+    if isinstance(answer, Done):
+        whose = f"{row.connector} ({row.connect_cluster})"
+        output.error(f"plan {plan_id} is closed; {whose} was left as it is")
+        return OK
+    if row.state in IS_OPEN:
+        output.error(f"somebody works on plan {plan_id}: nothing was done")
+        return DENIED
+    over = row.state not in _BEFORE
+    output.error(f"plan {plan_id} was {'over already' if over else 'never begun'} ({row.state})")
     return OK
 
 
-def tail(home: Home, *, count: int, as_json: bool) -> int:
+def tail(access: Access, *, count: int, as_json: bool) -> int:
     """The newest records of all plans."""
-    with _journal(home) as journal:
-        entries = journal.tail(count)
+    with at_desk(access) as at:
+        health = at.desk.verify()
+        if isinstance(health, Damaged):
+            raise JournalDamaged(health.said)
+        entries = list(_from(at, max(1, health.records - count + 1)))[-count:]
     if as_json:
         output.json_text([_record(entry) for entry in entries])
     else:
@@ -252,19 +275,25 @@ def tail(home: Home, *, count: int, as_json: bool) -> int:
     return OK
 
 
-def verify(home: Home) -> int:
+def verify(access: Access) -> int:
     """Whether the journal and the backups it names are what was written; JournalDamaged says where
-    the journal is not. Exit code 1 if a backup is not.
+    the journal is not. Exit code 1 if a backup is not. From elsewhere the journal alone is looked
+    at.
     """
-    with _journal(home) as journal:
-        count = journal.verify()
+    with at_desk(access) as at:
+        health = at.desk.verify()
+        if isinstance(health, Damaged):
+            raise JournalDamaged(health.said)
+        where = "the journal" if at.office is None else str(at.office.folder)
+        output.error(f"{where}: {health.records} records, each as it was written")
+        if at.office is None:
+            return OK
         kept = [
-            record.frozen
-            for plan_id in journal.plans()
-            for record in journal.records(plan_id)
-            if isinstance(record, Kept)
+            entry.record.frozen
+            for row in at.desk.plans()
+            for entry in at.office.entries(row.plan_id)
+            if isinstance(entry.record, Kept)
         ]
-    output.error(f"{home.folder}: {count} records, each as it was written")
     wrong = [
         said for at in kept for said in (backups.wrong(Path(at.backup), at.backup_sha256),) if said
     ]
@@ -272,47 +301,3 @@ def verify(home: Home) -> int:
         output.error(said)
     output.error(f"{len(kept) - len(wrong)} of {len(kept)} backups are as they were written")
     return WRONG if wrong else OK
-
-
-def list_backups(home: Home, *, as_json: bool) -> int:
-    """All backups, oldest first."""
-    found = backups.found(home.folder)
-    if as_json:
-        output.json_text(
-            [
-                {
-                    "path": str(kept.path),
-                    "written_at": kept.at,
-                    "sha256": kept.sha256,
-                    "connectors": dict(kept.connectors),
-                }
-                for kept in found
-            ]
-        )
-        return OK
-    rows = (
-        (
-            output.moment(kept.at),
-            ", ".join(name for name, _ in kept.connectors) or "cannot be read",
-            sum(count for _, count in kept.connectors),
-            kept.path,
-        )
-        for kept in found
-    )
-    output.table("Backups", ("written", "connector", "offsets#", "file"), rows)
-    return OK
-
-
-def show_backup(home: Home, file: Path, *, as_json: bool) -> int:
-    """What a backup holds; with JSON the file itself, to be imported."""
-    path = file if file.exists() else home.folder / backups.FOLDER / file
-    try:
-        body = path.read_bytes()
-        held = backups.entries(body)
-    except (OSError, msgspec.DecodeError) as exc:
-        raise ConfigError((f"{file} cannot be read as a backup: {exc}",)) from exc
-    if as_json:
-        sys.stdout.write(body.decode())
-        return OK
-    output.table(f"Backup {path}", ("connector", "source partition", "offset"), held)
-    return OK

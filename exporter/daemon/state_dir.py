@@ -44,6 +44,21 @@ def look(folder: Path, name: str, into: Callable[[bytes], None]) -> None:
             into(document)
 
 
+def in_use(folder: Path) -> bool:
+    """Whether a daemon has this folder now."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 class StateDir:
     """The folder, locked. Made if it is not there. Raises ConfigError if it is in use, or cannot be
     written in.

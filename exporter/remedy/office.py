@@ -44,7 +44,7 @@ from exporter.remedy.desk import (
     Stale,
     Switches,
 )
-from exporter.remedy.journal import CONTROL
+from exporter.remedy.journal import CONTROL, Entry
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.plan import Plan
 from exporter.remedy.records import AnyRecord, Told
@@ -93,7 +93,7 @@ class Office:
         four_eyes: bool = True,
         proposal_s: float = PROPOSAL_S,
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self._world = world
         self._clock = clock
         self._mode = mode
@@ -112,7 +112,7 @@ class Office:
     def _read(self) -> Ledger:
         ledger: Ledger | None = getattr(self._mine, "ledger", None)
         if ledger is None:
-            ledger = self._mine.ledger = Ledger(self._folder)
+            ledger = self._mine.ledger = Ledger(self.folder)
         ledger.read_on()
         return ledger
 
@@ -332,6 +332,16 @@ class Office:
     def _control(self, record: records.ControlRecord) -> None:
         self._read().journal.control(record)
 
+    # --- for those who share this journal's disk --------------------------------------------------
+
+    def entries(self, plan_id: str) -> tuple[Entry, ...]:
+        """All records of a plan."""
+        return self._read().journal.entries(plan_id)
+
+    def busy(self, row: PlanRow) -> bool:
+        """Whether a process works on a plan's connector now."""
+        return self._read().journal.busy(row.connect_cluster, row.connector)
+
     # --- what is kept ----------------------------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
@@ -364,7 +374,7 @@ class Office:
             BackupRow(
                 name=kept.path.name, at=kept.at, sha256=kept.sha256, connectors=kept.connectors
             )
-            for kept in reversed(backups.found(self._folder))
+            for kept in reversed(backups.found(self.folder))
         )
 
 

@@ -99,14 +99,19 @@ class Result:
         """See the README: 0 as asked, 3 denied, 4 the world changed, 5 a person must decide, 6
         unauthorised, 7 unreachable.
         """
-        if self.ending in {Ending.PARKED, Ending.IN_DOUBT}:
-            return 5
-        return 0 if self.cause is None else _CODES[self.cause]
+        return exit_code(self.ending, self.cause)
 
     @property
     def over(self) -> bool:
         """Whether place and connector are free again."""
         return self.ending not in {Ending.PARKED, Ending.IN_DOUBT}
+
+
+def exit_code(ending: Ending, cause: Cause | None) -> int:
+    """Of a verb that waited for a plan; see Result."""
+    if ending in {Ending.PARKED, Ending.IN_DOUBT}:
+        return 5
+    return 0 if cause is None else _CODES[cause]
 
 
 def fresh_plan_id(now: float) -> str:

@@ -1,0 +1,83 @@
+"""Options of the verbs that ask remedy's desk; see access.py. Nothing heavy is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from exporter.cli.options import state_dir_option
+
+if TYPE_CHECKING:
+    from exporter.cli.access import Access
+
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
+SAID_MAX: Final = 500
+
+journal_config_option = click.option(
+    "--config", "config_path", type=FILE, help="The YAML file; its state_dir has the journal."
+)
+
+
+def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Those that reach a daemon elsewhere."""
+    for option in (
+        click.option("--key-file", type=FILE, help="The key of --cert-file, if not in it."),
+        click.option("--cert-file", type=FILE, help="Who we are, instead of a token (PEM)."),
+        click.option("--ca-file", type=FILE, help="Whom to trust beside the system's authorities."),
+        click.option("--token-file", type=FILE, help="Who we are: a file with our token."),
+        click.option("--url", help="The control listener of a daemon elsewhere."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def desk_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Those that reach a desk, here or elsewhere."""
+    for option in (listener_options, state_dir_option, journal_config_option):
+        verb = option(verb)
+    return verb
+
+
+def access(
+    *,
+    config_path: Path | None = None,
+    state_dir: Path | None = None,
+    url: str | None = None,
+    **shown: Path | None,
+) -> Access:
+    """What the options above say together; `shown` are those of the listener. Raises UsageError."""
+    from exporter.cli.access import Access  # noqa: PLC0415 - heavy
+    from exporter.cli.listener import Listener  # noqa: PLC0415
+
+    if url is None:
+        for name, value in shown.items():
+            if value is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with --url")
+        return Access(config_path, state_dir)
+    if state_dir is not None:
+        raise click.UsageError("--state-dir is for this host, and --url for another")
+    if shown.get("key_file") is not None and shown.get("cert_file") is None:
+        raise click.UsageError("--key-file goes with --cert-file")
+    return Access(config_path, None, Listener(url, **shown))
+
+
+def _line(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    said = value.strip()
+    if not said or not said.isprintable() or len(said) > SAID_MAX:
+        raise click.BadParameter(
+            f"say why, in one line of at most {SAID_MAX} characters", param=parameter
+        )
+    return said
+
+
+because_option = click.option(
+    "--because", required=True, callback=_line, help="Why, for whoever reads the journal later."
+)
+because_if_option = click.option(
+    "--because", callback=_line, help="Why, for whoever reads the journal later."
+)

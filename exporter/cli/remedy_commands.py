@@ -1,0 +1,88 @@
+"""`mode`, `pause`, `unpause` and `breaker` on the command line: declarations only. Heavy imports
+wait until a verb needs them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from exporter.cli.desk_options import access, because_if_option, because_option, desk_options
+from exporter.cli.options import json_option
+
+
+@click.command()
+@click.argument("wanted", type=click.Choice(["observe", "propose", "auto"]), required=False)
+@because_if_option
+@desk_options
+@json_option
+def mode(*, wanted: str | None, because: str | None, as_json: bool, **where: Any) -> None:
+    """Print how far remedies go by themselves, or lower or raise that until further notice: never
+    above what the configuration says.
+    """
+    from exporter.cli import switching  # noqa: PLC0415
+    from exporter.remedy.desk import Mode  # noqa: PLC0415
+
+    at = access(**where)
+    if at.listener is None and at.config_path is None:
+        raise click.UsageError("say --config or --url: the configuration sets how far it may go")
+    if wanted is None:
+        sys.exit(switching.show_mode(at, as_json=as_json))
+    if because is None:
+        raise click.UsageError("say --because: a mode that nobody can explain is left on for ever")
+    sys.exit(switching.set_mode(at, Mode(wanted), because=because))
+
+
+@click.command()
+@click.option("--for", "span", help="So long: 30m, 2h, 1d.")
+@click.option("--until", help="Until then: ISO 8601 with a zone, or Unix seconds.")
+@click.option("--indefinitely", is_flag=True, help="Until somebody says unpause.")
+@because_option
+@desk_options
+def pause(
+    *, span: str | None, until: str | None, indefinitely: bool, because: str, **where: Any
+) -> None:
+    """Begin no remedy; what has begun comes to a safe end."""
+    from exporter.cli import switching  # noqa: PLC0415
+
+    if (span is not None) + (until is not None) + indefinitely != 1:
+        raise click.UsageError("say one of --for, --until and --indefinitely")
+    sys.exit(switching.pause(access(**where), span=span, until=until, because=because))
+
+
+@click.command()
+@because_option
+@desk_options
+def unpause(*, because: str, **where: Any) -> None:
+    """End a pause."""
+    from exporter.cli import switching  # noqa: PLC0415
+
+    sys.exit(switching.unpause(access(**where), because=because))
+
+
+@click.group()
+def breaker() -> None:
+    """What stays open until a person has looked."""
+
+
+@breaker.command("list")
+@desk_options
+@json_option
+def breaker_list(*, as_json: bool, **where: Any) -> None:
+    """List open breakers. Exit code 1 if any is open."""
+    from exporter.cli import switching  # noqa: PLC0415
+
+    sys.exit(switching.list_breakers(access(**where), as_json=as_json))
+
+
+@breaker.command("ack")
+@click.argument("scope")
+@because_option
+@desk_options
+def breaker_ack(scope: str, *, because: str, **where: Any) -> None:
+    """Close a breaker, as `breaker list` names it: you have looked, and it is mended."""
+    from exporter.cli import switching  # noqa: PLC0415
+
+    sys.exit(switching.ack_breaker(access(**where), scope, because=because))

@@ -1,0 +1,146 @@
+"""A plan as people see it before they decide: what it is for, what the guards say, and the exact
+requests. Tables go to standard output.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from exporter.cli import output
+from exporter.remedy.desk import GuardTold, PlanRow, PlanState, PlanTold, Refused
+from exporter.remedy.plan import Plan
+from exporter.remedy.words import COMMAND, pairs_of
+
+PAIRS_MAX: Final = 20  # of a step in a table
+OPEN: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})
+
+
+def document(row: PlanRow, stands: str) -> dict[str, Any]:
+    """A row as JSON. open: it has its connector, so that no other plan of it begins."""
+    return {
+        "plan_id": row.plan_id,
+        "created_at": row.created_at,
+        "created_by": row.created_by,
+        "place": row.connect_cluster,
+        "connector": row.connector,
+        "action": row.action,
+        "verb": row.verb,
+        "sha256": row.sha256,
+        "open": row.state in OPEN,
+        "stands": stands,
+        "said": row.said,
+        "cause": row.cause,
+        "expires_at": row.expires_at,
+    }
+
+
+def print_plan(told: PlanTold, stands: str, *more: tuple[str, str | None]) -> None:
+    """All of it; `more` are further facts."""
+    row, plan = told.row, told.plan
+    subject = plan.subject
+    facts: list[tuple[str, str | None]] = [
+        ("connector", f"{subject.connector} ({subject.kind})"),
+        ("place", f"{subject.place} ({subject.driver})"),
+        ("asked for by", row.created_by),
+        ("at", output.moment(row.created_at)),
+        ("state", _states(plan)),
+        *more,
+    ]
+    if row.expires_at is not None:
+        facts.append(("lapses", output.moment(row.expires_at)))
+    if plan.remedy is not None:
+        facts += [(what, how_much) for what, how_much in plan.remedy.evidence]
+        facts.append(("incident", plan.remedy.incident or None))
+    facts.append(("sha256", row.sha256))
+    output.table(
+        f"Plan {row.plan_id}: {row.verb}: {stands}",
+        ("fact", "value"),
+        [at for at in facts if at[1] is not None],
+    )
+    _print_steps(told)
+    if told.guards:
+        print_guards("Guards", told.guards)
+
+
+def _states(plan: Plan) -> str:
+    if plan.subject.driver == "storage":
+        return "no worker runs"
+    before, after = (state or "not there" for state in (plan.original, plan.final))
+    return f"{before} before, {after} afterwards"
+
+
+def _print_steps(told: PlanTold) -> None:
+    """The steps of a way back come after those of the plan, and have no offsets of their own. The
+    requests are not in the table, which would break them up.
+    """
+    pairs = [_shown(pairs_of(step)) for step in told.plan.steps]
+    rows = (
+        (number, at.step, pairs[number - 1] if number <= len(pairs) else "", at.standing)
+        for number, at in enumerate(told.steps, start=1)
+    )
+    output.table("Steps", ("step#", "what", "offsets", "stands"), rows)
+    requests = [
+        f"  {number}. {_cut(request)}"
+        for number, at in enumerate(told.steps, start=1)
+        for request in at.requests
+    ]
+    if requests:
+        output.lines(f"Requests to {told.row.connect_cluster}, by step", requests)
+
+
+def _shown(pairs: tuple[str, ...]) -> str:
+    more = len(pairs) - PAIRS_MAX
+    return "; ".join((*pairs[:PAIRS_MAX], *([f"and {more} more: --json"] if more > 0 else [])))
+
+
+_REQUEST_MAX: Final = 500  # a PATCH of thousands of offsets
+
+
+def _cut(request: str) -> str:
+    more = len(request) - _REQUEST_MAX
+    return request if more <= 0 else f"{request[:_REQUEST_MAX]}… {more} characters more: --json"
+
+
+def print_guards(title: str, guards: tuple[GuardTold, ...]) -> None:
+    """Those that speak against it first."""
+    against = sorted(guards, key=lambda at: (at.answer == "pass", at.number))
+    rows = ((f"G{at.number:02}", at.guard, at.answer, at.said) for at in against)
+    output.table(title, ("", "guard", "answer", "why"), rows)
+
+
+def refused(found: Refused) -> None:
+    """Why there is no plan."""
+    denying = tuple(at for at in found.guards if at.answer != "pass")
+    if denying:
+        print_guards("Guards that do not let it", denying)
+    output.error(found.said)
+
+
+def to_do(row: PlanRow, options: str) -> str:
+    """What can be done about a plan that has not begun, or is at work."""
+    on = f" {options}" if options else ""
+    reject = f'`{COMMAND} plan reject {row.plan_id} --because "..."{on}`'
+    match row.state:
+        case PlanState.PROPOSED:
+            return (
+                f"It waits until {output.moment(row.expires_at)} for somebody to approve it: "
+                f"`{COMMAND} plan approve {row.plan_id} --sha256 {row.sha256}{on}`, or {reject}."
+            )
+        case PlanState.APPROVED:
+            return (
+                "The daemon begins with it as soon as its guards let it; until then "
+                f"{reject} takes it back."
+            )
+        case PlanState.RUNNING:
+            return (
+                "It is being carried out; to have it go back, as far as there is a way: "
+                f'`{COMMAND} plan abort {row.plan_id} --because "..."{on}`.'
+            )
+        case PlanState.PARKED | PlanState.IN_DOUBT:
+            return (
+                f"A person must decide: {row.said}. Look at {row.connector}, then "
+                f'`{COMMAND} plan resolve {row.plan_id} --because "..."{on}` closes it and leaves '
+                f"everything as it is; on the daemon's host, `{COMMAND} plan recover` goes on."
+            )
+        case _:
+            return f"{row.connector}: {row.state.value}: {row.said}"
