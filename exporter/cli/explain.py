@@ -9,6 +9,8 @@ from exporter import config
 from exporter.cli import output, told
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
+from exporter.cli.remedied import as_document, print_remedied, remedied
+from exporter.clock import SystemClock
 from exporter.errors import ConfigError
 from exporter.model.connectors import ConnectorKind
 from exporter.serve import failover
@@ -27,13 +29,15 @@ def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeou
         view = find(snapshot, name, cluster)
         judged = told.judged(loaded, snapshot)
         found = document(judged.snapshot, view)
+    held = remedied(loaded, view.connect_cluster, view.name, SystemClock().now())
     judgements, findings = told.of_connector(judged.snapshot, view.connect_cluster, view.name)
     if as_json:
-        output.json_text({**found, "told_by": judged.by})
+        output.json_text({**found, "told_by": judged.by, "remedy": as_document(held)})
     else:
         told.print_findings(findings, judged.by)
         told.print_verdicts(judgements, judged.by)
         _print(found)
+        print_remedied(held)
         for problem in found["problems"]:
             output.error(problem)
     loud = any(at.severity in told.LOUD for at in findings)

@@ -1,0 +1,153 @@
+"""What remedy has to say of one connector, for `explain`: the trouble it sees, what it would do,
+and each guard's answer. From the journal that the daemon keeps; nothing is asked of the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from exporter.cli import output
+from exporter.cli.showing import OPEN, document, print_guards
+from exporter.cli.switching import MEANS, paused
+from exporter.config import Config
+from exporter.errors import JournalDamaged
+from exporter.remedy import telling
+from exporter.remedy.desk import GuardTold, Mode, Pause, PlanRow, PlanState
+from exporter.remedy.fleet import Breaker
+from exporter.remedy.journal import NAME
+from exporter.remedy.ledger import Ledger
+from exporter.remedy.office import effective
+from exporter.remedy.records import IncidentSeen
+from exporter.remedy.records import Refused as Held
+
+_LIVE = OPEN | {PlanState.PROPOSED, PlanState.APPROVED}
+
+
+class Looked(NamedTuple):
+    """What the guards said when the daemon looked at an incident last. would: all let it, and the
+    mode is to observe.
+    """
+
+    at: float
+    incident: str
+    action: str
+    mode: str
+    would: bool
+    guards: tuple[GuardTold, ...]
+
+
+class Remedied(NamedTuple):
+    """See the module. plans: those that are not over; stopped_since: by a plan of ours."""
+
+    mode: Mode
+    pause: Pause | None
+    breaker: Breaker | None
+    incidents: tuple[IncidentSeen, ...]
+    looked: tuple[Looked, ...]
+    plans: tuple[PlanRow, ...]
+    stopped_since: float | None
+
+
+def remedied(config: Config, cluster: str, connector: str, now: float) -> Remedied | None:
+    """None where no daemon has kept a journal yet, or it cannot be read, which is said."""
+    folder = Path(config.state_dir).resolve()
+    if not (folder / NAME).exists():
+        return None
+    try:
+        ledger = Ledger(folder)
+        with closing(ledger.journal):
+            ledger.read_on()
+    except JournalDamaged as exc:
+        output.error(f"of remedies nothing can be told: {exc}")
+        return None
+    fleet, whose = ledger.fleet, (cluster, connector)
+    held = fleet.paused(now)
+    rows = (telling.row(at, now) for at in ledger.dossiers.values())
+    return Remedied(
+        mode=effective(Mode(config.remedy.mode), fleet.mode.mode if fleet.mode else None),
+        pause=None
+        if held is None
+        else Pause(until=held.until, by=held.by, at=held.at, because=held.because),
+        breaker=fleet.breakers.get("/".join(whose)),
+        incidents=tuple(at for at in fleet.incidents.values() if _whose(at) == whose),
+        looked=tuple(_looked(at) for at in fleet.refused.values() if _whose(at) == whose),
+        plans=tuple(
+            row
+            for row in rows
+            if (row.connect_cluster, row.connector) == whose and row.state in _LIVE
+        ),
+        stopped_since=fleet.stopped_by_us().get(whose),
+    )
+
+
+def _whose(at: IncidentSeen | Held) -> tuple[str, str]:
+    return (at.connect_cluster, at.connector)
+
+
+def _looked(held: Held) -> Looked:
+    return Looked(
+        at=held.at,
+        incident=held.incident,
+        action=held.action,
+        mode=held.mode,
+        would=held.would,
+        guards=tuple(telling.guard(at) for at in held.answers),
+    )
+
+
+def as_document(found: Remedied | None) -> Mapping[str, Any] | None:
+    """As JSON."""
+    if found is None:
+        return None
+    breaker = found.breaker
+    return {
+        "mode": found.mode,
+        "pause": found.pause,
+        "breaker": None
+        if breaker is None
+        else {"scope": breaker.scope, "opened_at": breaker.opened_at, "said": breaker.said},
+        "stopped_since": found.stopped_since,
+        "incidents": [msgspec.structs.asdict(at) for at in found.incidents],
+        "looked": [at._asdict() for at in found.looked],
+        "plans": [document(row, row.state.value) for row in found.plans],
+    }
+
+
+def print_remedied(found: Remedied | None) -> None:
+    """The same, as tables."""
+    if found is None:
+        return
+    facts: list[tuple[str, str | None]] = [
+        ("mode", f"{found.mode.value}: {MEANS[found.mode]}"),
+        ("pause", None if found.pause is None else paused(found.pause)),
+        ("breaker", None if found.breaker is None else _breaker(found.breaker)),
+        ("stopped by a plan since", output.moment(found.stopped_since)),
+    ]
+    facts += [(f"{at.what} since", _incident(at)) for at in found.incidents]
+    facts += [
+        (f"plan {row.state.value}", f"{row.plan_id}: {row.verb or row.action}")
+        for row in found.plans
+    ]
+    if not found.incidents:
+        facts.append(("incidents", "none: there is nothing to remedy"))
+    output.table("Remedy", ("", ""), [at for at in facts if at[1] is not None])
+    for at in found.looked:
+        print_guards(_title(at), at.guards)
+
+
+def _breaker(at: Breaker) -> str:
+    return f"open since {output.moment(at.opened_at)}: {at.said}"
+
+
+def _incident(at: IncidentSeen) -> str:
+    return f"{output.moment(at.at)}: {at.said}"
+
+
+def _title(at: Looked) -> str:
+    what = "every guard lets it" if at.would else "it is not done"
+    return f"{at.action}, as of {output.moment(at.at)} in mode {at.mode}: {what}"
