@@ -189,7 +189,9 @@ def _authorization(listener: Listener) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _tls(listener: Listener) -> ssl.SSLContext:
+def _tls(listener: Listener) -> ssl.SSLContext | bool:
+    if not listener.url.startswith("https:"):
+        return False  # of no meaning: on this machine, in the clear
     context = ssl.create_default_context()
     try:
         if listener.ca_file is not None:

@@ -1,0 +1,351 @@
+"""The desk asked through a control listener: the real one, on an office's journal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exporter.cli import cli
+from exporter.cli.listener import BODY_BYTES_MAX, Listener
+from exporter.cli.remote_desk import RemoteDesk
+from exporter.config import Control
+from exporter.errors import (
+    ConfigError,
+    CutOff,
+    Denied,
+    JournalDamaged,
+    Malformed,
+    Refused,
+    ServerError,
+    TooLarge,
+    Unreachable,
+)
+from exporter.remedy import desk
+from exporter.remedy.desk import (
+    AlreadyDecided,
+    Done,
+    Expired,
+    Intact,
+    KeyReused,
+    Mode,
+    NotFound,
+    PeopleDesk,
+    PlanState,
+    Proposed,
+    SelfApproval,
+    Stale,
+    Wish,
+)
+from exporter.remedy.driver import Look, Standing
+from exporter.remedy.plan import Pair
+from exporter.serve.control.server import ControlServer
+from exporter.state.snapshot import EMPTY
+from lab.ports import free_port
+from tests.unit.remedy.offices import Bureau, asked
+from tests.unit.remedy.plans import AT, NEXT, PARTITION, skip_of
+
+PEOPLE = {"ada": "operator", "bob": "operator", "eve": "viewer"}
+WISH = asked(pair=Pair(PARTITION, NEXT))
+
+
+def token(name: str) -> str:
+    return f"s3cret-{name}-".ljust(40, "x")
+
+
+@dataclass
+class Elsewhere:
+    """A daemon's listener, and the files of those who may ask it."""
+
+    bureau: Bureau
+    url: str
+    folder: Path
+
+    def token_file(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(f"{token(name)}\n")
+        return path
+
+    def desk(self, name: str) -> RemoteDesk:
+        return RemoteDesk(Listener(self.url, self.token_file(name)))
+
+    def typed(self, name: str, *arguments: str) -> Result:
+        where = ("--url", self.url, "--token-file", str(self.token_file(name)))
+        found = CliRunner().invoke(cli, [*arguments, *where])
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return found
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
+    bureau = Bureau(tmp_path / "state")
+    configured = Control.model_validate(
+        {
+            "tokens": [
+                {
+                    "name": name,
+                    "role": role,
+                    "token_sha256": hashlib.sha256(token(name).encode()).hexdigest(),
+                }
+                for name, role in PEOPLE.items()
+            ]
+        }
+    ).model_copy(update={"listen": "127.0.0.1:0"})
+    server = ControlServer(
+        configured, bureau.office, bureau.clock, snapshot=lambda: EMPTY, report=lambda _seen: None
+    )
+    server.start()
+    try:
+        yield Elsewhere(bureau, f"http://127.0.0.1:{server.port}", tmp_path)
+    finally:
+        server.stop()
+
+
+def test_a_remote_desk_is_one_for_people(elsewhere):
+    with closing(elsewhere.desk("eve")) as made:
+        far: PeopleDesk = made
+        assert far.plans() == ()
+        assert far.verify() == Intact(records=0)
+
+
+def test_whatever_is_asked_here_is_told_as_it_is_told_there(elsewhere):
+    elsewhere.bureau.proposed("p1")
+    elsewhere.bureau.proposed("p2")
+    near, far = elsewhere.bureau.another(), elsewhere.desk("ada")
+    far.reject("p2", "", "no")
+    for answer in (
+        lambda at: at.plans(),
+        lambda at: at.plans(PlanState.PROPOSED),
+        lambda at: at.plan("p1"),
+        lambda at: at.plan("p9"),
+        lambda at: at.switches(),
+        lambda at: at.journal(1, 2),
+        lambda at: at.journal(3, 10),
+        lambda at: at.verify(),
+        lambda at: at.quarantine(),
+        lambda at: at.backups(),
+    ):
+        assert answer(far) == answer(near)
+
+
+def test_what_was_quarantined_and_backed_up_is_told_from_afar(elsewhere):
+    bureau = elsewhere.bureau
+    bureau.bench.world.offsets = {PARTITION: AT}
+    bureau.bench.runner().run(bureau.approved())
+    near, far = bureau.another(), elsewhere.desk("eve")
+    assert far.quarantine() == near.quarantine() != ()
+    assert far.backups() == near.backups() != ()
+    assert far.plan("p1") == near.plan("p1")
+
+
+def test_who_asks_is_who_has_the_token_whatever_is_said(elsewhere):
+    ada, bob = elsewhere.desk("ada"), elsewhere.desk("bob")
+    answer = ada.propose(WISH, "somebody else")
+    assert isinstance(answer, Proposed)
+    assert (answer.new, answer.row.created_by) == (True, "ada")
+    assert ada.propose(WISH, "").new is False
+    row = answer.row
+    assert ada.approve(row.plan_id, row.sha256, "bob", "mine") == SelfApproval()
+    assert bob.approve(row.plan_id, "0" * 64, "", "no") == Stale(sha256=row.sha256)
+    assert isinstance(bob.approve(row.plan_id, row.sha256, "", "yes"), Done)
+    again = AlreadyDecided(state=PlanState.APPROVED, by="bob")
+    assert bob.approve(row.plan_id, row.sha256, "", "yes") == again
+    assert ada.abort(row.plan_id, "", "no") == again
+    assert ada.resolve(row.plan_id, "", "no") == again
+    (wish, by) = elsewhere.bureau.planner.seen[0]
+    assert (wish.pair, wish.because, by) == (WISH.pair, WISH.because, "ada")
+
+
+def test_every_no_of_the_desk_is_told_as_that(elsewhere):
+    ada, bob = elsewhere.desk("ada"), elsewhere.desk("bob")
+    ada.propose(WISH, "")
+    assert ada.propose(asked(wish=Wish.STOP), "") == KeyReused()
+    assert ada.propose(asked(wish=Wish.STOP, connector="nobody", key="k"), "") == NotFound()
+    guard = desk.GuardTold(guard="g", number=1, answer="deny", said="s")
+    no = desk.Refused(said="it is paused", guards=(guard,))
+    elsewhere.bureau.planner.says = no
+    assert ada.propose(asked(wish=Wish.RESTORE, backup="b.json", key="k2"), "") == no
+    for answer in (ada.reject("p9", "", "x"), ada.abort("p9", "", "x"), ada.resolve("p9", "", "x")):
+        assert answer == NotFound()
+    assert ada.ack_breaker("lab/orders", "", "x") == NotFound()
+    plan = elsewhere.bureau.proposed("p1")
+    elsewhere.bureau.clock.advance(4000.0)
+    assert bob.approve("p1", plan.sha256, "", "x") == Expired(at=1_800_003_600.0)
+
+
+def test_switches_are_set_from_afar(elsewhere):
+    ada = elsewhere.desk("ada")
+    now = elsewhere.bureau.clock.now()
+    ada.set_mode(Mode.OBSERVE, "", "a release")
+    ada.pause(now + 10.25, "", "a release")
+    found = ada.switches()
+    assert found.mode is Mode.OBSERVE
+    assert (found.pause.until, found.pause.by) == (now + 11.0, "ada")  # never shorter than asked
+    ada.pause(None, "", "for good")
+    assert ada.switches().pause.until is None
+    ada.unpause("", "go on")
+    assert ada.switches().pause is None
+    bench = elsewhere.bureau.bench
+    bench.world.offsets = {PARTITION: AT}
+    bench.world.proven = Look(Standing.FOREIGN, "it failed again")
+    bench.runner().run(skip_of())
+    (breaker,) = ada.switches().breakers
+    assert isinstance(ada.ack_breaker(breaker.scope, "", "mended"), Done)
+
+
+def test_a_role_that_may_not_is_denied(elsewhere):
+    elsewhere.bureau.proposed()
+    with pytest.raises(Denied, match="your role does not allow this"):
+        elsewhere.desk("eve").reject("p1", "", "no")
+    with pytest.raises(Denied, match="valid bearer token"):
+        elsewhere.desk("mallory").plans()
+
+
+def test_a_listener_without_its_journal_is_told_as_that(elsewhere):
+    elsewhere.bureau.bench.journal.close()
+    path = elsewhere.bureau.folder / "journal.sqlite"
+    path.write_bytes(b"no database")
+    with pytest.raises(JournalDamaged):
+        elsewhere.desk("ada").plans()
+
+
+# --- where, and who we are ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://daemon.example.com:9641",
+        "ftp://127.0.0.1:9641",
+        "127.0.0.1:9641",
+        "https://ada:secret@daemon.example.com",
+        "https://[::1",
+        "",
+    ],
+)
+def test_an_address_that_would_show_a_token_or_is_none_is_refused(elsewhere, url):
+    with pytest.raises(ConfigError, match="--url"):
+        RemoteDesk(Listener(url, elsewhere.token_file("ada")))
+
+
+def test_a_token_that_others_may_read_is_refused(elsewhere):
+    path = elsewhere.token_file("ada")
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="--token-file") as caught:
+        RemoteDesk(Listener(elsewhere.url, path))
+    assert token("ada") not in str(caught.value)
+
+
+def test_a_file_of_tls_that_is_none_is_refused(elsewhere, tmp_path):
+    for more in ({"ca_file": tmp_path / "none"}, {"cert_file": elsewhere.token_file("ada")}):
+        with pytest.raises(ConfigError, match="--ca-file, --cert-file"):
+            RemoteDesk(Listener("https://127.0.0.1:1", **more))
+
+
+def test_an_id_that_is_none_is_asked_of_nobody():
+    far = RemoteDesk(Listener(f"http://127.0.0.1:{free_port()}"))
+    with pytest.raises(ConfigError, match="no plan's id"):
+        far.plan("../mode")
+    with pytest.raises(Unreachable):
+        far.plan("p1")
+
+
+# --- strangers ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def answering(raw: bytes) -> Iterator[str]:
+    """Somebody who says this to the first who asks; the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(raw)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
+
+
+def http(status: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (http("200 OK", b"<html>"), Malformed),
+        (http("200 OK", b'{"plans": [{}]}'), Malformed),
+        (http("302 Found", b""), Refused),
+        (http("400 Bad Request", b'{"error":"malformed","message":"no"}'), Refused),
+        (http("403 Forbidden", b"<html>"), Denied),
+        (http("502 Bad Gateway", b"<html>"), ServerError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", CutOff),
+        (b"", CutOff),
+        (http("200 OK", b" " * (BODY_BYTES_MAX + 1)), TooLarge),
+    ],
+    ids=["html", "other", "elsewhere", "bad", "forbidden", "proxy", "cut", "silent", "huge"],
+)
+def test_an_answer_that_is_none_of_a_listener_is_told_as_what_it_is(raw, error):
+    with answering(raw) as url, closing(RemoteDesk(Listener(url))) as far, pytest.raises(error):
+        far.plans()
+
+
+def test_no_answer_to_a_decision_says_to_look_before_asking_again():
+    look = pytest.raises(CutOff, match="look whether it was done")
+    with answering(b"") as url, closing(RemoteDesk(Listener(url))) as far, look:
+        far.approve("p1", "0" * 64, "", "x")
+
+
+# --- verbs ----------------------------------------------------------------------------------------
+
+
+def test_plans_are_listed_shown_and_decided_from_afar(elsewhere):
+    plan = elsewhere.bureau.proposed()
+    listed = json.loads(elsewhere.typed("eve", "plan", "list", "--json").stdout)
+    assert [(row["plan_id"], row["stands"]) for row in listed] == [("p1", "proposed")]
+    shown = elsewhere.typed("eve", "plan", "show", "p1")
+    assert "PUT /connectors/orders/stop" in shown.stdout
+    assert "proposed: skip one record of orders" in re.sub(r"\s+", " ", shown.stdout)
+    assert f"plan approve p1 --sha256 {plan.sha256} --url {elsewhere.url}" in shown.stderr
+    done = elsewhere.typed("bob", "plan", "approve", "p1", "--yes", "--no-wait")
+    assert done.exit_code == 0, done.output
+    assert "plan p1 is approved" in done.stderr
+    assert elsewhere.bureau.office.plan("p1").row.state is PlanState.APPROVED
+    assert elsewhere.typed("bob", "plan", "reject", "p1", "--because", "no").exit_code == 0
+    assert elsewhere.typed("bob", "plan", "abort", "p1", "--because", "no").exit_code == 4
+
+
+def test_the_switches_are_set_from_afar_as_they_are_here(elsewhere):
+    assert (
+        "the mode is observe" in elsewhere.typed("ada", "mode", "observe", "--because", "x").stderr
+    )
+    assert elsewhere.typed("ada", "pause", "--indefinitely", "--because", "x").exit_code == 0
+    assert "until somebody ends it, by ada" in elsewhere.typed("eve", "mode").stdout
+    assert "the pause is over" in elsewhere.typed("ada", "unpause", "--because", "x").stderr
+    assert elsewhere.typed("eve", "breaker", "list").exit_code == 0
+
+
+def test_the_journal_is_read_and_verified_from_afar(elsewhere):
+    for number in range(5):
+        elsewhere.bureau.proposed(f"p{number}")
+    told = json.loads(elsewhere.typed("eve", "journal", "tail", "--lines", "2", "--json").stdout)
+    assert [at["plan_id"] for at in told] == ["p3", "p4"]
+    done = elsewhere.typed("eve", "journal", "verify")
+    assert (done.exit_code, done.stderr) == (0, "the journal: 5 records, each as it was written\n")
