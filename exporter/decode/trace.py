@@ -1,0 +1,134 @@
+r"""The lines of a Java stack trace, as Throwable.printStackTrace writes them.
+
+    org.example.Outer: what it says, over as many lines as it likes
+    \tat org.example.Outer.wrap(Outer.java:1)
+    \tSuppressed: org.example.Closing: what it says
+    \t\tat org.example.Closing.close(Closing.java:9)
+    Caused by: org.example.Inner: what it says
+    \tat org.example.Inner.go(Inner.java:2)
+    \t... 14 more
+
+Messages quote records, and whoever writes a record may write lines of this very shape: a line that
+looks like one of these is not known to be one. What is sure is that nothing can be taken away: each
+line that Java wrote is among them, whole, and a message stands between the line that begins it and
+that exception's frames. Called by failure.py and by remedy's classification. Pure and total.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+TRACE_CHARS_MAX: Final = 262_144  # the last cause stands at the end; a deep recursion is longer
+JDK: Final = ("java.", "javax.", "jdk.", "sun.")
+
+_NAME = re.compile(r"((?:[a-z_][\w$]*\.)+[A-Z][\w$]*)(?::(.*))?", re.ASCII)
+_LINKED = re.compile(r"(\t*)(Caused by|Suppressed): (.*)")
+# `at [loader/][module@version/]package.Class.method(File.java:1)`; what was suppressed is indented.
+_FRAME = re.compile(
+    r"(?:[\w.@+-]*/)*((?:[\w$]+\.)*)([\w$]+\.[\w$<>]+)\([\w$. :-]*\)(?: ~?\[[^\[\]]*\])?",
+    re.ASCII,
+)
+_FRAME_OR_MORE = re.compile(r"(\t+)(?:at (.*)|\.\.\. (\d{1,9}) (?:more|common frames omitted))")
+
+
+class Header(NamedTuple):
+    """What begins an exception.
+
+    depth   tabs before it
+    link    "" of the first line, else "Caused by" or "Suppressed"
+    name    the exception's class; None if there is none that could be read
+    said    the message's first line, without the space before it
+    """
+
+    depth: int
+    link: str
+    name: str | None
+    said: str
+
+
+class Frame(NamedTuple):
+    """One call.
+
+    package   with its last dot
+    method    `Class.method`; None of a frame that is not of the usual shape, and then there is no
+              package either
+    text      all that stands after `at `
+    """
+
+    depth: int
+    package: str
+    method: str | None
+    text: str
+
+    @property
+    def place(self) -> str:
+        """`package.Class.method`, or what there is instead."""
+        return self.text if self.method is None else self.package + self.method
+
+
+class More(NamedTuple):
+    """So many more frames, the same as the last ones of the exception that this one caused."""
+
+    depth: int
+    common: int
+
+
+Line = Header | Frame | More | None  # None: anything else
+
+
+def lines_of(trace: str) -> Iterator[Line]:
+    """Each line of the first TRACE_CHARS_MAX characters."""
+    for number, text in enumerate(trace[:TRACE_CHARS_MAX].split("\n")):
+        yield _line(text.rstrip("\r"), first=number == 0)
+
+
+def origin(lines: Iterable[Line]) -> tuple[str | None, str | None]:
+    """The last cause's class, and its first frame outside the JDK.
+
+    A cause without frames (Kafka's own errors have none) borrows those of what it was wrapped in.
+    Of an exception that knows nothing but the JDK it is the first frame.
+    """
+    name: str | None = None
+    own: Frame | None = None
+    inherited: Frame | None = None
+    for number, line in enumerate(lines):
+        link = "Caused by" if number else ""
+        match line:
+            case Header(depth=0, name=str() as found) if line.link == link:
+                name, own, inherited = found, None, own or inherited
+            case Frame(depth=1, method=str()) if own is None or _is_jdk(own):
+                if own is None or not _is_jdk(line):
+                    own = line
+            case _:
+                pass
+    best = own or inherited
+    return name, None if best is None else best.place
+
+
+def _is_jdk(frame: Frame) -> bool:
+    return frame.package.startswith(JDK)
+
+
+def _line(text: str, *, first: bool) -> Line:
+    linked = _LINKED.fullmatch(text)
+    if linked is not None:
+        return _header(len(linked[1]), linked[2], linked[3])
+    call = _FRAME_OR_MORE.fullmatch(text)
+    if call is None:
+        header = _header(0, "", text) if first else None
+        return None if header is None or header.name is None else header
+    if call[3] is not None:
+        return More(len(call[1]), int(call[3]))
+    frame = _FRAME.fullmatch(call[2])
+    if frame is None:
+        return Frame(len(call[1]), "", None, call[2])
+    return Frame(len(call[1]), frame[1], frame[2], call[2])
+
+
+def _header(depth: int, link: str, text: str) -> Header:
+    found = _NAME.fullmatch(text)
+    if found is None:
+        return Header(depth, link, None, "")
+    return Header(depth, link, found[1], (found[2] or "").removeprefix(" "))

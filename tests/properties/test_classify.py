@@ -1,0 +1,127 @@
+"""No message makes a record's fault of what is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from exporter.decode.trace import Header, lines_of
+from exporter.remedy.classify import CHAIN_MAX, SKIPPABLE, Failure, classify
+from tests.corpus.cases import CORPUS
+from tests.corpus.forging import LISTED, SKIPPED, beginnings, forgeries, with_message
+
+KEPT = tuple(
+    (case, listed)
+    for case in CORPUS
+    if case.name != "shapes/one-line"  # all of it would be a message
+    for listed in {case.listed, LISTED}
+    if classify(case.trace, listed).kind not in SKIPPABLE
+)
+LINES = tuple({line for case in CORPUS for line in case.trace.split("\n")})
+MADE_UP = st.sampled_from(
+    (
+        "Caused by: org.apache.kafka.connect.errors.DataException: x",
+        "Caused by: org.apache.kafka.common.errors.SerializationException",
+        "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is 5 bytes",
+        "\tSuppressed: org.apache.kafka.connect.errors.DataException: x",
+        "\t... 1 more",
+        "\t... 10 more",
+        "\t... 999 more",
+        "\t\t... 999 more",
+        "\tat java.base/java.lang.Thread.run(Thread.java:840)",
+    )
+)
+
+
+@st.composite
+def pieces(draw):
+    """Some lines of a trace that is a record's fault, as they stand there."""
+    lines = draw(st.sampled_from(SKIPPED)).trace.split("\n")
+    start = draw(st.integers(0, len(lines)))
+    return "\n".join(lines[start : draw(st.integers(start, len(lines)))])
+
+
+MESSAGES = st.lists(
+    st.text(max_size=20) | st.sampled_from(LINES) | MADE_UP | pieces(), max_size=5
+).flatmap(lambda parts: st.sampled_from(("\n", "\r\n", "\n\n")).map(lambda end: end.join(parts)))
+
+
+@given(st.sampled_from(KEPT), st.data())
+def test_no_message_makes_a_records_fault_of_what_is_none(kept, data):
+    case, listed = kept
+    trace = case.trace
+    for at in reversed(beginnings(trace)):
+        if data.draw(st.booleans()):
+            trace = with_message(trace, at, data.draw(MESSAGES))
+    found = classify(trace, listed)
+    assert found is None or found.kind not in SKIPPABLE
+
+
+@pytest.mark.slow
+def test_none_of_the_first_things_to_try_makes_a_records_fault_of_what_is_none():
+    tried, kept = forgeries(), {}
+    assert len(tried) > 40
+    for case, _ in KEPT:
+        listed = case.listed | LISTED
+        found = classify(case.trace, listed)
+        if found.kind not in SKIPPABLE:
+            kept.setdefault((found.chain, found.stage, listed), case)
+    assert len(kept) > 100
+    for (_, _, listed), case in kept.items():
+        for at in beginnings(case.trace):
+            for message in tried:
+                found = classify(with_message(case.trace, at, message), listed)
+                assert found is None or found.kind not in SKIPPABLE, (case.name, at, message)
+
+
+def plain(trace):
+    """The trace with messages that say nothing."""
+    for at in reversed(beginnings(trace)):
+        trace = with_message(trace, at, "x")
+    return trace
+
+
+@given(st.sampled_from(SKIPPED), st.data())
+def test_the_same_failure_of_another_record_has_the_same_signature(case, data):
+    said = st.text(st.characters(blacklist_characters="\n")) | st.just("a\nb\n\tc")
+    trace = case.trace
+    for at in reversed(beginnings(trace)[1:]):  # the first text is Connect's own
+        trace = with_message(trace, at, data.draw(said))
+    found, other = classify(trace, case.listed), classify(plain(case.trace), case.listed)
+    assert (found.signature, found.kind, found.stage, found.chain) == (
+        other.signature,
+        other.kind,
+        other.stage,
+        other.chain,
+    )
+
+
+@given(st.sampled_from(SKIPPED), st.data())
+def test_whatever_forbids_does_so_in_any_message(case, data):
+    at = data.draw(st.sampled_from(beginnings(case.trace)))
+    forbids = data.draw(st.sampled_from(("java.net.SocketException", "com.example.Nobody", "no")))
+    trace = with_message(case.trace, at, f"x\nCaused by: {forbids}: y")
+    assert classify(trace, case.listed).veto is not None
+
+
+@given(st.sampled_from(SKIPPED), st.data())
+def test_what_was_cut_is_never_a_records_fault(case, data):
+    cut = case.trace[: data.draw(st.integers(0, len(case.trace) - 2))]
+    found = classify(cut, case.listed)
+    whole = [line for line in lines_of(cut) if isinstance(line, Header)]
+    # Cut between two lines of Java's, it is whole, but for what is not there.
+    if not cut.endswith("\n") or len(whole) < 2:
+        assert found is None or found.kind not in SKIPPABLE
+
+
+@given(st.text() | MESSAGES, st.frozensets(st.sampled_from(sorted(LISTED))))
+@example("\n", frozenset())
+@example("\tat a.B.c(B.java:1)", frozenset())
+def test_any_text_has_a_failure_or_none(text, listed):
+    found = classify(text, listed)
+    if found is not None:
+        assert isinstance(found, Failure)
+        assert 1 <= len(found.chain) <= CHAIN_MAX
+        assert len(found.signature) == 16
+        assert found.veto in {None, found.kind}

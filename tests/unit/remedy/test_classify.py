@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import pytest
+
+from exporter.decode.trace import TRACE_CHARS_MAX
+from exporter.remedy.classify import CHAIN_MAX, FailureKind, classify, may_be_listed
+
+CONNECT = "org.apache.kafka.connect.errors.ConnectException"
+DATA = "org.apache.kafka.connect.errors.DataException"
+TOO_LARGE = "org.apache.kafka.common.errors.RecordTooLargeException"
+LARGE = "The message is 2500088 bytes when serialized which is larger than 1048576"
+RUNTIME = "\tat org.apache.kafka.connect.runtime."
+BOTTOM = (
+    f"{RUNTIME}WorkerTask.doRun(WorkerTask.java:243)\n"
+    f"{RUNTIME}WorkerTask.run(WorkerTask.java:298)\n"
+    "\tat java.base/java.lang.Thread.run(Thread.java:1583)\n"
+)
+POLL = (
+    f"{RUNTIME}WorkerSinkTask.poll(WorkerSinkTask.java:359)\n"
+    f"{RUNTIME}WorkerSinkTask.execute(WorkerSinkTask.java:225)\n{BOTTOM}"
+)
+PUT = (
+    f"{CONNECT}: Exiting WorkerSinkTask due to unrecoverable exception.\n"
+    f"{RUNTIME}WorkerSinkTask.deliverMessages(WorkerSinkTask.java:658)\n{POLL}"
+)
+PUT_FRAMES = 6
+SENT = (
+    f"{CONNECT}: Unrecoverable exception from producer send callback\n"
+    f"{RUNTIME}WorkerSourceTask.maybeThrowProducerSendException(WorkerSourceTask.java:348)\n"
+    f"{RUNTIME}AbstractWorkerSourceTask.execute(AbstractWorkerSourceTask.java:376)\n{BOTTOM}"
+)
+OPERATOR = f"{RUNTIME}errors.RetryWithToleranceOperator"
+ROW = "\tat org.example.RowSinkTask.put(RowSinkTask.java:70)\n"
+DELIVER = f"{RUNTIME}WorkerSinkTask.deliverMessages(WorkerSinkTask.java:628)\n"
+REST = f"\t... {PUT_FRAMES - 1} more\n"
+
+
+def converting(*calls, cause=DATA):
+    """A sink's converter that failed: `calls` of Connect between it and what catches."""
+    lambdas = "".join(f"{RUNTIME}{call}(WorkerSinkTask.java:560)\n" for call in calls)
+    return (
+        f"{CONNECT}: Tolerance exceeded in error handler\n"
+        f"{OPERATOR}.execAndHandleError(RetryWithToleranceOperator.java:259)\n"
+        f"{RUNTIME}WorkerSinkTask.convertAndTransformRecord(WorkerSinkTask.java:558)\n{POLL}"
+        f"Caused by: {cause}: x\n"
+        "\tat org.apache.kafka.connect.json.JsonConverter.toConnectData(JsonConverter.java:348)\n"
+        f"{lambdas}"
+        f"{OPERATOR}.execAndHandleError(RetryWithToleranceOperator.java:243)\n\t... 6 more\n"
+    )
+
+
+def kind_of(trace, *listed):
+    return classify(trace, frozenset(listed)).kind
+
+
+@pytest.mark.parametrize("text", ["", "\n", "hunter2", "x\norg.example.Bad: x\n"])
+def test_a_text_without_a_line_of_a_trace_has_no_failure(text):
+    assert classify(text) is None
+
+
+@pytest.mark.parametrize(
+    ("trace", "chain"),
+    [
+        ("org.example.Bad", ("org.example.Bad",)),
+        ("ElasticsearchException[x]\n\tat a.B.c(B.java:1)\n", ("?",)),
+        ("a.B: x\nCaused by: Error : 7\nCaused by: a.C\n", ("a.B", "?", "a.C")),
+        ("x\n\tSuppressed: a.B: x\n", ("?",)),
+    ],
+)
+def test_what_cannot_be_read_is_an_unknown_failure(trace, chain):
+    found = classify(trace)
+    assert (found.kind, found.chain) == (FailureKind.UNKNOWN, chain)
+
+
+@pytest.mark.parametrize(
+    ("calls", "stage"),
+    [
+        (("WorkerSinkTask.lambda$convertAndTransformRecord$0",), "converter_key"),
+        (("WorkerSinkTask.lambda$convertAndTransformRecord$1",), "converter_value"),
+        (("WorkerSinkTask.lambda$convertAndTransformRecord$2",), "converter_header"),
+        (("WorkerSinkTask.lambda$convertAndTransformRecord$4",), "converter_value"),
+        (("WorkerSinkTask.lambda$convertAndTransformRecord$9",), "converter"),
+        (
+            (
+                "WorkerSinkTask.convertKey",
+                "WorkerSinkTask.lambda$convertAndTransformRecord$4",
+            ),
+            "converter_key",
+        ),
+        ((), "converter"),
+    ],
+)
+def test_which_converter_it_was_is_told_from_connects_calls(calls, stage):
+    found = classify(converting(*calls))
+    assert (found.kind, found.stage, found.veto) == (FailureKind.DESERIALIZATION, stage, None)
+
+
+def test_a_converter_that_does_not_reach_the_network_does_not_reach_its_registry():
+    timed_out = "Caused by: java.net.SocketTimeoutException: x\n\t... 9 more\n"
+    found = classify(converting() + timed_out)
+    assert (found.kind, found.veto) == (FailureKind.REGISTRY_DOWN, FailureKind.REGISTRY_DOWN)
+    assert found.chain == (CONNECT, DATA, "java.net.SocketTimeoutException")
+    assert kind_of(
+        PUT + f"Caused by: java.net.SocketTimeoutException: x\n{ROW}{DELIVER}{REST}"
+    ) is (FailureKind.TIMEOUT)
+
+
+def test_of_two_that_forbid_the_deeper_one_is_named_and_an_unknown_one_last():
+    said = f"{DATA}: x\nCaused by: javax.net.ssl.SSLException\nCaused by: java.net.ConnectException"
+    assert kind_of(f"{said}\n") is FailureKind.CONNECTIVITY
+    assert kind_of(f"{said}\nCaused by: org.example.Bad\n") is FailureKind.CONNECTIVITY
+    assert kind_of(f"{DATA}: x\nCaused by: org.example.Bad\n") is FailureKind.UNKNOWN
+
+
+def test_what_a_sink_throws_is_its_record_only_where_configuration_says_so():
+    trace = PUT + f"Caused by: org.example.BadRow: x\n{ROW}{DELIVER}{REST}"
+    assert kind_of(trace) is FailureKind.UNKNOWN
+    assert kind_of(trace, "org.example.BadRow") is FailureKind.SINK_DATA
+    assert kind_of(trace, "org.example.Other") is FailureKind.UNKNOWN
+
+
+def test_what_configuration_lists_counts_in_a_sink_only():
+    trace = converting(cause="org.example.BadRow")
+    assert kind_of(trace, "org.example.BadRow") is FailureKind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "name", ["java.net.SocketException", "org.postgresql.util.PSQLException", CONNECT]
+)
+def test_no_list_makes_a_record_of_what_forbids_or_says_nothing(name):
+    trace = PUT + f"Caused by: {name}: x\n{ROW}{DELIVER}{REST}"
+    assert kind_of(trace, name) is not FailureKind.SINK_DATA
+    assert not may_be_listed(name)
+
+
+@pytest.mark.parametrize("name", [DATA, "org.example.BadRow", "java.sql.SQLDataException"])
+def test_what_is_a_records_or_unknown_may_be_listed(name):
+    assert may_be_listed(name)
+
+
+@pytest.mark.parametrize(
+    ("common", "kind"),
+    [
+        pytest.param(PUT_FRAMES, FailureKind.SINK_DATA, id="more-than-the-wrapper-can-have"),
+        pytest.param(PUT_FRAMES - 1, FailureKind.UNKNOWN, id="as-much-as-the-wrapper-has"),
+        pytest.param(1, FailureKind.UNKNOWN, id="of-another-thread"),
+    ],
+)
+def test_below_a_wrapper_the_last_count_says_whether_anything_is_below_it(common, kind):
+    trace = (
+        f"{PUT}Caused by: java.lang.RuntimeException: x\n{ROW}{DELIVER}{REST}"
+        f"Caused by: {DATA}: x\n\tat org.example.RowSinkTask.row(RowSinkTask.java:90)\n"
+    )
+    assert kind_of(f"{trace}\t... {common} more\n", DATA) is kind
+
+
+def test_a_cause_without_frames_is_below_a_wrapper_because_wrappers_have_frames():
+    trace = f"{PUT}Caused by: java.lang.RuntimeException: x\n{ROW}{DELIVER}{REST}"
+    bare = "org.apache.kafka.common.errors.SerializationException"
+    assert kind_of(f"{trace}Caused by: {bare}: x\n", bare) is FailureKind.SINK_DATA
+    assert kind_of(f"{trace}Caused by: {bare}: x\ny\n", bare) is FailureKind.SINK_DATA
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        pytest.param("java.lang.NullPointerException", FailureKind.SINK_DATA, id="thrown-by-java"),
+        pytest.param("java.lang.NullPointerException: x", FailureKind.UNKNOWN, id="it-says-more"),
+        pytest.param("java.lang.NullPointerException\nx", FailureKind.UNKNOWN, id="words-below"),
+        pytest.param(DATA, FailureKind.UNKNOWN, id="always-with-frames"),
+    ],
+)
+def test_an_exception_that_has_frames_and_shows_none_was_cut(cause, kind):
+    assert kind_of(f"{PUT}Caused by: {cause}\n", "java.lang.NullPointerException", DATA) is kind
+
+
+@pytest.mark.parametrize(
+    ("said", "size"),
+    [
+        (f"{LARGE}, which is the value of the max.request.size configuration.", 2500088),
+        ("The request included a message larger than the server will accept.", None),
+        ("The message is 5 bytes when serialized which is larger than <b>", None),
+        ("x The message is 5 bytes when serialized which is larger than 1", None),
+        ("The message is 12345678901 bytes when serialized which is larger than 1", None),
+        ("", None),
+    ],
+)
+def test_how_large_a_record_is_stands_in_the_producers_own_sentence(said, size):
+    found = classify(f"{SENT}Caused by: {TOO_LARGE}: {said}\n")
+    assert (found.kind, found.size_bytes) == (FailureKind.PRODUCER_SIZE, size)
+
+
+def test_what_is_said_twice_of_a_records_size_is_not_known():
+    said = (
+        f"Caused by: {TOO_LARGE}: The message is 5 bytes when serialized which is larger than 1\n"
+    )
+    assert classify(SENT + said).size_bytes == 5
+    assert classify(SENT + said * 2).size_bytes is None
+
+
+def test_a_size_is_said_of_a_record_that_is_too_large_alone():
+    said = f"{TOO_LARGE}: The message is 5 bytes when serialized which is larger than 1\n"
+    assert classify(f"{SENT}Caused by: {said}Caused by: java.io.IOException\n").size_bytes is None
+    assert classify(said).size_bytes is None
+
+
+def test_the_signature_knows_neither_the_line_nor_what_compilers_count():
+    one, other = "WorkerSinkTask.convertKey", "WorkerSinkTask.convertValue"
+    lambdas = [converting(f"org.example.Row$Lambda${n}", one) for n in (1, 22)]
+    assert classify(lambdas[0]).signature == classify(lambdas[1]).signature
+    assert classify(converting(one)).signature == (
+        classify(converting(one).replace(":348)", ":1)")).signature
+    )
+    assert classify(converting(one)).signature != classify(converting(other)).signature
+    assert classify(converting(one)).signature != (
+        classify(converting(one, cause="java.lang.NullPointerException")).signature
+    )
+    assert classify(converting(one)).signature != (
+        classify(converting(one).replace("JsonConverter.to", "TextConverter.to")).signature
+    )
+
+
+def test_nothing_is_known_for_sure_of_a_trace_that_is_longer_than_what_is_read():
+    line = "x" * 1000 + "\n"
+    long = converting().replace(f"{DATA}: x\n", f"{DATA}: x\n{line * (TRACE_CHARS_MAX // 1000)}")
+    assert kind_of(converting().replace(f"{DATA}: x\n", f"{DATA}: x\n{line * 100}")) is (
+        FailureKind.DESERIALIZATION
+    )
+    assert kind_of(long) is FailureKind.UNKNOWN
+
+
+def test_more_causes_than_java_has_are_not_believed():
+    causes = f"Caused by: {DATA}: x\n\tat a.B.c(B.java:1)\n\t... 9 more\n"
+    assert kind_of(converting() + causes * (CHAIN_MAX - 2)) is FailureKind.DESERIALIZATION
+    found = classify(converting() + causes * (CHAIN_MAX - 1))
+    assert (found.kind, len(found.chain)) == (FailureKind.UNKNOWN, CHAIN_MAX)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda t: t[:-1], id="no-last-line-break"),
+        pytest.param(lambda t: "ERROR x\n" + t, id="a-line-before-it"),
+        pytest.param(
+            lambda t: t.replace(RUNTIME, "    at org.apache.kafka.connect.runtime."), id="no-tabs"
+        ),
+        pytest.param(
+            lambda t: t.replace(POLL, f"\tat org.example.Agent.call(Agent.java:1)\n{POLL}"),
+            id="calls-of-others",
+        ),
+        pytest.param(lambda t: t.replace(POLL, f"{RUNTIME}x y\n{POLL}"), id="a-call-of-no-shape"),
+        pytest.param(lambda t: t.replace(POLL, f"x\n{POLL}"), id="words-between"),
+        pytest.param(lambda t: t.replace(POLL, f"\t... 3 more\n{POLL}"), id="a-count-between"),
+        pytest.param(
+            lambda t: t.replace("\nCaused by: ", "\n\tSuppressed: a.B: x\nCaused by: ", 1),
+            id="something-suppressed",
+        ),
+        pytest.param(
+            lambda t: t.replace(POLL, f"{OPERATOR}.execAndHandleError(R.java:1)\n{POLL}"),
+            id="thrown-twice",
+        ),
+        pytest.param(
+            lambda t: t.replace(
+                POLL, f"{RUNTIME}WorkerSourceTask.maybeCreateTopic(W.java:1)\n{POLL}"
+            ),
+            id="a-topics-name",
+        ),
+        pytest.param(
+            lambda t: t.replace(f"{CONNECT}: T", "java.lang.RuntimeException: T"),
+            id="not-connects-own",
+        ),
+        pytest.param(
+            lambda t: t.removesuffix("\t... 6 more\n") + f"{POLL}", id="a-whole-stack-below"
+        ),
+    ],
+)
+def test_what_is_not_quite_as_connect_writes_it_is_unknown(change):
+    assert kind_of(change(converting())) is FailureKind.UNKNOWN
