@@ -152,6 +152,16 @@ class KafkaFacts(KafkaAdmin):
                 found[name] = str(answer["cleanup.policy"].value)
         return found
 
+    def message_bytes_max(self, topic: str) -> int | None:
+        """max.message.bytes of a topic; None where we may not DescribeConfigs."""
+        wanted = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
+        futures = self._client.describe_configs([wanted], request_timeout=REQUEST_TIMEOUT_S)
+        try:
+            (found,) = [self._result(asked) for asked in futures.values()]
+        except Denied:
+            return None
+        return int(str(found["max.message.bytes"].value))
+
     def group_operations(
         self, groups: Collection[str]
     ) -> dict[str, frozenset[str] | ClientError | None]:

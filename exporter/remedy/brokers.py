@@ -50,6 +50,9 @@ class Brokers(Protocol):
     def members(self, kafka: str, group: str) -> int:
         """How many are in a group."""
 
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        """How large a batch of a topic may be; None where we may not see it."""
+
 
 class KafkaBrokers:
     """The real ones. Connections stay open between calls; for one thread."""
@@ -105,6 +108,10 @@ class KafkaBrokers:
     def members(self, kafka: str, group: str) -> int:
         """See Brokers."""
         return len(self._admin(kafka).members(group))
+
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        """How large a batch of a topic may be; None where we may not see it."""
+        return self._admin(kafka).message_bytes_max(topic)
 
     def close(self) -> None:
         """Let go of connections."""

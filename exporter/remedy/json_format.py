@@ -1,0 +1,315 @@
+"""Would Connect's JsonConverter convert these bytes? Never guessed: fine, fails, or not known.
+
+Its parser (Jackson) takes more than JSON: whatever follows the first value, needless zeros, UTF-16
+by its zero bytes. So bytes are said to fail only for an error that it makes too, and to be fine
+only as strict JSON; in between nobody knows. `lab/conversions.py` holds this against the converter
+itself. Pure and total; called by formats.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+TEXT_BYTES_MAX: Final = 4_000_000  # Jackson limits a text within to 20 million characters
+DEPTH_MAX: Final = 200  # Jackson's own limit is 1000
+NUMBER_CHARS_MAX: Final = 300  # Jackson's own limit is 1000
+
+
+class Reading(StrEnum):
+    """What would become of some bytes.
+
+    fine      they are converted
+    framed    they begin as they should; what follows was not decoded
+    unknown   nobody here can tell
+    fails     the converter throws
+    """
+
+    FINE = "fine"
+    FRAMED = "framed"
+    UNKNOWN = "unknown"
+    FAILS = "fails"
+
+
+class Said(NamedTuple):
+    """`why` is a fixed phrase for people: it never quotes the bytes."""
+
+    reading: Reading
+    why: str
+
+
+FINE: Final = Said(Reading.FINE, "")
+_NOTHING: Final = Said(Reading.UNKNOWN, "holds nothing")  # which some versions take for null
+_LENIENT: Final = Said(Reading.UNKNOWN, "is converted or not, depending on the parser")
+
+# --- the text -------------------------------------------------------------------------------------
+
+_SPACE: Final = re.compile(rb"[ \t\r\n]*+")
+_STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"', re.DOTALL)
+_NUMBER: Final = re.compile(rb"-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+")
+_LITERAL: Final = re.compile(rb"true|false|null")
+_NEEDLESS_ZERO: Final = re.compile(rb"-?0[0-9]")
+_EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{3}")
+_BEGINNINGS: Final = '{["-0123456789tfn'
+_ENCODINGS: Final = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+
+
+class _Broken(Exception):
+    """An error that every parser of JSON makes."""
+
+
+class _Unclear(Exception):
+    """One parser takes it and another does not."""
+
+
+def read_text(raw: bytes) -> tuple[Said, Any]:
+    """What a parser makes of the bytes, and the value if it is FINE."""
+    if len(raw) > TEXT_BYTES_MAX:
+        return Said(Reading.UNKNOWN, "too large to be decoded here"), None
+    if not raw.strip(b" \t\r\n"):
+        return _NOTHING, None
+    if 0 in raw[:4] or raw[:2] in {b"\xfe\xff", b"\xff\xfe"} or raw[:3] == b"\xef\xbb\xbf":
+        return _in_some_encoding(raw), None
+    try:
+        end = _value_end(raw)
+        value = msgspec.json.decode(raw[:end])
+    except _Broken:
+        return Said(Reading.FAILS, "no JSON"), None
+    except (_Unclear, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _LENIENT, None
+    if raw[end:].strip(b" \t\r\n") and not isinstance(value, dict | list):
+        return _LENIENT, None  # of `12 x` and `12x` a parser takes one at most
+    return FINE, value
+
+
+def _in_some_encoding(raw: bytes) -> Said:
+    """Bytes that Jackson may take for UTF-16 or UTF-32, in which it minds less than in UTF-8: they
+    fail if in none of them they begin as JSON does.
+    """
+    for encoding in _ENCODINGS:
+        text = raw.decode(encoding, errors="replace").removeprefix("\ufeff").lstrip(" \t\r\n")
+        if not text or text[0] in _BEGINNINGS:
+            return _LENIENT
+    return Said(Reading.FAILS, "no JSON")
+
+
+def _value_end(raw: bytes) -> int:
+    """Where the first value ends. Raises _Broken, _Unclear."""
+    opened: list[int] = []  # the brackets that are open
+    at = _skipped(raw, 0)
+    while True:
+        at = _opened_or_scalar(raw, at, opened)
+        while opened:
+            fresh = opened[-1] == at - 1  # nothing is in it yet
+            in_map = raw[opened[-1] : opened[-1] + 1] == b"{"
+            at = _skipped(raw, at)
+            following = raw[at : at + 1]
+            if following != (b"}" if in_map else b"]"):
+                if not fresh and following != b",":
+                    raise _Broken
+                at = at if fresh else _skipped(raw, at + 1)
+                at = _name_end(raw, at) if in_map else at
+                break
+            opened.pop()
+            at += 1
+        if not opened:
+            return at
+
+
+def _opened_or_scalar(raw: bytes, at: int, opened: list[int]) -> int:
+    """Behind a scalar, or behind the bracket that opens a list or a map."""
+    first = raw[at : at + 1]
+    if first in {b"[", b"{"}:
+        if len(opened) >= DEPTH_MAX:
+            raise _Unclear
+        opened.append(at)
+        return at + 1
+    if first == b'"':
+        return _string_end(raw, at)
+    literal = _LITERAL.match(raw, at)
+    if literal is not None:
+        return literal.end()
+    number = _NUMBER.match(raw, at)
+    if number is None:
+        raise _Broken
+    text = number[0]
+    if _NEEDLESS_ZERO.match(text) or _EXPONENT.search(text) or len(text) > NUMBER_CHARS_MAX:
+        raise _Unclear
+    if raw[number.end() : number.end() + 1] in {b".", b"e", b"E"}:
+        raise _Broken
+    return number.end()
+
+
+def _name_end(raw: bytes, at: int) -> int:
+    """Where the value after a name and its colon begins."""
+    if raw[at : at + 1] != b'"':
+        raise _Broken
+    at = _skipped(raw, _string_end(raw, at))
+    if raw[at : at + 1] != b":":
+        raise _Broken
+    return _skipped(raw, at + 1)
+
+
+def _string_end(raw: bytes, at: int) -> int:
+    found = _STRING.match(raw, at)
+    if found is None:
+        raise _Broken
+    try:
+        found[0].decode()
+    except UnicodeDecodeError as exc:
+        first, following = found[0][exc.start], found[0][exc.start + 1 :]
+        needed = 1 if 0xC0 <= first < 0xE0 else 2 if 0xE0 <= first < 0xF0 else 3
+        whole = 0xC0 <= first < 0xF8 and len(following) > needed
+        if whole and all(0x80 <= byte < 0xC0 for byte in following[:needed]):
+            raise _Unclear from exc  # overlong, or half of a pair: not every decoder minds
+        raise _Broken from exc
+    return found.end()
+
+
+def _skipped(raw: bytes, at: int) -> int:
+    found = _SPACE.match(raw, at)
+    return at if found is None else found.end()
+
+
+# --- the envelope of a schema and a payload -------------------------------------------------------
+
+_INTEGERS: Final = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
+_LOGICAL: Final = "org.apache.kafka.connect.data."
+_NO_SCHEMA: Final = Said(Reading.FAILS, "holds no schema that there is")
+_NO_PAYLOAD: Final = Said(Reading.FAILS, "holds a payload that its schema does not allow")
+_NO_ENVELOPE: Final = Said(Reading.FAILS, "no envelope of a schema and a payload")
+
+
+def read_json(raw: bytes | None, *, envelope: bool | None) -> Said:
+    """`envelope`: schemas.enable; None if nobody knows."""
+    if raw is None:
+        return FINE
+    said, value = read_text(raw)
+    if said == _NOTHING and envelope is True:
+        return _NO_ENVELOPE
+    if said.reading is not Reading.FINE or envelope is False:
+        return said
+    if envelope is None:
+        return Said(Reading.UNKNOWN, "nobody knows whether it is to have a schema")
+    if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+        return _NO_ENVELOPE
+    return _worst((_schema(value["schema"]), _payload(value["schema"], value["payload"])))
+
+
+def _worst(found: Iterable[Said]) -> Said:
+    worst = FINE
+    for said in found:
+        if said.reading is Reading.FAILS:
+            return said
+        worst = worst if said.reading is Reading.FINE else said
+    return worst
+
+
+def _schema(node: Any) -> Said:
+    """JsonConverter.asConnectSchema. Nested as deep as the text at most."""
+    if node is None:
+        return FINE
+    kind = node.get("type") if isinstance(node, dict) else None
+    if not isinstance(kind, str):
+        return _NO_SCHEMA
+    odd = "default" in node or "parameters" in node
+    inner: list[Said] = [_LENIENT] if odd else []
+    match kind:
+        case "array":
+            inner.append(_inner_schema(node.get("items")))
+        case "map":
+            inner += (_inner_schema(node.get("keys")), _inner_schema(node.get("values")))
+        case "struct":
+            inner += _fields(node.get("fields"))
+        case "boolean" | "float" | "double" | "bytes" | "string":
+            pass
+        case _ if kind not in _INTEGERS:
+            return _NO_SCHEMA
+    return _worst(inner)
+
+
+def _inner_schema(node: Any) -> Said:
+    return _NO_SCHEMA if node is None else _schema(node)
+
+
+def _fields(nodes: Any) -> list[Said]:
+    if not isinstance(nodes, list):
+        return [_NO_SCHEMA]
+    named = [isinstance(at, dict) and isinstance(at.get("field"), str) for at in nodes]
+    if not all(named):
+        return [_NO_SCHEMA]
+    unique = len({at["field"] for at in nodes}) == len(nodes)
+    return [*(_schema(at) for at in nodes), FINE if unique else _LENIENT]
+
+
+def _payload(schema: Any, value: Any) -> Said:
+    """JsonConverter.convertToConnect, under a schema that may be none at all."""
+    if schema is None:
+        return FINE
+    if not isinstance(schema, Mapping) or "default" in schema:
+        return _LENIENT
+    if value is None:
+        return FINE if schema.get("optional") is True else _NO_PAYLOAD
+    if str(schema.get("name", "")).startswith(_LOGICAL):
+        return _LENIENT
+    match schema.get("type"):
+        case "struct":
+            return _struct(schema.get("fields"), value)
+        case "array" if isinstance(value, list):
+            return _worst(_payload(schema.get("items"), at) for at in value)
+        case "map" if isinstance(value, dict) and _keys_are_texts(schema.get("keys")):
+            return _worst(_payload(schema.get("values"), at) for at in value.values())
+        case str(kind):
+            return FINE if _is(kind, value) else _LENIENT
+    return _LENIENT
+
+
+def _struct(fields: Any, value: Any) -> Said:
+    if not isinstance(value, dict):
+        return _NO_PAYLOAD
+    if not isinstance(fields, list) or not all(isinstance(at, dict) for at in fields):
+        return _LENIENT
+    found = []
+    for at in fields:
+        inner = value.get(at.get("field"))
+        plain = at.get("type") == "string" and not {"default", "name"} & at.keys()
+        if plain and at.get("optional") is not True and not isinstance(inner, str):
+            found.append(_NO_PAYLOAD)  # to the converter it is null
+        else:
+            found.append(_payload(at, inner))
+    return _worst(found)
+
+
+def _keys_are_texts(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "string"
+
+
+def _is(kind: str, value: Any) -> bool:
+    """Is it of exactly this type? What else there is, the converter bends, and does not always."""
+    match kind:
+        case "boolean":
+            return isinstance(value, bool)
+        case "string":
+            return isinstance(value, str)
+        case "float" | "double":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "bytes":
+            return isinstance(value, str) and _is_base64(value)
+    bits = _INTEGERS.get(kind)
+    if bits is None or isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return bool(-(2**bits) <= value < 2**bits)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True

@@ -1,0 +1,243 @@
+"""Finding the poison, whatever the logs hold: what is named is exact, or nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from exporter.model.records import RawRecord, Window
+from exporter.model.topology import TopicPartition
+from exporter.remedy.connector_facts import MirrorFacts, SinkFacts
+from exporter.remedy.formats import Converter, Converters, read
+from exporter.remedy.json_format import Reading
+from exporter.remedy.plan import Pair
+from exporter.remedy.poison import Identified, Seen, Standing
+from exporter.remedy.poison_mirrors import find_in_mirror
+from exporter.remedy.poison_sinks import find_in_sink, sink_place
+from tests.unit.remedy.standstills import (
+    AVRO,
+    BAD,
+    GOOD,
+    JSON,
+    STRING,
+    Failed,
+    letter,
+    log_line,
+    mirror,
+    mirror_pair,
+    sink,
+    sink_pair,
+)
+
+PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+STAGES = {
+    "VALUE_CONVERTER": "converter_value",
+    "KEY_CONVERTER": "converter_key",
+    "TRANSFORMATION": "transform",
+    "TASK_PUT": "put",
+}
+# Most worlds name nothing: more of them than usual, each of which costs a millisecond.
+EXAMPLES = 3 * settings.default.max_examples
+BODIES = [*[GOOD] * 6, BAD, BAD, None, b"007", b"\0\0\0\0\7x", b"x" * 20_000]
+CONVERTERS = [Converter(JSON, envelope=False), Converter(STRING), Converter(AVRO), Converter()]
+small = st.integers(0, 8)
+used = st.sampled_from(CONVERTERS)
+# What may be odd about a partition; mostly nothing is.
+ODD = [*[""] * 30, "gap", "log_start", "topic_id", "short", "unread", "corrupt", "levels"]
+ODD += ["window", "end_seen", "moved", "perhaps_moved", "read_short"]
+
+
+def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> Seen:
+    """What a reader may have found."""
+    first = start + (odd == "gap")
+    offsets = range(first, first + dice.randrange(4))
+    records = tuple(
+        RawRecord(
+            at.topic, at.partition, n, 0, 1, "create", dice.choice(BODIES), dice.choice(BODIES)
+        )
+        for n in offsets
+    )
+    last = first + len(records)
+    end = max(0, start - 1) if odd == "short" else last
+    window = Window(
+        () if odd == "corrupt" else records,
+        next_offset=last - (odd == "read_short"),
+        end=end + 3 * (odd == "corrupt"),
+        log_start=start + 1 if odd == "log_start" else 0,
+        corrupt_at=start if odd == "corrupt" else None,
+    )
+    saved = RawRecord(
+        at.topic, at.partition, start + dice.choice((0, 0, 0, 1)), 0, 1, "create", None, GOOD
+    )
+    return Seen(
+        topic_id=dice.choice(("new", None)) if odd == "topic_id" else "id",
+        window=None if odd == "unread" else window,
+        salvaged=dice.choice((saved, saved, None)),
+        sound_after=dice.choice((True, True, False, None)),
+        levels_differ=odd == "levels",
+        size_max=dice.choice((None, 5_000)),
+    )
+
+
+def standing(odd: str, pair: Pair) -> Standing:
+    return Standing(
+        pair,
+        moved={"moved": True, "perhaps_moved": None}.get(odd, False),
+        topic_id="id",
+        end_seen=100 if odd == "end_seen" else None,
+    )
+
+
+def failure(dice: Random) -> Failed | None:
+    kind = ["deserialization"] * 15 + ["sink_data"] * 3 + ["corrupt", "producer_size", "auth"]
+    found = Failed(
+        kind=dice.choice(kind),
+        stage=dice.choice([*[*STAGES.values(), "converter_value"] * 3, "poll"]),
+        veto="auth" if dice.random() < 0.02 else None,
+        size_bytes=dice.choice((None, 20_086, 20_100, 9)),
+    )
+    return None if dice.random() < 0.02 else found
+
+
+@st.composite
+def sinks(draw: st.DrawFn) -> tuple:
+    dice = Random(draw(st.integers(0, 2**32)))
+    committed = {at: draw(small) for at in PLACES}
+    odd = {at: dice.choice(ODD) for at in PLACES}
+
+    def said() -> list[tuple[TopicPartition, int, str]]:
+        count = dice.choice((0, 0, 1, 1, 2))
+        places = [dice.choice(PLACES) for _ in range(count)]
+        return [(at, committed[at] + dice.choice((0, 0, 0, 1, -1)), word(dice)) for at in places]
+
+    subject = sink(
+        *(standing(odd[at], sink_pair(committed[at], at)) for at in PLACES[: dice.choice((1, 2))]),
+        failure=failure(dice),
+        facts=SinkFacts(
+            converters=Converters(*(dice.choice(CONVERTERS) for _ in range(3))),
+            batch_max=dice.choice((None, 1, 2)),
+            tolerant=dice.choice((False,) * 30 + (True, None)),
+            dead_letters=dice.choice((None, "letters")),
+            logs_records=dice.random() < 0.5,
+        ),
+        failures_alone=dice.randrange(4),
+        put_at_once=dice.random() < 0.5,
+        log="\n".join(log_line(max(0, n), at=at, stage=word) for at, n, word in said()),
+    )
+    seen = {at: sight(dice, odd[at], at, committed[at]) for at in PLACES}
+    found = tuple(letter(max(0, n), at=at, stage=word) for at, n, word in said())
+    return subject, seen, found, dice.choice((None, *[frozenset()] * 20, frozenset({PLACES[0]})))
+
+
+def word(dice: Random) -> str:
+    return dice.choice([*STAGES, "VALUE_CONVERTER"])
+
+
+@settings(max_examples=EXAMPLES)
+@given(sinks())
+def test_a_sinks_poison_is_what_is_committed_and_its_target_the_next(drawn: tuple) -> None:
+    subject, seen, letters, uncommitted = drawn
+    answer = find_in_sink(subject, seen, letters, uncommitted)
+    event(answer.method if isinstance(answer, Identified) else answer.reason)
+    if not isinstance(answer, Identified):
+        return
+    at = TopicPartition(answer.record.topic, answer.record.partition)
+    offset = answer.record.offset
+    assert answer.frm == sink_pair(offset, at)
+    assert answer.to == sink_pair(offset + 1, at)
+    assert subject.failure is not None
+    assert subject.failure.veto is None
+    window = seen[at].window
+    assert window is not None
+    assert window.log_start <= offset < window.end
+    assert seen[at].topic_id == "id"
+    if answer.method != "checksum":
+        assert window.records[0].offset == offset
+        assert answer.sha256 == window.records[0].sha256
+
+
+@settings(max_examples=EXAMPLES)
+@given(sinks())
+def test_no_record_of_a_sink_is_named_while_two_ways_of_knowing_disagree(drawn: tuple) -> None:
+    subject, seen, letters, uncommitted = drawn
+    answer = find_in_sink(subject, seen, letters, uncommitted)
+    if not isinstance(answer, Identified) or answer.method == "checksum":
+        return
+    assert subject.failure is not None
+    stage, facts = subject.failure.stage, subject.facts
+    committed = dict.fromkeys(PLACES, 0) | {
+        place.at: place.next
+        for place in (sink_place(each.pair) for each in subject.partitions)
+        if place is not None
+    }
+    named = (TopicPartition(answer.record.topic, answer.record.partition), answer.record.offset)
+    if facts.logs_records:
+        for at in PLACES:
+            for offset in range(committed[at], 20):
+                words = [word for word, mine in STAGES.items() if mine == stage]
+                lines = [log_line(offset, at=at, stage=word) for word in words]
+                said = any(line in (subject.log or "") for line in lines)
+                assert not said or (at, offset) == named
+    by = {"converter_key": facts.converters.key, "converter_value": facts.converters.value}
+    if stage in by:
+        window = seen[named[0]].window
+        assert window is not None
+        first = window.records[0]
+        raw = first.key if stage == "converter_key" else first.value
+        assert read(by[stage], raw).reading is not Reading.FINE
+
+
+@st.composite
+def mirrors(draw: st.DrawFn) -> tuple:
+    dice = Random(draw(st.integers(0, 2**32)))
+    copied = {at: draw(small) for at in PLACES}
+    odd = {at: dice.choice([*ODD, *["corrupt"] * 10]) for at in PLACES}
+    rows = PLACES[: dice.choice((1, 2))]
+    failed = failure(dice)
+    if failed is not None and dice.random() < 0.7:
+        failed = replace(failed, kind="producer_size")
+    subject = mirror(
+        *(standing(odd[at], mirror_pair(copied[at], at)) for at in rows),
+        failure=failed if dice.random() < 0.6 else None,
+        facts=MirrorFacts(
+            alias="east",
+            request_max=dice.choice((None, 5_000)),
+            compressed=dice.choice((None, False, True)),
+        ),
+    )
+    return subject, {at: sight(dice, odd[at], at, copied[at] + 1) for at in PLACES}, copied
+
+
+@settings(max_examples=EXAMPLES)
+@given(mirrors())
+def test_a_mirrors_poison_is_the_first_record_that_there_is(drawn: tuple) -> None:
+    subject, seen, copied = drawn
+    answer = find_in_mirror(subject, seen)
+    event(answer.method if isinstance(answer, Identified) else answer.reason)
+    if not isinstance(answer, Identified):
+        return
+    at = TopicPartition(answer.record.topic, answer.record.partition)
+    offset = answer.record.offset
+    assert (answer.frm, answer.to) == (mirror_pair(copied[at], at), mirror_pair(offset, at))
+    assert offset > copied[at]
+    window = seen[at].window
+    assert window is not None
+    assert all(record.offset >= offset for record in window.records)
+    if answer.method == "size":
+        assert window.records[0].offset == offset
+        assert answer.size_bytes > 5_000
+    else:
+        assert not window.records
+        assert window.corrupt_at is not None
+
+
+@given(st.binary(max_size=60), used, st.booleans())
+def test_our_own_decode_has_an_answer_for_any_bytes(
+    raw: bytes, converter: Converter, boolean: bool
+) -> None:
+    envelope = Converter(JSON, envelope=boolean)
+    assert isinstance(read(converter, raw).reading, Reading)
+    assert isinstance(read(envelope, raw).reading, Reading)

@@ -1,0 +1,17 @@
+"""Our own decode against the converters in Connect's own jars."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import conversions
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_we_say_for_certain_is_what_the_converters_do(seed: int) -> None:
+    found = conversions.differences(seed, 40_000)
+    assert not found.wrong
+    certain = sum(count for said, count in found.known.items() if not said.startswith("unknown"))
+    assert certain > 30_000  # or it says nothing

@@ -1,0 +1,244 @@
+"""What converters make of bytes. tests/real/test_conversions.py asks the converters themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.remedy.formats import Converter, Converters, converters, read, read_headers
+from exporter.remedy.json_format import DEPTH_MAX, TEXT_BYTES_MAX, Reading
+from tests.unit.remedy.standstills import AVRO, JSON, STRING
+
+CONVERTERS = "org.apache.kafka.connect.converters."
+PLAIN = Converter(JSON, envelope=False)
+ENVELOPE = Converter(JSON, envelope=True)
+SCHEMA = b'{"type":"struct","fields":[{"field":"id","type":"int32"},{"field":"n","type":"string"}]}'
+MANY = b"[" * (DEPTH_MAX + 1)
+
+
+def wrapped(schema: bytes, payload: bytes) -> bytes:
+    return b'{"schema":%s,"payload":%s}' % (schema, payload)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        b"{}",
+        b' {"a" : [1, -2.5e3, true, null, "\\u00e9\\n"]}\n',
+        '"José"'.encode(),
+        b'{"a":1} and more',
+        b"[1]]",
+        b"0",
+    ],
+)  # fmt: skip
+def test_json_is_converted(raw: bytes | None) -> None:
+    assert read(PLAIN, raw).reading is Reading.FINE
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{broken",
+        b"plain text",
+        b'{"a":1',
+        b'{"a":}',
+        b'{"a" 1}',
+        b"{'a':1}",
+        b'{"a":1,}',
+        b"[1,]",
+        b"[1 2]",
+        b"{,}",
+        b"}",
+        b"1.",
+        b"-",
+        b'"cut off',
+        b'"a\nb"',
+        b'"\\x"',
+        b'"\\u12"',
+        b'{"name":"Jos\xe9"}',
+        b'"\xff"',
+        b"\x00\x00\x00\x00\x07avro",
+        b"\xff\xd8\xff\xe0 a picture",
+        b'{"a":NaN}',
+        b"/* x */ 1",
+    ],
+)
+def test_what_no_parser_takes_fails(raw: bytes) -> None:
+    assert read(PLAIN, raw).reading is Reading.FAILS
+    assert read(ENVELOPE, raw).reading is Reading.FAILS
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b" \n",
+        b"007",
+        b'{"a":-01}',
+        b"12x",
+        b"12 x",
+        b'"a" "b"',
+        b"1e999",
+        b"9" * 400,
+        b'"\xc0\x80"',
+        b'"\xed\xa0\x80"',
+        b'\xef\xbb\xbf{"a":1}',
+        '{"a":1}'.encode("utf-16-be"),
+        MANY,
+        b'"' + b"x" * TEXT_BYTES_MAX + b'"',
+    ],
+    ids=lambda raw: repr(raw[:12]),
+)
+def test_of_what_one_parser_may_take_and_another_not_nothing_is_said(raw: bytes) -> None:
+    assert read(PLAIN, raw).reading is Reading.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (None, Reading.FINE),
+        (wrapped(b"null", b"[1]"), Reading.FINE),
+        (wrapped(SCHEMA, b'{"id":1,"n":"x"}'), Reading.FINE),
+        (wrapped(SCHEMA, b'{"id":1,"n":"x","more":2}'), Reading.FINE),
+        (wrapped(b'{"type":"array","items":{"type":"boolean"}}', b"[true]"), Reading.FINE),
+        (
+            wrapped(
+                b'{"type":"map","keys":{"type":"string"},"values":{"type":"bytes"}}',
+                b'{"a":"AAAA"}',
+            ),
+            Reading.FINE,
+        ),
+        (wrapped(b'{"type":"int8","optional":true}', b"null"), Reading.FINE),
+        (b"", Reading.FAILS),
+        (b"{}", Reading.FAILS),
+        (b'{"id":1}', Reading.FAILS),
+        (b'{"schema":null,"payload":1,"more":2}', Reading.FAILS),
+        (wrapped(b'"int32"', b"1"), Reading.FAILS),
+        (wrapped(b"{}", b"1"), Reading.FAILS),
+        (wrapped(b'{"type":"int128"}', b"1"), Reading.FAILS),
+        (wrapped(b'{"type":"array"}', b"[]"), Reading.FAILS),
+        (wrapped(b'{"type":"map","keys":{"type":"string"}}', b"{}"), Reading.FAILS),
+        (wrapped(b'{"type":"struct"}', b"{}"), Reading.FAILS),
+        (wrapped(b'{"type":"struct","fields":[{"type":"int8"}]}', b"{}"), Reading.FAILS),
+        (wrapped(SCHEMA, b"[]"), Reading.FAILS),
+        (wrapped(SCHEMA, b'{"n":"x"}'), Reading.FAILS),
+        (wrapped(SCHEMA, b'{"id":1,"n":2}'), Reading.FAILS),
+        (wrapped(b'{"type":"int8"}', b"null"), Reading.FAILS),
+        (wrapped(SCHEMA, b'{"id":"1","n":"x"}'), Reading.UNKNOWN),
+        (wrapped(b'{"type":"int8"}', b"1000"), Reading.UNKNOWN),
+        (wrapped(b'{"type":"int8","default":1}', b"null"), Reading.UNKNOWN),
+        (
+            wrapped(b'{"type":"int64","name":"org.apache.kafka.connect.data.Timestamp"}', b"1"),
+            Reading.UNKNOWN,
+        ),
+    ],
+    ids=lambda found: repr(found[-60:]) if isinstance(found, bytes) else None,
+)
+def test_a_text_with_its_schema(raw: bytes | None, expected: Reading) -> None:
+    assert read(ENVELOPE, raw).reading is expected
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"\xff", b"text"])
+@pytest.mark.parametrize("name", [STRING, f"{CONVERTERS}ByteArrayConverter"])
+def test_texts_and_bytes_are_always_converted(name: str, raw: bytes | None) -> None:
+    assert read(Converter(name), raw).reading is Reading.FINE
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("Short", 2), ("Integer", 4), ("Float", 4), ("Long", 8), ("Double", 8)]
+)
+def test_a_number_has_the_bytes_of_its_type(name: str, size: int) -> None:
+    converter = Converter(f"{CONVERTERS}{name}Converter")
+    assert read(converter, b"\xff" * size).reading is Reading.FINE
+    assert read(converter, None).reading is Reading.FINE
+    assert read(converter, b"\xff" * (size - 1)).reading is Reading.FAILS
+    assert read(converter, b"").reading is Reading.FAILS
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [(b"\0", Reading.FINE), (b"\1", Reading.FINE), (b"\2", Reading.FAILS), (b"", Reading.FAILS)],
+)
+def test_a_truth_value_is_one_byte(raw: bytes, expected: Reading) -> None:
+    assert read(Converter(f"{CONVERTERS}BooleanConverter"), raw).reading is expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected", "why"),
+    [
+        (None, Reading.FINE, ""),
+        (b"\0\0\0\0\7x", Reading.FRAMED, "not decoded: its schema is in a registry"),
+        (b"\0\0\0\0\7", Reading.FRAMED, "not decoded: its schema is in a registry"),
+        (b"\0\0\0", Reading.FAILS, "cut off within its schema's id"),
+        (b'{"id":1}', Reading.FAILS, "unknown magic byte"),
+        (b"\1" + b"x" * 20, Reading.UNKNOWN, "not decoded: no frame that every version has"),
+        (b"", Reading.UNKNOWN, "not decoded: no frame that every version has"),
+    ],
+)
+def test_of_what_has_its_schema_in_a_registry_only_the_frame_is_looked_at(
+    raw: bytes | None, expected: Reading, why: str
+) -> None:
+    said = read(Converter(AVRO), raw)
+    assert (said.reading, said.why) == (expected, why)
+
+
+def test_a_schema_that_is_named_in_a_header_needs_no_frame() -> None:
+    said = read(Converter(AVRO), b"text", (("__value_schema_id", b"\1x"),))
+    assert said.reading is Reading.UNKNOWN
+
+
+@pytest.mark.parametrize("name", [None, "com.example.Own", "io.apicurio.AvroConverter"])
+def test_of_a_converter_that_is_not_known_nothing_is_said(name: str | None) -> None:
+    assert read(Converter(name), b"{}").reading is Reading.UNKNOWN
+
+
+def test_headers_fail_where_one_of_them_does() -> None:
+    good, bad = ("a", b"{}"), ("b", b"{")
+    assert read_headers(PLAIN, (good,)).reading is Reading.FINE
+    assert read_headers(PLAIN, (good, bad)).reading is Reading.FAILS
+    assert read_headers(Converter("com.example.Own"), (good,)).reading is Reading.UNKNOWN
+    assert read_headers(Converter("com.example.Own"), ()).reading is Reading.FINE
+    assert read_headers(Converter(AVRO), (("a", b"x"),)).reading is Reading.UNKNOWN
+
+
+@pytest.mark.parametrize("name", [JSON, "JsonConverter", "Json", f" {JSON} "])
+def test_a_class_is_known_by_its_aliases(name: str) -> None:
+    found = converters({"value.converter": name})
+    assert found.value == Converter(JSON, envelope=True)
+
+
+def test_settings_of_a_converter_count_beside_its_class_only() -> None:
+    own = {"value.converter.schemas.enable": "false"}
+    worker = {"value.converter": JSON, "value.converter.schemas.enable": "true"}
+    assert converters(own).value == Converter(None)
+    assert converters(own, worker).value == Converter(JSON, envelope=True)
+    assert converters({**own, "value.converter": JSON}, worker).value == PLAIN
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"value.converter.schemas.enable": "${file:/x:y}"},
+        {"value.converter.schemas.enable": "perhaps"},
+        {"value.converter.schema.content": "{}"},
+    ],
+)
+def test_what_stands_elsewhere_is_not_known(settings: dict[str, str]) -> None:
+    found = converters({"value.converter": JSON, **settings})
+    assert found.value == Converter(JSON, envelope=None)
+
+
+@pytest.mark.parametrize("name", ["${file:/x:y}", "", "a b", "x" * 300, "a..b", "a.b\n"])
+def test_what_is_no_class_is_not_told(name: str) -> None:
+    assert converters({"key.converter": name}).key.class_name in {None, "a.b"}
+
+
+def test_of_a_worker_that_is_known_the_default_header_converter_is_known_too() -> None:
+    assert converters({}).header == Converter(None)
+    assert converters({}, {}).header.class_name.endswith("SimpleHeaderConverter")
+
+
+def test_nothing_else_of_a_configuration_is_kept() -> None:
+    found = converters({"value.converter": JSON, "value.converter.basic.auth": "hunter2"})
+    assert "hunter2" not in repr(found)
+    assert found == Converters(value=Converter(JSON, envelope=True))

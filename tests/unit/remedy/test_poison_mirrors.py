@@ -1,0 +1,250 @@
+"""Which record a MirrorSourceConnector cannot get past: what must be named, and what must not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from exporter.model.records import RawRecord, Window
+from exporter.model.topology import TopicPartition
+from exporter.remedy import native
+from exporter.remedy.connector_facts import MirrorFacts
+from exporter.remedy.plan import Pair, RecordAt
+from exporter.remedy.poison import Identified, MirrorSubject, NotIdentified, Seen
+from exporter.remedy.poison_mirrors import SLACK_BYTES, find_in_mirror
+from tests.unit.remedy.standstills import (
+    AT,
+    ID,
+    Failed,
+    mirror,
+    mirror_pair,
+    record,
+    seen,
+    standing,
+    window,
+)
+
+OTHER = TopicPartition("orders", 1)
+AT_41 = standing(mirror_pair(41))
+STILL = mirror(AT_41)
+LIMIT = 10_000
+
+
+def sized(offset: int, size: int, at: TopicPartition = AT) -> RawRecord:
+    """A record that a producer counts as so many bytes."""
+    found = record(offset, b"", key=None, at=at)
+    for _ in range(3):  # the length of the length changes
+        grown = len(found.value or b"") + size - found.size_bytes
+        found = record(offset, b"x" * grown, key=None, at=at)
+    assert found.size_bytes == size
+    return found
+
+
+def refused(size: int | None) -> Failed:
+    return Failed("producer_size", "producer_send", size_bytes=size)
+
+
+def corrupt_at(offset: int, *before: RawRecord) -> Window:
+    return window(*before, end=99, read_to=offset, corrupt_at=offset)
+
+
+KNOWN = MirrorFacts(alias="east", request_max=LIMIT, compressed=False)
+PLAIN = MirrorFacts(alias="east", compressed=False)
+PACKED = MirrorFacts(alias="east", compressed=True)
+LARGE = window(sized(42, 12_000), sized(43, 500), sized(44, 500))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A standstill. `expect`: the method by which 42 is named, or why nothing is."""
+
+    id: str
+    expect: str
+    subject: MirrorSubject = STILL
+    seen: dict = field(default_factory=lambda: seen(LARGE))
+
+    @property
+    def answer(self) -> Identified | NotIdentified:
+        return find_in_mirror(self.subject, self.seen)
+
+
+def too_large(size: int | None, *more: object, facts: MirrorFacts = KNOWN) -> MirrorSubject:
+    return mirror(AT_41, *more, failure=refused(size), facts=facts)
+
+
+# fmt: off
+MUST_NAME = [
+    Case("of the size that the producer named, beyond its limit", "size", too_large(12_000)),
+    Case("of about that size", "size", too_large(12_100)),
+    Case("of exactly that size, where the limit is not known", "size",
+         too_large(12_000, facts=MirrorFacts(alias="east"))),
+    Case("one as large comes later", "size", too_large(12_000),
+         seen(window(sized(42, 12_000), sized(43, 12_000)))),
+    Case("beyond the broker's limit, not compressed", "size", too_large(None, facts=PLAIN),
+         seen(LARGE, size_max=LIMIT)),
+    Case("beyond the broker's limit, the only one there is", "size",
+         too_large(None, facts=PACKED), seen(LARGE, size_max=LIMIT)),
+    Case("siblings have nothing of that size", "size",
+         too_large(12_000, standing(mirror_pair(5, OTHER))),
+         seen(LARGE) | seen(window(sized(6, 400, OTHER)), OTHER)),
+    Case("siblings that move have", "size",
+         too_large(12_000, standing(mirror_pair(5, OTHER), moved=True)),
+         seen(LARGE) | seen(window(sized(6, 12_000, OTHER)), OTHER)),
+    Case("rows of another cluster's alias are nobody's", "size",
+         too_large(12_000, standing(mirror_pair(1, cluster="west")))),
+    Case("corrupt, while everything claims to run", "checksum",
+         seen=seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+    Case("corrupt, and it failed for that", "checksum",
+         mirror(AT_41, failure=Failed("corrupt", "poll")),
+         seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+]
+
+MUST_NOT_NAME = [
+    Case("the target is away", "vetoed", mirror(AT_41, failure=Failed(veto="connectivity"))),
+    Case("nobody knows why it failed", "vetoed", mirror(AT_41, failure=Failed("unknown"))),
+    Case("a transform failed", "stage_unknown",
+         mirror(AT_41, failure=Failed("transform", "transform"))),
+    Case("it runs and stands still, and all can be read", "probe_is_clean"),
+    Case("it runs, and nobody knows whether it moves", "not_known_to_stand_still",
+         mirror(standing(mirror_pair(41), moved=None)),
+         seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+    Case("too large by a hair, to the producer", "size_not_conclusive", too_large(10_000),
+         seen(window(sized(42, 10_000)))),
+    Case("too large by a hair, to the broker", "size_not_conclusive",
+         too_large(None, facts=PLAIN),
+         seen(window(sized(42, LIMIT + SLACK_BYTES)), size_max=LIMIT)),
+    Case("two in a hundred off the size that was named", "size_not_conclusive",
+         too_large(12_250)),
+    Case("just below the size that was named, where the limit is not known",
+         "size_not_conclusive", too_large(12_001, facts=MirrorFacts(alias="east"))),
+    Case("of the size that was named, and within the limit", "size_not_conclusive",
+         too_large(9_950), seen(window(sized(42, 9_950)))),
+    Case("nobody knows the broker's limit", "size_not_conclusive", too_large(None, facts=PLAIN)),
+    Case("two of them, perhaps compressed", "size_not_conclusive", too_large(None, facts=PACKED),
+         seen(window(sized(42, 12_000), sized(43, 12_000)), size_max=LIMIT)),
+    Case("one of them, perhaps compressed, and there is more to come", "size_not_conclusive",
+         too_large(None, facts=MirrorFacts(alias="east")),
+         seen(window(sized(42, 12_000), end=9_000, read_to=43), size_max=LIMIT)),
+    Case("none is large", "size_not_conclusive", too_large(12_000), seen(window(sized(42, 500)))),
+    Case("the large one is not the first", "not_the_first_record", too_large(12_000),
+         seen(window(sized(42, 500), sized(43, 12_000)))),
+    Case("large ones in two partitions", "more_than_one_partition",
+         too_large(12_000, standing(mirror_pair(5, OTHER))),
+         seen(LARGE) | seen(window(sized(6, 12_000, OTHER)), OTHER)),
+    Case("large ones in two partitions, one of them not the first", "more_than_one_partition",
+         too_large(12_000, standing(mirror_pair(5, OTHER))),
+         seen(LARGE) | seen(window(sized(6, 500, OTHER), sized(7, 12_000, OTHER)), OTHER)),
+    Case("it failed for a size, and what comes is corrupt", "window_corrupt", too_large(12_000),
+         seen(corrupt_at(43, sized(42, 12_000)))),
+    Case("corrupt, and the next one too", "corrupt_batch",
+         seen=seen(corrupt_at(42), salvaged=record(42), sound_after=False)),
+    Case("corrupt, and nobody knows of the next one", "corrupt_batch",
+         seen=seen(corrupt_at(42), salvaged=record(42))),
+    Case("corrupt, and nothing to copy", "cannot_copy",
+         seen=seen(corrupt_at(42), sound_after=True)),
+    Case("corrupt, and what was saved is something else", "cannot_copy",
+         seen=seen(corrupt_at(42), salvaged=record(40), sound_after=True)),
+    Case("corrupt, after records that it did not copy", "not_the_first_record",
+         seen=seen(corrupt_at(43, record(42)), salvaged=record(43), sound_after=True)),
+    Case("corrupt in two partitions", "corrupt_in_many",
+         mirror(AT_41, standing(mirror_pair(41, OTHER))),
+         seen(corrupt_at(42), salvaged=record(42), sound_after=True)
+         | seen(corrupt_at(42), OTHER, salvaged=record(42, at=OTHER), sound_after=True)),
+    Case("retention took what was next", "log_start_past_position", too_large(12_000),
+         seen(window(sized(50, 12_000), log_start=50))),
+    Case("the topic was created again", "topic_recreated", too_large(12_000),
+         seen(LARGE, topic_id="new")),
+    Case("the log ends earlier than before", "log_end_went_back",
+         mirror(standing(mirror_pair(41), end_seen=99), failure=refused(12_000), facts=KNOWN)),
+    Case("past the end of the log", "position_past_end", too_large(12_000),
+         seen(window(end=41, read_to=42))),
+    Case("nothing to copy", "nothing_to_read", seen=seen(window(end=42, read_to=42))),
+    Case("nothing but markers to copy", "nothing_to_read", seen=seen(window(end=45, read_to=45))),
+    Case("it moves", "nothing_to_read", mirror(standing(mirror_pair(41), moved=True))),
+    Case("no offset at all", "nothing_to_read", mirror(standing(mirror_pair(None)))),
+    Case("none but another cluster's rows", "nothing_to_read",
+         mirror(standing(mirror_pair(41, cluster="west")))),
+    Case("it could not be read", "window_not_read",
+         seen={AT: Seen(topic_id=ID, unread="timeout")}),
+    Case("it could not be read in time", "window_not_read",
+         seen=seen(window(end=99, read_to=42))),
+    Case("two rows of one partition", "partition_twice",
+         mirror(AT_41, standing(Pair(
+             '{"cluster":"east","partition":0,"topic":"orders","x":1}', '{"offset":3}')))),
+    Case("a partition that is no whole number", "offset_not_understood",
+         mirror(standing(Pair('{"cluster":"east","partition":0.0,"topic":"orders"}',
+                              '{"offset":41}')))),
+    Case("an offset that is a text", "offset_not_understood",
+         mirror(standing(Pair(mirror_pair(1).partition, '{"offset":"41"}')))),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", MUST_NAME, ids=lambda case: case.id)
+def test_a_record_is_named_where_it_is_certain_to_be_the_next(case: Case) -> None:
+    answer = case.answer
+    assert isinstance(answer, Identified), answer
+    assert (answer.method, answer.record.offset) == (case.expect, 42)
+
+
+@pytest.mark.parametrize("case", MUST_NOT_NAME, ids=lambda case: case.id)
+def test_no_record_is_named_where_it_may_be_another(case: Case) -> None:
+    answer = case.answer
+    assert isinstance(answer, NotIdentified), answer
+    assert answer.reason == case.expect
+    assert answer.said
+
+
+def test_there_are_more_cases_that_name_nothing_than_such_that_do() -> None:
+    assert len(MUST_NOT_NAME) >= len(MUST_NAME)
+
+
+def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
+    pair = Pair(
+        '{"cluster":"east","more":"x","partition":0,"topic":"orders"}', '{"offset":41,"z":1}'
+    )
+    answer = find_in_mirror(
+        mirror(standing(pair), failure=refused(12_000), facts=KNOWN), seen(LARGE)
+    )
+    assert isinstance(answer, Identified)
+    assert answer.record == RecordAt("east", "orders", ID, 0, 42)
+    assert (answer.frm, answer.to) == (pair, Pair(pair.partition, '{"offset":42,"z":1}'))
+    assert (answer.sha256, answer.size_bytes) == (LARGE.records[0].sha256, 12_000)
+
+
+def test_over_a_gap_the_first_record_that_there_is_counts() -> None:
+    answer = find_in_mirror(too_large(12_000), seen(window(sized(47, 12_000))))
+    assert isinstance(answer, Identified)
+    assert answer.record.offset == 47
+    assert answer.to.offset == '{"offset":47}'
+    assert ("offsets without a record before it", "5") in answer.evidence
+
+
+def test_a_corrupt_record_is_the_one_that_was_saved_wherever_its_batch_begins() -> None:
+    answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(45), sound_after=True))
+    assert isinstance(answer, Identified)
+    assert answer.record.offset == 45
+
+
+def test_a_copy_of_a_corrupt_record_says_that_it_is_one() -> None:
+    answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(42), sound_after=True))
+    assert isinstance(answer, Identified)
+    assert dict(answer.evidence)["copy"].startswith("read without its checksum")
+    assert answer.recommend == (native.OTHER_REPLICAS,)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ((3, 6, 2), native.NOT_TOLERATE_AT_SOURCE),
+        (None, native.NOT_TOLERATE_AT_SOURCE),
+        ((3, 7, 0), native.TOLERATE_AT_SOURCE),
+        ((4, 3, 1), native.TOLERATE_AT_SOURCE),
+    ],
+)
+def test_larger_limits_come_first_and_tolerance_not_before_it_is_safe(
+    version: tuple[int, ...] | None, expected: str
+) -> None:
+    subject = mirror(AT_41, failure=refused(12_000), facts=KNOWN, connect_version=version)
+    assert find_in_mirror(subject, seen(LARGE)).recommend == (native.LARGER_REQUESTS, expected)
