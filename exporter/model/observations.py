@@ -18,6 +18,7 @@ from exporter.model.offsets import (
 )
 from exporter.model.pipeline import PipelineStatus
 from exporter.model.readings import EndsAsked, EndsRead, LogBounds, ProbesRead
+from exporter.model.remedies import RemedySeen
 from exporter.model.topology import (
     FlowKey,
     KafkaTopic,
@@ -386,4 +387,5 @@ Observation = (
     | PipelineSeen
     | NotificationsFailed
     | ControlSeen
+    | RemedySeen
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.serve.catalog_mm2 import MM2
+from exporter.serve.catalog_remedy import REMEDY
 from exporter.serve.spec import CONNECTOR, INPUT, SOURCE_PARTITION, Spec, counter, gauge
 
 
@@ -236,6 +237,7 @@ CATALOG: tuple[Spec, ...] = (
         "Absent for one that was computed for an earlier moment (--up-to).",
     ),
     *MM2,
+    *REMEDY,
     SERIES_DROPPED := counter(
         "series_dropped_total",
         ("reason",),

@@ -14,7 +14,7 @@ from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.connectors import STATES
 from exporter.model.findings import Scope, Verdict
 from exporter.model.pipeline import PipelineStatus
-from exporter.serve import catalog, replicated
+from exporter.serve import catalog, remedies, replicated
 from exporter.serve.columns import Family, Labels, family
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
@@ -253,6 +253,7 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
     control,
     topic_problems,
     pipeline,
+    remedies.remedies,
     dropped,
 )
 

@@ -36,6 +36,7 @@ from exporter.model.observations import (
     TopicsSeen,
 )
 from exporter.model.readings import EndsAsked, EndsRead, ProbesRead
+from exporter.model.remedies import RemedySeen
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
 from exporter.state.budget import Budget
 from exporter.state.checks import Checks
@@ -91,6 +92,7 @@ class Book:
         self._pipeline = PipelineBook(pipeline_fresh_s)
         self._notifications_failed: tuple[tuple[str, int], ...] = ()
         self._control = ControlSeen((), ())
+        self._remedies: RemedySeen | None = None
         self._checks = Checks(self._sites)
         self._joined: Joined[SourcePartitionView] = Joined()
         self._histories: Joined[StateHistory] = Joined()
@@ -121,7 +123,7 @@ class Book:
                 self._checks.read(seen, now)
             case TopicFactsRead() | PipelineSeen() | GroupOffsetsRead():
                 self._apply_aside(seen)
-            case NotificationsFailed() | ControlSeen():
+            case NotificationsFailed() | ControlSeen() | RemedySeen():
                 self._apply_aside(seen)
             case PartitionsAssigned():
                 self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
@@ -130,7 +132,12 @@ class Book:
 
     def _apply_aside(
         self,
-        seen: TopicFactsRead | PipelineSeen | NotificationsFailed | ControlSeen | GroupOffsetsRead,
+        seen: TopicFactsRead
+        | PipelineSeen
+        | NotificationsFailed
+        | ControlSeen
+        | RemedySeen
+        | GroupOffsetsRead,
     ) -> None:
         """What nothing else depends on."""
         match seen:
@@ -143,6 +150,8 @@ class Book:
                 self._notifications_failed = seen.counts
             case ControlSeen():
                 self._control = seen
+            case RemedySeen():
+                self._remedies = seen
             case GroupOffsetsRead():
                 self._failover.read(seen)
 
@@ -278,6 +287,7 @@ class Book:
             notifications_failed=self._notifications_failed,
             hooks_received=self._control.hooks,
             control_refused=self._control.refused,
+            remedies=self._remedies,
             groups=self._failover.groups(now),
             groups_to_ask=self._failover.to_ask(),
             checkpoints=self._failover.checkpoints(now),

@@ -13,6 +13,7 @@ from exporter.model.connectors import ConnectorKind, StateHistory, Task
 from exporter.model.findings import FailureRun, Finding, Judgement
 from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
+from exporter.model.remedies import RemedySeen
 from exporter.model.topology import FlowKey, KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
 from exporter.state.pipeline import NOTHING_SAID, PipelineView
@@ -320,6 +321,7 @@ class Snapshot:
     saved_at        when what must survive a restart was last saved; None if it never was
     histories       what became of connectors and tasks, as far as status topics tell
     failure_runs    who fails over and over, and where (judge/)
+    remedies        what guarded remediation says of itself; None where it does not run
     """
 
     at: float
@@ -354,6 +356,7 @@ class Snapshot:
     saved_at: float | None = None
     histories: tuple[StateHistory, ...] = ()
     failure_runs: tuple[FailureRun, ...] = ()
+    remedies: RemedySeen | None = None
 
 
 EMPTY = Snapshot(

@@ -16,6 +16,7 @@ from exporter.model.findings import (
 from exporter.model.observations import CONNECT_REST, TAIL, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.pipeline import FeedStatus, PipelineStatus
+from exporter.model.remedies import RemedySeen
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from exporter.serve.families import Build, Reload
 from exporter.state.lint import TopicProblem
@@ -193,6 +194,16 @@ OFFSETS_INPUT = InputView(
 )
 
 
+REMEDIES = RemedySeen(
+    at=1_800_000_100.0,
+    mode="propose",
+    plans=(("proposed", 1), ("approved", 0), ("running", 0), ("parked", 2)),
+    actions=(("lab", "orders", "skip_one", "succeeded", 3),),
+    blocked=(("lab", "orders", "skip_one", "repeated", 4),),
+    stopped_by_us=(("lab", "orders", 1_800_000_050.0),),
+)
+
+
 def full() -> Snapshot:
     """Something of everything, with the gaps that real snapshots have."""
     never = InputView(
@@ -319,6 +330,7 @@ def full() -> Snapshot:
         notifications_failed=(("unreachable", 2),),
         hooks_received=(("duplicate", 4), ("new", 3)),
         control_refused=(("unauthorised", 5),),
+        remedies=REMEDIES,
         syncs=(SYNC, replace(SYNC, source=WIDE.source)),
         by_topic=frozenset({(WIDE.connect_cluster, WIDE.connector)}),
         sink_partitions=(SINK, replace(SINK, partition=1, log_end=None, lag=None)),
@@ -430,6 +442,30 @@ def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
         out.add("hooks_received_total", count, reason=reason)
     for reason, count in snapshot.control_refused:
         out.add("control_refused_total", count, reason=reason)
+    _expect_remedies(out, snapshot.remedies)
+
+
+def _expect_remedies(out: _Collected, seen: RemedySeen | None) -> None:
+    if seen is None:
+        return
+    for mode in ("observe", "propose", "auto"):
+        out.add("remediation_mode", mode == seen.mode, mode=mode)
+    for state, count in seen.plans:
+        out.add("remediation_plans", count, state=state)
+    for cluster, connector, action, result, count in seen.actions:
+        at = {"connect_cluster": cluster, "connector": connector, "action": action}
+        out.add("remediation_actions_total", count, **at, result=result)
+    for cluster, connector, action, guard, count in seen.blocked:
+        at = {"connect_cluster": cluster, "connector": connector, "action": action}
+        out.add("remediation_blocked_total", count, **at, guard=guard)
+    for cluster, connector, since in seen.stopped_by_us:
+        out.add(
+            "remediation_stopped_by_us_since_timestamp_seconds",
+            since,
+            connect_cluster=cluster,
+            connector=connector,
+        )
+    out.add("remediation_engine_heartbeat_timestamp_seconds", seen.at)
 
 
 def _expect_readiness(out: _Collected, snapshot: Snapshot) -> None:
