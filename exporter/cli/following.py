@@ -14,6 +14,7 @@ from exporter.cli.access import At
 from exporter.cli.showing import to_do
 from exporter.daemon import state_dir
 from exporter.remedy.desk import PlanRow, PlanState, PlanTold
+from exporter.remedy.guards_table import AUTOMATIC
 from exporter.remedy.records import Cause, Ending
 from exporter.remedy.runner import exit_code
 
@@ -63,7 +64,9 @@ def _lines(told: PlanTold) -> list[str]:
     ]
     if told.row.state is PlanState.APPROVED:
         found += [
-            f"not begun yet: {at.guard}: {at.said}" for at in told.guards if at.answer != "pass"
+            f"not begun yet: {at.guard}: {at.said}"
+            for at in told.guards
+            if at.answer != "pass" and at.guard not in AUTOMATIC
         ]
     return found
 

@@ -5,6 +5,7 @@ Called by ingest and the CLI. Anything that changes a Connect cluster lives else
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -71,6 +72,7 @@ class ConnectReader:
         self._tls = TlsContext(tls)
         self._transport = transport
         self._current = 0
+        self.server_time: float | None = None  # by the Date of the newest answer, Unix seconds
 
     def root(self) -> bytes:
         """`GET /`: version, commit and the id of the Kafka cluster."""
@@ -165,6 +167,7 @@ class ConnectReader:
         )
         async with client, client.stream("GET", path) as response:
             body = bytearray()
+            self.server_time = _moment(response.headers.get("Date"))
             if response.status_code not in _READ:
                 return response.status_code, b""
             async for part in response.aiter_bytes():
@@ -174,6 +177,13 @@ class ConnectReader:
                 if len(body) > BODY_BYTES_MAX:
                     raise TooLarge(self.name, f"answer larger than {BODY_BYTES_MAX} bytes")
             return response.status_code, bytes(body)
+
+
+def _moment(date: str | None) -> float | None:
+    try:
+        return None if date is None else parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return None
 
 
 def _origin(url: str) -> str:

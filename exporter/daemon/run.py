@@ -18,8 +18,10 @@ import structlog
 from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
+from exporter.daemon.control import ControlDesk
 from exporter.daemon.edge import Edge
 from exporter.daemon.notices import Notices
+from exporter.daemon.remediation import Remediation
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
@@ -48,6 +50,8 @@ class Daemon:
         self._edge = Edge(loaded)
         self._state: StateDir | None = None
         self._notices: Notices | None = None
+        self._remediation: Remediation | None = None
+        self._control: ControlDesk | None = None
         self._stop = threading.Event()
         self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
         self._reloaded = Reload(successful=True, at=self._clock.now())
@@ -84,11 +88,25 @@ class Daemon:
         self._edge.start()
         self._notices = Notices(lambda: self._edge.snapshot, self._tell, state, self._clock)
         self._notices.follow(self._config)
+        self._remediation = Remediation(
+            lambda: self._edge.snapshot, self._tell, state.folder, self._clock
+        )
+        self._remediation.follow(self._config)
+        self._control = ControlDesk(
+            lambda: self._edge.snapshot,
+            self._tell,
+            state.folder,
+            self._clock,
+            self._remediation.wake,
+        )
+        self._control.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._broken:
             self._answer_next()
         _log.info("stopping")
         self.stop()
+        self._control.stop()
+        self._remediation.stop()
         self._notices.stop()
         self._edge.stop()
         self._server.stop()
@@ -101,7 +119,9 @@ class Daemon:
     @property
     def _broken(self) -> bool:
         """A thread died of a bug."""
-        return self._edge.failed or (self._notices is not None and self._notices.failed)
+        return self._edge.failed or any(
+            part is not None and part.failed for part in (self._notices, self._remediation)
+        )
 
     def stop(self) -> None:
         """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
@@ -180,8 +200,9 @@ class Daemon:
         before.save_with(None)
         if self._state is not None:
             edge.save_with(self._state.save)
-        if self._notices is not None:
-            self._notices.follow(loaded)
+        for part in (self._notices, self._remediation, self._control):
+            if part is not None:
+                part.follow(loaded)
         before.stop()
 
 

@@ -8,6 +8,8 @@ it is follows from how plans ended, so that no crash can come in between.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -84,7 +86,7 @@ class _Life:
 
 @dataclass(slots=True)
 class Fleet:
-    """See the module."""
+    """See the module. `successes` are those that a person had approved."""
 
     seq: int = 0
     mode: ModeSet | None = None
@@ -95,7 +97,7 @@ class Fleet:
     incidents: dict[str, IncidentSeen] = field(default_factory=dict)
     refused: dict[tuple[str, str], Refused] = field(default_factory=dict)
     ended_at: dict[Whose, float] = field(default_factory=dict)
-    trusted: set[Whose] = field(default_factory=set)
+    successes: Counter[tuple[Whose, Action]] = field(default_factory=Counter)
     _lives: dict[str, _Life] = field(default_factory=dict)
     _held: dict[Whose, tuple[float, str]] = field(default_factory=dict)
 
@@ -151,6 +153,12 @@ class Fleet:
                 whose = _whose(life.plan)
                 found[whose] = min(life.stopped_at, found.get(whose, life.stopped_at))
         return found
+
+    def holding(self, stopped: Collection[Whose]) -> frozenset[str]:
+        """Incidents that were answered with a stop, of those connectors that still are."""
+        return frozenset(
+            incident for whose, (_, incident) in self._held.items() if whose in stopped
+        )
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -234,11 +242,10 @@ class Fleet:
         if not life.begun or plan.remedy is None:
             return
         self.ended_at[whose] = record.at
-        skips = plan.remedy.action is Action.SKIP_ONE
         if record.ending is Ending.INEFFECTIVE:
             self._open(life, record.at, f"plan {plan.plan_id} did not help: {record.said}")
-        if record.ending is Ending.SUCCEEDED and skips and life.approved_by not in {None, POLICY}:
-            self.trusted.add(whose)
+        if record.ending is Ending.SUCCEEDED and life.approved_by not in {None, POLICY}:
+            self.successes[whose, plan.remedy.action] += 1
         stays = plan.final is State.STOPPED and record.ending is Ending.SUCCEEDED
         if stays and life.stopped_at is not None:
             self._held[whose] = (life.stopped_at, plan.remedy.incident)

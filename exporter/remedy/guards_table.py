@@ -201,3 +201,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
 ELSEWHERE: Final = {
     37: "how often and how long a step is tried is the engine's own (progress.Limits)",
 }
+
+# What is not asked of a plan that a person has approved.
+AUTOMATIC: Final = frozenset(guard.name for guard in GUARDS if guard.reach is Reach.AUTOMATIC)

@@ -38,6 +38,7 @@ class Incident:
     said       in a sentence
     since      when it was first found
     runs       of one that failed: its tasks' runs of failures
+    shows      whether it can be seen right now
     """
 
     key: str
@@ -48,6 +49,7 @@ class Incident:
     said: str
     since: float
     runs: tuple[FailureRun, ...] = ()
+    shows: bool = True
 
     @property
     def worst(self) -> FailureRun | None:
@@ -76,21 +78,20 @@ def incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ..
 
 
 def _failed(snapshot: Snapshot, view: ConnectorView) -> Incident | None:
-    """Of a connector that is failed, or has tasks that are: what is shown of it right now."""
-    tasks = {task.number for task in view.tasks if task.state == "failed"}
-    if view.state != "failed" and not tasks:
-        return None
+    """Of a connector that fails, or did so lately: one that was just started again shows nothing,
+    and is in the same trouble until it has run for a while.
+    """
     runs = tuple(
         run
         for run in snapshot.failure_runs
         if (run.connect_cluster, run.connector) == (view.connect_cluster, view.name)
-        and (run.task in tasks or (run.task is None and view.state == "failed"))
     )
     if not runs:
-        return None  # not judged yet
+        return None
+    tasks = any(task.state == "failed" for task in view.tasks)
     worst = max(runs, key=lambda run: run.count)
     since = min(run.first_at for run in runs)
-    finding = FindingName.TASK_FAILED if tasks else FindingName.CONNECTOR_FAILED
+    finding = FindingName.TASK_FAILED if worst.task is not None else FindingName.CONNECTOR_FAILED
     return Incident(
         key=_key("failed", view.connect_cluster, view.name, worst.kind, repr(since)),
         what=What.FAILED,
@@ -100,6 +101,7 @@ def _failed(snapshot: Snapshot, view: ConnectorView) -> Incident | None:
         said=f"failed {worst.count} time(s) in a row: {worst.failure or 'no reason was given'}",
         since=since,
         runs=runs,
+        shows=tasks or view.state == "failed",
     )
 
 

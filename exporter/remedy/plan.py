@@ -56,7 +56,11 @@ class ToState(Step, frozen=True, tag="to_state"):
 class Settle(Step, frozen=True, tag="settle"):
     """Wait until nothing of the connector is written any more: a task's last commit may come after
     it has stopped, and a sink's group empties after its consumers have left.
+
+    quiet_s     for how long nothing was written; None for what the driver holds to be enough
     """
+
+    quiet_s: float | None = None
 
 
 class Freeze(Step, frozen=True, tag="freeze"):
@@ -203,6 +207,9 @@ class Remedy(msgspec.Struct, frozen=True):
     skip_key        what is skipped, whoever plans it, whenever: no record is skipped twice
     config_sha256   of the connector's configuration that it was made for
     signature       of the failure (classify.Failure); None where there was none
+    incarnation     what differs where it was deleted and created again meanwhile
+    token           of what others asked Connect to do with it until then
+    policy_sha256   of the configuration of remedies that it was made under
     evidence        (what, how much of it), for people
     stop_total_s    by when to begin to resume, after the stop was asked for
     """
@@ -212,6 +219,9 @@ class Remedy(msgspec.Struct, frozen=True):
     skip_key: str | None = None
     config_sha256: str | None = None
     signature: str | None = None
+    incarnation: str | None = None
+    token: str | None = None
+    policy_sha256: str | None = None
     evidence: tuple[tuple[str, str], ...] = ()
     stop_total_s: float | None = None
 

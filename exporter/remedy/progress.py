@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from exporter.remedy.driver import Answer
-from exporter.remedy.plan import Alter, AnyStep, Frozen, Plan, Prove, Reset, State, ToState
+from exporter.remedy.plan import Alter, AnyStep, Copy, Frozen, Plan, Prove, Reset, State, ToState
 from exporter.remedy.records import (
     Answered,
     AnyRecord,
@@ -103,6 +103,13 @@ class Progress:
     def effects(self) -> frozenset[int]:
         """Of `touched`, those that are not harmless."""
         return frozenset(at for at in self.touched if not harmless(self.plan.steps[at]))
+
+    @property
+    def copied(self) -> str | None:
+        """What was copied to quarantine and read back, by its hash; None before that."""
+        done = self.plan.steps if self.undoing else self.path[: self.index]
+        hashes = [step.sha256 for step in done if isinstance(step, Copy)]
+        return hashes[0] if hashes else None
 
     @property
     def changed(self) -> bool:

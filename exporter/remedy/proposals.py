@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Final
 
 from exporter.remedy.plan import (
     Action,
@@ -27,7 +28,8 @@ from exporter.remedy.plan import (
     ToState,
 )
 
-DETECTOR = "detector"
+DETECTOR: Final = "detector"
+QUIET_S: Final = 16.0  # a cancelled task may write once more; guards want fifteen
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class About:
 
     at, by          Unix seconds, and who asked: DETECTOR where nobody did
     original        the state that the connector is in
-    config_sha256   of its configuration
+    the rest        see Remedy
     """
 
     plan_id: str
@@ -48,6 +50,9 @@ class About:
     config_sha256: str
     evidence: tuple[tuple[str, str], ...] = ()
     signature: str | None = None
+    incarnation: str | None = None
+    token: str | None = None
+    policy_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def skip_one(
     steps: tuple[AnyStep, ...] = (
         Copy(record, what.sha256, what.size_bytes, key, quarantine),
         ToState(State.STOPPED),
-        Settle(),
+        Settle(QUIET_S),
         Freeze(),
         Expect((what.frm,)),
         Alter((what.to,)),
@@ -131,6 +136,9 @@ def _remedy(
         skip_key=skip_key,
         config_sha256=about.config_sha256,
         signature=about.signature,
+        incarnation=about.incarnation,
+        token=about.token,
+        policy_sha256=about.policy_sha256,
         evidence=about.evidence,
         stop_total_s=stop_total_s,
     )

@@ -239,6 +239,7 @@ class Refused(Record, frozen=True, tag="refused"):
     reasons change, and not at every look.
 
     would       all guards passed, and the mode is to observe
+    recommend   what a person may do instead, a sentence each
     """
 
     incident: str
@@ -248,6 +249,7 @@ class Refused(Record, frozen=True, tag="refused"):
     mode: str
     answers: tuple[Told, ...]
     would: bool = False
+    recommend: tuple[str, ...] = ()
 
 
 class Replayed(Record, frozen=True, tag="replayed"):

@@ -113,8 +113,8 @@ class RestDriver:
         match step:
             case ToState(state=state):
                 return self._look_for_state(step, state, self._sight.seen(self._connector))
-            case Settle():
-                return self._look_for_quiet()
+            case Settle(quiet_s=quiet_s):
+                return self._look_for_quiet(QUIET_S if quiet_s is None else quiet_s)
             case Alter(pairs=pairs) | Write(pairs=pairs):
                 return self._look_for_offsets(pairs, frozen)
             case Reset():
@@ -167,7 +167,7 @@ class RestDriver:
         there = len(tasks) >= seen.configured and set(tasks) <= {"running", "failed"}
         return Look(Standing.DONE if there or state == "failed" else Standing.NOT_YET, said)
 
-    def _look_for_quiet(self) -> Look:
+    def _look_for_quiet(self, wanted_s: float) -> Look:
         seen = self._sight.seen(self._connector)
         if seen is None or seen.standing.state != "stopped":
             return Look(Standing.FOREIGN, f"it is no longer stopped: {_state_in_words(seen)}")
@@ -179,8 +179,8 @@ class RestDriver:
         if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
             self._quiet = (pairs, now)
         quiet = now - self._quiet[1]
-        if quiet < QUIET_S:
-            return Look(Standing.NOT_YET, f"its offsets have to stand still for {QUIET_S:.0f} s")
+        if quiet < wanted_s:
+            return Look(Standing.NOT_YET, f"its offsets have to stand still for {wanted_s:.0f} s")
         return Look(Standing.DONE, f"its offsets have not changed for {quiet:.0f} s")
 
     def _members(self) -> tuple[str, ...] | None:

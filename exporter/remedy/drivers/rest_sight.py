@@ -59,6 +59,11 @@ class Sight:
         """Version, and the id of the Kafka cluster."""
         return self._decoded("GET /", decode_root(self._quick.root()))
 
+    @property
+    def server_time(self) -> float | None:
+        """What a worker said the time was when it last answered, in whole seconds; None if not."""
+        return self._quick.server_time
+
     def connectors(self) -> tuple[Connector, ...]:
         """Every connector, sorted by name."""
         return self._decoded("GET /connectors", decode_connectors(self._quick.connectors()))

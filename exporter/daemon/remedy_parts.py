@@ -1,0 +1,104 @@
+"""What plans are made with and carried out by, out of one configuration. For one thread each: the
+loop's, and the one in which people's wishes are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.clock import Clock
+from exporter.config import Config
+from exporter.remedy.brokers import KafkaBrokers
+from exporter.remedy.driver import Driver
+from exporter.remedy.drivers.quarantine import quarantine_of
+from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.drivers.whole import connect_of, driver_of
+from exporter.remedy.finding import WindowFinder
+from exporter.remedy.gathering import Gatherer
+from exporter.remedy.ledger import Ledger
+from exporter.remedy.plan import Plan
+from exporter.remedy.planner import Planner
+from exporter.remedy.policies import policy_of
+from exporter.remedy.policy import Policy
+from exporter.state.snapshot import Snapshot
+
+
+class Parts(NamedTuple):
+    """See the module."""
+
+    ledger: Ledger
+    planner: Planner
+    policy: Policy
+
+
+@contextmanager
+def parts_of(
+    config: Config,
+    snapshot: Callable[[], Snapshot],
+    folder: Path,
+    clock: Clock,
+    pause: Callable[[float], None],
+) -> Iterator[Parts]:
+    """Made now and closed afterwards. Raises JournalDamaged."""
+    policy = policy_of(config.remedy)
+    with ExitStack() as stack:
+        ledger = Ledger(folder)
+        stack.enter_context(closing(ledger.journal))
+        sights = stack.enter_context(closing(Sights(config)))
+        brokers = stack.enter_context(closing(KafkaBrokers(config.kafka)))
+        ledger.read_on()
+        gatherer = Gatherer(
+            sight_of=sights.of,
+            brokers=brokers,
+            snapshot=snapshot,
+            past=ledger.fleet,
+            policy=policy,
+            state_dir=folder,
+            clock=clock,
+            pause=pause,
+        )
+        planner = Planner(
+            sight_of=sights.of,
+            gatherer=gatherer,
+            finder=WindowFinder(config, brokers, policy, clock),
+            snapshot=snapshot,
+            policy=policy,
+            quarantine=quarantine_of(config, folder).name,
+            state_dir=folder,
+            clock=clock.now,
+        )
+        yield Parts(ledger, planner, policy)
+
+
+class Sights:
+    """One Sight for each Connect cluster, made when it is first asked for. For one thread."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._made: dict[str, Sight] = {}
+
+    def of(self, connect: str) -> Sight:
+        """Raises Refused where none is configured."""
+        if connect not in self._made:
+            self._made[connect] = Sight(connect_of(self._config, connect))
+        return self._made[connect]
+
+    def close(self) -> None:
+        """Let go of connections."""
+        for sight in self._made.values():
+            sight.close()
+
+
+class Drivers:
+    """Who carries plans out: over REST, by the configuration."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self._config = config
+        self._folder = folder
+
+    def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
+        """See agent.Drivers."""
+        return driver_of(plan, self._config, self._folder)

@@ -1,0 +1,296 @@
+"""A case that is considered, and what the newest snapshot tells of it. Pure.
+
+Called by gathering.py, which asks the world for the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from exporter.decode.connect_root import ConnectRoot
+from exporter.model.connectors import DELETED, ConnectorKind, StateChange
+from exporter.model.findings import Scope, Verdict
+from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from exporter.remedy import facts
+from exporter.remedy.classify import Failure
+from exporter.remedy.drivers.rest_sight import Seen
+from exporter.remedy.fleet import Whose
+from exporter.remedy.incidents import Incident, unhealthy
+from exporter.remedy.plan import Action, Alter, Copy, Expect, Pair, Plan, RecordAt
+from exporter.remedy.poison import Identified
+from exporter.state.snapshot import ConnectorView, MirrorPartitionView, SinkPartitionView, Snapshot
+
+ALIKE_S: Final = 600.0  # what fails within this time in the same way may have one cause
+_MIRRORS: Final = "offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is considered.
+
+    found       the record, where one was identified
+    plan        None until there is one; then `found` may be None, and the plan says all
+    altering    the connector stands still, and its offsets are next
+    backed_up   all offsets were written down and read back
+    by_person   it is a person's own wish
+    """
+
+    connect: str
+    connector: str
+    action: Action
+    incident: Incident | None = None
+    failure: Failure | None = None
+    found: Identified | None = None
+    plan: Plan | None = None
+    approval: facts.Approval | None = None
+    altering: bool = False
+    backed_up: bool | None = None
+    stopped_at: float | None = None
+    receipt_sha256: str | None = None
+    by_person: bool = False
+
+
+class Now(NamedTuple):
+    """A connector as Connect shows it just now."""
+
+    root: ConnectRoot | None
+    seen: Seen | None
+    config: dict[str, str | None] | None
+    pairs: tuple[Pair, ...] | None
+    at: float
+
+
+def ill(snapshot: Snapshot) -> frozenset[Whose]:
+    """Who is not as it should be: failed, stalled or silent."""
+    bad = {Verdict.STALLED, Verdict.SILENT}
+    return unhealthy(snapshot) | {
+        (at.connect_cluster, at.connector)
+        for at in snapshot.judgements
+        if at.scope is Scope.CONNECTOR and at.verdict in bad
+    }
+
+
+def kind_of(view: ConnectorView | None) -> facts.Kind:
+    """As plans and guards name it."""
+    if view is None:
+        return facts.Kind.SOURCE
+    match view.kind:
+        case ConnectorKind.SINK:
+            return facts.Kind.SINK
+        case ConnectorKind.MIRROR:
+            return facts.Kind.MIRROR
+    return facts.Kind.SOURCE
+
+
+def incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
+    """When it was last seen to be deleted, as far as its status topic tells; else what cannot tell
+    one life from another, and then the offset and the record that are compared do.
+    """
+    deleted = [at.at for at in changes_of(snapshot, connect, connector) if at.state == DELETED]
+    return repr(deleted[-1]) if deleted else "first"
+
+
+def token(snapshot: Snapshot, case: Case, now: Now, config: str | None) -> str | None:
+    """What others asked for: its configuration, and the states that it was asked to be in. A stop
+    of the plan's own is left out.
+    """
+    if config is None or now.seen is None:
+        return None
+    changes = [
+        at
+        for at in changes_of(snapshot, case.connect, case.connector)
+        if at.state in {"stopped", "paused", "running", DELETED}
+    ]
+    ours = case.stopped_at
+    while ours is not None and changes and changes[-1].state == "stopped":
+        if changes[-1].at < ours - 1.0:
+            break
+        changes.pop()
+    asked = f"{changes[-1].at!r} {changes[-1].state}" if changes else ""
+    state = "" if case.altering else now.seen.standing.state
+    told = asked or ("running" if case.altering else state)
+    return hashlib.sha256(f"{config}\0{told}".encode()).hexdigest()
+
+
+def reads_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:
+    """Whether its consumers stop at open transactions; None if that is the worker's own setting."""
+    for flow in snapshot.topology.flows:
+        if (flow.connect_cluster, flow.connector) == (connect, connector):
+            return flow.read_committed
+    for sink in snapshot.topology.sinks:
+        if (sink.connect_cluster, sink.connector) == (connect, connector):
+            return sink.read_committed
+    return None
+
+
+def changes_of(snapshot: Snapshot, connect: str, connector: str) -> tuple[StateChange, ...]:
+    """What became of a connector itself, as far as its status topic tells."""
+    for history in snapshot.histories:
+        if (history.connect_cluster, history.connector, history.task) == (connect, connector, None):
+            return history.changes
+    return ()
+
+
+def view_of(snapshot: Snapshot, connect: str, connector: str) -> ConnectorView | None:
+    """The connector as it is shown; None if it is not."""
+    for view in snapshot.connectors:
+        if (view.connect_cluster, view.name) == (connect, connector):
+            return view
+    return None
+
+
+def numbers(version: str) -> tuple[int, ...] | None:
+    """The numbers of a version, up to what begins with a letter; None if it has none."""
+    found = []
+    for part in version.split("."):
+        digits = "".join(at for at in part if at.isdigit())
+        if not part[:1].isdigit():
+            break
+        found.append(int(digits))
+    return tuple(found) or None
+
+
+def alike(snapshot: Snapshot, case: Case, now: float) -> frozenset[Whose] | None:
+    """Others that failed lately with the same kind of exception."""
+    own = (case.connect, case.connector)
+    mine = set() if case.incident is None else {run.kind for run in case.incident.runs}
+    return frozenset(
+        (run.connect_cluster, run.connector)
+        for run in snapshot.failure_runs
+        if run.kind in mine
+        and (run.connect_cluster, run.connector) != own
+        and now - run.last_at <= ALIKE_S
+    )
+
+
+def others_work(snapshot: Snapshot, case: Case) -> bool:
+    """Whether another connector of the same class makes progress."""
+    view = view_of(snapshot, case.connect, case.connector)
+    if view is None:
+        return False
+    ok = {
+        (at.connect_cluster, at.connector)
+        for at in snapshot.judgements
+        if at.scope is Scope.CONNECTOR and at.verdict in {Verdict.OK, Verdict.IDLE}
+    }
+    return any(
+        other.class_name == view.class_name
+        and other.name != view.name
+        and (other.connect_cluster, other.name) in ok
+        for other in snapshot.connectors
+    )
+
+
+def labels(label: str, topic: str, partition: int) -> bool:
+    """Whether a label of a position is of this partition: a sink's, or a mirror's."""
+    return label == f"{topic}-{partition}" or (
+        f"topic={topic}" in label and f"partition={partition}" in label.split(",")
+    )
+
+
+def lag_of(snapshot: Snapshot, case: Case, topic: str, partition: int) -> int | None:
+    """Records that wait in a partition."""
+    wanted = (case.connect, case.connector, topic, partition)
+    views: tuple[SinkPartitionView | MirrorPartitionView, ...]
+    views = (*snapshot.sink_partitions, *snapshot.mirror_partitions)
+    for view in views:
+        if (view.connect_cluster, view.connector, view.topic, view.partition) == wanted:
+            return view.lag
+    return None
+
+
+def sink_of(snapshot: Snapshot, case: Case) -> SinkGroup | None:
+    """The consumer group of a sink; None of any other connector."""
+    for sink in snapshot.topology.sinks:
+        if (sink.connect_cluster, sink.connector) == (case.connect, case.connector):
+            return sink
+    return None
+
+
+def flow_of(snapshot: Snapshot, case: Case) -> MirrorFlow | None:
+    """The flow of a MirrorSourceConnector; None of any other connector."""
+    for flow in snapshot.topology.flows:
+        if (flow.connect_cluster, flow.connector) == (case.connect, case.connector):
+            return flow
+    return None
+
+
+def home_of(snapshot: Snapshot, case: Case) -> KafkaTopic | None:
+    """Where the connector keeps its offsets: in a topic of its own, or with the others."""
+    mine = [at for at in snapshot.topology.offsets_topics if at.connect_cluster == case.connect]
+    own = [at.at for at in mine if at.connector == case.connector]
+    shared = [at.at for at in mine if at.connector is None]
+    return next(iter((*own, *shared)), None)
+
+
+def offset_of(snapshot: Snapshot, case: Case, identity: str) -> str | None:
+    """The offset of a source partition as its topic tells it."""
+    for view in snapshot.source_partitions:
+        own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
+        if own and view.identity == identity:
+            return None if view.offset is None else view.offset.text
+    return None
+
+
+def is_mirror(pair: Pair) -> bool:
+    """Whether this is an offset of a MirrorSourceConnector, and not of a sink."""
+    return f'"{_MIRRORS}":' in (pair.offset or "")
+
+
+def skipped_of(case: Case) -> tuple[RecordAt, Pair, Pair] | None:
+    """The record, the offset before and the offset after."""
+    if case.found is not None:
+        return case.found.record, case.found.frm, case.found.to
+    if case.plan is None:
+        return None
+    copies = [step.record for step in case.plan.steps if isinstance(step, Copy)]
+    before = [at for step in case.plan.steps if isinstance(step, Expect) for at in step.pairs]
+    after = [at for step in case.plan.steps if isinstance(step, Alter) for at in step.pairs]
+    if not (copies and before and after):
+        return None
+    return copies[0], before[0], after[0]
+
+
+def source_of(snapshot: Snapshot, case: Case, identity: str) -> tuple[int, bool] | None:
+    """Of a source partition: how many other keys it is under, and whether the one that counts is
+    the one that Connect looks up.
+    """
+    for view in snapshot.source_partitions:
+        own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
+        if own and view.identity == identity:
+            return view.variants, view.offset is not None
+    return None
+
+
+def is_about(identity: str, topic: str, partition: int) -> bool:
+    """Whether a partition as Connect names it is this one: a sink's, or a mirror's."""
+    found = msgspec.json.decode(identity)
+    names = (
+        found.get("kafka_topic", found.get("topic")),
+        found.get("kafka_partition", found.get("partition")),
+    )
+    return names == (topic, partition)
+
+
+def planned(case: Case) -> facts.Planned:
+    """What is known of the plan itself."""
+    plan = case.plan
+    if plan is None or plan.remedy is None:
+        return facts.Planned()
+    copies = [step for step in plan.steps if isinstance(step, Copy)]
+    return facts.Planned(
+        created_at=plan.created_at,
+        created_by=plan.created_by,
+        plan_sha256=plan.sha256,
+        policy_sha256=plan.remedy.policy_sha256,
+        records=len(copies),
+        approval=case.approval,
+        record_sha256=copies[0].sha256 if copies else None,
+        receipt_sha256=case.receipt_sha256,
+        backup_verified=case.backed_up,
+        stopped_at=case.stopped_at,
+    )

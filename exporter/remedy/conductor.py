@@ -1,0 +1,175 @@
+"""Carries out plans of guarded remediation: those that were approved, and those that an earlier
+process has left open. One at a time, in the loop's thread (agent.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from exporter.clock import Clock
+from exporter.errors import Busy, ClientError, Unfinished
+from exporter.remedy.decisions import Dossier, Stands
+from exporter.remedy.driver import Driver
+from exporter.remedy.facts import Approval
+from exporter.remedy.fleet import POLICY
+from exporter.remedy.incidents import Incident
+from exporter.remedy.ledger import Ledger
+from exporter.remedy.moves import Aborted, Interrupted
+from exporter.remedy.plan import Frozen, Plan
+from exporter.remedy.planner import Planner
+from exporter.remedy.progress import Limits, replayed
+from exporter.remedy.runner import Result, Runner
+
+_log = structlog.get_logger()
+
+
+class Left(Exception):
+    """The process ends: the plan at hand is left to the next one."""
+
+
+class Drivers(Protocol):
+    """Who carries plans out."""
+
+    def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
+        """For one plan, from its beginning to its end."""
+        ...
+
+
+class Life(NamedTuple):
+    """What the process allows.
+
+    pause       waits
+    stopping    whether the process is to end
+    hurry       whether it has to end now, wherever a plan is
+    """
+
+    pause: Callable[[float], None]
+    stopping: Callable[[], bool] = lambda: False
+    hurry: Callable[[], bool] = lambda: False
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of this process, for metrics: by Connect cluster, connector, action, and how it ended or
+    which guard stood against it.
+    """
+
+    actions: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
+    blocked: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
+
+
+class Conductor:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        planner: Planner,
+        drivers: Drivers,
+        clock: Clock,
+        life: Life,
+        limits: Limits | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._planner = planner
+        self._drivers = drivers
+        self._clock = clock
+        self._life = life
+        self._limits = limits or Limits()
+        self._recovered: set[str] = set()
+        self.counts = Counts()
+
+    def recover(self) -> bool:
+        """Go on with plans that another process began. Whether one was."""
+        for plan_id, dossier in list(self._ledger.dossiers.items()):
+            if dossier.stands is not Stands.RUNNING or dossier.plan.remedy is None:
+                continue
+            at = dossier.plan.subject
+            if plan_id in self._recovered or self._ledger.journal.busy(at.place, at.connector):
+                continue
+            self._recovered.add(plan_id)
+            _log.info("remedy_recovering", plan=plan_id, connector=at.connector)
+            try:
+                with self._drivers.driver(dossier.plan) as driver:
+                    self._ended(self._runner(dossier.plan, driver).recover(plan_id), dossier.plan)
+            except Left:
+                return True
+            except (Busy, ClientError) as exc:
+                _log.warning("remedy_not_recovered", plan=plan_id, error=str(exc))
+                self._recovered.discard(plan_id)
+            self._ledger.read_on()
+            return True
+        return False
+
+    def carry_out(self, plan: Plan, incident: Incident | None, dossier: Dossier) -> None:
+        """From its first step to its last, or as far as it goes."""
+        approval = approval_of(dossier)
+
+        def recheck(frozen: Frozen) -> tuple[str, ...]:
+            del frozen
+            records = self._ledger.journal.records(plan.plan_id)
+            progress = replayed(records, self._limits)
+            return self._planner.before_altering(
+                plan,
+                incident,
+                approval,
+                stopped_at=progress.stopped_at,
+                receipt_sha256=progress.copied,
+            )
+
+        try:
+            with self._drivers.driver(plan) as driver:
+                result = self._runner(plan, driver).run(plan, recheck)
+        except Left:
+            return
+        except (Busy, Unfinished) as exc:  # a person is at work on it with the toolbox
+            _log.info("remedy_waits", plan=plan.plan_id, why=str(exc))
+            return
+        self._ended(result, plan)
+        self._ledger.read_on()
+
+    def _runner(self, plan: Plan, driver: Driver) -> Runner:
+        return Runner(
+            journal=self._ledger.journal,
+            driver=driver,
+            clock=self._clock,
+            tell=lambda said: _log.info("remedy", plan=plan.plan_id, said=said),
+            pause=self._life.pause,
+            limits=self._limits,
+            asked=lambda: self._wanted(plan),
+        )
+
+    def _wanted(self, plan: Plan) -> Interrupted | Aborted | None:
+        """What people, or the end of the process, want of the plan that is carried out."""
+        if self._life.hurry():
+            raise Left
+        self._ledger.read_on()
+        abort = self._ledger.dossiers[plan.plan_id].abort
+        if abort is not None:
+            return Aborted(f"{abort.by}: {abort.because}")
+        held = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None
+        return Interrupted() if held or self._planner.killed() else None
+
+    def _ended(self, result: Result, plan: Plan) -> None:
+        assert plan.remedy is not None
+        _log.info("remedy_ended", plan=plan.plan_id, ending=result.ending.value)
+        key = (
+            plan.subject.place,
+            plan.subject.connector,
+            plan.remedy.action.value,
+            result.ending.value,
+        )
+        self.counts.actions[key] = self.counts.actions.get(key, 0) + 1
+
+
+def approval_of(dossier: Dossier) -> Approval | None:
+    """The person who approved it; None where configuration did, or nobody has."""
+    if dossier.approved_by is None or dossier.approved_by == POLICY:
+        return None
+    return Approval(by=dossier.approved_by, at=dossier.at, plan_sha256=dossier.plan.sha256)

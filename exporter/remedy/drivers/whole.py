@@ -1,0 +1,98 @@
+"""Every step of guarded remediation for one connector: over REST, and what is read and copied
+beside it. Called by the daemon and by the command line, which may recover each other's plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from exporter.clock import Clock, SteadyClock
+from exporter.config import Config, Connect
+from exporter.errors import Refused
+from exporter.model.topology import TopicPartition
+from exporter.remedy.brokers import Brokers, KafkaBrokers
+from exporter.remedy.driver import Answer, Driver, Found, Look, Outcome
+from exporter.remedy.drivers.copies import about_of, with_copies
+from exporter.remedy.drivers.proofs import NothingAfter, ProofSteps
+from exporter.remedy.drivers.quarantine import quarantine_of
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.plan import AnyStep, Frozen, Plan, Prove, RecordAt
+from exporter.remedy.planner import FAILURE
+
+
+class WithProofs:
+    """A driver that can see whether a skip has helped beside what it could before."""
+
+    def __init__(self, driver: Driver, proofs: ProofSteps) -> None:
+        self._driver = driver
+        self._proofs = proofs
+
+    def identity(self) -> str | None:
+        """See Driver."""
+        return self._driver.identity()
+
+    def offsets(self) -> Found:
+        """See Driver."""
+        return self._driver.offsets()
+
+    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+        """See Driver."""
+        if isinstance(step, Prove):
+            return self._proofs.look(step)
+        return self._driver.look(step, frozen)
+
+    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+        """See Driver."""
+        if isinstance(step, Prove):
+            return Outcome(Answer.ACK, "nothing to ask for")
+        return self._driver.carry_out(step, frozen)
+
+
+@contextmanager
+def driver_of(
+    plan: Plan, config: Config, folder: Path, clock: Clock | None = None
+) -> Iterator[Driver]:
+    """For a plan of guarded remediation. Raises Refused where its place is not configured."""
+    at = plan.subject
+    connect = connect_of(config, at.place)
+    kafka = config.kafka.get(connect.kafka)
+    steady = SteadyClock() if clock is None else clock
+    with (
+        closing(RestDriver(connect, at.connector, kafka, clock=steady)) as rest,
+        closing(KafkaBrokers(config.kafka)) as brokers,
+        closing(Sight(connect)) as sight,
+    ):
+        proofs = ProofSteps(sight, at.connector, steady, nothing_after(brokers))
+        about = about_of(plan, exception=_exception(plan))
+        yield with_copies(
+            WithProofs(rest, proofs), config.kafka, quarantine_of(config, folder), about
+        )
+
+
+def connect_of(config: Config, place: str) -> Connect:
+    """The Connect cluster of this name. Raises Refused if none is configured, or none over REST."""
+    for connect in config.connect:
+        if connect.name == place and connect.worker_urls:
+            return connect
+    raise Refused(place, "no Connect cluster of this name is configured with its REST API")
+
+
+def nothing_after(brokers: Brokers) -> NothingAfter:
+    """Whether no record that can be read stands after one."""
+
+    def told(record: RecordAt) -> bool:
+        at = TopicPartition(record.topic, record.partition)
+        return brokers.first(record.kafka, at, record.offset + 1, committed=True).offset is None
+
+    return told
+
+
+def _exception(plan: Plan) -> str | None:
+    """The class of the exception that the plan answers to, as its evidence has it."""
+    if plan.remedy is None:
+        return None
+    told = dict(plan.remedy.evidence).get(FAILURE)
+    return None if told is None else told.rpartition(": ")[2]

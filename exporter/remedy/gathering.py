@@ -1,0 +1,390 @@
+"""What the guards want to know, looked up now: facts.Facts, of a connector and an action.
+
+Everything is asked anew each time; only what takes two moments to tell is remembered between them.
+A question without an answer leaves a None, which denies. Called by planner.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
+
+from exporter.clock import Clock, SteadyClock
+from exporter.errors import ClientError
+from exporter.model.findings import FailureRun
+from exporter.model.topology import TopicPartition
+from exporter.remedy import facts, fleet
+from exporter.remedy.brokers import Brokers
+from exporter.remedy.circumstances import (
+    Case,
+    Now,
+    alike,
+    home_of,
+    ill,
+    incarnation,
+    is_mirror,
+    kind_of,
+    labels,
+    lag_of,
+    numbers,
+    offset_of,
+    others_work,
+    planned,
+    reads_committed,
+    sink_of,
+    skipped_of,
+    source_of,
+    token,
+    view_of,
+)
+from exporter.remedy.classify import Failure, FailureKind
+from exporter.remedy.desk import Mode
+from exporter.remedy.drivers.proofs import position
+from exporter.remedy.drivers.rest_sight import Sight, config_sha256
+from exporter.remedy.incidents import Incident, What
+from exporter.remedy.pasts import in_vain, past_of
+from exporter.remedy.plan import Pair, RecordAt
+from exporter.remedy.policy import Policy, Storm, storm_after
+from exporter.state.snapshot import Snapshot
+
+MEMBERS_APART_S: Final = 5.0  # a group that forms shows within so long
+# Ways to find a record that meet the trouble themselves, in its bytes.
+REPRODUCES: Final = frozenset({"decode", "checksum", "size"})
+STEADY_S: Final = 2.0  # of drift since the start: more is a clock that was set
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Gatherer:
+    """See the module. For one thread."""
+
+    def __init__(
+        self,
+        *,
+        sight_of: Callable[[str], Sight],
+        brokers: Brokers,
+        snapshot: Callable[[], Snapshot],
+        past: fleet.Fleet,
+        policy: Policy,
+        state_dir: Path,
+        clock: Clock,
+        pause: Callable[[float], None],
+    ) -> None:
+        self._sight_of = sight_of
+        self._brokers = brokers
+        self._snapshot = snapshot
+        self._past = past
+        self._policy = policy
+        self._state_dir = state_dir
+        self._clock = clock
+        self._pause = pause
+        self._started_at = clock.now()
+        self._steady = SteadyClock()
+        self._drift = self._steady.now() - clock.now()
+        self._storm = Storm()
+        self._lags: dict[str, int] = {}
+
+    def look_around(self) -> None:
+        """What takes more than one moment to tell: whether too much is ill at once."""
+        snapshot = self._snapshot()
+        unwell = ill(snapshot) | self._past.at_work()
+        self._storm = storm_after(
+            self._storm,
+            connectors=len(snapshot.connectors),
+            unhealthy=len(unwell),
+            now=self._clock.now(),
+        )
+
+    def now(self, connect: str, connector: str) -> Now:
+        """What Connect shows of a connector."""
+        sight = self._sight_of(connect)
+        return Now(
+            root=known(sight.root),
+            seen=known(sight.seen, connector),
+            config=known(sight.config, connector),
+            pairs=known(sight.pairs, connector),
+            at=self._clock.now(),
+        )
+
+    def gather(self, case: Case) -> facts.Facts:
+        """Everything that can be known of the case."""
+        snapshot = self._snapshot()
+        view = view_of(snapshot, case.connect, case.connector)
+        now = self.now(case.connect, case.connector)
+        # What takes time first: nothing is to be older than it says when guards look at it.
+        connector = self._connector(snapshot, case, now)
+        offsets = self._offsets(snapshot, case, now)
+        return facts.Facts(
+            target=facts.Target(
+                connect=case.connect,
+                connector=case.connector,
+                kind=kind_of(view),
+                action=case.action,
+            ),
+            ourselves=self._ourselves(case),
+            others=self._others(snapshot, case),
+            past=past_of(self._past, case, now.pairs),
+            evidence=self._evidence(snapshot, case),
+            connector=connector,
+            offsets=offsets,
+            plan=planned(case),
+            now=self._clock.now(),
+        )
+
+    # --- of all ----------------------------------------------------------------------------------
+
+    def _ourselves(self, case: Case) -> facts.Ourselves:
+        now = self._clock.now()
+        server = self._sight_of(case.connect).server_time
+        mode = self._past.mode
+        drifted = abs(self._steady.now() - now - self._drift)
+        return facts.Ourselves(
+            kill_switch=self.stop_file(),
+            paused=self._past.paused(now) is not None,
+            mode_lowered=_lowered(None if mode is None else mode.mode),
+            journal_ok=True,  # who gathers has just read it, and JournalDamaged ends everything
+            disk_free_bytes=self._free(),
+            clock_skew_s=None if server is None else _beyond_a_second(now - server),
+            clock_steady=drifted < STEADY_S,
+            started_at=self._started_at,
+        )
+
+    def failures(self, incident: Incident) -> int:
+        """How often it failed in the same way at the same place."""
+        run = incident.worst
+        return 0 if run is None else run.count + in_vain(self._past, incident, self._clock.now())
+
+    def stop_file(self) -> bool | None:
+        """Whether it is there; None where nobody can tell."""
+        try:
+            return bool(self._policy.stop_file) and Path(self._policy.stop_file).exists()
+        except OSError:
+            return None
+
+    def _free(self) -> int | None:
+        try:
+            return shutil.disk_usage(self._state_dir).free
+        except OSError:
+            return None
+
+    def _others(self, snapshot: Snapshot, case: Case) -> facts.Others:
+        own = (case.connect, case.connector)
+        begun = case.altering or (case.plan is not None and own in self._past.at_work())
+        return facts.Others(
+            connectors=len(snapshot.connectors),
+            unhealthy=ill(snapshot),
+            in_remedy=self._past.at_work() - ({own} if begun else set()),
+            storm_before=self._storm,
+            alike=alike(snapshot, case, self._clock.now()),
+        )
+
+    # --- of the incident -------------------------------------------------------------------------
+
+    def _evidence(self, snapshot: Snapshot, case: Case) -> facts.Evidence:
+        incident, failure, found = case.incident, case.failure, case.found
+        if incident is None:
+            return facts.Evidence()
+        own = (case.connect, case.connector)
+        run = incident.worst
+        seen = self._past.incidents.get(incident.key)
+        silent = incident.what is What.FROZEN
+        now = self._clock.now()
+        more = in_vain(self._past, incident, now)
+        kind = FailureKind.CORRUPT.value if silent and found is not None else None
+        return facts.Evidence(
+            findings=frozenset(
+                at.name.value
+                for at in snapshot.findings
+                if (at.connect_cluster, at.connector) == own
+            ),
+            shown_since=None if seen is None else seen.at,
+            failure_kind=kind if failure is None else failure.kind.value,
+            veto="" if silent else _veto(failure),
+            failures=None if run is None else run.count + more,
+            failing_s=None if run is None else (now if more else run.last_at) - run.first_at,
+            restarts=None if run is None else run.restarts + more,
+            silent=silent,
+            frozen_s=now - (incident.since if run is None else run.first_at),
+            definitive=None if found is None else frozenset({found.method, *found.also}),
+            conflicting=None if found is None else frozenset(),
+            signals=self._signals(snapshot, case, run),
+        )
+
+    def _signals(
+        self, snapshot: Snapshot, case: Case, run: FailureRun | None
+    ) -> frozenset[facts.Signal]:
+        assert case.incident is not None
+        signals: set[facts.Signal] = set()
+        if case.failure is not None:
+            signals.add(facts.Signal.STATUS_TRACE)
+        if case.found is None:
+            return frozenset(signals)
+        at = case.found.record
+        label = f"{at.topic}-{at.partition}"
+        if run is None or any(labels(of, at.topic, at.partition) for of, _ in run.same):
+            signals.add(facts.Signal.FROZEN_OFFSET)
+        if run is not None and run.moved:
+            signals.add(facts.Signal.SIBLINGS_PROGRESS)
+        if REPRODUCES & {case.found.method, *case.found.also}:
+            signals.add(facts.Signal.PROBE_REPRODUCES)
+        lag = lag_of(snapshot, case, at.topic, at.partition)
+        if lag is not None:
+            first = self._lags.setdefault(f"{case.incident.key} {label}", lag)
+            if lag > first:
+                signals.add(facts.Signal.LAG_GROWING)
+        if others_work(snapshot, case):
+            signals.add(facts.Signal.TARGET_HEALTHY)
+        return frozenset(signals)
+
+    # --- of the connector ------------------------------------------------------------------------
+
+    def _connector(self, snapshot: Snapshot, case: Case, now: Now) -> facts.Connector:
+        view = view_of(snapshot, case.connect, case.connector)
+        config = None if now.config is None else config_sha256(case.connector, now.config)
+        planned = None if case.plan is None else case.plan.remedy
+        tasks = None
+        if now.seen is not None:
+            tasks = max(now.seen.configured, len(now.seen.standing.tasks))
+        return facts.Connector(
+            connect_version=None if now.root is None else numbers(now.root.version),
+            offsets_api=now.pairs is not None or None,
+            class_name=None if view is None else view.class_name,
+            tasks=tasks if not case.altering else None if view is None else len(view.tasks),
+            partitions=None if now.pairs is None else len(now.pairs),
+            state=None if now.seen is None else now.seen.standing.state,
+            tasks_now=tasks,
+            group_members=self._members(snapshot, case),
+            identity_planned=None if case.plan is None else case.plan.subject.identity,
+            identity_now=None if now.root is None else now.root.kafka_cluster_id,
+            config_planned=None if planned is None else planned.config_sha256,
+            config_now=config,
+            incarnation_planned=None if planned is None else planned.incarnation,
+            incarnation_now=incarnation(snapshot, case.connect, case.connector),
+            token_planned=None if planned is None else planned.token,
+            token_now=token(snapshot, case, now, config),
+            read_at=now.at,
+        )
+
+    def _members(self, snapshot: Snapshot, case: Case) -> int | None:
+        """Asked twice: a group that is about to form shows at the second."""
+        sink = sink_of(snapshot, case)
+        if not case.altering or sink is None or sink.kafka is None:
+            return None
+        first = known(self._brokers.members, sink.kafka, sink.group)
+        self._pause(MEMBERS_APART_S)
+        second = known(self._brokers.members, sink.kafka, sink.group)
+        return None if first is None or second is None else max(first, second)
+
+    # --- of its offsets --------------------------------------------------------------------------
+
+    def _offsets(self, snapshot: Snapshot, case: Case, now: Now) -> facts.Offsets:
+        skipped = skipped_of(case)
+        if skipped is None or now.pairs is None:
+            return facts.Offsets()
+        record, frm, to = skipped
+        mirror = is_mirror(frm)
+        mine = next((at for at in now.pairs if at.partition == frm.partition), None)
+        stored, wanted = position(mine), position(to)
+        plus = 1 if mirror else 0
+        next_now = None if stored is None else stored + plus
+        at = TopicPartition(record.topic, record.partition)
+        bounds = known(self._brokers.bounds, record.kafka, at)
+        source = source_of(snapshot, case, frm.partition)
+        return facts.Offsets(
+            fence_planned=None if case.plan is None else frm.offset,
+            fence_now=None if mine is None else mine.offset,
+            next_now=next_now,
+            next_wanted=None if wanted is None else wanted + plus,
+            poison=record.offset,
+            first_existing=self._first(snapshot, case, record, next_now),
+            earliest=None if bounds is None else bounds.start,
+            log_end=None if bounds is None else bounds.end,
+            readable_end=None if bounds is None else bounds.stable_end,
+            topic_id_planned=record.topic_id,
+            topic_id_now=known(self._brokers.topic_id, record.kafka, record.topic),
+            bounds_read_at=self._clock.now(),
+            raw_keys=None if source is None else 1 + source[0],
+            key_canonical=None if source is None else source[1],
+            tail_behind=self._behind(snapshot, case) if mirror else 0,
+            views_agree=self._agree(snapshot, case, record, mine),
+            quiet_s=self._quiet_s(snapshot, case) if case.altering else None,
+        )
+
+    def _first(
+        self, snapshot: Snapshot, case: Case, record: RecordAt, start: int | None
+    ) -> int | None:
+        if start is None:
+            return None
+        at = TopicPartition(record.topic, record.partition)
+        committed = reads_committed(snapshot, case.connect, case.connector) is not False
+        found = known(self._brokers.first, record.kafka, at, start, committed=committed)
+        return None if found is None else found.offset
+
+    def _behind(self, snapshot: Snapshot, case: Case) -> int | None:
+        """Records of the offsets topic up to its end of now that the tail has not read."""
+        topic = home_of(snapshot, case)
+        if topic is None:
+            return None
+        ends = known(self._brokers.ends, topic.kafka, topic.topic)
+        tails = (at.tail for at in self._snapshot().inputs if at.tail is not None)
+        read = next(
+            (dict(at.positions) for at in tails if at.topic == topic and at.caught_up), None
+        )
+        if ends is None or read is None:
+            return None
+        return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
+
+    def _agree(
+        self, snapshot: Snapshot, case: Case, record: RecordAt, mine: Pair | None
+    ) -> bool | None:
+        """Whether what we follow says what Connect says."""
+        if mine is None:
+            return None
+        if is_mirror(mine):
+            followed = offset_of(snapshot, case, mine.partition)
+            return None if followed is None else followed == mine.offset
+        sink = sink_of(snapshot, case)
+        if sink is None:
+            return None
+        at = TopicPartition(record.topic, record.partition)
+        committed = known(self._brokers.committed, record.kafka, sink.group, at)
+        return None if committed is None else committed == position(mine)
+
+    def _quiet_s(self, snapshot: Snapshot, case: Case) -> float | None:
+        """For how long its offsets stand still: since the newest commit that we read, or since it
+        was asked to stop, whichever is later.
+        """
+        commits = [
+            view.committed_at
+            for view in snapshot.source_partitions
+            if (view.connect_cluster, view.connector) == (case.connect, case.connector)
+            and view.committed_at is not None
+        ]
+        since = [at for at in (*commits, case.stopped_at) if at is not None]
+        return self._clock.now() - max(since) if since else None
+
+
+def known(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """The answer, or None where there is none now."""
+    try:
+        return ask(*args, **kwargs)
+    except ClientError:
+        return None
+
+
+def _lowered(mode: str | None) -> Mode:
+    return Mode.AUTO if mode is None else Mode(mode)
+
+
+def _beyond_a_second(skew_s: float) -> float:
+    """A Date has whole seconds, and was written a moment before it was read."""
+    return 0.0 if abs(skew_s) <= 2.0 else skew_s
+
+
+def _veto(failure: Failure | None) -> str | None:
+    if failure is None:
+        return None
+    return "" if failure.veto is None else failure.veto.value
