@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,11 +20,13 @@ from lab.waiting import NotYet, until
 from tests.fakes.clock import VirtualClock
 from tests.fakes.endpoint import Endpoint, endpoint
 from tests.unit.notify.findings import LOST, STUCK, snapshot
+from tests.unit.serve.control.stage import serving, token
 from tools.alertmanager import alertmanager
 
 pytestmark = pytest.mark.real
 
 DEADLINE_S = 30.0
+KNOWN = {"connect_cluster": "lab", "connector": "orders"}
 CONFIG = """
 route: {{receiver: hook, group_by: [alertname, subject], group_wait: 0s, group_interval: 1s}}
 receivers: [{{name: hook, webhook_configs: [{{url: "{url}", send_resolved: true}}]}}]
@@ -40,15 +43,42 @@ def person() -> Iterator[Endpoint]:
 @pytest.fixture
 def url(tmp_path: Path, person: Endpoint) -> Iterator[str]:
     with alertmanager(tmp_path, free_port(), CONFIG.format(url=person.url)) as at:
-
-        def up() -> None:
-            try:
-                httpx.get(f"{at}/-/ready").raise_for_status()
-            except httpx.HTTPError as exc:
-                raise NotYet(str(exc)) from exc
-
-        until("Alertmanager is up", up, timeout_s=DEADLINE_S)
+        until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
         yield at
+
+
+def up(at: str) -> None:
+    try:
+        httpx.get(f"{at}/-/ready").raise_for_status()
+    except httpx.HTTPError as exc:
+        raise NotYet(str(exc)) from exc
+
+
+def test_an_alert_of_a_known_connector_becomes_a_hint_once(tmp_path: Path):
+    """By its own webhook, with its own way to show a token."""
+    body = json.dumps([{"labels": {"alertname": "SinkStuck", **KNOWN, "partition": "3"}}])
+    with serving() as stage:
+        hook = CONFIG.format(url=f"{stage.url}/api/v1/hooks/alertmanager")
+        auth = f'http_config: {{authorization: {{credentials: "{token("hook")}"}}}}, '
+        config = hook.replace('[{url: "', f'[{{{auth}url: "').replace(
+            "1s}", "1s, repeat_interval: 1s}"
+        )
+        with alertmanager(tmp_path, free_port(), config) as at:
+            until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
+            httpx.post(
+                f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+            ).raise_for_status()
+
+            def twice() -> None:
+                if len(stage.desk.hints) < 2:
+                    raise NotYet(str(stage.reported))
+
+            until("it was told twice", twice, timeout_s=DEADLINE_S)
+        assert len(set(map(str, stage.desk.hints))) == 1
+        (hint, *_) = stage.desk.hints
+        assert (hint.connect_cluster, hint.connector, hint.partition) == ("lab", "orders", 3)
+        assert hint.firing
+        assert not stage.desk.changed
 
 
 def active(url: str) -> dict[tuple[str, str], dict]:

@@ -37,6 +37,7 @@ class ControlServer:
     desk        who is asked; see there by which threads
     snapshot    the newest picture
     report      takes what was counted, for the picture; it may drop it
+    at_end      called by each thread that asked the desk, when it asks no more
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class ControlServer:
         *,
         snapshot: Callable[[], Snapshot],
         report: Callable[[ControlSeen], object],
+        at_end: Callable[[], None] = lambda: None,
         bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     ) -> None:
         self._bounds = bounds
+        self._at_end = at_end
         self._snapshot = snapshot
         self._report = report
         self._counts = Counts()
@@ -69,8 +72,10 @@ class ControlServer:
     def stop(self) -> None:
         """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
         self._listening.stop()
-        self._hints.shutdown(wait=False)
-        self._rest.shutdown(wait=False)
+        for worker in (self._hints, self._rest):
+            with suppress(RuntimeError):  # it has been told before
+                worker.submit(self._at_end)
+            worker.shutdown(wait=False)
 
     def follow(self, control: Control) -> None:
         """Let in whom this configuration names, from the next request on; the address stays. Any

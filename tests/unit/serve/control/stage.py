@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -93,6 +93,7 @@ class Stage:
 
     configured: Control
     bounds: Bounds
+    at_end: Callable[[], None] = lambda: None
     clock: VirtualClock = field(default_factory=VirtualClock)
     shown: Snapshot = EMPTY
     reported: list[ControlSeen] = field(default_factory=list)
@@ -105,6 +106,7 @@ class Stage:
             self.clock,
             snapshot=lambda: self.shown,
             report=self.take,
+            at_end=self.at_end,
             bounds=self.bounds,
         )
         # Trusts nobody: to read all authorities takes longer than most tests.
@@ -169,8 +171,12 @@ def _received(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def serving(configured: Control | None = None, bounds: Bounds | None = None) -> Iterator[Stage]:
-    stage = Stage(configured or control(), bounds or Bounds())
+def serving(
+    configured: Control | None = None,
+    bounds: Bounds | None = None,
+    at_end: Callable[[], None] = lambda: None,
+) -> Iterator[Stage]:
+    stage = Stage(configured or control(), bounds or Bounds(), at_end)
     stage.server.start()
     try:
         yield stage

@@ -58,6 +58,18 @@ def test_a_request_in_flight_is_answered_before_it_stops():
     assert [found.status_code for found in answers] == [200]
 
 
+def test_each_thread_that_asked_the_desk_says_so_when_it_asks_no_more():
+    asked: set[str] = set()
+    ended: list[str] = []
+    with serving(at_end=lambda: ended.append(threading.current_thread().name)) as stage:
+        stage.desk.before = lambda _: asked.add(threading.current_thread().name)
+        stage.hook()
+        stage.call("GET", "/plans", "viewer")
+        assert not ended
+    until(lambda: len(ended) == 2, "both have ended")
+    assert set(ended) == asked
+
+
 def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
     lost: list[ControlSeen] = []
     take, stage.server._report = stage.take, lost.append

@@ -12,9 +12,11 @@ from exporter.serve.control.connection import Bounds
 from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
 from exporter.state.snapshot import EMPTY
+from lab.certificates import Authority
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, payload, serving, token, until
 
 from .table import TAKEN, refused, row, status_of
+from .tls import secured
 
 HOLD_S = 0.5  # for what is not whole; a listener that bounds nothing would wait for ever
 
@@ -128,6 +130,17 @@ def _(_stage, _):
         assert stage.call("GET", "/plans", "viewer").status_code == 200
         assert all(is_closed(connection) for connection in slow)
         return [TAKEN if stage.hook().status_code == TAKEN else 500]
+
+
+@row(48, "who never ends the handshake of TLS is cut off")
+def _(_stage, folder):
+    configured = secured(folder, Authority(folder / "ours"))
+    with serving(configured, Bounds(handshake_s=HOLD_S)) as stage, ExitStack() as stack:
+        slow = connections(stage, 20, stack)
+        slow[0].sendall(b"\x16\x03\x01\x02")
+        assert all(is_closed(connection) for connection in slow)
+        until(lambda: stage.counted("handshake", "refused") == 20, "all were counted")
+        return [None]
 
 
 @row(48, "more connections than the bound are closed unread, and when others end there is room")
