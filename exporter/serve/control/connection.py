@@ -20,7 +20,7 @@ from exporter.serve.control import answers
 from exporter.serve.control.answers import Answer
 
 BODY_BYTES_MAX: Final = 1024 * 1024
-LINGER_S: Final = 1.0  # for the rest of a body that was refused, so that the answer arrives
+LINGER_S: Final = 2.0  # for the rest of a body that was refused, so that the answer arrives
 _SILENT: Final = logging.getLogger("exporter.serve.control.silent")
 _SILENT.disabled = True  # aiohttp quotes requests in what it logs
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from pathlib import Path
 
@@ -123,7 +124,9 @@ def test_an_encrypted_key_opens_with_its_password_from_a_file(tmp_path: Path):
     own = authority.issue("listener", password="s3cret")
     (tmp_path / "password").write_text("s3cret\n")
     tls = {"cert_file": own.cert, "key_file": own.key, "key_password_file": tmp_path / "password"}
-    assert ServerTls(control(tls=tls)).get() is not None
+    found = ServerTls(control(tls=tls)).get()
+    assert found is not None
+    assert found.minimum_version is ssl.TLSVersion.TLSv1_2  # whatever the system's default is
     tls["key_password_file"].write_text("wrong")
     with pytest.raises(
         ConfigError, match=r"control\.tls\.cert_file, key_file or key_password"

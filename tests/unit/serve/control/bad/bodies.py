@@ -43,7 +43,9 @@ def _(stage, _):
 def _(stage, _):
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     sent = head("hook", "/hooks/alertmanager", "Transfer-Encoding: chunked\r\n")
-    yield status_of(stage.raw(sent + chunk * 17 + b"0\r\n\r\n"))
+    status = status_of(stage.raw(sent + chunk * 17 + b"0\r\n\r\n"))
+    assert status == 413
+    yield status
 
 
 @row(23, "a request whose length can be read in two ways is not read")
