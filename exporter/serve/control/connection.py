@@ -77,7 +77,7 @@ class Request:
 class Connection(web.RequestHandler):
     """See the module."""
 
-    __slots__ = ("_bounds", "_deadline", "closed")
+    __slots__ = ("_bounds", "_deadline", "_wire", "closed")
 
     def __init__(self, manager: Server, *, loop: asyncio.AbstractEventLoop, bounds: Bounds) -> None:
         super().__init__(
@@ -91,11 +91,15 @@ class Connection(web.RequestHandler):
         )
         self._bounds = bounds
         self._deadline: asyncio.TimerHandle | None = None
+        # Our own, as aiohttp lets go of its one when it has asked it to close, which may take long.
+        self._wire: asyncio.Transport | None = None
         self.closed: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The clock runs."""
         super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)
+        self._wire = transport
         self._end_in(self._bounds.request_s)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -105,6 +109,12 @@ class Connection(web.RequestHandler):
             self._deadline.cancel()
         if not self.closed.done():
             self.closed.set_result(None)
+
+    async def cut(self) -> None:
+        """End it now, if it was ever made; it is closed afterwards."""
+        if self._wire is not None:
+            self._wire.abort()
+            await self.closed
 
     def whole(self) -> None:
         """The request is there: from now on it is our turn."""
@@ -124,11 +134,8 @@ class Connection(web.RequestHandler):
     def _end_in(self, seconds: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self._loop.call_later(seconds, self._cut)
-
-    def _cut(self) -> None:
-        if isinstance(self.transport, asyncio.Transport):
-            self.transport.abort()
+        assert self._wire is not None
+        self._deadline = self._loop.call_later(seconds, self._wire.abort)
 
 
 class Server(web.Server):

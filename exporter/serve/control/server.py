@@ -91,38 +91,50 @@ class ControlServer:
 
     async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
         server = Server(self._listener.answer, self._bounds)
-        accepting = asyncio.create_task(self._accept(listener, server))
         telling = asyncio.create_task(self._tell(stopping))
+        listener.setblocking(False)
+        self._accept_from(listener, server)
         try:
             await stopping.wait()
         finally:
-            accepting.cancel()
+            asyncio.get_running_loop().remove_reader(listener)
             listener.close()
+            server.pre_shutdown()  # who has not asked yet need not be waited for
             await server.shutdown(STOP_S_MAX)
-            if self._open:
-                await asyncio.wait(self._open, timeout=STOP_S_MAX)
-            await asyncio.gather(accepting, telling, return_exceptions=True)
+            for task in self._open:
+                task.cancel()
+            await asyncio.gather(telling, *self._open, return_exceptions=True)
 
-    async def _accept(self, listener: socket.socket, server: Server) -> None:
+    def _accept_from(self, listener: socket.socket, server: Server) -> None:
+        """Not with `sock_accept`: who stops waiting for that may lose a socket it has accepted."""
+        if listener.fileno() >= 0:  # it may have been closed while we had to wait
+            loop = asyncio.get_running_loop()
+            loop.add_reader(listener, self._accept, listener, server)
+
+    def _accept(self, listener: socket.socket, server: Server) -> None:
         loop = asyncio.get_running_loop()
-        listener.setblocking(False)
-        while True:
-            try:
-                connection, _ = await loop.sock_accept(listener)
-            except OSError as exc:
-                log.warning("control_accept_failed", reason=exc.strerror)
-                await asyncio.sleep(ACCEPT_AGAIN_S)
-                continue
-            if len(self._open) >= self._bounds.connections_max:
-                self._counts.refused["overload"] += 1
-                connection.close()
-                continue
-            task = loop.create_task(self._take(connection, server))
-            self._open.add(task)
-            task.add_done_callback(self._open.discard)
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # whoever it was has gone
+        except OSError as exc:
+            log.warning("control_accept_failed", reason=exc.strerror)
+            loop.remove_reader(listener)
+            loop.call_later(ACCEPT_AGAIN_S, self._accept_from, listener, server)
+            return
+        if len(self._open) >= self._bounds.connections_max:
+            self._counts.refused["overload"] += 1
+            connection.close()
+            return
+        connection.setblocking(False)
+        task = loop.create_task(self._take(connection, server))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+        # Not within the task: one that is cancelled before its first step does nothing at all.
+        task.add_done_callback(lambda _: connection.close())
 
     async def _take(self, connection: socket.socket, server: Server) -> None:
-        """One connection to its end."""
+        """One connection to its end, whatever that is."""
         made = server()
         tls = self._tls.get()
         try:
@@ -132,11 +144,11 @@ class ControlServer:
                 ssl=tls,
                 ssl_handshake_timeout=None if tls is None else self._bounds.handshake_s,
             )
+            await made.closed
         except (OSError, TimeoutError):  # a certificate that is not trusted among them
             self._counts.refused["handshake"] += 1
-            connection.close()
-            return
-        await made.closed
+        finally:
+            await made.cut()
 
     async def _tell(self, stopping: asyncio.Event) -> None:
         """What was counted, until the picture has it: on its way there it may be dropped."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 import ssl
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,21 @@ def test_a_request_in_flight_is_answered_before_it_stops():
         asking.join(20)
         stopping.join(20)
     assert [found.status_code for found in answers] == [200]
+
+
+def test_connections_that_come_while_it_stops_are_closed_and_none_is_lost():
+    """A socket that was lost would be a warning, and so an error, when it is collected."""
+    for held in range(6):
+        with serving() as stage:
+            made = [
+                socket.create_connection(("127.0.0.1", stage.server.port), 20) for _ in range(held)
+            ]
+            stage.server.stop()
+            for connection in made:
+                with suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""
+                connection.close()
+    gc.collect()
 
 
 def test_each_thread_that_asked_the_desk_says_so_when_it_asks_no_more():

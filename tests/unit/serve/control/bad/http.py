@@ -160,9 +160,12 @@ def _(_stage, _):
     with serving(bounds=Bounds(answer_s=HOLD_S)) as stage, ExitStack() as stack:
         stage.with_plan()
         stage.desk.rows = {f"p{n}": stage.desk.rows["p1"] for n in range(60_000)}
+        asked: list[str] = []
+        stage.desk.before = asked.append
         (deaf,) = connections(stage, 1, stack)
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(get("localhost"))
+        until(lambda: asked, "it is asked")
         until(lambda: not stage.server._open, "nobody is connected any more")
         return [None]
 
