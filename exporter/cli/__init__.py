@@ -15,7 +15,13 @@ from typing import Any
 import click
 
 from exporter import __version__
-from exporter.cli import offset_commands, output, plan_commands, remedy_commands
+from exporter.cli import (
+    offset_commands,
+    output,
+    plan_commands,
+    quarantine_commands,
+    remedy_commands,
+)
 from exporter.cli.connector_commands import connectors
 from exporter.cli.options import config_option, json_option, timeout_option
 from exporter.errors import ClientError, ConfigError, Denied, HistoryError, RemedyError
@@ -119,6 +125,7 @@ for group in (
     remedy_commands.pause,
     remedy_commands.unpause,
     remedy_commands.breaker,
+    quarantine_commands.quarantine,
 ):
     cli.add_command(group)
 

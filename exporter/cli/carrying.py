@@ -151,16 +151,16 @@ def steps_of(plan: Plan) -> tuple[str, ...]:
     return tuple(f"{number}. {doing(step)}" for number, step in enumerate(plan.steps, start=1))
 
 
-def confirmed(connector: str, *, yes: bool) -> bool:
-    """Whether a person agrees: with --yes, or by typing the connector's name on a terminal."""
+def confirmed(name: str, *, yes: bool, of: str = "connector") -> bool:
+    """Whether a person agrees: with --yes, or by typing the name of what it is about."""
     if yes:
         return True
     if not sys.stdin.isatty():
         output.error("nobody can be asked here: say --yes to agree beforehand")
         return False
-    sys.stderr.write(f"Type the connector's name ({connector}) to go on: ")
+    sys.stderr.write(f"Type the {of}'s name ({name}) to go on: ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip() == connector:
+    if sys.stdin.readline().strip() == name:
         return True
     output.error("that is not its name: nothing was done")
     return False

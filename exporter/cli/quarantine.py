@@ -1,0 +1,324 @@
+"""The verb `quarantine`: records that were copied before they were skipped. What a record holds is
+shown only where that is asked for.
+
+Tables and JSON go to standard output, all else to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exporter import config
+from exporter.cli import carrying, output
+from exporter.clock import SystemClock
+from exporter.config import Config, Kafka
+from exporter.config import Quarantine as Wanted
+from exporter.errors import Ambiguous, ClientError, ConfigError, Denied, Malformed, Unreachable
+from exporter.model.records import RawRecord
+from exporter.remedy.drivers import quarantine_files, replays
+from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at, quarantine_of
+from exporter.remedy.drivers.replays import Asked, Prepared, Target, target_of
+from exporter.remedy.journal import Journal
+from exporter.remedy.quarantine import Kept, SetAside
+from exporter.remedy.records import Replayed
+
+OK, WRONG, DENIED, IN_DOUBT, UNAUTHORISED = 0, 1, 3, 5, 6
+ID_SHOWN = 12
+NAMED_MAX = 20  # of the copies that an id may mean
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where copies are: files under the state directory, and the topic of the configuration."""
+
+    config_path: Path | None
+    state_dir: Path | None
+
+    def loaded(self) -> Config | None:
+        """Raises ConfigError."""
+        return None if self.config_path is None else config.load(self.config_path)
+
+
+def _store(home: Home) -> tuple[Quarantines, Path]:
+    loaded = home.loaded()
+    folder = carrying.state_folder(home.state_dir, loaded)
+    if loaded is None:
+        return quarantine_at(Wanted(), {}, folder), folder
+    return quarantine_of(loaded, folder), folder
+
+
+# --- list -----------------------------------------------------------------------------------------
+
+
+def list_copies(home: Home, *, as_json: bool, store: Quarantines | None = None) -> int:
+    """Every copy, oldest first. Exit code 1 if one is damaged, or the topic would be refused."""
+    store = _store(home)[0] if store is None else store
+    rows: list[dict[str, Any]] = []
+    failed: ClientError | None = None
+    problems: tuple[str, ...] = ()
+    try:
+        for kept, _found in store.kept():
+            rows.append(_row(kept))
+        problems = store.problems()
+    except ClientError as exc:
+        failed = exc  # after what was found without it
+    rows = sorted(_newest(rows), key=lambda row: row["at"])
+    if as_json:
+        output.json_text(rows)
+    else:
+        _print_rows(rows, store.name)
+    for problem in problems:
+        output.error(f"{store.name}: {problem}")
+    if failed is not None:
+        raise failed
+    return WRONG if problems or any(row["problem"] for row in rows) else OK
+
+
+def _newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of copies of the same record for the same skip the newest; every damaged one."""
+    sound: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["problem"] is not None:
+            yield row
+        elif row["id"] not in sound or sound[row["id"]]["at"] <= row["at"]:
+            sound[row["id"]] = row
+    yield from sound.values()
+
+
+def _row(kept: Kept) -> dict[str, Any]:
+    topic, partition, offset = kept.record
+    about = kept.about
+    return {
+        "id": kept.id,
+        "at": kept.receipt.at,
+        "connect_cluster": about.connect_cluster,
+        "connector": about.connector,
+        "kafka": about.kafka,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "stage": about.stage,
+        "exception_class": about.exception_class,
+        "size_bytes": kept.size_bytes,
+        "sha256": kept.receipt.sha256,
+        "where": kept.receipt.where,
+        "plan_id": about.plan_id,
+        "incident": about.incident,
+        "skip_key": about.skip_key,
+        "problem": kept.problem,
+    }
+
+
+def _print_rows(rows: list[dict[str, Any]], name: str) -> None:
+    output.table(
+        f"Records in quarantine ({name})",
+        ("id", "copied", "connector", "record", "reason", "bytes#", "where", "plan"),
+        (
+            (
+                row["id"][:ID_SHOWN],
+                output.moment(row["at"]),
+                row["connector"],
+                f"{row['kafka']}/{row['topic']}-{row['partition']}@{row['offset']}",
+                row["problem"] or _reason(row),
+                row["size_bytes"],
+                row["where"],
+                row["plan_id"],
+            )
+            if row["problem"] is None or row["skip_key"]
+            else ("", output.moment(row["at"]), "", "", row["problem"], None, row["where"], "")
+            for row in rows
+        ),
+    )
+
+
+def _reason(row: dict[str, Any]) -> str:
+    simple = (row["exception_class"] or "").rpartition(".")[2]
+    return " in ".join(part for part in (simple, row["stage"]) if part)
+
+
+# --- get ------------------------------------------------------------------------------------------
+
+
+def _one(store: Quarantines, prefix: str) -> tuple[Kept, SetAside]:
+    """The copy of this id. Raises ConfigError if it is none, or not one only."""
+    found: dict[str, tuple[Kept, SetAside]] = {}
+    damaged: list[Kept] = []
+    for kept, held in store.kept():
+        if not prefix or not kept.id.startswith(prefix):
+            continue
+        if held is None:
+            damaged.append(kept)
+        elif kept.id not in found or found[kept.id][0].receipt.at <= kept.receipt.at:
+            found[kept.id] = (kept, held)
+    if len(found) > 1:
+        meant = ", ".join(sorted(found)[:NAMED_MAX])
+        raise ConfigError((f"{prefix} may be any of {meant}: say more of it",))
+    for one in found.values():
+        return one
+    if damaged:
+        at = damaged[0]
+        raise ConfigError((f"{prefix} is damaged: {at.receipt.where}: {at.problem}",))
+    raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
+
+
+def get(home: Home, prefix: str, *, to: Path | None, raw: bool, as_json: bool) -> int:
+    """What is told of one copy; with `raw` its value, with `to` all of it, as a file of its own.
+    Exit code 1 if it has no value to be printed.
+    """
+    store, _ = _store(home)
+    kept, found = _one(store, prefix)
+    if raw:
+        return _value(found.record, to)
+    if to is not None:
+        with _new_file(to):
+            quarantine_files.write(to, found.record, found.about, kept.receipt.at)
+        output.error(f"{to}: the whole record, as lines of JSON")
+        return OK
+    if as_json:
+        output.json_text({**_row(kept), **_told(found.record)})
+    else:
+        facts = {**_row(kept), **_told(found.record)}
+        facts["at"] = output.moment(kept.receipt.at)
+        output.table(f"Record {kept.id}", ("fact", "value"), _facts(facts))
+    return OK
+
+
+def _told(record: RawRecord) -> dict[str, Any]:
+    """Lengths and names; null where there is nothing."""
+    return {
+        "key_bytes": _length(record.key),
+        "value_bytes": _length(record.value),
+        "headers": [{"name": name, "bytes": _length(value)} for name, value in record.headers],
+        "timestamp_ms": record.timestamp_ms,
+        "timestamp_type": record.timestamp_type,
+        "leader_epoch": record.leader_epoch,
+    }
+
+
+def _length(part: bytes | None) -> int | None:
+    return None if part is None else len(part)
+
+
+def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    for name, value in facts.items():
+        if name == "headers":
+            for header in value:
+                length = "null" if header["bytes"] is None else f"{header['bytes']} bytes"
+                yield "header", f"{header['name']}: {length}"
+        elif name in {"key_bytes", "value_bytes"}:
+            yield name.removesuffix("_bytes"), "null" if value is None else f"{value} bytes"
+        elif name != "problem":
+            yield name, value
+
+
+def _value(record: RawRecord, to: Path | None) -> int:
+    if record.value is None:
+        output.error("its value is null: there is nothing to print")
+        return WRONG
+    if to is None:
+        sys.stdout.buffer.write(record.value)
+        sys.stdout.buffer.flush()
+        return OK
+    with _new_file(to):
+        handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(record.value)
+    output.error(f"{to}: its value, {len(record.value)} bytes")
+    return OK
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[None]:
+    """One that cannot be made is a mistake of whoever named it."""
+    try:
+        yield
+    except OSError as exc:
+        raise ConfigError((f"--output {path}: {exc.strerror}",)) from exc
+
+
+# --- replay ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A record to be written back. See `--help`."""
+
+    prefix: str
+    topic: str | None
+    kafka: str | None
+    keep_timestamp: bool
+    dry_run: bool
+    yes: bool
+
+
+def replay(home: Home, asked: Replay, opened: Callable[[str, Kafka], Target] = target_of) -> int:
+    """Show what would be written, have it confirmed, write it down, write it, read it back."""
+    loaded = home.loaded()
+    assert loaded is not None  # the declaration sees to it
+    store, folder = _store(home)
+    kept, found = _one(store, asked.prefix)
+    kafka = asked.kafka or found.about.kafka
+    if kafka not in loaded.kafka:
+        right = ", ".join(loaded.kafka)
+        raise ConfigError((f"--kafka: no cluster {kafka} (known: {right})",))
+    target = opened(kafka, loaded.kafka[kafka])
+    try:
+        prepared = replays.prepare(
+            target,
+            Asked(found, topic=asked.topic, keep_timestamp=asked.keep_timestamp),
+            SystemClock().now(),
+        )
+        _show(kept, prepared)
+        if prepared.outgoing is None:
+            return DENIED
+        if asked.dry_run:
+            output.error("dry run: nothing was written")
+            return OK
+        if not carrying.confirmed(prepared.outgoing.topic, yes=asked.yes, of="topic"):
+            return DENIED
+        return _written(target, prepared, kept, folder)
+    except Denied as exc:
+        output.error(f"{exc.reason}: {exc}")
+        return UNAUTHORISED
+
+
+def _show(kept: Kept, prepared: Prepared) -> None:
+    outgoing = prepared.outgoing
+    topic, partition, offset = kept.record
+    facts: list[tuple[str, object]] = [
+        ("record", f"{kept.about.kafka}/{topic}-{partition}@{offset}"),
+        ("to", prepared.where),
+        ("bytes", kept.size_bytes),
+    ]
+    if outgoing is not None:
+        stamp = outgoing.timestamp_ms
+        facts.append(("timestamp", "now" if stamp is None else output.moment(stamp / 1000)))
+        facts.append(("headers", len(outgoing.headers)))
+    output.table(f"Replay of {kept.id[:ID_SHOWN]}", ("fact", "value"), facts)
+    for said in (*prepared.notes, *prepared.problems):
+        output.error(said)
+
+
+def _written(target: Target, prepared: Prepared, kept: Kept, folder: Path) -> int:
+    author = carrying.author()
+    with closing(Journal(folder)) as journal:
+        # Before it is tried: from here on it may have happened.
+        journal.control(Replayed(at=author.at, receipt=kept.id, to=prepared.where, by=author.by))
+    try:
+        offset = replays.carry_out(target, prepared)
+    except (Denied, Unreachable):
+        raise
+    except (Ambiguous, Malformed) as exc:
+        output.error(f"{exc.reason}: {exc}: look at {prepared.where} before you try again")
+        return IN_DOUBT
+    except ClientError as exc:
+        output.error(f"{exc.reason}: {exc}: nothing was written")
+        return DENIED
+    output.error(f"written to {prepared.where}@{offset}, read back, and as it was")
+    return OK

@@ -1,0 +1,106 @@
+"""`quarantine` on the command line: declarations only. Heavy imports wait until a verb needs
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exporter.cli.options import config_option, dry_run_option, json_option, state_dir_option
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+_config = click.option(
+    "--config",
+    "config_path",
+    type=_FILE,
+    help="The YAML file: its state_dir has the files, remedy.quarantine names the topic.",
+)
+
+
+@click.group()
+def quarantine() -> None:
+    """Records that were copied before they were skipped."""
+
+
+@quarantine.command("list")
+@_config
+@state_dir_option
+@json_option
+def quarantine_list(config_path: Path | None, state_dir: Path | None, *, as_json: bool) -> None:
+    """List all copies, and nothing of what they hold. Exit code 1 if one is damaged."""
+    from exporter.cli import quarantine as verbs  # noqa: PLC0415
+
+    sys.exit(verbs.list_copies(verbs.Home(config_path, state_dir), as_json=as_json))
+
+
+@quarantine.command("get")
+@click.argument("copy_id", metavar="ID")
+@_config
+@state_dir_option
+@json_option
+@click.option("--raw", is_flag=True, help="Its value, byte by byte, and nothing else.")
+@click.option(
+    "--output",
+    "to",
+    type=_FILE,
+    help="Write the whole record to this new file, as lines of JSON; with --raw its value.",
+)
+def quarantine_get(
+    copy_id: str,
+    config_path: Path | None,
+    state_dir: Path | None,
+    to: Path | None,
+    *,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Print what is told of a copy. ID is as much of an id as no other has. What the record holds
+    is printed only with --raw, or written with --output.
+    """
+    from exporter.cli import quarantine as verbs  # noqa: PLC0415
+
+    if as_json and (raw or to is not None):
+        raise click.UsageError("--json goes without --raw and --output")
+    home = verbs.Home(config_path, state_dir)
+    sys.exit(verbs.get(home, copy_id, to=to, raw=raw, as_json=as_json))
+
+
+@quarantine.command("replay")
+@click.argument("copy_id", metavar="ID")
+@config_option
+@state_dir_option
+@click.option("--to", "topic", help="Another topic than the one it came from.")
+@click.option("--kafka", help="Another cluster of --config than the one it came from.")
+@click.option(
+    "--timestamp",
+    type=click.Choice(["original", "now"]),
+    default="original",
+    show_default=True,
+    help="Its own, or that of being written.",
+)
+@dry_run_option
+@click.option("--yes", is_flag=True, help="Do not ask for the topic's name to be typed first.")
+def quarantine_replay(
+    copy_id: str,
+    config_path: Path,
+    state_dir: Path | None,
+    timestamp: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+    **where: Any,
+) -> None:
+    """Write a record back, exactly as it was, to the topic it came from or to another. Everybody
+    who reads that topic gets it, again.
+    """
+    from exporter.cli import quarantine as verbs  # noqa: PLC0415
+
+    asked = verbs.Replay(
+        copy_id, keep_timestamp=timestamp == "original", dry_run=dry_run, yes=yes, **where
+    )
+    sys.exit(verbs.replay(verbs.Home(config_path, state_dir), asked))
