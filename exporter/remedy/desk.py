@@ -204,7 +204,7 @@ class Damaged(_Noun, frozen=True):
 
 
 class QuarantineRow(_Noun, frozen=True):
-    """A record that was copied before it was skipped; where: `kafka/topic` or a file's name."""
+    """A record that was copied before it was skipped; where: see quarantine.Receipt."""
 
     skip_key: str
     plan_id: str

@@ -10,6 +10,7 @@ from exporter.remedy.desk import QuarantineRow
 from exporter.remedy.fleet import Fleet
 from exporter.remedy.journal import CONTROL, Journal
 from exporter.remedy.plan import Copy, Plan
+from exporter.remedy.quarantine import KEPT
 from exporter.remedy.records import AnyRecord, Refused, Verified
 
 _AT_ONCE: Final = 1000  # records read in one go
@@ -52,10 +53,10 @@ class Ledger:
         if isinstance(record, Verified) and not record.undoing:
             step = found.plan.steps[record.index]
             if isinstance(step, Copy):
-                self.copied.append(_copied(found.plan, step, record.at))
+                self.copied.append(_copied(found.plan, step, record))
 
 
-def _copied(plan: Plan, step: Copy, at: float) -> QuarantineRow:
+def _copied(plan: Plan, step: Copy, seen: Verified) -> QuarantineRow:
     return QuarantineRow(
         skip_key=step.skip_key,
         plan_id=plan.plan_id,
@@ -67,6 +68,6 @@ def _copied(plan: Plan, step: Copy, at: float) -> QuarantineRow:
         offset=step.record.offset,
         sha256=step.sha256,
         size_bytes=step.size_bytes,
-        where=step.to,
-        at=at,
+        where=seen.said.removeprefix(KEPT) if seen.said.startswith(KEPT) else step.to,
+        at=seen.at,
     )

@@ -25,6 +25,7 @@ from exporter.model.records import Headers, RawRecord, TimestampType
 CONNECT: Final = "__connect.errors."
 OURS: Final = "__offsetwatch."
 COUNT: Final = f"{OURS}headers"  # the last one
+KEPT: Final = "a copy is kept: "  # what the journal says of it, before where it is
 ID_CHARS: Final = 32
 CHUNK_BYTES: Final = 768 * 1024  # of a file: 1 MiB of base64
 # What Connect calls the stages of a task, by what remedy calls them.

@@ -18,7 +18,7 @@ from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
 from exporter.remedy.driver import Answer, Driver, Found, Look, Outcome, Standing
 from exporter.remedy.plan import AnyStep, Copy, Frozen, Plan, RecordAt
-from exporter.remedy.quarantine import About, Quarantine
+from exporter.remedy.quarantine import KEPT, About, Quarantine
 
 READ_S: Final = 30.0
 _BYTES_MAX: Final = 1  # the record itself, however large, and nothing else
@@ -100,7 +100,7 @@ class CopySteps:
         except OSError as exc:
             raise Unreachable(self._quarantine.name, f"cannot be searched: {exc}") from exc
         if receipt is not None:
-            return Look(Standing.DONE, f"a copy is kept: {receipt.where}")
+            return Look(Standing.DONE, f"{KEPT}{receipt.where}")
         with closing(self._opened(step.record.kafka)) as source:
             found = _looked(source, step)
         if isinstance(found, Look):
@@ -124,7 +124,7 @@ class CopySteps:
             receipt = self._quarantine.put(found, about)
         except (OSError, TooLarge) as exc:
             return Outcome(Answer.NACK, f"no copy could be kept: {exc}")
-        return Outcome(Answer.ACK, f"a copy is kept: {receipt.where}, sha256 {receipt.sha256}")
+        return Outcome(Answer.ACK, f"{KEPT}{receipt.where}, sha256 {receipt.sha256}")
 
 
 def _looked(source: Source, step: Copy) -> RawRecord | Look:

@@ -29,7 +29,16 @@ from exporter.remedy.driver import Answer, Look, Outcome, Standing
 from exporter.remedy.journal import NAME
 from exporter.remedy.office import HINTS_MAX, PROPOSAL_S, Office, effective
 from exporter.remedy.plan import Alter
-from exporter.remedy.records import BreakerSet, ModeSet, PauseSet, Refused, Told, decoded
+from exporter.remedy.records import (
+    BreakerSet,
+    ModeSet,
+    Opened,
+    PauseSet,
+    Refused,
+    Told,
+    Verified,
+    decoded,
+)
 from tests.unit.remedy.offices import Bureau, asked, hint
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, plan_of, skip_of
 
@@ -342,6 +351,12 @@ def test_what_was_copied_is_in_quarantine_once_it_was_read_back(bureau, office):
         7,
         "east/quarantine",
     )
+    opened, verified = (
+        Opened(at=1.0, plan=plan),
+        Verified(at=2.0, index=0, undoing=False, said="a copy is kept: /var/q/0a1b.jsonl"),
+    )
+    bureau.bench.journal.append("p2", (opened, verified))
+    assert office.quarantine()[0].where == "/var/q/0a1b.jsonl"  # too large for the topic
     (kept,) = office.backups()
     assert kept.connectors == (("orders", 1),)
 
