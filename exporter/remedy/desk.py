@@ -5,9 +5,10 @@ it. Who may ask is settled before: `by` is the name of a principal that was reco
 allows the call and whose scope has the connector. What cannot be done is an answer and not an
 exception; the one exception is JournalDamaged, as nothing is decided without a journal.
 
-Two threads call it at most, at once: `hint` from one, everything else from another, `inventory`
-from both. Another process may write the same journal meanwhile: of two that decide the same thing
-exactly one is told that it did.
+Three threads call it at most, at once: `hint` from one, what may take its time (`propose` and
+`verify`) from another, everything else from the third, `inventory` from each of them. Another
+process may write the same journal meanwhile: of two that decide the same thing exactly one is told
+that it did.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
     server      its thread: sockets, TLS, the bounds of a connection
     listener    a request from its head to an answer: host, principal, route, body
+    workers     the threads that ask the desk
     access      who asks, and what a role and a scope allow
     routes      the endpoints: one function each, from a call to the desk to an answer
     hooks       an Alertmanager's payload -> hints

@@ -30,6 +30,7 @@ from exporter.serve.control.hooks import read
 from exporter.serve.control.routes import PREFIX, Call, Route
 from exporter.serve.control.strict import Wrong, parsed
 from exporter.serve.control.wishes import body_of
+from exporter.serve.control.workers import Workers
 
 HOOK: Final = PREFIX + openapi.HOOK_PATH
 DOCUMENT: Final = PREFIX + openapi.DOCUMENT_PATH
@@ -47,8 +48,8 @@ Found = TypeVar("Found")
 class Listener:
     """What is asked over HTTP, of one desk.
 
-    hints, rest     two workers, of one thread each: alerts do not wait for people, nor people for
-                    alerts
+    workers     of one thread each: alerts do not wait for people, nor people for alerts, nor
+                whoever must stop something for a plan that is worked out
     """
 
     def __init__(
@@ -57,15 +58,12 @@ class Listener:
         desk: Desk,
         clock: Clock,
         counts: Counts,
-        *,
-        hints: Executor,
-        rest: Executor,
+        workers: Workers,
     ) -> None:
         self._desk = desk
         self._clock = clock
         self._counts = counts
-        self._hints = hints
-        self._rest = rest
+        self._workers = workers
         self._failures = Failures()
         self._document = told(openapi.document())
         self._paths = [
@@ -133,7 +131,7 @@ class Listener:
         body = await _body(request)
         if isinstance(body, Answer):
             return body, "malformed"
-        taken = await _in(self._hints, request, lambda: self._take(body, by))
+        taken = await _in(self._workers.hints, request, lambda: self._take(body, by))
         self._counts.hooks.update(taken)
         return TAKEN, None
 
@@ -182,7 +180,8 @@ class Listener:
                 ),
             )
 
-        found = await _in(self._rest, request, run)
+        worker = self._workers.slow if route.slow else self._workers.rest
+        found = await _in(worker, request, run)
         return found, "forbidden" if found.status == 403 else None
 
     def _found(self, path: str) -> tuple[str, dict[str, Route]]:

@@ -1,7 +1,7 @@
 """The endpoints, but for the hook: one function each, from a call to the desk to an answer.
 
-They run in the worker that everything but hints runs in, where they may wait for the disk. What a
-principal is not to see is to them as if it were not there.
+They run in workers of their own, where they may wait for the disk. What a principal is not to see
+is to them as if it were not there.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Route:
 
     of_all      it is about all connectors, so nobody who is held to some may ask
     keyed       it wants an Idempotency-Key
+    slow        it may take its time: nobody who must stop something waits behind it
     statuses    what it answers beside what every endpoint may
     """
 
@@ -81,6 +82,7 @@ class Route:
     query: tuple[str, ...] = ()
     of_all: bool = False
     keyed: bool = False
+    slow: bool = False
     statuses: tuple[int, ...] = (200,)
 
 
@@ -273,6 +275,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         _propose,
         body=WantPlan,
         keyed=True,
+        slow=True,
         statuses=(200, 201, 404, 409, 422),
     ),
     Route(
@@ -334,7 +337,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         query=("from_seq",),
         of_all=True,
     ),
-    Route("GET", "/journal/verify", Role.VIEWER, "Read all of it.", _verify, of_all=True),
+    Route(
+        "GET", "/journal/verify", Role.VIEWER, "Read all of it.", _verify, of_all=True, slow=True
+    ),
     Route("GET", "/quarantine", Role.VIEWER, "What was set aside.", _quarantine),
     Route("GET", "/backups", Role.VIEWER, "What can be restored.", _backups, of_all=True),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +21,7 @@ from exporter.serve.control.connection import Bounds, Server
 from exporter.serve.control.counts import Counts
 from exporter.serve.control.listener import Listener
 from exporter.serve.control.tls import ServerTls
+from exporter.serve.control.workers import Workers
 from exporter.serve.listening import STOP_S_MAX, Listening
 from exporter.state.snapshot import Snapshot
 
@@ -56,11 +56,8 @@ class ControlServer:
         self._snapshot = snapshot
         self._report = report
         self._counts = Counts()
-        self._hints = ThreadPoolExecutor(1, thread_name_prefix="control-hints")
-        self._rest = ThreadPoolExecutor(1, thread_name_prefix="control-desk")
-        self._listener = Listener(
-            control, desk, clock, self._counts, hints=self._hints, rest=self._rest
-        )
+        self._workers = Workers()
+        self._listener = Listener(control, desk, clock, self._counts, self._workers)
         self._tls = ServerTls(control)
         self._open: set[asyncio.Task[None]] = set()
         self._listening = Listening("control-listener", control.listen, self._serve)
@@ -72,10 +69,7 @@ class ControlServer:
     def stop(self) -> None:
         """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
         self._listening.stop()
-        for worker in (self._hints, self._rest):
-            with suppress(RuntimeError):  # it has been told before
-                worker.submit(self._at_end)
-            worker.shutdown(wait=False)
+        self._workers.end(self._at_end)
 
     def follow(self, control: Control) -> None:
         """Let in whom this configuration names, from the next request on; the address stays. Any

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -123,23 +122,3 @@ def test_five_hundred_alerts_are_taken(stage: Stage):
     alerts = [alert(fingerprint=f"{number:016x}") for number in range(500)]
     assert stage.hook(payload(*alerts)).status_code == 202
     assert len(stage.desk.hints) == 500
-
-
-def test_a_hook_is_answered_while_a_person_waits_for_the_journal(stage: Stage):
-    here, go = threading.Event(), threading.Event()
-
-    def hold(call: str) -> None:
-        if call == "verify":
-            here.set()
-            go.wait(20)
-
-    stage.desk.before = hold
-    waiting = threading.Thread(target=stage.call, args=("GET", "/journal/verify", "viewer"))
-    waiting.start()
-    try:
-        assert here.wait(20)
-        assert stage.hook().status_code == 202
-        assert waiting.is_alive()
-    finally:
-        go.set()
-        waiting.join(20)

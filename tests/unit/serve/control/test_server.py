@@ -21,7 +21,7 @@ from lab.certificates import Authority
 
 from .bad.table import status_of
 from .bad.tls import CLIENTS, NAME, ask, secured, trusting
-from .stage import Stage, control, serving, until
+from .stage import BECAUSE, Stage, control, serving, until
 
 
 def test_the_port_is_free_again_when_it_has_stopped():
@@ -85,8 +85,33 @@ def test_each_thread_that_asked_the_desk_says_so_when_it_asks_no_more():
         stage.hook()
         stage.call("GET", "/plans", "viewer")
         assert not ended
-    until(lambda: len(ended) == 2, "both have ended")
-    assert set(ended) == asked
+    until(lambda: len(ended) == 3, "all have ended")
+    assert set(ended) >= asked
+
+
+@pytest.mark.parametrize(("held", "path"), [("verify", "/journal/verify"), ("propose", "/plans")])
+def test_alerts_and_whoever_must_stop_something_do_not_wait_for_what_takes_its_time(held, path):
+    here, go = threading.Event(), threading.Event()
+
+    def hold(call: str) -> None:
+        if call == held:
+            here.set()
+            go.wait(20)
+
+    with serving() as stage:
+        stage.desk.before = hold
+        ask = stage.propose if held == "propose" else lambda: stage.call("GET", path, "viewer")
+        waiting = threading.Thread(target=ask)
+        waiting.start()
+        try:
+            assert here.wait(20)
+            assert stage.hook().status_code == 202
+            body = {"indefinite": True, "because": BECAUSE}
+            assert stage.call("POST", "/pause", "operator", body).status_code == 200
+            assert waiting.is_alive()
+        finally:
+            go.set()
+            waiting.join(20)
 
 
 def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
