@@ -92,8 +92,17 @@ _CAUSES: Final = {
 org.apache.kafka.connect.errors.DataException: Converting byte[] to Kafka Connect data failed due \
 to serialization error:
 {_CONVERTER}
-org.apache.kafka.common.errors.SerializationException: \
-com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'not'""",
+\tat {_OPERATOR}.execAndHandleError(RetryWithToleranceOperator.java:244)
+\t... 11 more
+org.apache.kafka.common.errors.SerializationException: the text is no JSON
+\tat org.apache.kafka.connect.json.JsonDeserializer.deserialize(JsonDeserializer.java:74)
+\tat org.apache.kafka.connect.json.JsonConverter.toConnectData(JsonConverter.java:329)
+\t... 15 more
+com.fasterxml.jackson.core.JsonParseException: unexpected word
+\tat com.fasterxml.jackson.core.JsonParser._constructReadException(JsonParser.java:2675)
+\tat com.fasterxml.jackson.databind.ObjectMapper.readTree(ObjectMapper.java:3363)
+\tat org.apache.kafka.connect.json.JsonDeserializer.deserialize(JsonDeserializer.java:72)
+\t... 16 more""",
     "transform": f"""\
 org.apache.kafka.connect.errors.DataException: Only Struct objects supported for [field \
 insertion], found: java.lang.String

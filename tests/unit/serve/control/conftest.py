@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite(f"{__package__}.bad", f"{__package__}.stage")
-
-from .stage import Stage, serving  # noqa: E402
+from .stage import Stage, serving
 
 
 @pytest.fixture

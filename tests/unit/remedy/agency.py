@@ -1,0 +1,354 @@
+"""The loop of remediation on a Connect cluster in memory: all is real but the other side, and
+whoever finds records, which is tried elsewhere.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from exporter.config import Connect
+from exporter.decode.connect_rest import decode_connectors
+from exporter.errors import NotFound
+from exporter.judge.failures import Failures
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.model.readings import LogBounds
+from exporter.model.records import RawRecord, Window
+from exporter.model.topology import SinkGroup, Topology
+from exporter.remedy import decisions
+from exporter.remedy.agent import Agent
+from exporter.remedy.brokers import First
+from exporter.remedy.circumstances import Case, Now
+from exporter.remedy.conductor import Conductor, Life
+from exporter.remedy.decisions import Dossier, Stands
+from exporter.remedy.desk import Mode
+from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
+from exporter.remedy.drivers.proofs import ProofSteps, position
+from exporter.remedy.drivers.quarantine_files import FileQuarantine
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.drivers.whole import WithProofs, nothing_after
+from exporter.remedy.gathering import Gatherer
+from exporter.remedy.ledger import Ledger
+from exporter.remedy.plan import Pair, Plan, RecordAt
+from exporter.remedy.planner import Planner
+from exporter.remedy.poison import Identified, NotIdentified
+from exporter.remedy.policy import Policy
+from exporter.remedy.records import Refused
+from exporter.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
+from tests.contract.worlds import SINK_NAME, TOPIC, with_sink
+from tests.fakes.connect_model import FILE_SINK, SINK, FakeConnect, Person, Trouble
+
+POLICY = Policy(
+    mode=Mode.PROPOSE,
+    skip_safe=(SINK, FILE_SINK),
+    failures=2,
+    failures_span_s=0.0,
+    restarts=0,
+    alert_before_s=0.0,
+    start_grace_s=0.0,
+    cool_down_s=0.0,
+    probation_s=5.0,
+    stop_on=("recopy",),
+)
+
+
+@dataclass
+class ModelBrokers:
+    """What is asked of Kafka, of the model."""
+
+    connect: FakeConnect
+
+    def cluster_id(self, kafka: str) -> str | None:
+        return kafka
+
+    def topic_id(self, kafka: str, topic: str) -> str | None:
+        found = self.connect.broker.topics.get(topic)
+        if found is None:
+            raise NotFound(kafka, topic)
+        return found.id
+
+    def bounds(self, kafka: str, at) -> LogBounds:
+        log = self.connect.broker.log(at.topic, at.partition)
+        return LogBounds(start=log.start, end=log.end, stable_end=log.end)
+
+    def ends(self, kafka: str, topic: str) -> dict[int, int]:
+        logs = self.connect.broker.topics[topic].logs
+        return {number: log.end for number, log in enumerate(logs)}
+
+    def first(self, kafka: str, at, offset: int, *, committed: bool) -> First:
+        log = self.connect.broker.log(at.topic, at.partition)
+        found = log.read(offset, 1)
+        return First(found[0].at.offset if found else None, log.end)
+
+    def committed(self, kafka: str, group: str, at) -> int | None:
+        return self.connect.broker.group(group).offsets.get((at.topic, at.partition))
+
+    def members(self, kafka: str, group: str) -> int:
+        return len(self.connect.broker.group(group).members)
+
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        return None
+
+    def cluster(self) -> None:
+        return None
+
+
+@dataclass
+class ModelSource:
+    """The log that a record is copied from."""
+
+    connect: FakeConnect
+
+    def cluster_id(self) -> str | None:
+        return "east"
+
+    def topic_id(self, topic: str) -> str | None:
+        return ModelBrokers(self.connect).topic_id("east", topic)
+
+    def window(self, at, start: int, until: int) -> Window:
+        log = self.connect.broker.log(at.topic, at.partition)
+        found = [raw(record) for record in log.read(start, 1) if record.at.offset < until]
+        return Window(tuple(found), until, log.end, log.start)
+
+    def close(self) -> None:
+        """Nothing to leave."""
+
+
+def raw(record) -> RawRecord:
+    return RawRecord(
+        topic=record.at.topic,
+        partition=record.at.partition,
+        offset=record.at.offset,
+        leader_epoch=None,
+        timestamp_ms=record.timestamp_ms,
+        timestamp_type="create",
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+    )
+
+
+class OnTime(Sight):
+    """Workers in memory send no Date."""
+
+    @property
+    def server_time(self) -> float:
+        return self.line.now()
+
+
+@dataclass
+class FirstRecord:
+    """A Finder that knows which records spoil a sink: names one if it is the very next."""
+
+    connect: FakeConnect
+
+    def find(self, case: Case, now: Now, snapshot: Snapshot) -> Identified | NotIdentified:
+        (pair,) = now.pairs or (None,)
+        at = position(pair)
+        assert pair is not None
+        assert at is not None
+        found = self.connect.broker.log(TOPIC, 0).read(at, 1)
+        if not found or not found[0].troubles:
+            return NotIdentified("committed_before_poison", "what comes next is sound")
+        record = raw(found[0])
+        topic_id = self.connect.broker.topics[TOPIC].id
+        return Identified(
+            record=RecordAt("east", TOPIC, topic_id, 0, at),
+            frm=pair,
+            to=Pair(pair.partition, f'{{"kafka_offset":{at + 1}}}'),
+            method="decode",
+            sha256=record.sha256,
+            size_bytes=record.size_bytes,
+        )
+
+    def named(self, case: Case, now: Now, snapshot: Snapshot, to: Pair) -> NotIdentified:
+        return NotIdentified("not_here", "no person asks in these tests")
+
+
+@dataclass
+class Agency:
+    """See the module. `found` are findings beside the failures that are judged here."""
+
+    folder: Path
+    policy: Policy = POLICY
+    connect: FakeConnect = field(default_factory=lambda: with_sink(records=5))
+    found: tuple[Finding, ...] = ()
+    killed: bool = False
+
+    def __post_init__(self) -> None:
+        self.failures = Failures()
+        self.snapshot = EMPTY
+        self.hired()
+
+    def hired(self) -> None:
+        """A process that has the folder and nothing else."""
+        self.door = self.connect.door()
+        self.site = Connect(name="lab", kafka="east", urls=list(self.connect.urls))
+        self.ledger = Ledger(self.folder)
+        clock, brokers = self.connect.line, ModelBrokers(self.connect)
+        sight = OnTime(self.site, transport=self.door)
+        sight.line = clock
+        gatherer = Gatherer(
+            sight_of=lambda _: sight,
+            brokers=brokers,
+            snapshot=lambda: self.snapshot,
+            past=self.ledger.fleet,
+            policy=self.policy,
+            state_dir=self.folder,
+            clock=clock,
+            pause=self.wait,
+        )
+        self.planner = Planner(
+            sight_of=lambda _: sight,
+            gatherer=gatherer,
+            finder=FirstRecord(self.connect),
+            snapshot=lambda: self.snapshot,
+            policy=self.policy,
+            quarantine=FileQuarantine(self.folder, clock).name,
+            state_dir=self.folder,
+            clock=clock.now,
+        )
+        conductor = Conductor(
+            ledger=self.ledger,
+            planner=self.planner,
+            drivers=self,
+            clock=clock,
+            life=Life(self.wait),
+        )
+        self.agent = Agent(
+            ledger=self.ledger,
+            planner=self.planner,
+            conductor=conductor,
+            policy=self.policy,
+            snapshot=lambda: self.snapshot,
+            clock=clock,
+        )
+
+    @contextmanager
+    def driver(self, plan: Plan):
+        """See conductor.Drivers."""
+        clock = self.connect.line
+        rest = RestDriver(self.site, SINK_NAME, None, clock=clock, transport=self.door)
+        sight = Sight(self.site, transport=self.door)
+        proofs = ProofSteps(sight, SINK_NAME, clock, nothing_after(ModelBrokers(self.connect)))
+        copies = CopySteps(
+            lambda _: ModelSource(self.connect), FileQuarantine(self.folder, clock), about_of(plan)
+        )
+        yield WithCopies(WithProofs(rest, proofs), copies)
+
+    # --- the world goes on -----------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, and is looked at."""
+        self.connect.advance(seconds)
+        self.look()
+
+    def look(self) -> None:
+        """What the daemon would show."""
+        listed = decode_connectors(
+            self.connect.door("daemon")
+            .ask("GET", "/connectors?expand=status&expand=info", b"")
+            .body
+        )
+        now, sink = self.connect.line.now(), f"connect-{SINK_NAME}"
+        log = self.connect.broker.log(TOPIC, 0)
+        committed = self.connect.broker.group(sink).offsets.get((TOPIC, 0), 0)
+        view = SinkPartitionView(
+            "lab", SINK_NAME, TOPIC, 0, committed, log.end, log.end - committed
+        )
+        snapshot = replace(
+            EMPTY,
+            at=now,
+            ready=True,
+            connectors=tuple(
+                ConnectorView(
+                    "lab",
+                    at.name,
+                    at.kind,
+                    at.class_name,
+                    at.version,
+                    at.state,
+                    at.tasks,
+                    failure=at.failure,
+                )
+                for at in listed
+            ),
+            sink_partitions=(view,),
+            topology=Topology((), (), sinks=(SinkGroup("lab", SINK_NAME, sink, "east"),)),
+        )
+        self._judge(snapshot)
+        self.snapshot = replace(
+            snapshot, failure_runs=self.failures.runs(), findings=(*self.found, *_failed(snapshot))
+        )
+
+    def go_on(self, seconds: int) -> None:
+        """So many rounds of the loop, a second apart."""
+        for _ in range(seconds):
+            self.wait(1.0)
+            self.agent.step()
+
+    def restart(self) -> None:
+        """By a person. That it ran for a moment is what a status topic tells."""
+        Person(self.connect).restart(SINK_NAME)
+        running = tuple(
+            replace(at, tasks=tuple(replace(task, state="running") for task in at.tasks))
+            for at in self.snapshot.connectors
+        )
+        self._judge(replace(self.snapshot, connectors=running))
+        self.wait(5.0)
+
+    def _judge(self, snapshot: Snapshot) -> None:
+        names = {"lab": frozenset(at.name for at in snapshot.connectors)}
+        (view,) = snapshot.sink_partitions
+        positions = {("lab", SINK_NAME): {f"{TOPIC}-0": str(view.committed)}}
+        self.failures.observe(snapshot, names, positions, 60.0)
+
+    # --- people ----------------------------------------------------------------------------------
+
+    def approve(self, plan_id: str, by: str = "ada") -> None:
+        now = self.connect.line.now()
+        sha256 = self.ledger.dossiers[plan_id].plan.sha256
+        found = self.ledger.journal.decide(
+            plan_id,
+            lambda written: decisions.approval(
+                written, by=by, sha256=sha256, because="looked", now=now
+            ),
+        )
+        assert not isinstance(found, decisions.No)
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    def dossiers(self, stands: Stands | None = None) -> list[Dossier]:
+        self.ledger.read_on()
+        return [at for at in self.ledger.dossiers.values() if stands in {None, at.stands}]
+
+    def refused(self) -> list[Refused]:
+        self.ledger.read_on()
+        return list(self.ledger.fleet.refused.values())
+
+    def changes(self) -> list[str]:
+        """Every request of ours that could change something."""
+        return [
+            f"{at.method} {at.path}"
+            for at in self.connect.requests
+            if at.who == "us" and at.method != "GET"
+        ]
+
+    def bad(self, stage: str = "value_converter", cause: str = "data", *, good: int = 3) -> int:
+        """A record that spoils the sink, the first of its batch, and good ones behind it."""
+        self.connect.advance(61.0)
+        at = self.connect.broker.log(TOPIC, 0).end
+        self.connect.broker.produce(TOPIC, b"bad", troubles=(Trouble(stage, cause),))
+        for number in range(good):
+            self.connect.broker.produce(TOPIC, b"good %d" % number)
+        return at
+
+
+def _failed(snapshot: Snapshot) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(FindingName.TASK_FAILED, Severity.CRITICAL, "lab", at.name, "", "", snapshot.at)
+        for at in snapshot.connectors
+        if any(task.state == "failed" for task in at.tasks)
+    )

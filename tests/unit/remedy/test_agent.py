@@ -1,0 +1,269 @@
+"""What the loop of remediation does about what it sees, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.remedy.decisions import Stands
+from exporter.remedy.desk import Mode
+from exporter.remedy.plan import Action
+from exporter.remedy.policy import Rule
+from exporter.remedy.records import Ending, ModeSet, PauseSet, Refused
+from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
+from tests.fakes.connect_model import Person
+from tests.unit.remedy.agency import POLICY, Agency
+
+AUTO = replace(
+    POLICY,
+    mode=Mode.AUTO,
+    auto=(Rule("lab", (SINK_NAME,), ("restart_failed", "skip_one", "stop"), unmanaged=True),),
+)
+
+
+@pytest.fixture
+def agency(tmp_path: Path) -> Agency:
+    return Agency(tmp_path)
+
+
+def failing(agency: Agency, times: int = 2, **how: object) -> int:
+    """A record spoils the sink so often; a person restarts it in between."""
+    at = agency.bad(**how)
+    agency.wait(5.0)
+    for _ in range(times - 1):
+        agency.restart()
+    return at
+
+
+def only(agency: Agency, stands: Stands):
+    (found,) = agency.dossiers(stands)
+    return found
+
+
+def test_what_fails_once_is_proposed_to_be_restarted_and_nothing_is_done(agency):
+    failing(agency, 1)
+    agency.go_on(3)
+    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.RESTART_FAILED
+    assert agency.changes() == []
+
+
+def test_what_fails_again_is_proposed_to_be_skipped_in_place_of_a_restart(agency):
+    failing(agency, 1)
+    agency.go_on(3)
+    agency.restart()
+    agency.go_on(30)
+    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.SKIP_ONE
+    assert only(agency, Stands.VOID).plan.remedy.action is Action.RESTART_FAILED
+
+
+def test_an_approved_skip_delivers_all_but_the_one_record(agency):
+    at = failing(agency)
+    agency.go_on(3)
+    proposed = only(agency, Stands.PROPOSED)
+    assert agency.changes() == []
+    agency.approve(proposed.plan.plan_id)
+    agency.go_on(5)
+    ended = only(agency, Stands.ENDED)
+    assert ended.ended.ending is Ending.SUCCEEDED
+    assert state(agency.connect, SINK_NAME) == ("RUNNING", ["RUNNING"])
+    end = agency.connect.broker.log(TOPIC, 0).end
+    assert numbers(agency.connect, SINK_NAME) == [n for n in range(end) if n != at]
+    (row,) = agency.ledger.copied
+    assert row.offset == at
+    agency.ledger.journal.verify()
+
+
+def test_nothing_is_done_in_observe_and_what_would_be_is_taken_down(tmp_path):
+    agency = Agency(tmp_path, replace(POLICY, mode=Mode.OBSERVE))
+    failing(agency)
+    agency.go_on(20)
+    assert agency.dossiers() == []
+    assert agency.changes() == []
+    assert any(at.would and at.action == "skip_one" for at in agency.refused())
+
+
+def test_without_a_success_that_a_person_approved_nothing_is_done_by_itself(tmp_path):
+    agency = Agency(tmp_path, AUTO)
+    failing(agency)
+    agency.go_on(3)
+    assert only(agency, Stands.PROPOSED).approved_by is None
+    assert agency.changes() == []
+
+
+def test_after_such_a_success_the_next_one_needs_nobody(tmp_path):
+    agency = Agency(tmp_path, AUTO)
+    failing(agency)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(5)
+    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    for number in range(1_200):  # a skip for so many records is no schema break
+        agency.connect.broker.produce(TOPIC, b"%d" % number)
+    agency.wait(120.0)
+    at = failing(agency)
+    agency.go_on(20)
+    skips = agency.dossiers(Stands.ENDED)
+    assert [found.approved_by for found in skips] == ["ada", "policy"]
+    assert skips[1].ended.ending is Ending.SUCCEEDED
+    assert at not in numbers(agency.connect, SINK_NAME)
+
+
+def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
+    agency.connect.advance(61.0)
+    Person(agency.connect).pause(SINK_NAME)
+    agency.wait(5.0)
+    for number in range(3):
+        agency.connect.broker.produce(TOPIC, b"%d" % number)
+    agency.connect.broker.produce(TOPIC, b"bad", troubles=bad())
+    Person(agency.connect).resume(SINK_NAME)
+    agency.wait(5.0)
+    agency.restart()
+    agency.go_on(20)
+    assert agency.dossiers(Stands.PROPOSED) == []
+    assert agency.changes() == []
+    said = [answer.said for refused in agency.refused() for answer in refused.answers]
+    assert any("committed_before_poison" in each for each in said)
+
+
+def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    agency.wait(5.0)
+    agency.approve(plan_id)
+    agency.go_on(2)
+    assert agency.ledger.dossiers[plan_id].stands is Stands.VOID
+    assert agency.changes() == []
+
+
+def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
+    at = failing(agency)
+    agency.go_on(3)
+    assert only(agency, Stands.PROPOSED)
+    log = agency.connect.broker.log(TOPIC, 0)
+    log.records = [record for record in log.records if record.at.offset != at]
+    Person(agency.connect).restart(SINK_NAME)
+    agency.go_on(200)
+    assert only(agency, Stands.VOID).said == "what it was for is over"
+    assert agency.changes() == []
+
+
+def test_a_plan_that_nobody_approves_lapses(agency):
+    failing(agency)
+    agency.go_on(3)
+    agency.wait(3_700.0)
+    agency.agent.step()
+    assert only(agency, Stands.EXPIRED)
+    assert agency.changes() == []
+
+
+@pytest.mark.parametrize("held", ["pause", "kill switch", "mode"])
+def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
+    stop = tmp_path / "STOP"
+    agency = Agency(tmp_path / "state", replace(POLICY, stop_file=str(stop)))
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    agency.approve(plan_id)
+    now = agency.connect.line.now()
+    match held:
+        case "pause":
+            asked = {"paused": True, "until": None, "by": "ada", "because": "wait"}
+            agency.ledger.journal.control(PauseSet(at=now, **asked))
+        case "kill switch":
+            stop.touch()
+        case "mode":
+            agency.ledger.journal.control(ModeSet(at=now, mode="observe", by="ada", because="wait"))
+    agency.go_on(5)
+    assert agency.changes() == []
+    if held == "mode":
+        assert agency.ledger.dossiers[plan_id].stands is Stands.VOID
+        return
+    assert agency.ledger.dossiers[plan_id].stands is Stands.APPROVED
+    if held == "pause":
+        asked = {"paused": False, "until": None, "by": "ada", "because": "go on"}
+        agency.ledger.journal.control(PauseSet(at=now, **asked))
+    else:
+        stop.unlink()
+    agency.go_on(5)
+    assert agency.ledger.dossiers[plan_id].stands is Stands.ENDED
+
+
+def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(tmp_path):
+    agency = Agency(tmp_path, AUTO)
+    agency.bad(good=0)
+    for _ in range(5):
+        agency.connect.broker.produce(TOPIC, b"bad", troubles=bad())
+    agency.wait(5.0)
+    for _ in range(3):
+        agency.restart()
+        agency.go_on(20)
+        for found in agency.dossiers(Stands.PROPOSED):
+            agency.approve(found.plan.plan_id)
+        agency.go_on(5)
+    assert len(agency.ledger.fleet.skips) <= 2
+    assert f"lab/{SINK_NAME}" in agency.ledger.fleet.breakers
+    before = len(agency.changes())
+    agency.go_on(60)
+    assert len(agency.changes()) == before
+    guards = {answer.guard for refused in agency.refused() for answer in refused.answers}
+    assert "breaker" in guards
+
+
+def test_a_stop_answers_what_does_harm_and_lasts_until_a_person_acts(agency):
+    harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
+    agency.found = (harm,)
+    agency.go_on(2)
+    plan = only(agency, Stands.PROPOSED).plan
+    assert plan.remedy.action is Action.STOP
+    agency.approve(plan.plan_id)
+    agency.go_on(3)
+    assert state(agency.connect, SINK_NAME) == ("STOPPED", [])
+    agency.found = ()  # a stopped connector does no harm
+    agency.go_on(60)
+    assert state(agency.connect, SINK_NAME) == ("STOPPED", [])
+    assert ("lab", SINK_NAME) in agency.ledger.fleet.stopped_by_us()
+    Person(agency.connect).resume(SINK_NAME)
+    agency.go_on(5)
+    assert agency.ledger.fleet.stopped_by_us() == {}
+    assert agency.changes() == [f"PUT /connectors/{SINK_NAME}/stop"]
+
+
+def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(agency):
+    failing(agency)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+
+    class Gone(Exception):
+        pass
+
+    def dies(seconds: float) -> None:
+        agency.connect.advance(seconds)
+        raise Gone
+
+    agency.agent._conductor._life = agency.agent._conductor._life._replace(pause=dies)
+    with pytest.raises(Gone):
+        agency.go_on(2)
+    assert state(agency.connect, SINK_NAME)[0] == "STOPPED"
+    agency.ledger.journal.close()
+    agency.hired()
+    agency.agent.step()
+    assert state(agency.connect, SINK_NAME)[0] == "RUNNING"
+    assert only(agency, Stands.ENDED).ended.ending is Ending.RESTORED
+
+
+def test_the_same_reasons_are_not_taken_down_again(agency):
+    agency.policy = replace(POLICY, failures=5)
+    agency.hired()
+    failing(agency, 1)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(120)
+    written = [
+        entry for entry in agency.ledger.journal.tail(1_000) if isinstance(entry.record, Refused)
+    ]
+    assert len(written) <= 3
