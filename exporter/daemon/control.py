@@ -59,7 +59,12 @@ class ControlDesk:
             mode=Mode(config.remedy.mode),
         )
         server = ControlServer(
-            config.control, office, self._clock, snapshot=self._snapshot, report=self._put
+            config.control,
+            office,
+            self._clock,
+            snapshot=self._snapshot,
+            report=self._put,
+            at_end=office.close,
         )
         server.start()
         self._server = server

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.clock import Clock
+from exporter.clock import Clock, SteadyClock
 from exporter.config import Config
 from exporter.remedy.brokers import KafkaBrokers
 from exporter.remedy.driver import Driver
@@ -17,7 +17,7 @@ from exporter.remedy.drivers.quarantine import quarantine_of
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.drivers.whole import connect_of, driver_of
 from exporter.remedy.finding import WindowFinder
-from exporter.remedy.gathering import Gatherer
+from exporter.remedy.gathering import Gatherer, Time
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.plan import Plan
 from exporter.remedy.planner import Planner
@@ -57,8 +57,7 @@ def parts_of(
             past=ledger.fleet,
             policy=policy,
             state_dir=folder,
-            clock=clock,
-            pause=pause,
+            time=Time(clock, SteadyClock(), pause),
         )
         planner = Planner(
             sight_of=sights.of,

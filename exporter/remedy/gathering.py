@@ -9,9 +9,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
-from exporter.clock import Clock, SteadyClock
+from exporter.clock import Clock
 from exporter.errors import ClientError
 from exporter.model.findings import FailureRun
 from exporter.model.topology import TopicPartition
@@ -58,6 +58,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Time(NamedTuple):
+    """The machine's clock, one that nobody sets, and how to wait."""
+
+    clock: Clock
+    steady: Clock
+    pause: Callable[[float], None]
+
+
 class Gatherer:
     """See the module. For one thread."""
 
@@ -70,8 +78,7 @@ class Gatherer:
         past: fleet.Fleet,
         policy: Policy,
         state_dir: Path,
-        clock: Clock,
-        pause: Callable[[float], None],
+        time: Time,
     ) -> None:
         self._sight_of = sight_of
         self._brokers = brokers
@@ -79,11 +86,9 @@ class Gatherer:
         self._past = past
         self._policy = policy
         self._state_dir = state_dir
-        self._clock = clock
-        self._pause = pause
-        self._started_at = clock.now()
-        self._steady = SteadyClock()
-        self._drift = self._steady.now() - clock.now()
+        self._clock, self._pause, self._steady = time.clock, time.pause, time.steady
+        self._started_at = self._clock.now()
+        self._drift = self._steady.now() - self._clock.now()
         self._storm = Storm()
         self._lags: dict[str, int] = {}
 

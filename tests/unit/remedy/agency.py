@@ -29,7 +29,7 @@ from exporter.remedy.drivers.quarantine_files import FileQuarantine
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.drivers.whole import WithProofs, nothing_after
-from exporter.remedy.gathering import Gatherer
+from exporter.remedy.gathering import Gatherer, Time
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.plan import Pair, Plan, RecordAt
 from exporter.remedy.planner import Planner
@@ -197,8 +197,7 @@ class Agency:
             past=self.ledger.fleet,
             policy=self.policy,
             state_dir=self.folder,
-            clock=clock,
-            pause=self.wait,
+            time=Time(clock, clock, self.wait),
         )
         self.planner = Planner(
             sight_of=lambda _: sight,
