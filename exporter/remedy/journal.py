@@ -14,7 +14,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
@@ -88,7 +88,7 @@ class Journal:
             (folder / "locks").mkdir(exist_ok=True, mode=0o700)
             path = folder / NAME
             _keep_to_ourselves(path)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            _made(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -309,6 +309,17 @@ class Journal:
             f"{self.folder / NAME}: record {seq} {what}; no change is made with such a journal. "
             "Keep the file, look at the connectors it names, and start with another --state-dir"
         )
+
+
+def _made(path: Path) -> None:
+    """An empty file that nobody else can read, where there is none. One that is there is not so
+    much as opened: POSIX drops all locks of a process on a file when it closes any handle of it,
+    those of SQLite's other connections among them, and then the next process to leave takes itself
+    for the last and deletes the log that this one is writing.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with suppress(FileExistsError):
+        os.close(os.open(path, flags, 0o600))
 
 
 def _keep_to_ourselves(path: Path) -> None:

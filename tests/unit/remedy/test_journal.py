@@ -261,3 +261,35 @@ def test_plans_of_several_processes_share_one_chain(folder):
         for number in range(20):
             (one if number % 2 else other).append("p1", (INTENDED,))
         assert one.verify() == other.verify() == 21
+
+
+ELSEWHERE = """
+import sys
+from contextlib import closing
+from pathlib import Path
+from exporter.remedy.journal import Journal
+with closing(Journal(Path(sys.argv[1]))) as journal:
+    print(len(journal.records("p1")))
+"""
+
+
+def elsewhere(folder: Path) -> int:
+    """How many records of the plan another process finds, which opens and closes the journal."""
+    told = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(folder)],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    return int(told.stdout)
+
+
+def test_who_comes_and_goes_elsewhere_takes_nothing_away_from_two_who_have_it_open_here(folder):
+    with closing(begun(folder)) as one, closing(Journal(folder)) as other:
+        assert elsewhere(folder) == 1
+        one.append("p1", (INTENDED,))
+        assert other.records("p1") == one.records("p1")
+        assert elsewhere(folder) == 2
+        other.append("p1", (ENDED,))
+        assert elsewhere(folder) == 3
