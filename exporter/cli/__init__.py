@@ -121,6 +121,7 @@ for group in (
     plan_commands.plan,
     plan_commands.journal,
     plan_commands.backup,
+    remedy_commands.restore,
     remedy_commands.mode,
     remedy_commands.pause,
     remedy_commands.unpause,

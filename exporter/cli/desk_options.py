@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from exporter.cli.options import state_dir_option
+from exporter.cli.options import (
+    dry_run_option,
+    json_option,
+    state_dir_option,
+    timeout_option,
+)
 
 if TYPE_CHECKING:
     from exporter.cli.access import Access
@@ -81,3 +87,56 @@ because_option = click.option(
 because_if_option = click.option(
     "--because", callback=_line, help="Why, for whoever reads the journal later."
 )
+
+
+def _key(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"[\x21-\x7e]{1,100}", value):
+        raise click.BadParameter("one word of at most 100 characters", param=parameter)
+    return value
+
+
+def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Those of every verb that has a plan made; see wish."""
+    for option in (
+        json_option,
+        desk_options,
+        timeout_option,
+        click.option(
+            "--key", callback=_key, help="A word of yours: asked again under it, it is one plan."
+        ),
+        dry_run_option,
+        because_option,
+        click.option("--connect", help="Its Connect cluster, if several are configured."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def wish(
+    action: str,
+    connector: str,
+    more: dict[str, Any],
+    *,
+    pair: tuple[str, str] | None = None,
+    backup: Path | None = None,
+) -> int:
+    """Have a plan made; `more` are plan_options. The exit code."""
+    from exporter.cli import proposing  # noqa: PLC0415 - heavy
+    from exporter.remedy.desk import Wish  # noqa: PLC0415
+
+    wishes = {
+        "stop": Wish.STOP,
+        "restart": Wish.RESTART_FAILED,
+        "skip": Wish.SKIP_ONE,
+        "restore": Wish.RESTORE,
+    }
+    wanted = proposing.Wanted(
+        wish=wishes[action],
+        connector=connector,
+        pair=pair,
+        backup=backup,
+        **{name: more.pop(name) for name in ("connect", "because", "key", "timeout_s")},
+    )
+    how = {name: more.pop(name) for name in ("dry_run", "as_json")}
+    make = proposing.create if backup is None else proposing.restore
+    return make(access(**more), wanted, **how)

@@ -19,6 +19,8 @@ from exporter.cli.desk_options import (
     desk_options,
     journal_config_option,
     listener_options,
+    plan_options,
+    wish,
 )
 from exporter.cli.options import json_option, patience_option, state_dir_option, yes_option
 
@@ -80,6 +82,37 @@ def plan_show(plan_id: str, *, as_json: bool, **where: Any) -> None:
 
     reach = _where(config_path=where["config_path"])
     sys.exit(plans.show_plan(access(**where), reach, plan_id, as_json=as_json))
+
+
+@plan.command("create")
+@click.argument("action", type=click.Choice(["stop", "restart", "skip", "restore"]))
+@click.option("--connector", required=True, help="The connector it is about.")
+@click.option("--partition", help="skip: the source partition, as offsets list names it (JSON).")
+@click.option("--offset", help="skip: what it is to have afterwards (JSON).")
+@click.option("--backup", type=FILE, help="restore: a backup, as backup list names it.")
+@plan_options
+def plan_create(
+    action: str,
+    *,
+    connector: str,
+    partition: str | None,
+    offset: str | None,
+    backup: Path | None,
+    **more: Any,
+) -> None:
+    """Have a plan made, for somebody else to approve; with --dry-run only show it, and end with 3
+    if a guard would not let it begin.
+
+    `skip` skips the one record between the offset that is committed and the one that is given: of a
+    sink that is the offset after the record, of MirrorMaker 2 the record's own.
+    """
+    skips = action == "skip"
+    if (partition is not None, offset is not None) != (skips, skips):
+        raise click.UsageError("--partition and --offset go with skip, and skip with both")
+    if (backup is not None) != (action == "restore"):
+        raise click.UsageError("--backup goes with restore, and restore with it")
+    pair = None if partition is None or offset is None else (partition, offset)
+    sys.exit(wish(action, connector, more, pair=pair, backup=backup))
 
 
 @plan.command("approve")

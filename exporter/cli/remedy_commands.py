@@ -1,16 +1,36 @@
-"""`mode`, `pause`, `unpause` and `breaker` on the command line: declarations only. Heavy imports
-wait until a verb needs them.
+"""`restore`, `mode`, `pause`, `unpause` and `breaker` on the command line: declarations only. Heavy
+imports wait until a verb needs them.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from exporter.cli.desk_options import access, because_if_option, because_option, desk_options
+from exporter.cli.desk_options import (
+    FILE,
+    access,
+    because_if_option,
+    because_option,
+    desk_options,
+    plan_options,
+    wish,
+)
 from exporter.cli.options import json_option
+
+
+@click.command()
+@click.option("--from", "backup", required=True, type=FILE, help="As backup list names it.")
+@click.option("--connector", default="", help="If the backup is not of one connector alone.")
+@plan_options
+def restore(*, backup: Path, connector: str, **more: Any) -> None:
+    """Have a plan made that gives a connector the offsets of a backup again, for somebody else to
+    approve. A file of anybody else is for offsets import.
+    """
+    sys.exit(wish("restore", connector, more, backup=backup))
 
 
 @click.command()

@@ -1,0 +1,34 @@
+"""What a person's plan is made of on the daemon's host: one look at everything, and the planner
+that the daemon has. Elsewhere the daemon plans by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from exporter.cli.access import Access
+from exporter.cli.edge_once import caught_up
+from exporter.cli.logs import configure
+from exporter.clock import SystemClock
+from exporter.daemon.control import Wishes
+from exporter.errors import ConfigError
+from exporter.remedy.office import World
+
+
+@contextmanager
+def world(access: Access, timeout_s: float) -> Iterator[World | None]:
+    """None where the daemon is asked. Raises ConfigError, and TimedOut naming what is missing."""
+    if access.listener is not None:
+        yield None
+        return
+    loaded = access.loaded
+    if loaded is None:
+        raise ConfigError(("--config: a plan is made of what it names",))
+    if not access.there:
+        raise ConfigError((f"there is no journal in {access.folder}: has a daemon ever run here?",))
+    configure("error", "console")
+    with caught_up(loaded, timeout_s) as snapshot:
+        wishes = Wishes(loaded, lambda: snapshot, access.folder, SystemClock())
+        known = frozenset((at.connect_cluster, at.name) for at in snapshot.connectors)
+        yield World(plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known)

@@ -1,0 +1,161 @@
+"""`plan create` and `restore`: a wish becomes a plan, for somebody else to approve."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from exporter.cli import output
+from exporter.cli.access import Access, at_desk
+from exporter.cli.following import CHANGED, DENIED, OK
+from exporter.cli.planning import world
+from exporter.cli.showing import document, print_plan, refused, to_do
+from exporter.errors import ConfigError
+from exporter.remedy import backups
+from exporter.remedy.desk import Asked, KeyReused, NotFound, PlanTold, Proposed, Refused, Wish
+from exporter.remedy.plan import Pair
+from exporter.toolbox.documents import parse_pair
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A plan, as it was asked for on the command line.
+
+    connector   "" for the one that the backup is of
+    connect     None for the only Connect cluster of the configuration
+    pair        of a skip, as it was typed: partition and offset
+    backup      of a restore: a path, or a name among the backups
+    key         the caller's own word for it; None: asked again, it is another plan
+    """
+
+    wish: Wish
+    connector: str
+    connect: str | None
+    because: str
+    pair: tuple[str, str] | None = None
+    backup: Path | None = None
+    key: str | None = None
+    timeout_s: float = 60.0
+
+
+def create(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> int:
+    """Have a plan made, for somebody else to approve."""
+    asked = _asked(access, wanted)
+    if dry_run and access.listener is not None:
+        raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
+    with world(access, wanted.timeout_s) as made, at_desk(access, made) as at:
+        if dry_run:
+            assert at.office is not None
+            rehearsed = at.office.rehearse(asked, at.by)
+            if not isinstance(rehearsed, PlanTold):
+                return _no(rehearsed, asked)
+            _print(rehearsed, as_json=as_json)
+            output.error("dry run: nothing was written")
+            return DENIED if _against(rehearsed) else OK
+        answer = at.desk.propose(asked, at.by)
+        if not isinstance(answer, Proposed):
+            return _no(answer, asked)
+        told = at.desk.plan(answer.row.plan_id)
+        assert told is not None, "nothing is ever taken out of a journal"
+        _print(told, as_json=as_json)
+        if not answer.new:
+            output.error(f"this was asked for before, under the same --key {asked.key}")
+        if _against(told):
+            output.error(f"as it is now it could not begin: {_against(told)}")
+        output.error(to_do(told.row, at.options))
+    return OK
+
+
+def _against(told: PlanTold) -> str:
+    """The guards that would not let it begin, as they answered just now."""
+    return ", ".join(at.guard for at in told.guards if at.answer != "pass")
+
+
+def restore(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> int:
+    """The same, of a backup, which may name its connector itself."""
+    assert wanted.backup is not None
+    if wanted.connector:
+        return create(access, wanted, dry_run=dry_run, as_json=as_json)
+    if access.listener is not None:
+        raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
+    name = _name(access, wanted.backup)
+    kept = {at.path.name: at.connectors for at in backups.found(access.folder)}
+    if name not in kept:
+        raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
+    if len(kept[name]) != 1:
+        raise ConfigError(("--connector: the backup is not of one connector alone",))
+    ((connector, _),) = kept[name]
+    found = replace(wanted, connector=connector)
+    return create(access, found, dry_run=dry_run, as_json=as_json)
+
+
+def _asked(access: Access, wanted: Wanted) -> Asked:
+    return Asked(
+        wish=wanted.wish,
+        connect_cluster=wanted.connect or _only(access),
+        connector=wanted.connector,
+        because=wanted.because,
+        key=wanted.key or secrets.token_hex(16),
+        pair=None if wanted.pair is None else _pair(*wanted.pair),
+        backup=None if wanted.backup is None else _name(access, wanted.backup),
+    )
+
+
+def _only(access: Access) -> str:
+    loaded = access.loaded
+    names = [] if loaded is None else [at.name for at in loaded.connect if at.worker_urls]
+    if len(names) != 1:
+        raise ConfigError((f"--connect: name the Connect cluster: {', '.join(names)}",))
+    return names[0]
+
+
+def _pair(partition: str, offset: str) -> Pair:
+    found = parse_pair(partition, offset, "--partition, --offset")
+    if not isinstance(found, Pair):
+        raise ConfigError(tuple(str(problem) for problem in found))
+    if found.offset is None:
+        raise ConfigError(("--offset: null would remove it; a skip sets one",))
+    return found
+
+
+def _name(access: Access, backup: Path) -> str:
+    """A plan restores what the daemon itself keeps: a file elsewhere may be another one by the time
+    it is approved.
+    """
+    if backup.name == str(backup):
+        return backup.name
+    home = None if access.listener is not None else access.folder / backups.FOLDER
+    if home is None or backup.resolve().parent != home.resolve():
+        said = "a backup of the daemon's own, by its name; for another file: offsets import"
+        raise ConfigError((f"--from {backup}: {said}",))
+    return backup.name
+
+
+def _no(answer: Refused | NotFound | KeyReused, asked: Asked) -> int:
+    match answer:
+        case Refused():
+            refused(answer)
+            return DENIED
+        case KeyReused():
+            output.error(f"something else was asked for before under the key {asked.key}")
+            return CHANGED
+        case NotFound():
+            what = "" if asked.backup is None else f", or no backup {asked.backup}"
+            subject = f"{asked.connector} in {asked.connect_cluster}"
+            raise ConfigError((f"there is no connector {subject}{what}",))
+
+
+def _print(told: PlanTold, *, as_json: bool) -> None:
+    if as_json:
+        stands = told.row.state.value
+        output.json_text(
+            {
+                **document(told.row, stands),
+                "plan": told.plan,
+                "steps": told.steps,
+                "guards": told.guards,
+            }
+        )
+    else:
+        print_plan(told, told.row.state.value)
