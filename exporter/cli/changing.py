@@ -17,7 +17,9 @@ from exporter.cli.offsets import print_changes, read_document
 from exporter.cli.reading import loaded, way_of
 from exporter.errors import ConfigError, Denied, Refused, RemedyError
 from exporter.remedy.journal import NAME, Journal
-from exporter.remedy.plan import Pair
+from exporter.remedy.plan import Alter, Pair, Plan, Write
+from exporter.remedy.records import Ending
+from exporter.remedy.runner import planned
 from exporter.toolbox.bounds import Problem, Request
 from exporter.toolbox.changes import Asked, Prepared, prepare
 from exporter.toolbox.documents import Document, Section, parse_pair, same_twice
@@ -140,11 +142,14 @@ def changed(
         timeout_s=changing.timeout_s,
     )
     try:
-        code = _finish_earlier(where, connectors, how)
-        if code is not None:
-            return code
+        earlier = _finish_earlier(where, connectors, how)
+        if isinstance(earlier, int):
+            return earlier
         with way_of(where) as way:
-            prepared = prepared_by(way)
+            asked = prepared_by(way)
+            prepared = _left_to_do(asked, earlier)
+            if asked and not prepared:
+                return OK
             code = _shown(prepared)
             if code is not None:
                 return code
@@ -164,10 +169,42 @@ def changed(
         return DENIED
 
 
-def _finish_earlier(where: Where, connectors: tuple[str, ...], how: carrying.How) -> int | None:
-    """The exit code if a person must decide first. A journal that is not there is not made."""
+def _left_to_do(prepared: list[Prepared], earlier: dict[str, Plan]) -> list[Prepared]:
+    """Without what an earlier run of the same command was cut off in, and has come to its end just
+    now: a flow that is set back a second time copies a second time.
+    """
+    left = []
+    for one in prepared:
+        before = earlier.get(one.connector)
+        if one.plan is not None and before is not None and _same(one.plan, before):
+            output.error(f"{one.connector}: that was this very change: it is not made once more")
+        else:
+            left.append(one)
+    return left
+
+
+def _same(plan: Plan, before: Plan) -> bool:
+    pairs, known = (
+        {
+            (at.partition, at.offset)
+            for step in each.steps
+            if isinstance(step, Alter | Write)
+            for at in step.pairs
+        }
+        for each in (plan, before)
+    )
+    return plan.verb == before.verb and pairs <= known
+
+
+def _finish_earlier(
+    where: Where, connectors: tuple[str, ...], how: carrying.How
+) -> dict[str, Plan] | int:
+    """The plans that came to the end they were made for, by connector; the exit code if a person
+    must decide first. A journal that is not there is not made.
+    """
+    done: dict[str, Plan] = {}
     if not (how.folder / NAME).exists():
-        return None
+        return done
     with closing(Journal(how.folder)) as journal, way_of(where) as way:
         for name in connectors:
             plan_id = journal.open_plan(way.lock(name), name)
@@ -182,7 +219,9 @@ def _finish_earlier(where: Where, connectors: tuple[str, ...], how: carrying.How
                 output.error(earlier.said)
                 if not earlier.over:
                     return earlier.exit_code
-    return None
+                if earlier.ending is Ending.SUCCEEDED:
+                    done[name] = planned(journal, plan_id)
+    return done
 
 
 def _shown(prepared: list[Prepared]) -> int | None:

@@ -14,10 +14,22 @@ from click.testing import CliRunner, Result
 from exporter.cli import cli
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
 from exporter.errors import ConfigError
+from exporter.remedy.driver import Answer
 from exporter.remedy.drivers import rest
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import Freeze, Plan, Reset, Settle, State, Subject, ToState
-from exporter.remedy.records import Opened
+from exporter.remedy.plan import (
+    Alter,
+    Freeze,
+    Frozen,
+    Pair,
+    Plan,
+    Reset,
+    Settle,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.remedy.records import Answered, Intended, Kept, Opened, Verified
 from lab.ports import free_port
 from tests.fakes import connect as fake
 
@@ -315,6 +327,38 @@ def test_what_an_earlier_run_left_is_finished_before_anything_else(
     assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 3}}
     assert worker.connectors["src"].state == "RUNNING"
     assert "open" not in shell.run("reset", "src", "--dry-run").stderr
+
+
+def test_a_change_that_was_cut_off_after_it_was_made_is_not_made_once_more(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    """A flow that is set back a second time copies a second time."""
+    pair = Pair('{"filename":"/a"}', '{"position":3}')
+    steps = (ToState(State.STOPPED), Settle(), Freeze(), Alter((pair,)), ToState(State.RUNNING))
+    plan = Plan(
+        plan_id="cut-off",
+        verb="import offsets of src",
+        subject=Subject("rest", "cc", "src", "source", worker.cluster_id),
+        steps=steps,
+        original=State.RUNNING,
+        final=State.RUNNING,
+        created_at=1.0,
+        created_by="me",
+    )
+    frozen = Frozen(pairs=(), backup="none", backup_sha256="")
+    done = [Verified(at=1.0, index=number, undoing=False, said="") for number in range(4)]
+    with closing(Journal(shell.state)) as journal:
+        journal.open(plan, Opened(at=1.0, plan=plan))
+        journal.append("cut-off", (*done[:2], Kept(at=1.0, frozen=frozen), done[2]))
+        intended = Intended(at=1.0, index=3, undoing=False)
+        journal.append("cut-off", (intended, Answered(at=1.0, answer=Answer.ACK, said=""), done[3]))
+    # It was resumed, and has worked since; the process died before it saw that.
+    worker.connectors["src"].state = "RUNNING"
+    worker.offsets["src"] = {'{"filename":"/a"}': {"position": 9}}
+    again = shell.change("import", stdin=document(src=[(A, {"position": 3})]))
+    assert "that was this very change" in again.stderr
+    assert worker.changes() == []
+    assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 9}}
 
 
 class File:
