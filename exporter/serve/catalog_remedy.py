@@ -27,7 +27,7 @@ REMEDY: tuple[Spec, ...] = (
         "How often a guard began to stand against an action; `offsetwatch explain` says why.",
     ),
     REMEDIATION_STOPPED_SINCE := gauge(
-        "remediation_stopped_by_us_since_timestamp_seconds",
+        "remediation_stopped_since_timestamp_seconds",
         CONNECTOR,
         "Unix time since when remediation holds this connector stopped: while it skips a record, "
         "or until a person acts.",

@@ -460,7 +460,7 @@ def _expect_remedies(out: _Collected, seen: RemedySeen | None) -> None:
         out.add("remediation_blocked_total", count, **at, guard=guard)
     for cluster, connector, since in seen.stopped_by_us:
         out.add(
-            "remediation_stopped_by_us_since_timestamp_seconds",
+            "remediation_stopped_since_timestamp_seconds",
             since,
             connect_cluster=cluster,
             connector=connector,
