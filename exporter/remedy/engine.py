@@ -238,8 +238,12 @@ def _looked(progress: Progress, look: Look, now: float) -> Move:
 
 
 def _done(progress: Progress, look: Look, now: float) -> Move:
-    # A stop without an answer may be carried out after the resume that follows it.
-    if (progress.undoing or progress.last) and now < progress.late_until:
+    # A stop without an answer may be carried out after the resume that follows it. What is seen may
+    # also be a person's doing, while we wait for our own request to show.
+    late_until = progress.late_until
+    if progress.plan.remedy is not None:
+        late_until = max(late_until, progress.doubt_until)
+    if (progress.undoing or progress.last) and now < late_until:
         said = f"{look.said}; an earlier request without an answer may still be carried out"
         return _pause(progress, said)
     return _verified(progress, look.said, now)

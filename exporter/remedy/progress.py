@@ -152,8 +152,10 @@ def applied(progress: Progress, record: StepRecord) -> Progress:
         case Answered():
             return _answered(progress, record)
         case Verified():
-            # One request has landed; of several without an answer another may yet.
-            late = progress.doubt_until if progress.sent > 1 else 0.0
+            # One request has landed; of several without an answer another may yet. Where it is no
+            # person's plan, a person may have done the same meanwhile: then ours may come yet.
+            others = progress.sent > 1 or progress.plan.remedy is not None
+            late = progress.doubt_until if others else 0.0
             return _at(progress, index=progress.index + 1, late=late, now=record.at)
         case Turned():
             late = progress.doubt_until
