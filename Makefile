@@ -2,7 +2,7 @@
 #   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
-#   make proofs [SEED=n]       kills by the hundred, two minutes of standstill, the toolbox on an older Kafka, properties at length
+#   make proofs [SEED=n]       kills by the hundred, crashes by the thousand, two minutes of standstill, the toolbox on an older Kafka, properties at length
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
@@ -53,6 +53,7 @@ test: check
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
 	HYPOTHESIS_PROFILE=proofs $(BIN)/pytest -q tests/properties --hypothesis-seed=$(SEED)
+	@$(BIN)/python -m tests.sim --seed $(SEED)
 	@$(BIN)/python -m lab.standstill --seconds 120
 	@$(BIN)/python -m lab.translations --commands 2000000 --seed $(SEED)
 	@$(BIN)/python -m lab.chaos --kills 50 --seed $(SEED)

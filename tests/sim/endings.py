@@ -1,0 +1,111 @@
+"""What must hold once all is quiet; the numbers are those of invariants.py."""
+
+from __future__ import annotations
+
+from exporter.remedy.journal import Journal
+from exporter.remedy.plan import Alter, State, ToState
+from exporter.remedy.records import Ended, Ending, Intended, Opened, Parked, Turned
+from tests.sim.invariants import Broken, Watch, must
+from tests.sim.world import NAME, PLACE, STOP_TOTAL_S
+
+SLACK_S = 30.0  # a look, a pause, a request
+RUN_S_MAX = 3600.0
+LATER_S = 250.0  # all that was late has come by then
+
+
+def at_the_end(watch: Watch, journal: Journal) -> None:
+    must(
+        watch.world.line.now() - watch.began <= RUN_S_MAX + watch.down_s + 2 * 3600.0,
+        "I11",
+        "it takes for ever",
+    )
+    _in_time(watch)
+    watch.world.connect.advance(LATER_S)
+    _chain(watch, journal)
+    ended = next(watch.of(Ended), None)
+    is_open = journal.open_plan(PLACE, NAME) is not None
+    begun = any(watch.of(Opened))
+    must(is_open == (begun and ended is None), "I11", "the lock is not as the plan is")
+    if begun and ended is None:
+        last = watch.records[-1][1]
+        must(isinstance(last, Parked), "I11", f"neither ended nor parked: {last}")
+    watch.nothing_is_lost()
+    if not begun:
+        return
+    if ended is not None:
+        _nothing_later(watch)
+        _left_running(watch, ended)
+        _truth(watch, ended)
+
+
+def _chain(watch: Watch, journal: Journal) -> None:
+    try:
+        count = journal.verify()
+    except Exception as exc:
+        raise Broken("I13", str(exc)) from exc
+    must(count >= len(watch.records), "I13", "records are missing")
+
+
+def _in_time(watch: Watch) -> None:
+    """From the first stop that was asked for until it is asked to run again, if nothing was
+    changed.
+    """
+    if not watch.world.skips or watch.skewed():
+        return
+    asked: float | None = None
+    for at, record in watch.records:
+        if not isinstance(record, Intended):
+            if asked is not None and isinstance(record, Turned | Ended | Parked):
+                break
+            continue
+        step = watch.path(record.undoing)[record.index]
+        if isinstance(step, Alter):
+            return
+        if step == ToState(State.STOPPED):
+            asked = asked or at
+        elif asked is not None:
+            break
+    else:
+        return
+    if asked is not None:
+        held_s = at - asked - watch.down_s
+        must(held_s <= STOP_TOTAL_S + SLACK_S, "I11", f"held stopped for {held_s:.0f} s")
+
+
+def _nothing_later(watch: Watch) -> None:
+    at = next(at for at, record in watch.records if isinstance(record, Ended))
+    for effect in watch.world.connect.effects:
+        if effect.by in watch.requests and effect.at > at and not watch.skewed():
+            raise Broken("I9", f"{effect.what} {effect.detail} came after the end")
+
+
+def _left_running(watch: Watch, ended: Ended) -> None:
+    world = watch.world
+    if world.foreign or world.troubled or watch.plan.final is State.STOPPED:
+        return
+    must(
+        world.state() == "RUNNING" and bool(world.tasks()),
+        "I11",
+        f"{ended.ending} and left {world.state()}, tasks {world.tasks()}",
+    )
+
+
+def _truth(watch: Watch, ended: Ended) -> None:
+    """What the last record says is so."""
+    world, done = watch.world, ended.ending is Ending.SUCCEEDED
+    if world.foreign or world.troubled:
+        return
+    if world.case == "stop":
+        must((world.state() == "STOPPED") == done, "I4", f"{ended.ending}, not so")
+    if not world.skips:
+        return
+    at, behind = world.next_read() or 0, world.numbers.frm + (2 if world.mirror else 1)
+    skipped = {offset for offset in world.hashes if offset < at} - world.delivered()
+    changed = ended.ending in {Ending.SUCCEEDED, Ending.INEFFECTIVE}
+    must((at >= behind) == changed, "I3", f"{ended.ending}, and it stands at {at}")
+    if changed:
+        must(skipped == world.quarantined(), "I3", f"skipped {skipped}")
+    if done:
+        everything = set(range(world.end()))
+        lost = everything - world.delivered() - world.quarantined()
+        must(not lost, "I4", f"{ended.ending}, and {sorted(lost)} never came")

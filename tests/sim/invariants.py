@@ -1,0 +1,349 @@
+"""What must hold of every run, looked at whenever something happens: at each record of the journal,
+at each request, and (endings.py) once all is quiet. The numbers are those of the design.
+
+I1   no change without a backup, no skip without a copy
+I2   one effect at a time, one process at work
+I3   what is skipped was copied, and is what the plan says
+I4   nothing else is lost
+I5   an intent before each request, a look before each verdict, a claim before a skip
+I7   no change after a foreign one was seen
+I8   the target is behind what is skipped, and in the log
+I9   nothing after the end
+I10  nothing that nobody has allowed
+I11  it ends or parks, in time, and leaves nothing stopped that no plan is open for
+I12  what is carried out is what was approved
+I13  the journal has no gap
+I14  (campaign.py) the same seed is the same run
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.decode.jsontext import encode_sorted
+from exporter.remedy.driver import Answer
+from exporter.remedy.drivers.proofs import position
+from exporter.remedy.drivers.rest_sight import config_sha256
+from exporter.remedy.journal import Journal
+from exporter.remedy.moves import Aborted, Interrupted
+from exporter.remedy.plan import Alter, AnyStep, State, ToState
+from exporter.remedy.records import (
+    Answered,
+    AnyRecord,
+    Approved,
+    Ended,
+    Intended,
+    Kept,
+    Opened,
+    Resumed,
+    Turned,
+    Verified,
+)
+from exporter.remedy.requests import of_step
+from tests.sim.world import NAME, SETTLED_S, World
+
+Q_S = 120.0  # how long what was asked for in doubt may still happen
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, said: str) -> None:
+        super().__init__(f"{invariant}: {said}")
+        self.invariant = invariant
+
+
+def must(holds: bool, invariant: str, said: str) -> None:
+    if not holds:
+        raise Broken(invariant, said)
+
+
+@dataclass
+class Sighting:
+    """The newest answer to a look; `turn` orders it among everything else."""
+
+    turn: int
+    value: object
+
+
+class Watch:
+    """One run's. `clock` is that of the processes, `disk_full_for` how many records find no room,
+    `allowed` whether the configuration, or a person, wants any of it.
+    """
+
+    def __init__(self, world: World, clock: object) -> None:
+        self.world, self.clock, self.plan = world, clock, world.plan
+        self.records: list[tuple[float, AnyRecord]] = []
+        self.disk_full_from: float | None = None
+        self.disk_full_for = 0
+        self.allowed = True
+        self.want: tuple[float, Interrupted | Aborted] | None = None
+        self.down_s = 0.0
+        self._turn = 0
+        self._used: set[int] = set()
+        self.requests: set[str] = set()
+        self._in_flight = 0
+        self._state: Sighting | None = None
+        self._offsets: Sighting | None = None
+        self._config: Sighting | None = None
+        self._end: int | None = None
+        self._stopped_since: float | None = None
+        self.began = world.line.now()
+        self._opened_turn = self._begun_turn = self._intended_turn = 0
+
+    @staticmethod
+    def broken(invariant: str, said: str) -> None:
+        raise Broken(invariant, said)
+
+    # --- what a schedule does to the processes ---------------------------------------------------
+
+    def disk_full(self) -> bool:
+        if self.disk_full_from is None or self.world.line.now() < self.disk_full_from:
+            return False
+        self.disk_full_for -= 1
+        return self.disk_full_for >= 0
+
+    def full_no_more(self) -> None:
+        """Somebody has made room."""
+        self.disk_full_from = None
+
+    def wanted(self) -> Interrupted | Aborted | None:
+        if self.want is None or self.world.line.now() < self.want[0]:
+            return None
+        return self.want[1]
+
+    # --- looks -----------------------------------------------------------------------------------
+
+    def saw(self, path: str, status: int, body: bytes) -> None:
+        self._turn += 1
+        if path.endswith("/status") and status == 200:
+            told = json.loads(body)
+            state = told["connector"]["state"]
+            tasks = [at["state"] for at in told["tasks"]]
+            self._state = Sighting(self._turn, (state, tasks))
+            if state != "STOPPED":
+                self._stopped_since = None
+            elif self._stopped_since is None:
+                self._stopped_since = self.world.line.now()
+        elif path.endswith("/offsets") and status == 200:
+            pairs = {
+                encode_sorted(at["partition"]).decode(): at["offset"]
+                for at in json.loads(body)["offsets"]
+            }
+            self._offsets = Sighting(self._turn, pairs)
+        elif path.endswith("/config") and status == 200:
+            self._config = Sighting(self._turn, config_sha256(NAME, json.loads(body)))
+
+    def saw_end(self, end: int) -> None:
+        self._end = end
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def appended(self, journal: Journal, records: tuple[AnyRecord, ...]) -> None:
+        self.journal = journal
+        for record in records:
+            self._check_record(record)
+            self._turn += 1
+            self.records.append((self.world.line.now(), record))
+        self.nothing_is_lost()
+
+    def _check_record(self, record: AnyRecord) -> None:
+        match record:
+            case Opened():
+                approved = list(self.of(Approved))
+                must(
+                    bool(approved) and approved[-1].plan_sha256 == record.plan.sha256,
+                    "I12",
+                    "what is carried out is not what was approved",
+                )
+                self._opened_turn = self._begun_turn = self._turn
+            case Resumed():
+                self._opened_turn = self._begun_turn = self._turn
+            case Intended():
+                self._intended_turn = self._turn
+                self._one_at_a_time(record)
+            case Verified():
+                self._was_seen(record)
+                self._begun_turn = self._turn
+            case Turned():
+                self._begun_turn = self._turn
+            case _:
+                pass
+
+    def of(self, kind: type) -> Iterator[AnyRecord]:
+        return (record for _, record in self.records if isinstance(record, kind))
+
+    def _one_at_a_time(self, new: Intended) -> None:
+        """What may still happen is not asked for again."""
+        answer: Answer | None = None
+        for at, record in reversed(self.records):
+            if isinstance(record, Answered) and answer is None:
+                answer = record.answer
+            elif isinstance(record, Intended):
+                same = (record.index, record.undoing) == (new.index, new.undoing)
+                doubtful = answer in {None, Answer.IN_DOUBT}
+                waited_s = self.world.line.now() - at
+                if same and doubtful and waited_s < Q_S and not self.skewed():
+                    raise Broken("I2", f"asked again {waited_s:.0f} s after a request in doubt")
+                answer = None
+            elif isinstance(record, Verified | Turned | Opened):
+                return
+
+    def skewed(self) -> bool:
+        return getattr(self.clock, "by_s", 0.0) != 0.0
+
+    def _was_seen(self, record: Verified) -> None:
+        """A verdict rests on a look that came after what was asked for."""
+        step = self.path(record.undoing)[record.index]
+        since = self._opened_turn
+        intents = list(self.of(Intended))
+        if intents and (intents[-1].index, intents[-1].undoing) == (record.index, record.undoing):
+            since = max(since, self._intended_turn)
+        if isinstance(step, ToState):
+            seen = self._state
+            must(
+                seen is not None and seen.turn > since and _is(step.state, seen.value),
+                "I5",
+                f"{step} was not seen",
+            )
+        elif isinstance(step, Alter):
+            seen = self._offsets
+            fits = seen is not None and seen.turn > since
+            must(fits and _has(seen.value, step), "I5", f"{step} was not seen")
+
+    def path(self, undoing: bool) -> tuple[AnyStep, ...]:
+        if not undoing:
+            return self.plan.steps
+        turns = list(self.of(Turned))
+        must(bool(turns), "I5", "on the way back, and nothing says so")
+        return turns[-1].steps
+
+    # --- requests --------------------------------------------------------------------------------
+
+    @contextmanager
+    def asking(self, method: str, path: str, body: bytes | None) -> Iterator[None]:
+        """Around a request that changes something."""
+        must(self._in_flight == 0, "I2", "two requests at once")
+        self._before(method, path, body)
+        self.requests.add(f"#{len(self.world.connect.requests) + 1}")
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            self._turn += 1
+        self.nothing_is_lost()
+
+    def _before(self, method: str, path: str, body: bytes | None) -> None:
+        allowed = self.allowed and any(self.of(Approved))
+        must(allowed, "I10", "nobody has allowed this")
+        must(not any(self.of(Ended)), "I9", "a request after the end")
+        must(bool(self.records), "I5", "a request of no plan")
+        number, (_, last) = len(self.records) - 1, self.records[-1]
+        if not isinstance(last, Intended) or number in self._used:
+            raise Broken("I5", f"{method} {path} was not written down first")
+        self._used.add(number)
+        step = self.path(last.undoing)[last.index]
+        wanted = of_step(NAME, step)
+        must(wanted == (method, path, body), "I5", f"{method} {path} {body} is not {step}")
+        opened = next(self.of(Opened))
+        must(opened.plan.sha256 == self.plan.sha256, "I12", "another plan is carried out")
+        must(
+            self.world.connect.broker.cluster_id == self.plan.subject.identity,
+            "I7",
+            "this is another cluster",
+        )
+        if isinstance(step, Alter):
+            self._before_altering(step, undoing=last.undoing)
+            key = self.plan.remedy.skip_key
+            if key is not None and not last.undoing:
+                must(self.journal.skipped_by(key) == self.plan.plan_id, "I5", "it is not claimed")
+
+    def _before_altering(self, step: Alter, *, undoing: bool) -> None:
+        kept = list(self.of(Kept))
+        must(bool(kept), "I1", "a change without a backup")
+        frozen = kept[-1].frozen
+        wrong = _wrong(Path(frozen.backup), frozen.backup_sha256)
+        must(wrong is None, "I1", f"a change without a backup: {wrong}")
+        must(
+            self._state is not None and _is(State.STOPPED, self._state.value),
+            "I7",
+            f"it was last seen {self._state}",
+        )
+        for seen in (self._state, self._offsets):
+            fresh = seen is not None and seen.turn > self._begun_turn
+            must(fresh, "I7", "changed without a fresh look")
+        if undoing:
+            return
+        world, numbers = self.world, self.world.numbers
+        if world.skips:
+            must(numbers.frm + 1 in self._kept_now(), "I1", "a skip without a copy")
+        settle_s = SETTLED_S if world.skips else 6.0
+        stood_s = world.line.now() - (self._stopped_since or world.line.now())
+        must(stood_s >= settle_s - 1.0, "I7", f"it has stood still for {stood_s:.0f} s only")
+        at = self._seen_at(step)
+        asked = sum(self.path(False)[each.index] == step for each in self.of(Intended)) > 1
+        allowed = {numbers.frm, numbers.to} if asked else {numbers.frm}
+        if world.skips:
+            must(at in allowed, "I7", f"it was last seen at {at}, and not {numbers.frm}")
+            target = position(step.pairs[0])
+            end = self._end if self._end is not None else -1
+            above = target is not None and numbers.frm < target <= end - (1 if world.mirror else 0)
+            must(above, "I8", f"{target} is not in ({numbers.frm}, {end}]")
+        if self._config is not None:
+            wanted = self.plan.remedy.config_sha256
+            must(self._config.value == wanted, "I7", "its configuration was changed")
+
+    def _kept_now(self) -> set[int]:
+        """The offsets behind which the copied records stand, counted as `numbers` are."""
+        ahead = 0 if self.world.mirror else 1
+        return {at + ahead for at in self.world.quarantined()}
+
+    def _seen_at(self, step: Alter) -> int | None:
+        if self._offsets is None:
+            return None
+        offset = self._offsets.value.get(step.pairs[0].partition)
+        return None if offset is None else offset.get("kafka_offset", offset.get("offset"))
+
+    # --- the world -------------------------------------------------------------------------------
+
+    def nothing_is_lost(self) -> None:
+        """Whatever the connector has put behind itself was delivered, or is kept."""
+        world = self.world
+        if world.moved:
+            return
+        at = world.next_read()
+        if at is None:
+            return
+        behind = {offset for offset in world.hashes if offset < at}
+        lost = behind - world.delivered() - world.quarantined()
+        if lost:
+            raise Broken("I3", f"{sorted(lost)} skipped without a copy")
+
+
+def _is(state: State, seen: object) -> bool:
+    shown, tasks = seen
+    if state is State.STOPPED:
+        return shown == "STOPPED" and not tasks
+    return shown in {"RUNNING", "FAILED"} if state is State.RUNNING else shown == "PAUSED"
+
+
+def _has(seen: object, step: Alter) -> bool:
+    return all(
+        seen.get(pair.partition) == (None if pair.offset is None else json.loads(pair.offset))
+        for pair in step.pairs
+    )
+
+
+def _wrong(path: Path, sha256: str) -> str | None:
+    """Whether a backup is not what was written."""
+    if not path.exists():
+        return "it is not there"
+    if hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+        return "it is not what was written"
+    return None

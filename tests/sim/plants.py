@@ -1,0 +1,310 @@
+"""The bugs themselves: each changes one decision, the way somebody might in good faith."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from exporter.clients.connect_write import ConnectWriter
+from exporter.errors import Ambiguous
+from exporter.remedy import backups, engine, progress, runner
+from exporter.remedy.driver import Answer, Look, Standing
+from exporter.remedy.drivers import rest, rest_answers
+from exporter.remedy.drivers.copies import CopySteps
+from exporter.remedy.drivers.proofs import ProofSteps
+from exporter.remedy.journal import Journal
+from exporter.remedy.moves import Move, Pause
+from exporter.remedy.plan import Alter, Pair, Settle, ToState
+from exporter.remedy.policy import Policy
+from exporter.remedy.records import Ended, Ending, Intended, Opened, Parked, Turned
+from tests.sim.process import SimJournal, SimQuarantine
+
+Put = Callable[[Any, str, Any], None]
+
+# --- the target ----------------------------------------------------------------------------------
+
+
+def _moved(step: Any) -> Any:
+    if not isinstance(step, Alter):
+        return step
+    (pair,) = step.pairs
+    offset = msgspec.json.decode(pair.offset)
+    further = {name: value + 1 for name, value in offset.items()}
+    return Alter((Pair(pair.partition, msgspec.json.encode(further).decode()),))
+
+
+def target_recomputed_on_recovery(put: Put) -> None:
+    told = runner.replayed
+
+    def recomputed(records: Any, limits: Any) -> Any:
+        found = told(records, limits)
+        if found.undoing or found.frozen is None:
+            return found
+        return replace(found, path=tuple(_moved(step) for step in found.path))
+
+    put(runner, "replayed", recomputed)
+
+
+def plan_adjusted_as_it_is_opened(put: Put) -> None:
+    opened = Journal.open
+
+    def adjusted(self: Any, plan: Any, record: Any) -> None:
+        steps = tuple(_moved(step) for step in plan.steps)
+        opened(self, plan, Opened(at=record.at, plan=msgspec.structs.replace(plan, steps=steps)))
+
+    begun = engine.begin
+
+    def begins(plan: Any, now: float, limits: Any) -> Any:
+        steps = tuple(_moved(step) for step in plan.steps)
+        return begun(msgspec.structs.replace(plan, steps=steps), now, limits)
+
+    put(Journal, "open", adjusted)
+    put(engine, "begin", begins)
+
+
+# --- what comes before a change -------------------------------------------------------------------
+
+
+def copy_skipped(put: Put) -> None:
+    put(CopySteps, "look", lambda _self, _step: Look(Standing.DONE, "it will be there"))
+
+
+def copy_not_read_back(put: Put) -> None:
+    found = SimQuarantine.find
+    put(SimQuarantine, "find", lambda self, key, _sha256=None: found(self, key))
+
+
+def backup_not_verified(put: Put) -> None:
+    put(backups, "wrong", lambda _path, _sha256: None)
+
+
+def expect_skipped(put: Put) -> None:
+    put(rest, "as_expected", lambda _now, _expected: Look(Standing.DONE, "it will be so"))
+
+
+def settle_skipped(put: Put) -> None:
+    put(rest.RestDriver, "_look_for_quiet", lambda _self, _s: Look(Standing.DONE, "quiet"))
+
+
+def settle_shorter_than_planned(put: Put) -> None:
+    look = rest.RestDriver._look_for_quiet
+    put(rest.RestDriver, "_look_for_quiet", lambda self, s: look(self, min(s, 6.0)))
+
+
+def recheck_forgotten(put: Put) -> None:
+    put(runner.Runner, "_speaks_against", lambda *_given: ())
+
+
+def identity_not_compared(put: Put) -> None:
+    def known(progress: Any, event: Any, now: float) -> Any:
+        del event
+        wanted = progress.plan.subject.identity
+        return identified(progress, engine.Identified(wanted), now)
+
+    identified = engine._identified
+    put(engine, "_identified", known)
+
+
+# --- intents, answers, verdicts -------------------------------------------------------------------
+
+
+def intent_written_afterwards(put: Put) -> None:
+    append = SimJournal.append
+
+    def later(self: Any, plan_id: str, records: Any) -> None:
+        held = self.__dict__.setdefault("held", [])
+        held.extend(records)
+        if held and not isinstance(held[-1], Intended):
+            append(self, plan_id, tuple(held))
+            held.clear()
+
+    put(SimJournal, "append", later)
+
+
+def claim_forgotten(put: Put) -> None:
+    put(runner.Runner, "_claim", lambda _self, _move: None)
+
+
+def error_is_a_refusal(put: Put) -> None:
+    def refused(answered: Any) -> Any:
+        def of(reply: Any, **given: Any) -> Any:
+            outcome = answered(reply, **given)
+            doubt = outcome.answer is Answer.IN_DOUBT
+            return outcome._replace(answer=Answer.NACK) if doubt else outcome
+
+        return of
+
+    put(rest, "of_request", refused(rest_answers.of_request))
+    put(rest, "of_offsets", refused(rest_answers.of_offsets))
+
+
+def asked_again_at_once(put: Put) -> None:
+    def patient(found: Any, look: Look, now: float) -> Any:
+        return ready(replace(found, limits=replace(found.limits, doubt_s=0.0)), look, now)
+
+    ready = engine._ready
+    put(engine, "_ready", patient)
+
+
+def client_sends_twice(put: Put) -> None:
+    send = ConnectWriter.send
+
+    def stubborn(self: Any, *asked: Any) -> Any:
+        with suppress(Ambiguous):
+            return send(self, *asked)
+        return send(self, *asked)
+
+    put(ConnectWriter, "send", stubborn)
+
+
+def ack_is_a_verdict(put: Put) -> None:
+    looked = rest.RestDriver.look
+
+    def trusting(self: Any, step: Any, frozen: Any) -> Look:
+        if step in self._asked and isinstance(step, Alter | ToState):
+            return Look(Standing.DONE, "it said yes")
+        return looked(self, step, frozen)
+
+    put(rest.RestDriver, "look", trusting)
+
+
+def foreign_offsets_overwritten(put: Put) -> None:
+    compared = rest.compared
+
+    def blind(**given: Any) -> Look:
+        look = compared(**given)
+        foreign = look.standing is Standing.FOREIGN
+        return look._replace(standing=Standing.READY) if foreign else look
+
+    put(rest, "compared", blind)
+    put(rest, "as_expected", lambda _now, _expected: Look(Standing.DONE, "whatever it is"))
+
+
+def altered_while_it_runs(put: Put) -> None:
+    put(rest.RestDriver, "_stopped_before", lambda _self, look: look)
+
+
+# --- the way back, and the end --------------------------------------------------------------------
+
+
+def turn_forgotten(put: Put) -> None:
+    append = SimJournal.append
+
+    def forgetful(self: Any, plan_id: str, records: Any) -> None:
+        append(self, plan_id, tuple(at for at in records if not isinstance(at, Turned)))
+
+    put(SimJournal, "append", forgetful)
+
+
+def way_back_without_offsets(put: Put) -> None:
+    way = engine.way_back
+
+    def states_only(*given: Any) -> Any:
+        return tuple(step for step in way(*given) if isinstance(step, ToState))
+
+    put(engine, "way_back", states_only)
+
+
+def way_back_without_resume(put: Put) -> None:
+    way = engine.way_back
+
+    def without(*given: Any) -> Any:
+        return tuple(step for step in way(*given) if not isinstance(step, ToState)) or (
+            Settle(1.0),
+        )
+
+    put(engine, "way_back", without)
+
+
+def late_requests_forgotten(put: Put) -> None:
+    done = engine._done
+
+    def hasty(found: Any, look: Look, now: float) -> Any:
+        return done(replace(found, late_until=0.0), look, now)
+
+    put(engine, "_done", hasty)
+
+
+def parked_lets_go(put: Put) -> None:
+    append = Journal.append
+
+    def lets_go(self: Any, plan_id: str, records: Any) -> None:
+        append(self, plan_id, records)
+        if any(isinstance(at, Parked) for at in records):
+            self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
+
+    put(Journal, "append", lets_go)
+
+
+def parked_is_an_end(put: Put) -> None:
+    def ended(found: Any, ending: Any, cause: Any, said: str, now: float) -> Any:
+        del ending
+        return engine._did(found, Ended(at=now, ending=Ending.UNCHANGED, said=said, cause=cause))
+
+    put(engine, "_park", ended)
+
+
+def stopped_for_as_long_as_it_takes(put: Put) -> None:
+    put(engine, "_stopped_too_long", lambda _found, _now: False)
+
+
+def probation_skipped(put: Put) -> None:
+    put(ProofSteps, "look", lambda _self, _step: Look(Standing.DONE, "it will be well"))
+
+
+def skip_is_left_stopped(put: Put) -> None:
+    verified = engine._verified
+
+    def early(found: Any, said: str, now: float) -> Any:
+        move = verified(found, said, now)
+        if isinstance(found.step, Alter) and not found.undoing:
+            ended = Ended(at=now, ending=Ending.SUCCEEDED, said="done")
+            return Move(
+                progress.applied(move.progress, ended), engine.End(), (*move.records, ended)
+            )
+        return move
+
+    put(engine, "_verified", early)
+
+
+# --- who, and whether -----------------------------------------------------------------------------
+
+
+def empty_allow_list_is_all(put: Put) -> None:
+    allowed = Policy.allowed
+    put(Policy, "allowed", lambda self, *what: not self.auto or allowed(self, *what))
+
+
+def no_lock_while_at_work(put: Put) -> None:
+    @contextmanager
+    def open_to_all(_self: Any, _place: str, _connector: str, _since: str) -> Iterator[None]:
+        yield
+
+    put(Journal, "at_work", open_to_all)
+
+
+def chain_broken(put: Put) -> None:
+    chained = Journal._append
+
+    def unhashed(self: Any, plan_id: str, record: Any) -> None:
+        chained(self, plan_id, record)
+        if isinstance(record, Ended):
+            self._db.execute("UPDATE head SET seq = seq - 1")
+
+    put(Journal, "_append", unhashed)
+
+
+def not_the_same_twice(put: Put) -> None:
+    pause, times = engine._pause, itertools.count(1)
+
+    def jittered(found: Any, said: str) -> Any:
+        move = pause(found, said)
+        assert isinstance(move.command, Pause)
+        return move._replace(command=Pause(move.command.seconds + next(times) * 1e-3, said))
+
+    put(engine, "_pause", jittered)

@@ -1,0 +1,312 @@
+"""A process that carries a plan out: the real runner, driver and journal over a World. It may end
+at any of its moments.
+
+A moment is before, in the middle of, or after anything that lasts: a record of the journal, a
+request, a file, a copy. `Fuse` counts them, and ends the process at the one that it is made for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from exporter.errors import Busy
+from exporter.model.records import RawRecord
+from exporter.remedy import backups, decisions
+from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
+from exporter.remedy.drivers.proofs import ProofSteps
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.drivers.rest_sight import Sight, config_sha256
+from exporter.remedy.drivers.whole import WithProofs
+from exporter.remedy.journal import Journal
+from exporter.remedy.moves import Aborted, Interrupted
+from exporter.remedy.plan import Action, Frozen, Plan
+from exporter.remedy.policy import Policy
+from exporter.remedy.progress import Limits, replayed
+from exporter.remedy.quarantine import About, Receipt
+from exporter.remedy.records import AnyRecord, Approved, Opened, Proposed
+from exporter.remedy.runner import Result, Runner
+from tests.fakes.clock import VirtualClock
+from tests.fakes.connect_model import Door, Fault, How
+from tests.sim.world import NAME, PLACE, QUARANTINE, Kept, LogSource, World
+
+if TYPE_CHECKING:
+    from tests.sim.invariants import Watch
+
+LATE_S = 40.0  # when a request arrives whose sender has died
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class Fuse:
+    """`moments` are those that the process came to; `at` counts from 1. `dying` is called right
+    before the end.
+    """
+
+    at: int | None = None
+    moments: list[str] = field(default_factory=list)
+    dying: Callable[[str], None] = lambda _moment: None
+
+    def burns(self, moment: str) -> bool:
+        self.moments.append(moment)
+        if len(self.moments) != self.at:
+            return False
+        self.dying(moment)
+        return True
+
+    def burn(self, moment: str) -> None:
+        if self.burns(moment):
+            raise Killed(moment)
+
+
+class SimJournal(Journal):
+    """Its process may end before a record is written, in the middle of that, and after it; and its
+    disk may be full for some records.
+    """
+
+    def __init__(self, folder: Path, fuse: Fuse, watch: Watch) -> None:
+        self.fuse, self.watch = fuse, watch
+        super().__init__(folder)
+        self._db.execute("PRAGMA synchronous = OFF")  # processes end here, machines do not
+
+    def open(self, plan: Plan, record: Opened) -> None:
+        self.fuse.burn("before opened")
+        super().open(plan, record)
+        self.watch.appended(self, (record,))
+        self.fuse.burn("after opened")
+
+    def append(self, plan_id: str, records: tuple[AnyRecord, ...]) -> None:
+        if not records:
+            return
+        told = "+".join(type(record).__name__.lower() for record in records)
+        self.fuse.burn(f"before {told}")
+        super().append(plan_id, records)
+        self.watch.appended(self, records)
+        self.fuse.burn(f"after {told}")
+
+    def claim(self, plan_id: str, skip_key: str) -> None:
+        self.fuse.burn("before claim")
+        super().claim(plan_id, skip_key)
+        self.fuse.burn("after claim")
+
+    def _append(self, plan_id: str, record: AnyRecord) -> None:
+        super()._append(plan_id, record)
+        self.fuse.burn(f"torn {type(record).__name__.lower()}")
+        if self.watch.disk_full():
+            raise sqlite3.OperationalError("database or disk is full")
+
+
+class SimQuarantine:
+    """Honest: what is there is told by its bytes."""
+
+    name = QUARANTINE
+
+    def __init__(self, world: World, fuse: Fuse) -> None:
+        self._world, self._fuse = world, fuse
+
+    def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
+        for kept in reversed(self._world.kept):
+            found = kept.record.sha256
+            if kept.skip_key == skip_key and sha256 in {None, found}:
+                return Receipt("quarantine-0@0", 0, 0, None, found, kept.at)
+        return None
+
+    def put(self, record: RawRecord, about: About) -> Receipt:
+        self._fuse.burn("before copy")
+        now = self._world.line.now()
+        dies = self._fuse.burns("torn copy")
+        torn = dies or self._world.tears_copies
+        written = replace(record, value=(record.value or b"")[:2]) if torn else record
+        self._world.kept.append(Kept(about.skip_key, written, now))
+        if dies:
+            raise Killed("torn copy")
+        self._fuse.burn("after copy")
+        receipt = self.find(about.skip_key, record.sha256)
+        if receipt is None:
+            raise OSError("the copy is not the record")
+        return receipt
+
+
+class Gate:
+    """What a process asks Connect through: see wire.InMemory."""
+
+    def __init__(self, door: Door, fuse: Fuse, watch: Watch) -> None:
+        self._door, self._fuse, self._watch = door, fuse, watch
+
+    def exchange(
+        self, method: str, url: str, path: str, body: bytes | None, timeout_s: float
+    ) -> tuple[int, bytes]:
+        if method == "GET":
+            reply = self._door.reply(method, url, path, b"", timeout_s)
+            self._watch.saw(path, reply.status, reply.body)
+            return reply.status, reply.body
+        with self._watch.asking(method, path, body):
+            for how in ("not applied", "applied late", "response lost"):
+                if self._fuse.burns(f"{how}: {path}"):
+                    self._die(how, (method, url, path, body or b"", timeout_s))
+            reply = self._door.reply(method, url, path, body or b"", timeout_s)
+        self._fuse.burn(f"answered: {path}")
+        return reply.status, reply.body
+
+    def _die(self, how: str, asked: tuple[str, str, str, bytes, float]) -> None:
+        fault = {
+            "not applied": Fault(How.DROPPED),
+            "applied late": Fault(How.LATE, delay_s=LATE_S),
+            "response lost": Fault(How.LOST),
+        }[how]
+        self._door.faults[self._door.changes + 1] = fault
+        with suppress(httpx.TransportError):
+            self._door.reply(*asked)
+        raise Killed(how)
+
+
+@dataclass
+class Skewed:
+    """A clock that somebody has set: a process keeps the one that it found as it began."""
+
+    line: VirtualClock
+    by_s: float = 0.0
+
+    def now(self) -> float:
+        return self.line.now() + self.by_s
+
+
+class Members:
+    """Who is in the group of a sink: what AdminClient tells of the model's broker."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def sink_members(self, connector: str, config: object) -> tuple[str, ...] | None:
+        group = self._world.connect.broker.groups.get(f"connect-{connector}")
+        return () if group is None else tuple(sorted(group.members))
+
+
+class Instance:
+    """One process, from its start to its end."""
+
+    def __init__(self, world: World, watch: Watch, folder: Path, door: Door, fuse: Fuse) -> None:
+        self.world, self.watch, self.fuse = world, watch, fuse
+        self.folder = folder
+        self.journal = SimJournal(folder, fuse, watch)
+        gate = Gate(door, fuse, watch)
+        self.sight = Sight(world.site, transport=gate)
+        rest = RestDriver(world.site, NAME, None, clock=world.line, transport=gate)
+        rest._kafka = Members(world)
+        proofs = ProofSteps(self.sight, NAME, world.line, world.nothing_after)
+        copies = CopySteps(
+            lambda _kafka: LogSource(world), SimQuarantine(world, fuse), about_of(world.plan)
+        )
+        self.runner = Runner(
+            journal=self.journal,
+            driver=WithCopies(WithProofs(rest, proofs), copies),
+            clock=Skewed(world.line, watch.clock.by_s),
+            tell=lambda _said: None,
+            pause=world.line.advance,
+            limits=Limits(),
+            options="--config F",
+            asked=self._asked,
+        )
+
+    def _asked(self) -> Interrupted | Aborted | None:
+        return self.watch.wanted()
+
+    def approve(self, policy: Policy) -> bool:
+        """Propose the plan, and approve it where the policy, or a person, does."""
+        plan, now = self.world.plan, self.watch.clock.now()
+        if not self.journal.records(plan.plan_id):
+            proposed = Proposed(at=now, plan=plan, mode="auto", expires_at=now + 3600.0)
+            self.journal.append(plan.plan_id, (proposed,))
+        assert plan.remedy is not None
+        found = decisions.dossier(self.journal.records(plan.plan_id))
+        if found is not None and found.approved_by is None:
+            person = plan.remedy.action is Action.RESTORE
+            if not person and not policy.allowed(PLACE, NAME, plan.remedy.action):
+                return False
+            by = "bob" if person else "policy"
+            self.journal.append(plan.plan_id, (Approved(at=now, by=by, plan_sha256=plan.sha256),))
+        return True
+
+    def go_on(self) -> Result | None:
+        """What a conductor does: what is open first, then what was approved; None if there is
+        nothing left to do.
+        """
+        plan = self.world.plan
+        found = decisions.dossier(self.journal.records(plan.plan_id))
+        assert found is not None
+        if found.stands is decisions.Stands.RUNNING:
+            return self.runner.finish_earlier(PLACE, NAME)
+        if found.stands is decisions.Stands.APPROVED:
+            return self.runner.run(found.plan, self._recheck)
+        return None
+
+    def _recheck(self, frozen: Frozen) -> tuple[str, ...]:
+        """What the guards ask that stand between the stop and the change."""
+        world, remedy = self.world, self.world.plan.remedy
+        assert remedy is not None
+        wrong = []
+        if config_sha256(NAME, self.sight.config(NAME)) != remedy.config_sha256:
+            wrong.append("its configuration is another one")
+        self.watch.saw_end(world.end())
+        if not world.skips:
+            return tuple(wrong)
+        progress = replayed(self.journal.records(world.plan.plan_id), Limits())
+        if progress.copied is None:
+            wrong.append("there is no copy")
+        if world.topic_id() != world.plan.steps[0].record.topic_id:
+            wrong.append("the topic was made anew")
+        if world.end() < world.numbers.to + (1 if world.mirror else 0):
+            wrong.append("it would be beyond the end of the log")
+        return tuple(wrong)
+
+    def rival(self, moment: str) -> None:
+        """While this one works nobody else does."""
+        if moment.startswith("torn") or self.journal.open_plan(PLACE, NAME) is None:
+            return  # in the middle of a transaction, or not at work yet
+        other = Journal(self.folder)
+        try:
+            runner = Runner(
+                journal=other, driver=self.runner._driver, clock=self.watch.clock, tell=str
+            )
+            try:
+                runner.finish_earlier(PLACE, NAME)
+            except Busy:
+                return
+            self.watch.broken("I2", "two processes work on one connector")
+        finally:
+            other.close()
+
+
+@contextmanager
+def mortal_backups(fuse_of: Callable[[], Fuse], *, torn: bool) -> Iterator[None]:
+    """Have processes end around backups, or leave half of one behind; `torn`: every backup is
+    torn, and its process lives.
+    """
+    placed = backups._placed
+
+    def mortal(home: Path, stem: str, body: bytes) -> Path:
+        fuse = fuse_of()
+        fuse.burn("before backup")
+        path = placed(home, stem, body)
+        dies = fuse.burns("torn backup")
+        if dies or torn:
+            path.write_bytes(body[: len(body) // 2])
+        if dies:
+            raise Killed("torn backup")
+        fuse.burn("after backup")
+        return path
+
+    backups._placed = mortal
+    try:
+        yield
+    finally:
+        backups._placed = placed

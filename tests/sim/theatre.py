@@ -1,0 +1,202 @@
+"""A schedule acted out: one process after the other over one World, with everybody else around."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from exporter.errors import JournalDamaged
+from exporter.remedy.journal import NAME as JOURNAL
+from exporter.remedy.journal import Journal
+from exporter.remedy.moves import Aborted, Interrupted
+from exporter.remedy.policy import Mode, Policy, Rule
+from exporter.remedy.records import Ended, Parked, encoded
+from exporter.remedy.runner import Result
+from tests.sim.endings import at_the_end
+from tests.sim.happenings import Others
+from tests.sim.invariants import Broken, Watch
+from tests.sim.process import Fuse, Instance, Killed, Skewed, mortal_backups
+from tests.sim.schedules import FAILOVER, RESTART, WAYS, Schedule
+from tests.sim.world import NAME, PLACE, World
+
+DOWN_S: Final = {RESTART: 1.0, FAILOVER: 45.0}
+PROCESSES_MAX: Final = 12
+SHARED: Final = Path("/dev/shm")  # where there is one, files cost nothing
+
+
+@dataclass
+class Run:
+    """What came of it. `moments` of each process; `digest` of all that happened."""
+
+    schedule: Schedule
+    ending: str = "none"
+    moments: list[list[str]] = field(default_factory=list)
+    digest: str = ""
+    broken: Broken | None = None
+
+
+def carried_out(schedule: Schedule) -> Run:
+    """Run it, and look at what came of it."""
+    home = tempfile.mkdtemp(prefix="sim-", dir=SHARED if SHARED.is_dir() else None)
+    try:
+        (Path(home) / JOURNAL).write_bytes(_empty_journal())
+        (Path(home) / JOURNAL).chmod(0o600)
+        return Theatre(schedule, Path(home)).run()
+    finally:
+        shutil.rmtree(home)
+
+
+@cache
+def _empty_journal() -> bytes:
+    """A journal's file as it is made: to make it anew each time is a tenth of a run."""
+    with tempfile.TemporaryDirectory(dir=SHARED if SHARED.is_dir() else None) as home:
+        Journal(Path(home)).close()
+        return (Path(home) / JOURNAL).read_bytes()
+
+
+class Theatre:
+    def __init__(self, schedule: Schedule, folder: Path) -> None:
+        self.schedule, self.folder = schedule, folder
+        self.world = World(schedule.case, second_poison=schedule.second_poison)
+        self.world.tears_copies = schedule.torn_copy
+        self.clock = Skewed(self.world.line)
+        self.watch = Watch(self.world, self.clock)
+        self.door = self.world.connect.door("us")
+        self.door.faults = dict(schedule.faults)
+        self.others = Others(self.world)
+        self.instances: list[Instance] = []
+        self.outcome = Run(schedule)
+        actions = ("skip_one", "stop", "restart_failed")
+        self.watch.allowed = schedule.allowed or schedule.case == "restore"
+        rules = (Rule(PLACE, (NAME,), actions),) if schedule.allowed else ()
+        self.policy = Policy(mode=Mode.AUTO, auto=rules)
+
+    def run(self) -> Run:
+        self._prepare()
+        with mortal_backups(lambda: self.instance.fuse, torn=self.schedule.torn_backup):
+            try:
+                self._processes()
+                at_the_end(self.watch, self.instance.journal)
+            except Broken as exc:
+                self.outcome.broken = exc
+            except (AssertionError, LookupError, TypeError) as exc:
+                self.outcome.broken = Broken("I11", f"a process fell over: {exc!r}")
+            finally:
+                for instance in self.instances:
+                    instance.journal.close()
+        self.outcome.digest = self._digest()
+        return self.outcome
+
+    @property
+    def instance(self) -> Instance:
+        return self.instances[-1]
+
+    # --- processes -------------------------------------------------------------------------------
+
+    def _processes(self) -> None:
+        deaths = [*self.schedule.deaths, *([None] * (PROCESSES_MAX - len(self.schedule.deaths)))]
+        for at in deaths:
+            fuse = Fuse(at)
+            self.outcome.moments.append(fuse.moments)
+            try:
+                instance = Instance(self.world, self.watch, self.folder, self.door, fuse)
+                self.instances.append(instance)
+                if self.schedule.way == FAILOVER:
+                    fuse.dying = instance.rival
+                if not instance.approve(self.policy):
+                    self.outcome.ending = "denied"
+                    return
+                result = instance.go_on()
+            except Killed:
+                self._dies()
+                continue
+            except JournalDamaged:  # a full disk, before anything was begun
+                self._dies()
+                continue
+            if self._is_over(result):
+                return
+            self._dies()
+        raise Broken("I11", "one process after the other leaves it open")
+
+    def _is_over(self, result: Result | None) -> bool:
+        records = [record for _, record in self.watch.records]
+        last = next((at for at in reversed(records) if isinstance(at, Ended | Parked)), None)
+        if last is not None and records[-1] is last:
+            self.outcome.ending = last.ending.value
+            return True
+        return result is None
+
+    def _dies(self) -> None:
+        """Somebody else, or the same process again, a little later."""
+        way = self.schedule.way
+        if self.instances:
+            if way == RESTART:
+                self.instance.journal.close()
+            self.watch.full_no_more()
+        self.watch.down_s += DOWN_S[way]
+        self.world.connect.advance(DOWN_S[way])
+
+    # --- everybody else --------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        schedule, line = self.schedule, self.world.line
+        begun = line.now()
+        for happening in schedule.happenings:
+            line.call_after(happening.after_s, lambda at=happening: self.others.act(at))
+        if schedule.full is not None:
+            self.watch.disk_full_from = begun + schedule.full[0]
+            self.watch.disk_full_for = schedule.full[1]
+        if schedule.want is not None:
+            after_s, what = schedule.want
+            wish = Aborted("ada: no") if what == "abort" else Interrupted()
+            self.watch.want = (begun + after_s, wish)
+        if schedule.skew is not None:
+            after_s, by_s = schedule.skew
+            line.call_after(after_s, lambda: setattr(self.clock, "by_s", by_s))
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256(self.world.connect.trace())
+        for at, record in self.watch.records:
+            told = encoded(record).replace(str(self.folder).encode(), b"")
+            digest.update(b"%f " % at + told + b"\n")
+        return digest.hexdigest()
+
+
+def singles(case: str) -> tuple[Schedule, ...]:
+    """Every moment of an undisturbed run, each way."""
+    count = len(carried_out(Schedule(case)).moments[0])
+    return tuple(Schedule(case, (first,), way) for way in WAYS for first in range(1, count + 1))
+
+
+def pairs_of(run: Run) -> Iterator[Schedule]:
+    """Of a run in which one process died: every moment at which the next one may, too."""
+    for second in range(1, len(run.moments[1]) + 1 if len(run.moments) > 1 else 0):
+        yield replace(run.schedule, deaths=(*run.schedule.deaths, second))
+
+
+def told(schedule: Schedule) -> Iterator[str]:
+    """A run in all detail: what the schedule says, and what happened, by seconds."""
+    home = Path(tempfile.mkdtemp(prefix="sim-"))
+    try:
+        theatre = Theatre(schedule, home)
+        begun = theatre.world.line.now()
+        run = theatre.run()
+    finally:
+        shutil.rmtree(home)
+    yield f"{schedule}"
+    yield f"ended: {run.ending}; {run.broken or 'nothing is broken'}; digest {run.digest}"
+    for number, moments in enumerate(run.moments[:-1], 1):
+        yield f"process {number} ended: {moments[-1] if moments else 'at its start'}"
+    lines = [(at, f"      {record}") for at, record in theatre.watch.records]
+    for line in theatre.world.connect.trace().decode().splitlines():
+        at, _, what = line.partition(" ")
+        lines.append((float(at), what))
+    for at, what in sorted(lines, key=lambda line: line[0]):
+        if at >= begun:
+            yield f"{at - begun:10.3f} {what}"
