@@ -81,7 +81,12 @@ def _nothing_later(watch: Watch) -> None:
 
 def _left_running(watch: Watch, ended: Ended) -> None:
     world = watch.world
-    if world.foreign or world.troubled or watch.plan.final is State.STOPPED:
+    if watch.plan.final is State.STOPPED:
+        return
+    states = [at for at in world.connect.effects if at.what == "state"]
+    ours = bool(states) and states[-1].by in watch.requests
+    must(not (ours and states[-1].detail == "STOPPED"), "I11", f"{ended.ending}, stopped by us")
+    if world.foreign or world.troubled:
         return
     must(
         world.state() == "RUNNING" and bool(world.tasks()),

@@ -19,11 +19,12 @@ I14  (campaign.py) the same seed is the same run
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from exporter.decode.jsontext import encode_sorted
 from exporter.remedy.driver import Answer
@@ -122,7 +123,7 @@ class Watch:
     def saw(self, path: str, status: int, body: bytes) -> None:
         self._turn += 1
         if path.endswith("/status") and status == 200:
-            told = json.loads(body)
+            told = msgspec.json.decode(body)
             state = told["connector"]["state"]
             tasks = [at["state"] for at in told["tasks"]]
             self._state = Sighting(self._turn, (state, tasks))
@@ -133,11 +134,11 @@ class Watch:
         elif path.endswith("/offsets") and status == 200:
             pairs = {
                 encode_sorted(at["partition"]).decode(): at["offset"]
-                for at in json.loads(body)["offsets"]
+                for at in msgspec.json.decode(body)["offsets"]
             }
             self._offsets = Sighting(self._turn, pairs)
         elif path.endswith("/config") and status == 200:
-            self._config = Sighting(self._turn, config_sha256(NAME, json.loads(body)))
+            self._config = Sighting(self._turn, config_sha256(NAME, msgspec.json.decode(body)))
 
     def saw_end(self, end: int) -> None:
         self._end = end
@@ -335,7 +336,8 @@ def _is(state: State, seen: object) -> bool:
 
 def _has(seen: object, step: Alter) -> bool:
     return all(
-        seen.get(pair.partition) == (None if pair.offset is None else json.loads(pair.offset))
+        seen.get(pair.partition)
+        == (None if pair.offset is None else msgspec.json.decode(pair.offset))
         for pair in step.pairs
     )
 

@@ -115,7 +115,7 @@ class SimQuarantine:
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         for kept in reversed(self._world.kept):
-            found = kept.record.sha256
+            found = kept.sha256
             if kept.skip_key == skip_key and sha256 in {None, found}:
                 return Receipt("quarantine-0@0", 0, 0, None, found, kept.at)
         return None

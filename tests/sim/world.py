@@ -32,11 +32,14 @@ PLAN_ID: Final = "20270115-080000-a1b2c3"
 
 @dataclass
 class Kept:
-    """What quarantine holds. The bytes are what counts."""
+    """What quarantine holds. The bytes are what counts: `sha256` is of what is there."""
 
     skip_key: str
     record: RawRecord
     at: float
+
+    def __post_init__(self) -> None:
+        self.sha256 = self.record.sha256
 
 
 class Numbers(NamedTuple):
@@ -203,7 +206,7 @@ class World:
         return {
             kept.record.offset
             for kept in self.kept
-            if self.hashes.get(kept.record.offset) == kept.record.sha256
+            if self.hashes.get(kept.record.offset) == kept.sha256
         }
 
     def nothing_after(self, record: RecordAt) -> bool:
