@@ -82,7 +82,15 @@ def plain(trace):
     return trace
 
 
-@given(st.sampled_from(SKIPPED), st.data())
+# What Java throws without frames has no message, and what is said of bytes is Kafka's own.
+SAID = tuple(
+    case
+    for case in SKIPPED
+    if case.stage != "poll" and classify(plain(case.trace), case.listed).kind in SKIPPABLE
+)
+
+
+@given(st.sampled_from(SAID), st.data())
 def test_the_same_failure_of_another_record_has_the_same_signature(case, data):
     said = st.text(st.characters(blacklist_characters="\n")) | st.just("a\nb\n\tc")
     trace = case.trace

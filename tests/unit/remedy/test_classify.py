@@ -32,6 +32,7 @@ SENT = (
 OPERATOR = f"{RUNTIME}errors.RetryWithToleranceOperator"
 ROW = "\tat org.example.RowSinkTask.put(RowSinkTask.java:70)\n"
 DELIVER = f"{RUNTIME}WorkerSinkTask.deliverMessages(WorkerSinkTask.java:628)\n"
+MORE = "\t... 6 more\n"
 REST = f"\t... {PUT_FRAMES - 1} more\n"
 
 
@@ -45,7 +46,7 @@ def converting(*calls, cause=DATA):
         f"Caused by: {cause}: x\n"
         "\tat org.apache.kafka.connect.json.JsonConverter.toConnectData(JsonConverter.java:348)\n"
         f"{lambdas}"
-        f"{OPERATOR}.execAndHandleError(RetryWithToleranceOperator.java:243)\n\t... 6 more\n"
+        f"{OPERATOR}.execAndHandleError(RetryWithToleranceOperator.java:243)\n{MORE}"
     )
 
 
@@ -175,6 +176,79 @@ def test_an_exception_that_has_frames_and_shows_none_was_cut(cause, kind):
 
 
 @pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param("\tSuppressed: a.B: x\n\t\t... 9 more\n\t... 9 more\n", id="suppressed"),
+        pytest.param("Caused by: java.text.ParseException: x\n\t... 99 more\n", id="not-listed"),
+        pytest.param("Caused by: java.lang.RuntimeException: x\n\t... 9 more\n", id="wrapper"),
+    ],
+)
+def test_below_a_wrapper_nothing_else_may_be_the_last(other):
+    below = f"Caused by: {DATA}: x\n\tat org.example.RowSinkTask.row(RowSinkTask.java:90)\n"
+    trace = (
+        f"{PUT}Caused by: java.lang.RuntimeException: x\n{ROW}{DELIVER}{REST}{below}\t... 9 more\n"
+    )
+    assert kind_of(trace, DATA, "a.B") is FailureKind.SINK_DATA
+    assert kind_of(trace + other, DATA, "a.B") is FailureKind.UNKNOWN
+
+
+FETCH = "\tat org.apache.kafka.clients.consumer.internals.CompletedFetch."
+FETCHED = (
+    "org.apache.kafka.common.KafkaException: Received exception when fetching the next record\n"
+    f"{FETCH}fetchRecords(CompletedFetch.java:257)\n"
+    f"{RUNTIME}WorkerSinkTask.pollConsumer(WorkerSinkTask.java:512)\n{BOTTOM}"
+)
+CHECKED = (
+    "Caused by: org.apache.kafka.common.KafkaException: Record batch is invalid\n"
+    f"{FETCH}maybeEnsureValid(CompletedFetch.java:158)\n"
+    f"{FETCH}nextFetchedRecord(CompletedFetch.java:201)\n"
+    f"{FETCH}fetchRecords(CompletedFetch.java:272)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("trace", "kind"),
+    [
+        pytest.param(f"{FETCHED}{CHECKED}\t... 4 more\n", FailureKind.CORRUPT, id="as-kafka-does"),
+        pytest.param(f"{FETCHED}{CHECKED}\t... 3 more\n", FailureKind.UNKNOWN, id="another-count"),
+        pytest.param(
+            f"{FETCHED}{CHECKED}\t... 4 more\nx\n\t... 4 more\n",
+            FailureKind.UNKNOWN,
+            id="something-below",
+        ),
+        pytest.param(
+            f"{FETCHED}{CHECKED}{FETCH}x(C.java:1)\n\t... 4 more\n",
+            FailureKind.UNKNOWN,
+            id="another-call",
+        ),
+        pytest.param(
+            FETCHED.replace(FETCH, f"{FETCH}fetchRecords(C.java:1)\n{FETCH}")
+            + f"{CHECKED}\t... 5 more\n",
+            FailureKind.UNKNOWN,
+            id="fetched-twice",
+        ),
+        pytest.param(
+            FETCHED.replace("fetchRecords", "close") + f"{CHECKED}\t... 4 more\n",
+            FailureKind.UNKNOWN,
+            id="not-fetching",
+        ),
+        pytest.param(
+            f"{FETCHED}Caused by: org.apache.kafka.common.InvalidRecordException: x\n",
+            FailureKind.CORRUPT,
+            id="an-exception-that-says-so",
+        ),
+        pytest.param(
+            f"{SENT}Caused by: org.apache.kafka.common.InvalidRecordException: x\n",
+            FailureKind.UNKNOWN,
+            id="said-by-a-broker",
+        ),
+    ],
+)
+def test_bytes_are_corrupt_where_kafka_checks_what_it_fetched(trace, kind):
+    assert kind_of(trace) is kind
+
+
+@pytest.mark.parametrize(
     ("said", "size"),
     [
         (f"{LARGE}, which is the value of the max.request.size configuration.", 2500088),
@@ -245,7 +319,7 @@ def test_more_causes_than_java_has_are_not_believed():
             lambda t: t.replace(RUNTIME, "    at org.apache.kafka.connect.runtime."), id="no-tabs"
         ),
         pytest.param(
-            lambda t: t.replace(POLL, f"\tat org.example.Agent.call(Agent.java:1)\n{POLL}"),
+            lambda t: t.replace(POLL, f"\tat org.example.Probe.call(Probe.java:1)\n{POLL}"),
             id="calls-of-others",
         ),
         pytest.param(lambda t: t.replace(POLL, f"{RUNTIME}x y\n{POLL}"), id="a-call-of-no-shape"),
@@ -271,6 +345,15 @@ def test_more_causes_than_java_has_are_not_believed():
         ),
         pytest.param(
             lambda t: t.removesuffix("\t... 6 more\n") + f"{POLL}", id="a-whole-stack-below"
+        ),
+        pytest.param(
+            lambda t: f"{t.removesuffix(MORE)}{POLL}\t\t... 6 more\n",
+            id="a-whole-stack-and-a-count-of-something-else",
+        ),
+        pytest.param(lambda t: t[: t.rindex(OPERATOR)], id="cut-between-calls"),
+        pytest.param(
+            lambda t: t.replace(f"{DATA}: x\n", f"{DATA}: x\n  {RUNTIME.strip()}\n"),
+            id="calls-with-spaces-before-them",
         ),
     ],
 )
