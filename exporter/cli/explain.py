@@ -7,6 +7,7 @@ from pathlib import Path
 
 from exporter import config
 from exporter.cli import output, told
+from exporter.cli.considered import as_documents, considered, print_considered
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.cli.remedied import as_document, print_remedied, remedied
@@ -29,15 +30,18 @@ def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeou
         view = find(snapshot, name, cluster)
         judged = told.judged(loaded, snapshot)
         found = document(judged.snapshot, view)
+        asked = considered(loaded, judged.snapshot, view.connect_cluster, view.name)
     held = remedied(loaded, view.connect_cluster, view.name, SystemClock().now())
     judgements, findings = told.of_connector(judged.snapshot, view.connect_cluster, view.name)
     if as_json:
-        output.json_text({**found, "told_by": judged.by, "remedy": as_document(held)})
+        more = {"remedy": as_document(held), "considered": as_documents(asked)}
+        output.json_text({**found, "told_by": judged.by, **more})
     else:
         told.print_findings(findings, judged.by)
         told.print_verdicts(judgements, judged.by)
         _print(found)
         print_remedied(held)
+        print_considered(asked)
         for problem in found["problems"]:
             output.error(problem)
     loud = any(at.severity in told.LOUD for at in findings)

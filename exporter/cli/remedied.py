@@ -22,6 +22,7 @@ from exporter.remedy.fleet import Breaker
 from exporter.remedy.journal import NAME
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.office import effective
+from exporter.remedy.policy import FLEET, scope_of
 from exporter.remedy.records import IncidentSeen
 from exporter.remedy.records import Refused as Held
 
@@ -29,8 +30,8 @@ _LIVE = OPEN | {PlanState.PROPOSED, PlanState.APPROVED}
 
 
 class Looked(NamedTuple):
-    """What the guards said when the daemon looked at an incident last. would: all let it, and the
-    mode is to observe.
+    """Which guards were against it when the daemon looked last. would: none was, and the mode is to
+    observe. recommend: what a person may do instead.
     """
 
     at: float
@@ -39,6 +40,7 @@ class Looked(NamedTuple):
     mode: str
     would: bool
     guards: tuple[GuardTold, ...]
+    recommend: tuple[str, ...] = ()
 
 
 class Remedied(NamedTuple):
@@ -46,7 +48,7 @@ class Remedied(NamedTuple):
 
     mode: Mode
     pause: Pause | None
-    breaker: Breaker | None
+    breakers: tuple[Breaker, ...]
     incidents: tuple[IncidentSeen, ...]
     looked: tuple[Looked, ...]
     plans: tuple[PlanRow, ...]
@@ -68,19 +70,25 @@ def remedied(config: Config, cluster: str, connector: str, now: float) -> Remedi
     fleet, whose = ledger.fleet, (cluster, connector)
     held = fleet.paused(now)
     rows = (telling.row(at, now) for at in ledger.dossiers.values())
+    plans = tuple(
+        row for row in rows if (row.connect_cluster, row.connector) == whose and row.state in _LIVE
+    )
+    approved = {row.action for row in plans if row.state is PlanState.APPROVED}
     return Remedied(
         mode=effective(Mode(config.remedy.mode), fleet.mode.mode if fleet.mode else None),
         pause=None
         if held is None
         else Pause(until=held.until, by=held.by, at=held.at, because=held.because),
-        breaker=fleet.breakers.get("/".join(whose)),
-        incidents=tuple(at for at in fleet.incidents.values() if _whose(at) == whose),
-        looked=tuple(_looked(at) for at in fleet.refused.values() if _whose(at) == whose),
-        plans=tuple(
-            row
-            for row in rows
-            if (row.connect_cluster, row.connector) == whose and row.state in _LIVE
+        breakers=tuple(
+            fleet.breakers[scope] for scope in (scope_of(*whose), FLEET) if scope in fleet.breakers
         ),
+        incidents=tuple(at for at in fleet.incidents.values() if _whose(at) == whose),
+        looked=tuple(
+            _looked(at)
+            for at in ledger.refusals.values()
+            if _whose(at) == whose and (at.incident in fleet.incidents or at.action in approved)
+        ),
+        plans=plans,
         stopped_since=fleet.stopped_by_us().get(whose),
     )
 
@@ -97,6 +105,7 @@ def _looked(held: Held) -> Looked:
         mode=held.mode,
         would=held.would,
         guards=tuple(telling.guard(at) for at in held.answers),
+        recommend=held.recommend,
     )
 
 
@@ -104,13 +113,10 @@ def as_document(found: Remedied | None) -> Mapping[str, Any] | None:
     """As JSON."""
     if found is None:
         return None
-    breaker = found.breaker
     return {
         "mode": found.mode,
         "pause": found.pause,
-        "breaker": None
-        if breaker is None
-        else {"scope": breaker.scope, "opened_at": breaker.opened_at, "said": breaker.said},
+        "breakers": found.breakers,
         "stopped_since": found.stopped_since,
         "incidents": [msgspec.structs.asdict(at) for at in found.incidents],
         "looked": [at._asdict() for at in found.looked],
@@ -125,9 +131,9 @@ def print_remedied(found: Remedied | None) -> None:
     facts: list[tuple[str, str | None]] = [
         ("mode", f"{found.mode.value}: {MEANS[found.mode]}"),
         ("pause", None if found.pause is None else paused(found.pause)),
-        ("breaker", None if found.breaker is None else _breaker(found.breaker)),
         ("stopped by a plan since", output.moment(found.stopped_since)),
     ]
+    facts += [(f"breaker of {at.scope}", _breaker(at)) for at in found.breakers]
     facts += [(f"{at.what} since", _incident(at)) for at in found.incidents]
     facts += [
         (f"plan {row.state.value}", f"{row.plan_id}: {row.verb or row.action}")
@@ -138,6 +144,8 @@ def print_remedied(found: Remedied | None) -> None:
     output.table("Remedy", ("", ""), [at for at in facts if at[1] is not None])
     for at in found.looked:
         print_guards(_title(at), at.guards)
+        if at.recommend:
+            output.lines("Better than that", [f"  {said}" for said in at.recommend])
 
 
 def _breaker(at: Breaker) -> str:

@@ -11,7 +11,7 @@ from exporter.remedy.fleet import Fleet
 from exporter.remedy.journal import CONTROL, Journal
 from exporter.remedy.plan import Copy, Plan
 from exporter.remedy.quarantine import KEPT
-from exporter.remedy.records import AnyRecord, Refused, Verified
+from exporter.remedy.records import AnyRecord, IncidentOver, Refused, Verified
 
 _AT_ONCE: Final = 1000  # records read in one go
 
@@ -24,6 +24,7 @@ class Ledger:
         self.fleet = Fleet()
         self.dossiers: dict[str, Dossier] = {}
         self.copied: list[QuarantineRow] = []
+        self.refusals: dict[tuple[str, str, str, str], Refused] = {}
         self._seq = 0
 
     def read_on(self) -> None:
@@ -37,13 +38,22 @@ class Ledger:
 
     def refused(self, plan: Plan) -> Refused | None:
         """Why nothing was done about a plan's incident when that was last looked at."""
-        if plan.remedy is None:
+        remedy, at = plan.remedy, plan.subject
+        if remedy is None:
             return None
-        return self.fleet.refused.get((plan.remedy.incident, plan.remedy.action.value))
+        return self.refusals.get((remedy.incident, remedy.action.value, at.place, at.connector))
 
     def _take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
         self._seq = seq
         self.fleet.take(seq, plan_id, record)
+        match record:
+            case Refused():
+                at = (record.incident, record.action, record.connect_cluster, record.connector)
+                self.refusals[at] = record
+            case IncidentOver():
+                self.refusals = {
+                    at: held for at, held in self.refusals.items() if at[0] != record.incident
+                }
         if plan_id == CONTROL:
             return
         found = folded(self.dossiers.get(plan_id), record)

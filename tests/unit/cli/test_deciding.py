@@ -19,10 +19,12 @@ from exporter.cli.deciding import Approval
 from exporter.cli.showing import to_do
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ConfigError
+from exporter.remedy.decisions import Stands
 from exporter.remedy.desk import PlanState
 from exporter.remedy.driver import Answer, Look, Outcome, Standing
 from exporter.remedy.plan import Alter, Plan
-from exporter.remedy.records import Approved, Lapsed, Opened, Proposed, Refused, Told
+from exporter.remedy.records import Approved, Lapsed, Opened, PauseSet, Proposed, Refused, Told
+from tests.unit.remedy.agency import Agency
 from tests.unit.remedy.offices import TOLD, Bureau
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
 
@@ -386,3 +388,49 @@ def test_a_desk_is_closed_and_opened_again(bureau):
         assert at.desk.plans() == first
     assert following.LOOK_S > 0
     assert isinstance(bureau.proposed("p2"), Plan)
+
+
+# --- with the daemon's own loop -------------------------------------------------------------------
+
+
+@pytest.fixture
+def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
+    """A sink that a record has spoiled twice, and a loop that has proposed to skip it."""
+    made = Agency(tmp_path / "daemon")
+    monkeypatch.setattr(access, "SystemClock", lambda: made.connect.line)
+    made.bad()
+    made.wait(5.0)
+    made.restart()
+    made.go_on(3)
+    return made
+
+
+def decided(agency: Agency, *, yes: bool = True) -> int:
+    with closing(StateDir(agency.folder)):
+        (dossier,) = agency.dossiers(Stands.PROPOSED)
+        asked = Approval(dossier.plan.plan_id, yes=yes)
+        return deciding.approve(
+            Access(state_dir=agency.folder), asked, pause=lambda _: agency.go_on(1)
+        )
+
+
+def test_a_person_approves_and_the_loop_skips_exactly_the_one_record(agency, capsys):
+    assert decided(agency) == 0
+    said = capsys.readouterr()
+    assert re.search(r"1\. copy east/\S+ to \S+: done", said.err)
+    assert "rows-sink: succeeded: done" in said.err
+    assert "G14" in said.out
+    (dossier,) = agency.dossiers(Stands.ENDED)
+    assert dossier.approved_by == person()
+
+
+def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
+    now = agency.connect.line.now()
+    agency.ledger.journal.control(
+        PauseSet(at=now, paused=True, until=None, by="ada", because="a release")
+    )
+    assert decided(agency) == 3
+    said = capsys.readouterr().err
+    assert said.count("not begun yet: pause:") == 1
+    assert "lapsed: pause:" in said
+    assert agency.changes() == []

@@ -87,6 +87,23 @@ def test_what_would_be_done_is_told_as_that(bureau, capsys):
     assert "in mode observe: every guard lets it" in capsys.readouterr().out
 
 
+def test_what_is_better_than_a_skip_is_told(bureau, capsys):
+    trouble(bureau, recommend=("errors.tolerance=all with a dead letter queue",))
+    print_remedied(told(bureau))
+    shown = capsys.readouterr().out
+    assert "Better than that\n  errors.tolerance=all with a dead letter queue\n" in shown
+
+
+def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bureau):
+    bureau.approved("p3", incident="")
+    trouble(bureau, incident="")
+    bureau.bench.journal.control(IncidentOver(at=NOW, incident="i1"))
+    (looked,) = told(bureau).looked
+    assert looked.incident == ""
+    bureau.office.reject("p3", "ada", "no")
+    assert told(bureau).looked == ()
+
+
 def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
     trouble(bureau)
     bureau.bench.journal.control(IncidentOver(at=NOW, incident="i1"))
@@ -119,7 +136,7 @@ def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
         assert part in shown
     text = msgspec.json.decode(msgspec.json.encode(as_document(found)))
     assert text["pause"]["until"] == NOW + 60.0
-    assert text["breaker"]["scope"] == "lab/orders"
+    assert [at["scope"] for at in text["breakers"]] == ["lab/orders"]
     assert text["plans"][0]["stands"] == "proposed"
 
 
