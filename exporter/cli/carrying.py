@@ -22,14 +22,14 @@ from exporter.cli import output
 from exporter.cli.offsets import print_changes
 from exporter.clock import Clock, SteadyClock, SystemClock
 from exporter.config import Config
-from exporter.errors import Denied, RemedyError
+from exporter.errors import Denied, RemedyError, Unfinished
 from exporter.remedy.driver import Driver
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.plan import Plan
 from exporter.remedy.progress import Limits
 from exporter.remedy.records import Ending
-from exporter.remedy.runner import Result, Runner, fresh_plan_id, planned
-from exporter.remedy.words import doing
+from exporter.remedy.runner import Result, Runner, fresh_plan_id, options_at, planned
+from exporter.remedy.words import COMMAND, doing
 from exporter.toolbox.changes import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6
@@ -112,6 +112,7 @@ def _finish_earlier(
     if not (how.folder / NAME).exists():
         return None
     with closing(Journal(how.folder)) as journal:
+        leave_to_the_daemon(journal, journal.open_plan(place, connector), how.options)
         earlier = runner_of(how, journal, driver).finish_earlier(place, connector)
         if earlier is None:
             return None
@@ -119,6 +120,23 @@ def _finish_earlier(
         succeeded = earlier.ending is Ending.SUCCEEDED
         all_done = succeeded and was_it(planned(journal, earlier.plan_id))
         return earlier.exit_code if all_done or not earlier.over else None
+
+
+def leave_to_the_daemon(journal: Journal, plan_id: str | None, options: str) -> None:
+    """A remedy that is open has steps of its own, and whoever is to go on with it says so. Raises
+    Unfinished.
+    """
+    if plan_id is None:
+        return
+    plan = planned(journal, plan_id)
+    if plan.remedy is None:
+        return
+    on = options_at(journal.folder, options)
+    raise Unfinished(
+        plan_id,
+        f"plan {plan_id} is open: {plan.verb}. The daemon goes on with it; where none runs, "
+        f"`{COMMAND} plan recover {plan_id} {on}`",
+    )
 
 
 def shown(prepared: Prepared) -> int | None:

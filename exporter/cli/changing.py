@@ -213,6 +213,7 @@ def _finish_earlier(
             if how.dry_run:
                 output.error(f"{name}: plan {plan_id} is open, and would be finished first")
                 continue
+            carrying.leave_to_the_daemon(journal, plan_id, how.options)
             runner = carrying.runner_of(how, journal, way.driver(name))
             earlier = runner.finish_earlier(way.lock(name), name)
             if earlier is not None:

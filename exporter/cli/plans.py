@@ -24,8 +24,9 @@ from exporter.remedy.decisions import Dossier, Stands, dossier
 from exporter.remedy.desk import Damaged, Done, NotFound, PlanRow, PlanState
 from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.topics import with_topics
+from exporter.remedy.drivers.whole import driver_of
 from exporter.remedy.journal import NAME, Entry, Journal
-from exporter.remedy.plan import Subject
+from exporter.remedy.plan import Plan
 from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.records import AnyRecord, Kept, decoded
 
@@ -209,25 +210,29 @@ def recover(home: Home, plan_id: str, *, timeout_s: float) -> int:
         if found.stands in _NOT_BEGUN:
             output.error(f"plan {plan_id} was never begun ({found.stands.value})")
             return OK
-        subject = found.plan.subject
         progress = replayed(journal.records(plan_id), Limits())
         if progress.ended is not None:
             output.error(f"plan {plan_id} is over: {words.ending(progress, '')}")
             return OK
-        with driver_for(subject, home.where) as driver, carrying.interruptible():
+        with driver_for(found.plan, home) as driver, carrying.interruptible():
             result = carrying.runner_of(how, journal, driver).recover(plan_id)
     output.error(result.said)
     return OK if result.over else OPEN
 
 
 @contextmanager
-def driver_for(subject: Subject, where: Where) -> Iterator[Driver]:
+def driver_for(plan: Plan, home: Home) -> Iterator[Driver]:
     """A driver for a plan that is in the journal. Raises ConfigError saying which option is missing
     to reach its place.
     """
+    subject, where = plan.subject, home.where
     if subject.driver == "rest":
         if where.config_path is None:
             raise ConfigError((f"--config: it names the Connect cluster {subject.place}",))
+        if plan.remedy is not None:
+            with driver_of(plan, config.load(where.config_path), home.folder) as driver:
+                yield driver
+            return
         where = replace(where, connect=subject.place, worker_config=None)
     elif where.worker_config is None:
         raise ConfigError((f"--worker-config: the file that names {subject.place}",))

@@ -13,15 +13,18 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from exporter.cli import access, cli, deciding, following
+from exporter.cli import access, carrying, cli, deciding, following, plans
 from exporter.cli.access import Access, at_desk, person
+from exporter.cli.asked import Where
 from exporter.cli.deciding import Approval
 from exporter.cli.showing import to_do
 from exporter.daemon.state_dir import StateDir
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, Unfinished
+from exporter.errors import Refused as NotConfigured
 from exporter.remedy.decisions import Stands
 from exporter.remedy.desk import PlanState
 from exporter.remedy.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.journal import Journal
 from exporter.remedy.plan import Alter, Plan
 from exporter.remedy.records import Approved, Lapsed, Opened, PauseSet, Proposed, Refused, Told
 from tests.unit.remedy.agency import Agency
@@ -434,3 +437,31 @@ def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
     assert said.count("not begun yet: pause:") == 1
     assert "lapsed: pause:" in said
     assert agency.changes() == []
+
+
+def test_a_remedy_that_is_open_is_not_for_a_verb_of_the_toolbox_to_finish(bureau):
+    plan = bureau.approved()
+    bureau.bench.journal.open(plan, Opened(at=bureau.clock.now(), plan=plan))
+    with closing(Journal(bureau.folder)) as journal:
+        carrying.leave_to_the_daemon(journal, None, "")
+        with pytest.raises(Unfinished, match="plan recover p1 --config F --state-dir") as caught:
+            carrying.leave_to_the_daemon(journal, "p1", "--config F")
+    assert caught.value.plan_id == "p1"
+
+
+def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bureau):
+    plan = bureau.approved()
+    bureau.bench.journal.open(plan, Opened(at=bureau.clock.now(), plan=plan))
+    config = bureau.folder.parent / "offsetwatch.yaml"
+    config.write_text(
+        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+        'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
+    )
+    home = plans.Home(bureau.folder, Where(None, config, None))
+    with (
+        plans.driver_for(plan, home) as driver,
+        pytest.raises(NotConfigured, match="no Kafka cluster"),
+    ):
+        driver.look(plan.steps[0], None)  # it looks for the copy, and then for the record
+    with plans.driver_for(plan_of(), home) as driver:
+        assert "this cannot be done over REST" in driver.look(plan.steps[0], None).said

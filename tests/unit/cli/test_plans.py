@@ -101,7 +101,7 @@ def test_resolving_asks_for_a_reason(parked):
 def test_recovering_ends_the_plan(parked, monkeypatch):
     parked.driver.misbehave = lambda step: None
     parked.world.do(Alter(plan_of().steps[3].pairs))
-    monkeypatch.setattr(plans, "driver_for", lambda subject, where: nullcontext(parked.driver))
+    monkeypatch.setattr(plans, "driver_for", lambda plan, home: nullcontext(parked.driver))
     done = typed("plan", "recover", "p1", bench=parked)
     assert done.exit_code == 0, done.output
     assert "done and read back" in done.stderr
