@@ -43,7 +43,7 @@ def approve(access: Access, asked: Approval, *, pause: Pause | None = None) -> i
     with at_desk(access) as at:
         told = _told(at, asked.plan_id)
         row = told.row
-        print_plan(told, row.state.value)
+        print_plan(told, row.state.value, brief=True)
         if asked.sha256 not in {None, row.sha256}:
             return _stale(row.sha256)
         if row.state is not PlanState.PROPOSED:

@@ -21,7 +21,7 @@ from exporter.remedy.runner import exit_code
 LOOK_S: Final = 1.0
 OK, DENIED, CHANGED, OPEN, UNREACHABLE = 0, 3, 4, 5, 7
 _GOING: Final = frozenset({PlanState.PROPOSED, PlanState.APPROVED, PlanState.RUNNING})
-_SILENT: Final = frozenset({"not begun", "waits for somebody to approve it", "next"})
+_SILENT: Final = frozenset({"not begun", "next"})
 
 Pause = Callable[[float], None]
 

@@ -10,7 +10,7 @@ from exporter.cli import output
 from exporter.cli.access import Access, at_desk
 from exporter.cli.following import CHANGED, DENIED, OK
 from exporter.cli.planning import world
-from exporter.cli.showing import document, print_plan, refused, to_do
+from exporter.cli.showing import against, document, print_plan, refused, to_do
 from exporter.errors import ConfigError
 from exporter.remedy import backups
 from exporter.remedy.desk import Asked, KeyReused, NotFound, PlanTold, Proposed, Refused, Wish
@@ -69,7 +69,7 @@ def create(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> i
 
 def _against(told: PlanTold) -> str:
     """The guards that would not let it begin, as they answered just now."""
-    return ", ".join(at.guard for at in told.guards if at.answer != "pass")
+    return ", ".join(at.guard for at in against(told.guards))
 
 
 def restore(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> int:
@@ -158,4 +158,4 @@ def _print(told: PlanTold, *, as_json: bool) -> None:
             }
         )
     else:
-        print_plan(told, told.row.state.value)
+        print_plan(told, told.row.state.value, brief=True)

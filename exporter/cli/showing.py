@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from exporter.cli import output
 from exporter.remedy.desk import GuardTold, PlanRow, PlanState, PlanTold, Refused
+from exporter.remedy.guards import GUARDS, Reach
 from exporter.remedy.plan import Plan
 from exporter.remedy.words import COMMAND, pairs_of
 
@@ -34,8 +35,10 @@ def document(row: PlanRow, stands: str) -> dict[str, Any]:
     }
 
 
-def print_plan(told: PlanTold, stands: str, *more: tuple[str, str | None]) -> None:
-    """All of it; `more` are further facts."""
+def print_plan(
+    told: PlanTold, stands: str, *more: tuple[str, str | None], brief: bool = False
+) -> None:
+    """All of it, `more` being further facts; briefly, without what guards say that let it pass."""
     row, plan = told.row, told.plan
     subject = plan.subject
     facts: list[tuple[str, str | None]] = [
@@ -59,7 +62,7 @@ def print_plan(told: PlanTold, stands: str, *more: tuple[str, str | None]) -> No
     )
     _print_steps(told)
     if told.guards:
-        print_guards("Guards", told.guards)
+        print_guards("Guards", told.guards, brief=brief)
 
 
 def _states(plan: Plan) -> str:
@@ -101,18 +104,45 @@ def _cut(request: str) -> str:
     return request if more <= 0 else f"{request[:_REQUEST_MAX]}… {more} characters more: --json"
 
 
-def print_guards(title: str, guards: tuple[GuardTold, ...]) -> None:
-    """Those that speak against it first."""
-    against = sorted(guards, key=lambda at: (at.answer == "pass", at.number))
-    rows = ((f"G{at.number:02}", at.guard, at.answer, at.said) for at in against)
-    output.table(title, ("", "guard", "answer", "why"), rows)
+def print_guards(title: str, guards: tuple[GuardTold, ...], *, brief: bool = False) -> None:
+    """Those that speak against it first, then those that want a person's approval, and those that
+    let it pass: briefly, by name alone.
+    """
+    rows = [(_weight(at), at) for at in sorted(guards, key=lambda at: (_weight(at), at.number))]
+    output.table(
+        title,
+        ("", "guard", "answer", "why"),
+        (
+            (f"G{at.number:02}", at.guard, _ANSWERS.get(weight, at.answer), at.said)
+            for weight, at in rows
+            if weight < _PASSES or not brief
+        ),
+    )
+    passing = [at.guard for weight, at in rows if weight == _PASSES]
+    if brief and passing:
+        output.lines(f"{len(passing)} guards let it pass: {', '.join(passing)}", ())
+
+
+_AGAINST, _ASKS, _PASSES = range(3)
+_ANSWERS: Final = {_ASKS: "asks for approval"}
+_ALONE: Final = frozenset(guard.name for guard in GUARDS if guard.reach is Reach.AUTOMATIC)
+
+
+def _weight(at: GuardTold) -> int:
+    if at.answer == "pass":
+        return _PASSES
+    return _ASKS if at.guard in _ALONE else _AGAINST
+
+
+def against(guards: tuple[GuardTold, ...]) -> tuple[GuardTold, ...]:
+    """Those that hold a plan back whoever approves it."""
+    return tuple(at for at in guards if _weight(at) == _AGAINST)
 
 
 def refused(found: Refused) -> None:
     """Why there is no plan."""
-    denying = tuple(at for at in found.guards if at.answer != "pass")
-    if denying:
-        print_guards("Guards that do not let it", denying)
+    if against(found.guards):
+        print_guards("Guards that do not let it", against(found.guards))
     output.error(found.said)
 
 

@@ -21,7 +21,6 @@ _STATES = {
     Stands.VOID: PlanState.LAPSED,
     Stands.RUNNING: PlanState.RUNNING,
 }
-_PROPOSED = "waits for somebody to approve it"
 
 
 def state(found: Dossier, now: float) -> PlanState:
@@ -88,7 +87,7 @@ def told(
     return PlanTold(
         row=row(found, now),
         plan=found.plan,
-        steps=steps(found.plan, records, _before(state(found, now))),
+        steps=steps(found.plan, records),
         guards=tuple(guard(at) for at in answers),
     )
 
@@ -100,16 +99,10 @@ def guard(answer: Told) -> GuardTold:
     )
 
 
-def _before(at: PlanState) -> str:
-    return _PROPOSED if at is PlanState.PROPOSED else "not begun"
-
-
-def steps(plan: Plan, records: tuple[AnyRecord, ...], before: str) -> tuple[StepTold, ...]:
-    """The plan's, then those of the way back if it had to turn; `before` is how each stands while
-    none was begun.
-    """
+def steps(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[StepTold, ...]:
+    """The plan's, then those of the way back if it had to turn."""
     if not any(isinstance(record, Opened) for record in records):
-        return tuple(_step(plan, each, before) for each in plan.steps)
+        return tuple(_step(plan, each, "not begun") for each in plan.steps)
     progress = replayed(records, Limits())
     forth = [_step(plan, each, _forth(progress, at)) for at, each in enumerate(plan.steps)]
     if progress.undoing:

@@ -75,7 +75,7 @@ def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bureau):
     done = typed(*SKIP, "--dry-run", "--json", bureau=bureau)
     assert done.exit_code == 0
     told = json.loads(done.stdout)
-    assert [at["standing"] for at in told["steps"]][:1] == ["waits for somebody to approve it"]
+    assert [at["standing"] for at in told["steps"]][:1] == ["not begun"]
     assert bureau.bench.journal.tail(1) == ()
 
 

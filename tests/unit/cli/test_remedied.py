@@ -54,7 +54,8 @@ def trouble(bureau: Bureau, **more) -> None:
     answers = (
         Told(11, "repeat", "pass", "3 failures over 700 s"),
         Told(46, "breaker", "deny", "it is open"),
-        Told(42, "clock", "unknown", "no broker has told its time"),
+        Told(30, "read_just_now", "unknown", "not known: read_at"),
+        Told(47, "proven", "deny", "0 times approved by a person"),
     )
     refused = {
         "at": NOW - 30.0,
@@ -74,11 +75,11 @@ def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(burea
     shown = capsys.readouterr().out
     assert "failed 3 time(s) in a row: DataException" in shown
     assert "skip_one, as of 2027-01-15 07:59:30Z in mode propose: it is not done" in shown
-    places = [shown.index(name) for name in ("unknown", "deny", "pass")]
+    places = [shown.index(name) for name in ("unknown", "deny", "asks for approval", "pass")]
     assert places == sorted(places)
     assert "3 failures over 700 s" in shown
     (looked,) = as_document(told(bureau))["looked"]
-    assert [at.guard for at in looked["guards"]] == ["repeat", "breaker", "clock"]
+    assert [at.guard for at in looked["guards"]] == ["repeat", "breaker", "read_just_now", "proven"]
 
 
 def test_what_would_be_done_is_told_as_that(bureau, capsys):

@@ -299,7 +299,7 @@ def test_plans_are_told_newest_first(bureau, office):
 def test_the_steps_of_a_proposal_are_told_with_their_exact_requests(bureau, office):
     bureau.proposed()
     steps = office.plan("p1").steps
-    assert {at.standing for at in steps} == {"waits for somebody to approve it"}
+    assert {at.standing for at in steps} == {"not begun"}
     assert [at.requests for at in steps] == [
         (),
         ("PUT /connectors/orders/stop",),
