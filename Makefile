@@ -59,6 +59,7 @@ proofs: $(STAMP)
 	@$(BIN)/python -m lab.chaos --kills 50 --seed $(SEED)
 	@$(BIN)/python -m lab.history_kills --kills 20 --seed $(SEED)
 	@$(BIN)/python -m lab.toolbox_kills --seed $(SEED)
+	@$(BIN)/python -m lab.remedy_kills --kills 100 --workers 20 --seed $(SEED)
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py
 
 bench: $(STAMP)
