@@ -41,6 +41,9 @@ class ProofSteps:
             seen = self._sight.seen(self._connector)
             now = {at.partition: at for at in self._sight.pairs(self._connector)}
         except NotFound:
+            # A worker that is still starting says so of everything, and then of this list, too.
+            if any(at.name == self._connector for at in self._sight.connectors()):
+                return Look(Standing.NOT_YET, "a worker lists it and has yet to find it")
             return Look(Standing.DONE, "somebody has deleted it since")
         if seen is None:
             return Look(Standing.NOT_YET, "no worker has said anything of it yet")

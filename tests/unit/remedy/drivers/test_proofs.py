@@ -1,0 +1,60 @@
+"""Probation: what is seen of a connector after a skip, by the words of its worker."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import httpx
+import pytest
+
+from exporter.config import Connect
+from exporter.errors import NotFound
+from exporter.remedy.driver import Look, Standing
+from exporter.remedy.drivers.proofs import ProofSteps
+from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.plan import Pair, Prove, RecordAt
+from tests.fakes.clock import VirtualClock
+
+PARTITION = '{"kafka_partition":0,"kafka_topic":"t"}'
+STEP = Prove(Pair(PARTITION, '{"kafka_offset":6}'), RecordAt("east", "t", "id", 0, 5), 5.0)
+NO_ROUTE = httpx.Response(404, json={"error_code": 404, "message": "HTTP 404 Not Found"})
+NO_CONNECTOR = httpx.Response(
+    404, json={"error_code": 404, "message": "No status found for connector c"}
+)
+
+
+def look(listed: httpx.Response, answer: httpx.Response) -> Look:
+    transport = httpx.MockTransport(
+        lambda request: listed if request.url.path == "/connectors" else answer
+    )
+    connect = Connect.model_validate({"name": "lab", "kafka": "east", "url": "http://w:8083"})
+    with closing(Sight(connect, transport=transport)) as sight:
+        return ProofSteps(sight, "c", VirtualClock(), lambda _: True).look(STEP)
+
+
+def test_a_connector_that_is_not_listed_any_more_was_deleted():
+    found = look(httpx.Response(200, json={}), NO_CONNECTOR)
+    assert found.standing is Standing.DONE
+
+
+def test_a_worker_that_is_still_starting_does_not_say_that_a_connector_was_deleted():
+    with pytest.raises(NotFound):  # which the runner takes for having seen nothing
+        look(NO_ROUTE, NO_ROUTE)
+
+
+def test_a_connector_that_is_listed_and_not_yet_found_was_not_deleted():
+    listed = httpx.Response(
+        200,
+        json={
+            "c": {
+                "info": {"name": "c", "config": {}, "tasks": [], "type": "sink"},
+                "status": {
+                    "name": "c",
+                    "connector": {"state": "RUNNING", "worker_id": "w"},
+                    "tasks": [],
+                    "type": "sink",
+                },
+            }
+        },
+    )
+    assert look(listed, NO_CONNECTOR).standing is Standing.NOT_YET
