@@ -6,10 +6,10 @@ Seeded kills inside plans of guarded remediation: is anything lost, or left stop
 Two sinks are given a record that they cannot read, again and again, each with good ones behind it.
 The daemon proposes to skip it, a person approves that, and while the plan is carried out the daemon
 or the Connect worker is killed (SIGKILL) at a moment that the seed draws and the journal shows to
-have come. What is killed is started again and not helped further.
-Afterwards what the sinks have written and what stands in quarantine must be what was produced, no
-record in neither of them; every connector runs; no plan is open; the journal verifies. Called by
-the real tests and by `make proofs`.
+have come. What is killed is started again and not helped further. Afterwards what the sinks have
+written and what stands in quarantine must be what was produced, no record in neither of them; every
+connector runs; no plan is open; the journal verifies. Called by the real tests and by `make
+proofs`.
 """
 
 import json

@@ -8,7 +8,8 @@ from lab import remedy_kills
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-SEED = 1
+# Its first ten come before, during and behind the settling, some of them to one plan.
+SEED = 176
 KILLS = 10
 
 
