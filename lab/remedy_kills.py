@@ -275,6 +275,8 @@ class _Arena:
         return known and fresh and (plan.undoing or plan.index >= kill.step)
 
     def _slay(self, victim: str) -> None:
+        if not self._product.daemon_running:
+            raise LabError(f"the daemon ended by itself\n{self._product.evidence()}")
         if victim == DAEMON:
             self._product.kill_daemon()
         else:
