@@ -108,6 +108,11 @@ def abort(access: Access, plan_id: str, *, because: str) -> int:
                 return OK
             case NotFound():
                 raise unknown(plan_id)
+            case AlreadyDecided(state=PlanState.RUNNING):
+                output.error(
+                    f"{answer.by or 'somebody'} has asked plan {plan_id} to go back already"
+                )
+                return CHANGED
             case AlreadyDecided():
                 return _decided(at, told, answer)
 
@@ -130,7 +135,8 @@ def _stale(sha256: str) -> int:
 
 
 def _decided(at: At, told: PlanTold, answer: AlreadyDecided) -> int:
-    by = "" if answer.by is None else f" by {answer.by}"
+    whose = answer.state in {PlanState.APPROVED, PlanState.REJECTED}
+    by = f" by {answer.by}" if answer.by is not None and whose else ""
     output.error(f"too late: plan {told.row.plan_id} is {answer.state.value} already{by}")
     output.error(to_do(_told(at, told.row.plan_id).row, at.options))
     return CHANGED

@@ -173,4 +173,5 @@ def to_do(row: PlanRow, options: str) -> str:
                 f"everything as it is; on the daemon's host, `{COMMAND} plan recover` goes on."
             )
         case _:
-            return f"{row.connector}: {row.state.value}: {row.said}"
+            why = "" if row.said in {"done", row.verb} else f": {row.said}"
+            return f"{row.verb or row.action}: {row.state.value}{why}"
