@@ -134,6 +134,7 @@ class RecordReader:
             self.close()  # what it would go on with is not to be relied on
         if self._check_crcs:
             found.cut(check(self._settings, at, found.start, found.position, timeout_s))
+        end = max(end, found.position)  # it may have grown meanwhile
         return Window(tuple(found.records), found.position, end, log_start, found.corrupt_at)
 
     @property

@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.clients import records_check
 from exporter.clients.records_check import Checked, check
 from exporter.clients.records_read import RawRecord, RecordReader, Window
+from exporter.config.types import function_of
 from exporter.errors import ClientError, Malformed, NotFound, TopicChanged
 from exporter.model.topology import TopicPartition
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import PARTITIONS, MockBroker
+from tests.fakes.tokens import unsigned
 
 TIMEOUT_S = 60.0  # a child has to start, beside whatever else this machine does
 SOON_S = 1.0
@@ -168,6 +171,10 @@ def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
     assert check(properties, AT, 0, 1, timeout_s=TIMEOUT_S) == Checked(1, corrupt=False)
     broker.stop()
     assert check(properties, AT, 0, 1, timeout_s=SOON_S) == Checked(0, corrupt=False)
+
+
+def test_a_child_is_told_by_name_where_tokens_come_from():
+    assert function_of(records_check._named(unsigned)) is unsigned
 
 
 def test_what_is_checked_goes_on_behind_markers_and_what_was_compacted_away(broker):
