@@ -199,9 +199,9 @@ def _fitting(dice: random.Random, schema: Any) -> Any:
     return dice.choice((0, 1, 100, 127, 128, -129, 40_000, 2**40))
 
 
-def theirs(asked: list[Question]) -> list[str]:
+def theirs(asked: list[Question], kafka_version: str) -> list[str]:
     """What the converters say: `fine` or `fails`. Raises LabError if it does not compile or run."""
-    classpath = f"{jars(KAFKA_VERSION)}/*"
+    classpath = f"{jars(kafka_version)}/*"
     lines = (
         f"{at.converter.class_name} {str(bool(at.converter.envelope)).lower()} "
         f"{'-' if at.raw is None else base64.b64encode(at.raw).decode()}\n"
@@ -223,10 +223,10 @@ def _run(command: tuple[str, ...], said: str) -> str:
     return ended.stdout
 
 
-def differences(seed: int, count: int) -> Differences:
+def differences(seed: int, count: int, kafka_version: str = KAFKA_VERSION) -> Differences:
     """Everything that we said for certain and a converter sees otherwise."""
     asked = list(questions(seed, count))
-    answers = theirs(asked)
+    answers = theirs(asked, kafka_version)
     if len(answers) != len(asked):
         raise LabError(f"{len(asked)} questions, {len(answers)} answers")
     found = Differences([], Counter())
@@ -239,12 +239,13 @@ def differences(seed: int, count: int) -> Differences:
 
 
 def main() -> None:
-    """`python -m lab.conversions --seed N --count N`."""
+    """`python -m lab.conversions --seed N --count N --kafka-version V`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=200_000)
+    parser.add_argument("--kafka-version", default=KAFKA_VERSION)
     options = parser.parse_args()
-    found = differences(options.seed, options.count)
+    found = differences(options.seed, options.count, options.kafka_version)
     if found.wrong:
         raise SystemExit("\n".join(found.wrong[:20]))
     print(f"{options.count} questions, seed {options.seed}: no difference; {dict(found.known)}")

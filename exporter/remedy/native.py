@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from exporter.remedy.stages import PUT
+
 # KAFKA-16087: before it, a source that tolerates errors could drop another record than the bad one.
 TOLERANT_SOURCES_FROM: Final = (3, 7)
 
@@ -65,7 +67,7 @@ ASK_THE_CONNECTOR: Final = (
 
 def for_sink(stage: str | None) -> tuple[str, ...]:
     """By the stage that fails."""
-    if stage == "put":
+    if stage == PUT:
         return (ERRANT_RECORDS, ONE_AT_A_TIME)
     return (DEAD_LETTERS, SHOW_RECORDS)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,35 +18,14 @@ from exporter.decode.jsontext import encode_sorted
 from exporter.model.offsets import INT64_MAX, Scalar
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
+from exporter.remedy.classify import SKIPPABLE, Failure
 from exporter.remedy.connector_facts import MirrorFacts, SinkFacts
 from exporter.remedy.plan import Pair, RecordAt
 
 Evidence = tuple[tuple[str, str], ...]
 
-# Of classify.FailureKind: what one record can be the cause of.
-SKIPPABLE: Final = frozenset(
-    {"deserialization", "schema", "transform", "sink_data", "producer_size", "corrupt"}
-)
-
-
 NOTHING_OF_SINK: Final = SinkFacts()
 NOTHING_OF_MIRROR: Final = MirrorFacts()
-
-
-class Failure(Protocol):
-    """What ended a task, as far as finding its record depends on it (classify.Failure)."""
-
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-
-    @property
-    def stage(self) -> str | None: ...  # noqa: D102
-
-    @property
-    def veto(self) -> str | None: ...  # noqa: D102
-
-    @property
-    def size_bytes(self) -> int | None: ...  # noqa: D102
 
 
 # --- what is asked --------------------------------------------------------------------------------

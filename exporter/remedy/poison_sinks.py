@@ -18,7 +18,6 @@ from exporter.model.records import Headers, RawRecord
 from exporter.model.topology import TopicPartition
 from exporter.remedy import native
 from exporter.remedy.coordinates import Coordinates, in_dead_letters, in_log
-from exporter.remedy.formats import Converter
 from exporter.remedy.plan import Pair
 from exporter.remedy.poison import (
     Answer,
@@ -38,7 +37,8 @@ from exporter.remedy.poison import (
     whole_number,
     with_field,
 )
-from exporter.remedy.sink_decode import CONVERTERS, STAGES, against, converter_of, decode
+from exporter.remedy.sink_decode import STAGES, against, converters_at, decode
+from exporter.remedy.stages import PUT
 
 OFFSET_FIELD: Final = "kafka_offset"
 ALONE_MIN: Final = 2  # failures, one record at a time, at the same offset
@@ -106,7 +106,7 @@ def _refused(subject: SinkSubject) -> NotIdentified | None:
         return NotIdentified(
             "stage_unknown", "where it failed cannot be told, and so not whether for a record"
         )
-    if failure.stage != "put" and facts.tolerant is not False:
+    if failure.stage != PUT and facts.tolerant is not False:
         return NotIdentified(
             "tolerance_already_on",
             "it tolerates errors (errors.tolerance), or may: a record that cannot be converted or "
@@ -174,6 +174,7 @@ class _Search:
         self._suspects = found
         self._letters = letters
         self._uncommitted = uncommitted
+        self._converters = converters_at(self._stage)
         self._decoded = decode(found, self._facts, self._stage)
         self._recommend = native.for_sink(self._stage)
 
@@ -205,11 +206,11 @@ class _Search:
 
     def _pointers(self) -> Iterator[_Pointer]:
         decoded = self._decoded
-        if self._stage in CONVERTERS and decoded.whole and not decoded.unknown:
+        if decoded.whole and not decoded.unknown:
             yield from (
                 _Pointer("decode", at.suspect.place.at, at.record.offset)
                 for at in decoded.bad
-                if at.stage == self._stage
+                if at.stage in self._converters
             )
         yield from self._alone()
         if self._facts.logs_records and self._subject.log is not None:
@@ -222,7 +223,7 @@ class _Search:
         """There was only one record that it could have failed on. What put() throws may be about
         one that it was given before, unless it is known to keep none back.
         """
-        sure = self._stage != "put" or self._subject.put_at_once
+        sure = self._stage != PUT or self._subject.put_at_once
         all_known = self._uncommitted is not None and not self._uncommitted
         if len(self._suspects) != 1 or not all_known or not sure:
             return
@@ -244,7 +245,8 @@ class _Search:
             if (place := sink_place(standing.pair)) is not None
         }
         for said in found:
-            if said.stage == self._stage and said.offset >= committed.get(said.at, 0):
+            here = said.stage == self._stage or said.stage in self._converters
+            if here and said.offset >= committed.get(said.at, 0):
                 yield _Pointer(method, said.at, said.offset)
 
     # --- answers -------------------------------------------------------------------------------
@@ -288,7 +290,7 @@ class _Search:
     def _nothing(self) -> NotIdentified:
         """Why no method had anything to say."""
         decoded = self._decoded
-        if self._stage not in CONVERTERS:
+        if not self._converters:
             return self._none(
                 "ambiguous_window",
                 f"any of {decoded.records} records may be the one: what a transform or put() makes "
@@ -298,7 +300,7 @@ class _Search:
             return self._none(
                 "window_too_large", "what it takes at once is more than is read of a log here"
             )
-        if decoded.bad:
+        if decoded.bad and not decoded.unknown:
             bad = decoded.bad[0]
             return self._none(
                 "methods_disagree",
@@ -309,7 +311,7 @@ class _Search:
             return self._none(
                 "not_decoded",
                 f"{decoded.unknown + decoded.framed} of {decoded.records} records cannot be "
-                f"decoded here as {self._converter.name} does it",
+                "decoded here as its converter does it",
             )
         return self._none(
             "nothing_fails_here", f"none of {decoded.records} records fails our own decode"
@@ -318,10 +320,6 @@ class _Search:
     def _none(self, reason: str, said: str, *more: tuple[str, str]) -> NotIdentified:
         return NotIdentified(reason, said, (*more, *self._evidence()), self._recommend)
 
-    @property
-    def _converter(self) -> Converter:
-        return converter_of(self._facts.converters, self._stage)
-
     def _evidence(self) -> Evidence:
         """For people; nothing of what records hold."""
         found = (
@@ -329,5 +327,4 @@ class _Search:
             ("partitions that stand still", str(len(self._suspects))),
             ("records looked at", str(self._decoded.records)),
         )
-        decodes = self._stage in CONVERTERS
-        return (*found, *(self._decoded.evidence(self._converter) if decodes else ()))
+        return (*found, *self._decoded.evidence(self._facts.converters, self._stage))

@@ -14,10 +14,11 @@ from exporter.remedy.connector_facts import SinkFacts
 from exporter.remedy.formats import Converter, Converters, read, read_headers
 from exporter.remedy.json_format import Reading, Said
 from exporter.remedy.poison import Evidence, Suspect
+from exporter.remedy.stages import CONVERTER, HEADER, KEY, PUT, TRANSFORM, VALUE
 
 # The order in which a record goes through them.
-CONVERTERS: Final = ("converter_key", "converter_value", "converter_header")
-STAGES: Final = (*CONVERTERS, "transform", "put")
+CONVERTERS: Final = (KEY, VALUE, HEADER)
+STAGES: Final = (*CONVERTERS, CONVERTER, TRANSFORM, PUT)
 SHOWN_MAX: Final = 5
 
 
@@ -46,14 +47,17 @@ class Decoded:
     records: int
     whole: bool
 
-    def evidence(self, converter: Converter) -> Evidence:
+    def evidence(self, by: Converters, stage: str) -> Evidence:
         """For people."""
+        names = [_converters(by)[at].name for at in converters_at(stage)]
+        if not names:
+            return ()
         shown = tuple(
             ("fails", f"{at.record.topic}-{at.record.partition}@{at.record.offset}: {at.why}")
             for at in self.bad[:SHOWN_MAX]
         )
         return (
-            ("converter", converter.name),
+            ("converter", ", ".join(dict.fromkeys(names))),
             ("records that fail our own decode", str(len(self.bad))),
             ("records not decoded", str(self.unknown + self.framed)),
             *shown,
@@ -62,6 +66,7 @@ class Decoded:
 
 def decode(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -> Decoded:
     """`stage`: where the task failed."""
+    looked_at = converters_at(stage)
     bad: list[Bad] = []
     unknown = framed = records = 0
     whole = True
@@ -74,35 +79,42 @@ def decode(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -> Decoded
             failing = next((at for at in found if found[at].reading is Reading.FAILS), None)
             if failing is not None:
                 bad.append(Bad(suspect, record, failing, found[failing].why))
-            elif stage in found:
-                unknown += found[stage].reading is Reading.UNKNOWN
-                framed += found[stage].reading is Reading.FRAMED
+                continue
+            readings = {found[at].reading for at in looked_at}
+            unknown += Reading.UNKNOWN in readings
+            framed += Reading.FRAMED in readings and Reading.UNKNOWN not in readings
     return Decoded(tuple(bad), unknown, framed, records, whole)
 
 
 def against(record: RawRecord, facts: SinkFacts, stage: str) -> str | None:
     """Why this record cannot be the one that fails at this stage, if it cannot."""
-    found = _readings(facts.converters, record)
+    found = {at: said.reading for at, said in _readings(facts.converters, record).items()}
+    looked_at = converters_at(stage)
     for earlier in CONVERTERS:
-        reading = found[earlier].reading
-        if earlier == stage:
-            return f"{stage} takes it" if reading is Reading.FINE else None
-        if reading is Reading.FAILS:
+        if earlier in looked_at:
+            break
+        if found[earlier] is Reading.FAILS:
             return f"it would not even get past {earlier}"
+    if looked_at and all(found[at] is Reading.FINE for at in looked_at):
+        return f"{stage} takes it"
     return None
 
 
-def converter_of(converters: Converters, stage: str) -> Converter:
-    """The one that is at work there."""
-    return dict(
-        zip(CONVERTERS, (converters.key, converters.value, converters.header), strict=True)
-    )[stage]
+def converters_at(stage: str) -> tuple[str, ...]:
+    """Those that may have failed there: all, where the trace does not tell which."""
+    if stage == CONVERTER:
+        return CONVERTERS
+    return (stage,) if stage in CONVERTERS else ()
+
+
+def _converters(by: Converters) -> dict[str, Converter]:
+    return dict(zip(CONVERTERS, (by.key, by.value, by.header), strict=True))
 
 
 def _readings(by: Converters, record: RawRecord) -> dict[str, Said]:
     """By stage, in the order in which Connect asks."""
     return {
-        "converter_key": read(by.key, record.key, record.headers),
-        "converter_value": read(by.value, record.value, record.headers),
-        "converter_header": read_headers(by.header, record.headers),
+        KEY: read(by.key, record.key, record.headers),
+        VALUE: read(by.value, record.value, record.headers),
+        HEADER: read_headers(by.header, record.headers),
     }

@@ -275,6 +275,7 @@ def test_a_sink_of_committed_records_is_handed_no_aborted_ones():
 def test_behind_a_transaction_that_is_open_a_sink_of_committed_records_reads_nothing():
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, stable_end=2)})
     assert found(world, sink(standing(sink_pair(2)), facts=COMMITTED_ONLY)) == "nothing_to_read"
+    assert world.asked == []
 
 
 def test_whether_a_sink_reads_aborted_records_matters_only_where_there_are_some():
