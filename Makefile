@@ -45,10 +45,10 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m 'not real and not spark and not slow' $(ARGS)
+	$(BIN)/pytest -q -m 'not real and not spark and not slow and not proof' $(ARGS)
 
 test: check
-	$(BIN)/pytest -m 'real or spark or slow' $(ARGS)
+	$(BIN)/pytest -m '(real or spark or slow) and not proof' $(ARGS)
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
@@ -60,6 +60,7 @@ proofs: $(STAMP)
 	@$(BIN)/python -m lab.history_kills --kills 20 --seed $(SEED)
 	@$(BIN)/python -m lab.toolbox_kills --seed $(SEED)
 	@$(BIN)/python -m lab.remedy_kills --kills 100 --workers 20 --seed $(SEED)
+	$(BIN)/pytest -q -m proof
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py
 
 bench: $(STAMP)

@@ -9,7 +9,14 @@ from lab import conversions
 pytestmark = pytest.mark.real
 
 
-@pytest.mark.parametrize(("version", "seed"), [("4.3.1", 1), ("4.3.1", 2), ("3.9.2", 3)])
+@pytest.mark.parametrize(
+    ("version", "seed"),
+    [
+        ("4.3.1", 1),
+        pytest.param("4.3.1", 2, marks=pytest.mark.proof),
+        pytest.param("3.9.2", 3, marks=pytest.mark.proof),
+    ],
+)
 def test_what_we_say_for_certain_is_what_the_converters_do(version: str, seed: int) -> None:
     found = conversions.differences(seed, 40_000, version)
     assert not found.wrong

@@ -1,4 +1,4 @@
-"""Ten seeded kills of the daemon inside plans; `make proofs` has a hundred, and of the worker."""
+"""Ten seeded kills of the daemon inside plans; `make proofs` has a hundred besides, and of workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from lab import remedy_kills
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+# Four to eight minutes: a request in doubt is waited for.
+pytestmark = [pytest.mark.real, pytest.mark.proof]
 
 # Its first ten come before, during and behind the settling, some of them to one plan.
 SEED = 176
