@@ -1,4 +1,4 @@
-"""Ten seeded kills of the daemon inside plans; `make proofs` has a hundred besides, and of workers."""
+"""Ten seeded kills of the daemon inside plans; `make proofs` has more, and kills of workers too."""
 
 from __future__ import annotations
 
