@@ -12,7 +12,6 @@ from typing import Final
 from exporter.clock import Clock
 from exporter.config import Config
 from exporter.errors import ClientError, NotFound
-from exporter.model.findings import FailureRun
 from exporter.model.records import RawRecord
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition
 from exporter.remedy.brokers import Brokers
@@ -20,12 +19,12 @@ from exporter.remedy.circumstances import (
     Case,
     Now,
     flow_of,
-    labels,
     numbers,
     sink_of,
     view_of,
 )
 from exporter.remedy.connector_facts import mirror_facts, sink_facts
+from exporter.remedy.drivers.rest_sight import config_sha256
 from exporter.remedy.plan import Pair, RecordAt
 from exporter.remedy.poison import (
     Identified,
@@ -39,6 +38,7 @@ from exporter.remedy.poison import (
 from exporter.remedy.poison_mirrors import mirror_place
 from exporter.remedy.poison_sinks import sink_place
 from exporter.remedy.policy import Policy, Profile, profile
+from exporter.remedy.stood import Stood
 from exporter.remedy.windows import Finder, KafkaReaders
 from exporter.state.remote import DEFAULT, IDENTITY
 from exporter.state.snapshot import Snapshot
@@ -61,6 +61,7 @@ class WindowFinder:
         self._readers = KafkaReaders(config.kafka)
         self._finder = Finder(self._readers, brokers, clock)
         self._ids: dict[tuple[str, str, str], str | None] = {}
+        self._stood = Stood()
 
     def find(self, case: Case, now: Now, snapshot: Snapshot) -> Answer:
         """See planner.Finder."""
@@ -87,6 +88,9 @@ class WindowFinder:
             return NotIdentified("cluster_unknown", "its Kafka cluster is not configured here")
         facts = sink_facts(now.config)
         run = None if case.incident is None else case.incident.worst
+        whose = (case.connect, case.connector)
+        config = config_sha256(case.connector, now.config)
+        failures = self._stood.failures_under(whose, config, run)
         ends = {
             (at.topic, at.partition): at.log_end
             for at in snapshot.sink_partitions
@@ -97,7 +101,8 @@ class WindowFinder:
             place = sink_place(pair)
             end = None if place is None else ends.get((place.at.topic, place.at.partition))
             topic_id = self._id_then(case, sink.kafka, place)
-            rows.append(Standing(pair, _moved(run, place), topic_id=topic_id, end_seen=end))
+            moved = self._stood.moved(whose, run, place)
+            rows.append(Standing(pair, moved, topic_id=topic_id, end_seen=end))
         return self._finder.find(
             SinkSubject(
                 connector=case.connector,
@@ -105,7 +110,7 @@ class WindowFinder:
                 failure=case.failure,
                 partitions=tuple(rows),
                 facts=facts,
-                failures_alone=run.count if run is not None and facts.batch_max == 1 else 0,
+                failures_alone=failures if facts.batch_max == 1 else 0,
                 put_at_once=profile(self._policy, view.class_name) is Profile.SAFE,
                 topics=sink.topics,
                 letters_kafka=self._home(case),
@@ -119,11 +124,13 @@ class WindowFinder:
         if flow.upstream is None:
             return NotIdentified("cluster_unknown", "its upstream cluster is not configured here")
         run = None if case.incident is None else case.incident.worst
+        whose = (case.connect, case.connector)
         rows = []
         for pair in now.pairs:
             place = mirror_place(pair)
             remote = None if place is None else _remote(flow, place.at.topic)
-            moved = _moved(run, place) if run is not None else _moves(snapshot, case, place)
+            stood = self._stood.moved(whose, run, place)
+            moved = _moves(snapshot, case, place) if run is None else stood
             topic_id = self._id_then(case, flow.upstream, place)
             rows.append(Standing(pair, moved, topic_id=topic_id, remote=remote))
         return self._finder.find(
@@ -209,16 +216,6 @@ class WindowFinder:
             if connect.name == case.connect:
                 return connect.kafka
         return None
-
-
-def _moved(run: FailureRun | None, place: Place | None) -> bool | None:
-    """Whether a partition has moved since the first failure of a run."""
-    if run is None or place is None:
-        return None
-    for label, _ in run.same:
-        if labels(label, place.at.topic, place.at.partition):
-            return False
-    return True if run.moved else None
 
 
 def _moves(snapshot: Snapshot, case: Case, place: Place | None) -> bool | None:

@@ -228,6 +228,8 @@ class _Search:
         if len(self._suspects) != 1 or not all_known or not sure:
             return
         suspect = self._suspects[0]
+        if suspect.standing.moved is not False:
+            return  # what is committed may be another one than when it failed
         window = suspect.window
         if not window.records:
             return
