@@ -157,6 +157,12 @@ class FakeConnect:
         for task in self.tasks(connector):
             task.wake.give()
 
+    def free(self, connector: str) -> None:
+        """Whatever hangs of it, zombies too, goes on."""
+        for task in [*self.zombies, *self.tasks(connector)]:
+            if task.name == connector:
+                task.freed.give()
+
     def tasks(self, connector: str) -> list[Task]:
         """Its tasks that some worker still knows; zombies are not among them."""
         return [

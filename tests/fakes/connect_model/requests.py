@@ -96,7 +96,7 @@ def restart_connector(worker: Worker, name: str) -> Steps:
     worker.check_rebalance()
     yield from ()
     if name not in worker.state.configs:
-        raise Refusal(404, f"Unknown connector {name}")
+        raise Refusal(404, f"Unknown connector: {name}")
     if name not in worker.connectors:
         _whose(worker, next((at for at in _others(worker) if name in at.connectors), None))
     worker.start_connector(name)
@@ -106,7 +106,7 @@ def restart_connector(worker: Worker, name: str) -> Steps:
 def restart_task(worker: Worker, name: str, number: int) -> Steps:
     worker.check_rebalance()
     if name not in worker.state.configs:
-        raise Refusal(404, f"Unknown connector {name}")
+        raise Refusal(404, f"Unknown connector: {name}")
     if number >= worker.state.task_count(name):
         raise Refusal(404, f"Unknown task: {name}-{number}")
     at = (name, number)
@@ -122,7 +122,7 @@ def restart_all(
     """A request in the config topic, which every worker hears of; what it would do is answered."""
     worker.check_rebalance()
     if name not in worker.state.configs:
-        raise Refusal(404, f"Unknown connector {name}")
+        raise Refusal(404, f"Unknown connector: {name}")
     _as_leader(worker)
     flags = {"include-tasks": include_tasks, "only-failed": only_failed}
     yield from worker.write([(f"restart-connector-{name}", flags)], by, read_back=False)

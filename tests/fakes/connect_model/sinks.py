@@ -70,10 +70,11 @@ class SinkTask(Task):
     def hanging(self, seconds: float) -> Steps:
         """A consumer that does not poll for too long is put out of its group."""
         if seconds > POLL_INTERVAL_MAX_S:
-            yield POLL_INTERVAL_MAX_S
+            if (yield (self.freed, POLL_INTERVAL_MAX_S)):
+                return
             self.broker.leave(self.group, self.member)
             seconds -= POLL_INTERVAL_MAX_S
-        yield seconds
+        yield (self.freed, seconds)
 
     def _take_shares(self) -> None:
         """Of what it keeps it goes on; elsewhere it begins where the group is."""

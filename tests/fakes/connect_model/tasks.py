@@ -51,7 +51,7 @@ class Task:
         self.config = state.tasks[self.name][self.number]
         self.stopping = self.cancelled = self.fenced = False
         self.paused = state.target(self.name) == PAUSED
-        self.wake = Signal()
+        self.wake, self.freed = Signal(), Signal()
         self.behaviour = self.connect.behaviour(self.name)
         self.process = worker.spawn(self._run(), f"task {self.name}-{self.number}")
 
@@ -138,7 +138,8 @@ class Task:
                 return
 
     def hanging(self, seconds: float) -> Steps:
-        yield seconds
+        """So long, or until somebody frees it."""
+        yield (self.freed, seconds)
 
     def _outage(self, *stages: str) -> None:
         outage = self.behaviour.outage
