@@ -18,6 +18,8 @@ _TEXTS: Final = (
     (re.compile(r'because "[^"]*" is null'), 'because "…" is null'),
     # Which properties an entity has, in an order that nobody promises.
     (re.compile(r"\((?:one|\d+) known propert(?:y|ies): [^)]*\)"), "(known properties)"),
+    # What was open when a body ended, and where.
+    (re.compile(r"Unexpected end-of-input.*", re.DOTALL), "Unexpected end-of-input"),
     # How long Connect waited, and since when.
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     # What the worker did meanwhile: it is whatever came last.

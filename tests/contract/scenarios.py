@@ -17,6 +17,7 @@ Scenario = Callable[[Site, str], None]
 
 # Answers that mean: not just now. What was asked for has not happened.
 _NOT_NOW: Final = ("rebalance", "stale configuration", "can be safely retried")
+PIPEFUL: Final = 60  # large records: more than twice what a pipe holds
 STOPPED, RUNNING, PAUSED, FAILED = "STOPPED", "RUNNING", "PAUSED", "FAILED"
 ALTERED: Final = "The offsets for this connector have been altered successfully"
 RESET: Final = "The offsets for this connector have been reset successfully"
@@ -398,6 +399,70 @@ def a_failed_connector_can_be_restarted_for_nothing(site: Site, name: str) -> No
         stop(site, work)
 
 
+# --- zombies --------------------------------------------------------------------------------------
+
+
+def a_sink_that_never_joined_its_group_is_altered_under_its_zombie(site: Site, name: str) -> None:
+    with site.sink(name) as work:
+        work.grow(2)
+        work.jam("start")
+        create_jammed(site, work)
+        stop(site, work)
+        assert alter(site, work, work.pair(1)).status == 200
+        assert offsets(site, name) == [work.pair(1)]
+        work.free()
+        resume(site, work)
+        came(site, work, [1])
+
+
+def a_sink_that_hangs_as_it_delivers_cannot_be_altered_until_its_zombie_ends(
+    site: Site, name: str
+) -> None:
+    with site.sink(name) as work:
+        work.jam("put")
+        create(site, work)
+        work.fill(PIPEFUL)
+        hangs(site, work)
+        stop(site, work)
+        path = _path(name, "/offsets")
+        for method, body in (("PATCH", {"offsets": [work.pair(1)]}), ("DELETE", None)):
+            answer = site.ask(method, path, body)
+            assert answer.status == 500
+            assert "get rid of the zombie sink tasks" in answer.said
+        work.free()
+        assert alter(site, work, work.pair(PIPEFUL - 1)).status == 200  # asked again until it ends
+        resume(site, work)
+        # It delivered what it had begun with, and committed nothing of it.
+        came(site, work, [*range(PIPEFUL), PIPEFUL - 1])
+
+
+def create_jammed(site: Site, work: Work) -> None:
+    """Its task does not come to say that it runs."""
+    answer = site.ask("POST", "/connectors", {"name": work.name, "config": work.config})
+    assert answer.status == 201, answer
+
+    def has_a_task() -> None:
+        if len(asked(site, "GET", work.name, "/tasks").body) != 1:
+            raise NotYet("no task yet")
+
+    site.until(f"{work.name} has a task", has_a_task)
+    awaited(site, work.name, RUNNING)
+
+
+def hangs(site: Site, work: Work) -> None:
+    """Wait until it has begun to deliver; what a pipe does not hold does not come out."""
+
+    def begun() -> None:
+        if not work.hangs():
+            raise NotYet("it does not deliver yet")
+
+    site.until(f"{work.name} hangs", begun)
+
+
+ZOMBIES: Final[tuple[Scenario, ...]] = (
+    a_sink_that_never_joined_its_group_is_altered_under_its_zombie,
+    a_sink_that_hangs_as_it_delivers_cannot_be_altered_until_its_zombie_ends,
+)
 ALL: Final[tuple[Scenario, ...]] = (
     a_sink_fails_at_the_start_of_the_batch_and_skips_exactly_from_there,
     a_mirror_fails_at_a_large_record_and_goes_on_behind_it,

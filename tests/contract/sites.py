@@ -29,6 +29,7 @@ Pair = dict[str, Any]
 
 FLUSH_S = 2.0
 PATIENCE_S = 60.0
+FOR_EVER_S = 200.0  # less than after what a consumer is put out of its group
 BAD = "not json"
 LARGE = "x" * 3000
 REQUEST_BYTES_MAX = 2000
@@ -50,17 +51,24 @@ class Work(Protocol):
     """A connector that a scenario has for itself, its configuration, and what it works on.
 
     grow    so many more records, of which the last may be bad
+    fill    so many that are large
     pair    a partition and an offset as REST shows them, None for none; for a source the number of
             lines before it, for a sink the next record, for a mirror the last one
     came    the numbers of the records that came out of it, in order
+    jam     before it is created, of a sink: its first task hangs as it starts (`start`), or as it
+            delivers (`put`) once it has a lot to deliver; it `hangs` until `free`
     """
 
     name: str
     config: dict[str, str]
 
     def grow(self, n: int, *, bad: bool = False) -> None: ...
+    def fill(self, n: int) -> None: ...
     def pair(self, at: int | None) -> Pair: ...
     def came(self) -> list[str]: ...
+    def jam(self, where: str) -> None: ...
+    def hangs(self) -> bool: ...
+    def free(self) -> None: ...
 
 
 class Site(Protocol):
@@ -114,6 +122,11 @@ def line(name: str, number: int) -> str:
     return f"{name} {number:06d}"
 
 
+def large(number: int) -> str:
+    """JSON, of which sixty-odd are more than a pipe holds; its last digits are its number."""
+    return f'"{LARGE}{number:06d}"'
+
+
 def source_pair(file: str, name: str, at: int | None) -> Pair:
     width = len(line(name, 0)) + 1
     offset = None if at is None else {"position": at * width}
@@ -160,22 +173,42 @@ class ModelSite:
     def source(self, name: str) -> Iterator[Work]:
         made = _Lines(self.connect, name)
         yield made
-        forget(self, name)
+        forget(self, made)
 
     @contextmanager
     def sink(self, name: str) -> Iterator[Work]:
         made = _Records(self.connect, name)
         yield made
-        forget(self, name)
+        forget(self, made)
 
     @contextmanager
     def mirror(self, name: str) -> Iterator[Work]:
         made = _Copies(self.connect, name)
         yield made
-        forget(self, name)
+        forget(self, made)
 
 
-class _Lines:
+class _Work:
+    """What every kind of work can do on the model."""
+
+    _connect: FakeConnect
+    name: str
+
+    def jam(self, where: str) -> None:
+        self._connect.behaviour(self.name).hangs.append((where, FOR_EVER_S))
+
+    def hangs(self) -> bool:
+        tasks = self._connect.tasks(self.name)
+        return bool(tasks) and all(task.freed.waiting for task in tasks)
+
+    def free(self) -> None:
+        self._connect.free(self.name)
+
+    def fill(self, n: int) -> None:
+        raise AssertionError(f"nobody fills this kind of work with {n}")
+
+
+class _Lines(_Work):
     def __init__(self, connect: FakeConnect, name: str) -> None:
         self._connect, self.name, self._have = connect, name, 0
         self._file, self._topic = f"/data/{name}.in", f"{name}-lines"
@@ -196,7 +229,7 @@ class _Lines:
         return [(record.value or b"").decode() for record in records]
 
 
-class _Records:
+class _Records(_Work):
     def __init__(self, connect: FakeConnect, name: str) -> None:
         self._connect, self.name, self._have = connect, name, 0
         self._topic = f"{name}-topic"
@@ -211,16 +244,21 @@ class _Records:
             self._connect.broker.produce(self._topic, value.encode(), troubles=troubles)
             self._have += 1
 
+    def fill(self, n: int) -> None:
+        for _ in range(n):
+            self._connect.broker.produce(self._topic, large(self._have).encode())
+            self._have += 1
+
     def pair(self, at: int | None) -> Pair:
         return sink_pair(self._topic, at)
 
     def came(self) -> list[str]:
         log = self._connect.broker.log(self._topic, 0)
-        values = {record.at: (record.value or b"").decode() for record in log.records}
+        values = {record.at: (record.value or b"").decode().strip('"') for record in log.records}
         return [values[at] for at in self._connect.delivered[self.name]]
 
 
-class _Copies:
+class _Copies(_Work):
     def __init__(self, connect: FakeConnect, name: str) -> None:
         self._connect, self.name, self._have = connect, name, 0
         self._topic = f"{name}-topic"
@@ -244,19 +282,22 @@ class _Copies:
         return [(record.value or b"").decode() for record in records]
 
 
-def forget(site: Site, name: str) -> None:
-    """Take a connector away, and its offsets: those who come later see nothing of it."""
-    path = f"/connectors/{quote(name, safe='')}"
+def forget(site: Site, work: Work) -> None:
+    """Take a connector away, and its offsets, of one that was deleted too: those who come later see
+    nothing of it.
+    """
+    path = f"/connectors/{quote(work.name, safe='')}"
 
     def gone() -> None:
-        if site.ask("GET", f"{path}/status").status == 404:
-            return
+        if site.ask("GET", f"{path}/config").status == 404:
+            body = {"name": work.name, "config": work.config, "initial_state": "STOPPED"}
+            site.ask("POST", "/connectors", body)
         site.ask("PUT", f"{path}/stop")
         reset = site.ask("DELETE", f"{path}/offsets")
         if reset.status != 200 or site.ask("DELETE", path).status != 204:
             raise NotYet(str(reset))
 
-    site.until(f"{name} gone", gone)
+    site.until(f"{work.name} gone", gone)
 
 
 def _json(body: Any) -> bytes:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +26,7 @@ from tests.contract.sites import (
     Pair,
     Work,
     forget,
+    large,
     line,
     mirror_config,
     mirror_pair,
@@ -60,32 +64,104 @@ class RealSite:
     def until(self, what: str, probe: Callable[[], T]) -> T:
         return until(what, probe, timeout_s=PATIENCE_S)
 
-    @contextmanager
-    def source(self, name: str) -> Iterator[Work]:
-        made = _Lines(self._lab, name)
-        try:
-            yield made
-        finally:
-            forget(self, name)
+    def source(self, name: str) -> AbstractContextManager[Work]:
+        return self._lent(_Lines(self._lab, name))
+
+    def sink(self, name: str) -> AbstractContextManager[Work]:
+        return self._lent(_Records(self._lab, name))
+
+    def mirror(self, name: str) -> AbstractContextManager[Work]:
+        return self._lent(_Copies(self._lab, name))
 
     @contextmanager
-    def sink(self, name: str) -> Iterator[Work]:
-        made = _Records(self._lab, name)
+    def _lent(self, work: _Work) -> Iterator[Work]:
         try:
-            yield made
+            yield work
         finally:
-            forget(self, name)
-
-    @contextmanager
-    def mirror(self, name: str) -> Iterator[Work]:
-        made = _Copies(self._lab, name)
-        try:
-            yield made
-        finally:
-            forget(self, name)
+            work.free()
+            forget(self, work)
+            work.close()
 
 
-class _Lines:
+class _Work:
+    """What only sinks can do."""
+
+    name: str
+    config: dict[str, str]
+
+    def jam(self, where: str) -> None:
+        raise AssertionError(f"nobody jams this kind of work in {where}")
+
+    def hangs(self) -> bool:
+        return False
+
+    def free(self) -> None:
+        """Nothing hangs."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def fill(self, n: int) -> None:
+        raise AssertionError(f"nobody fills this kind of work with {n}")
+
+    def grow(self, n: int, *, bad: bool = False) -> None:
+        raise AssertionError((n, bad))
+
+    def pair(self, at: int | None) -> Pair:
+        raise AssertionError(at)
+
+    def came(self) -> list[str]:
+        raise AssertionError(self.name)
+
+
+class _Pipe:
+    """A file that a sink hangs on: as it opens it while nobody has it open to read, or as it writes
+    once it is full.
+    """
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self._path, self._open = path, -1
+        self._came = bytearray()
+        self._ended = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+
+    def open(self) -> None:
+        """To read, and to write: so that it never seems to have been left by all writers."""
+        if self._open < 0:
+            self._open = os.open(self._path, os.O_RDWR | os.O_NONBLOCK)
+
+    @property
+    def full(self) -> bool:
+        poll = select.poll()
+        poll.register(self._open, select.POLLOUT)
+        return not poll.poll(0)
+
+    def drain(self) -> None:
+        """From now on."""
+        self.open()
+        if not self._reader.is_alive():
+            self._reader.start()
+
+    def _read(self) -> None:
+        poll = select.poll()
+        poll.register(self._open, select.POLLIN)
+        while not self._ended.is_set():
+            if poll.poll(100):
+                self._came += os.read(self._open, 1 << 20)
+
+    def lines(self) -> list[str]:
+        return self._came.decode().split("\n")[:-1]
+
+    def close(self) -> None:
+        self._ended.set()
+        if self._reader.is_alive():
+            self._reader.join(10)
+        if self._open >= 0:
+            os.close(self._open)
+
+
+class _Lines(_Work):
     def __init__(self, lab: Lab, name: str) -> None:
         self._lab, self.name, self._have = lab, name, 0
         self._file, self._topic = lab.directory / f"{name}.in", f"{name}-lines"
@@ -106,11 +182,12 @@ class _Lines:
         return specimens.records(self._lab.east, self._topic).get(0, [])
 
 
-class _Records:
+class _Records(_Work):
     def __init__(self, lab: Lab, name: str) -> None:
         self._lab, self.name, self._have = lab, name, 0
         self._file: Path = lab.directory / f"{name}.out"
         self._topic = f"{name}-topic"
+        self._pipe: _Pipe | None = None
         self.config = sink_config(str(self._file), self._topic)
         lab.create_topic("east", self._topic)
 
@@ -121,14 +198,37 @@ class _Records:
         self._have += n
         hands.produce_texts(self._lab.east, self._topic, texts)
 
+    def fill(self, n: int) -> None:
+        texts = [large(self._have + at) for at in range(n)]
+        self._have += n
+        hands.produce_texts(self._lab.east, self._topic, texts)
+
     def pair(self, at: int | None) -> Pair:
         return sink_pair(self._topic, at)
 
+    def jam(self, where: str) -> None:
+        self._pipe = _Pipe(self._file)
+        if where == "put":
+            self._pipe.open()
+
+    def hangs(self) -> bool:
+        return self._pipe is not None and self._pipe.full
+
+    def free(self) -> None:
+        if self._pipe is not None:
+            self._pipe.drain()
+
+    def close(self) -> None:
+        if self._pipe is not None:
+            self._pipe.close()
+
     def came(self) -> list[str]:
+        if self._pipe is not None:
+            return self._pipe.lines()
         return self._file.read_text().splitlines() if self._file.exists() else []
 
 
-class _Copies:
+class _Copies(_Work):
     def __init__(self, lab: Lab, name: str) -> None:
         self._lab, self.name, self._have = lab, name, 0
         self._topic = f"{name}-topic"
@@ -151,4 +251,8 @@ class _Copies:
         return mirror_pair(self.name, self._topic, at)
 
     def came(self) -> list[str]:
-        return specimens.records(self._lab.east, f"{self.name}-w.{self._topic}").get(0, [])
+        try:
+            copies = specimens.records(self._lab.east, f"{self.name}-w.{self._topic}")
+        except KeyError:
+            return []  # MirrorMaker has not made the topic yet
+        return copies.get(0, [])

@@ -12,37 +12,26 @@ _WHERE: Final = (
     "\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); "
     "line: 1, column: {}]"
 )
-_TOKENS: Final = {
-    list: ("Array", "START_ARRAY"),
-    dict: ("Object", "START_OBJECT"),
-    bool: ("Boolean", "VALUE_TRUE"),
-    int: ("Integer", "VALUE_NUMBER_INT"),
-    float: ("Floating-point", "VALUE_NUMBER_FLOAT"),
-    str: ("String", "VALUE_STRING"),
-}
+_MAP: Final = "java.util.LinkedHashMap"
+_ENDED: Final = "Unexpected end-of-input"
 _STATES: Final = {"RUNNING": "STARTED", "PAUSED": "PAUSED", "STOPPED": "STOPPED"}
+
+Chain = tuple[str, ...]
 
 
 def offsets_of(body: bytes) -> list[tuple[Any, Any]]:
     """(partition, offset) of the body of a PATCH. Raises Refusal."""
-    found = _object(body, "ConnectorOffsets", ("offsets",))
+    found = _entity(_parsed(body), "ConnectorOffsets", ("offsets",), ())
     if found is None:
         raise _null("ConnectorOffsets.offsets()", "offsets")
+    here: Chain = (f'{_ENTITIES}.ConnectorOffsets["offsets"]',)
     entries = found.get("offsets")
     if entries is not None and not isinstance(entries, list):
-        raise _mismatch("java.util.ArrayList<java.lang.Object>", entries)
-    pairs: list[tuple[Any, Any] | None] = []
-    for entry in entries or ():
-        if entry is None:
-            pairs.append(None)
-            continue
-        _known(entry, "ConnectorOffset", ("offset", "partition"))
-        for name in ("partition", "offset"):
-            if entry.get(name) is not None and not isinstance(entry[name], dict):
-                raise _mismatch(
-                    "java.util.LinkedHashMap<java.lang.String,java.lang.Object>", entry[name]
-                )
-        pairs.append((entry.get("partition"), entry.get("offset")))
+        raise _mismatch(f"java.util.ArrayList<{_ENTITIES}.ConnectorOffset>", entries, here)
+    pairs = [
+        _pair(entry, (*here, f"java.util.ArrayList[{number}]"))
+        for number, entry in enumerate(entries or ())
+    ]
     if not pairs:
         raise Refusal(400, NONE_GIVEN)
     given = [pair for pair in pairs if pair is not None]
@@ -51,19 +40,31 @@ def offsets_of(body: bytes) -> list[tuple[Any, Any]]:
     return given
 
 
+def _pair(found: Any, here: Chain) -> tuple[Any, Any] | None:
+    entry = _entity(found, "ConnectorOffset", ("partition", "offset"), here)
+    if entry is None:
+        return None
+    for name in entry:
+        if entry[name] is not None and not isinstance(entry[name], dict):
+            there = (*here, f'{_ENTITIES}.ConnectorOffset["{name}"]')
+            raise _mismatch(f"{_MAP}<java.lang.String,java.lang.Object>", entry[name], there)
+    return entry.get("partition"), entry.get("offset")
+
+
 def creation_of(body: bytes) -> tuple[str, dict[str, Any], str]:
     """Name, configuration and target state of a POST. Raises Refusal."""
-    found = _object(body, "CreateConnectorRequest", ("config", "name", "initial_state"))
+    known = ("config", "name", "initial_state")
+    found = _entity(_parsed(body), "CreateConnectorRequest", known, ())
     if found is None:
         raise _null("CreateConnectorRequest.name()", "createRequest")
     state = found.get("initial_state")
     if state is not None and str(state).upper() not in _STATES:
         kind = f"{_ENTITIES}.CreateConnectorRequest"
+        where = _where((f'{kind}["initial_state"]',))
         raise Refusal(
             500,
             f"Cannot construct instance of `{kind}$InitialState`, problem: No enum constant "
-            f"{kind}.InitialState.{str(state).upper()}{_WHERE.format(1)} (through reference "
-            f'chain: {kind}["initial_state"])',
+            f"{kind}.InitialState.{str(state).upper()}{where}",
         )
     config = found.get("config") or {}
     name = found.get("name") or config.get("name") or ""
@@ -71,17 +72,10 @@ def creation_of(body: bytes) -> tuple[str, dict[str, Any], str]:
 
 
 def config_of(body: bytes) -> dict[str, Any]:
-    """The body of a PUT or PATCH of a configuration. Raises Refusal."""
+    """The body of a PUT of a configuration. Raises Refusal."""
     found = _parsed(body)
     if not isinstance(found, dict):
-        raise _mismatch("java.util.LinkedHashMap<java.lang.String,java.lang.String>", found)
-    return found
-
-
-def _object(body: bytes, entity: str, known: tuple[str, ...]) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = _parsed(body)
-    if found is not None:
-        _known(found, entity, known)
+        raise _mismatch(f"{_MAP}<java.lang.String,java.lang.String>", found, ())
     return found
 
 
@@ -91,50 +85,76 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except json.JSONDecodeError as exc:
-        at = body.decode(errors="replace")[exc.pos : exc.pos + 1]
+        at = exc.doc[exc.pos : exc.pos + 1]
+        words = f"Unexpected character ('{at}' (code {ord(at)}))" if at else _ENDED
         if exc.msg.startswith("Expecting property name"):
-            words = (
-                f"Unexpected character ('{at}' (code {ord(at)})): was expecting double-quote to "
-                "start field name"
-            )
-        elif not at:
-            words = "Unexpected end-of-input"
-        else:
-            words = f"Unexpected character ('{at}' (code {ord(at)}))"
+            words += ": was expecting double-quote to start field name"
         raise Refusal(500, words + _WHERE.format(exc.colno)) from None
     except UnicodeDecodeError:
         raise Refusal(500, "Invalid UTF-8 start byte" + _WHERE.format(1)) from None
 
 
-def _known(found: Any, entity: str, known: tuple[str, ...]) -> None:
+def _entity(found: Any, entity: str, known: tuple[str, ...], chain: Chain) -> dict[str, Any] | None:
+    """A map with only the fields that the entity has."""
+    name = f"{_ENTITIES}.{entity}"
+    if found is None:
+        return None
     if not isinstance(found, dict):
-        raise _mismatch(f"{_ENTITIES}.{entity}", found)
-    for name in found:
-        if name in known:
-            continue
-        if len(known) == 1:
-            listed = f'one known property: "{known[0]}"'
-        else:
-            listed = f"{len(known)} known properties: " + ", ".join(f'"{each}"' for each in known)
-        raise Refusal(
-            500,
-            f'Unrecognized field "{name}" (class {_ENTITIES}.{entity}), not marked as ignorable '
-            f"({listed}){_WHERE.format(1)} (through reference chain: "
-            f'{_ENTITIES}.{entity}["{name}"])',
+        raise _mismatch(name, found, chain)
+    for field in found:
+        if field not in known:
+            listed = ", ".join(f'"{each}"' for each in known)
+            count = "one known property" if len(known) == 1 else f"{len(known)} known properties"
+            where = _where((*chain, f'{name}["{field}"]'))
+            raise Refusal(
+                500,
+                f'Unrecognized field "{field}" (class {name}), not marked as ignorable '
+                f"({count}: {listed}){where}",
+            )
+    fields: dict[str, Any] = found
+    return fields
+
+
+def _mismatch(wanted: str, found: Any, chain: Chain) -> Refusal:
+    """Texts and numbers are first tried as the argument of a constructor, where there is one."""
+    plain = wanted.partition("<")[0]
+    is_list, is_map = plain == "java.util.ArrayList", plain == _MAP
+    no = f"Cannot construct instance of `{plain}` (although at least one Creator exists): no"
+    deserialized = "constructor/factory method to deserialize from"
+    if isinstance(found, str) and not is_list:
+        words = f"{no} String-argument {deserialized} String value ('{found}')"
+    elif isinstance(found, int) and not isinstance(found, bool) and not (is_list or is_map):
+        words = f"{no} int/Int-argument {deserialized} Number value ({found})"
+    else:
+        kind, token = _token(found)
+        words = (
+            f"Cannot deserialize value of type `{wanted}` from {kind} value (token "
+            f"`JsonToken.{token}`)"
         )
+    return Refusal(500, words + _where(chain))
 
 
-def _mismatch(wanted: str, found: Any) -> Refusal:
-    kind, token = _TOKENS[type(found)]
-    return Refusal(
-        500,
-        f"Cannot deserialize value of type `{wanted}` from {kind} value (token "
-        f"`JsonToken.{token}`){_WHERE.format(1)}",
-    )
+def _token(found: Any) -> tuple[str, str]:
+    match found:
+        case bool():
+            return "Boolean", f"VALUE_{str(found).upper()}"
+        case int():
+            return "Integer", "VALUE_NUMBER_INT"
+        case float():
+            return "Floating-point", "VALUE_NUMBER_FLOAT"
+        case str():
+            return "String", "VALUE_STRING"
+        case list():
+            return "Array", "START_ARRAY"
+        case _:
+            return "Object", "START_OBJECT"
+
+
+def _where(chain: Chain) -> str:
+    """Where Jackson was, in the body and in the entities. The column is never the real one."""
+    through = f" (through reference chain: {'->'.join(chain)})" if chain else ""
+    return _WHERE.format(1) + through
 
 
 def _null(called: str, variable: str) -> Refusal:
-    return Refusal(
-        500,
-        f'Cannot invoke "{_ENTITIES}.{called}" because "{variable}" is null',
-    )
+    return Refusal(500, f'Cannot invoke "{_ENTITIES}.{called}" because "{variable}" is null')

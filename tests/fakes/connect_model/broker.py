@@ -99,7 +99,7 @@ class Group:
 
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     members: dict[str, Callable[[], None]] = field(default_factory=dict)
-    topics: dict[str, frozenset[str]] = field(default_factory=dict)
+    topics: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -234,7 +234,7 @@ class Broker:
         return self.groups.setdefault(name, Group())
 
     def join(
-        self, name: str, member: str, topics: frozenset[str], told: Callable[[], None]
+        self, name: str, member: str, topics: tuple[str, ...], told: Callable[[], None]
     ) -> None:
         """Become a member; `told` is called whenever the share of this member changes."""
         group = self.group(name)

@@ -139,7 +139,7 @@ def _alter_group(
         try:
             broker.log(*spot)
         except NoSuchPartition:
-            failed = failed or offset is not None
+            failed = True
             continue
         if offset is not None and group is not None:
             group.offsets[spot] = offset

@@ -126,23 +126,23 @@ def normalised(pairs: Iterable[tuple[Any, Any]]) -> Pairs:
 
 def _check(fields: dict[str, Any] | None) -> None:
     for name, value in (fields or {}).items():
-        wrong = _class(value)
+        wrong = _type(value)
         if wrong is not None:
             raise Refusal(
                 500,
                 "Offsets may only contain primitive types as values, but field "
-                f"{name} contains class {wrong}",
+                f"{name} contains {wrong}",
             )
 
 
-def _class(value: Any) -> str | None:
-    """The Java class of a value that is not primitive."""
+def _type(value: Any) -> str | None:
+    """The type of a value that is not primitive, or the class of one that has no type."""
     if isinstance(value, dict):
-        return "java.util.LinkedHashMap"
+        return "MAP"
     if isinstance(value, list):
-        return "java.util.ArrayList"
+        return "ARRAY"
     if isinstance(value, int) and not LONG_MIN <= value <= LONG_MAX:
-        return "java.math.BigInteger"
+        return "class java.math.BigInteger"
     return None
 
 

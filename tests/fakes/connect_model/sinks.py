@@ -50,7 +50,7 @@ class SinkTask(Task):
         self._join()
 
     def _join(self) -> None:
-        topics = frozenset(self.config["topics"].split(","))
+        topics = tuple(sorted({name.strip() for name in self.config["topics"].split(",")}))
         self.joined = True
         self.positions, self.read, self.committed = {}, {}, {}
         self.broker.join(self.group, self.member, topics, self._told)

@@ -1,0 +1,42 @@
+"""Record what real Connect makes of odd bodies, for the model to be held against where there is no
+Java: `python -m tests.contract.record 4.3.1 3.9.2` writes tests/golden/connect-odd-bodies.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from lab import Lab, LabOptions
+from tests.contract import odd
+from tests.real.contract_site import RealSite
+
+GOLDEN: Final = Path(__file__).parents[1] / "golden" / "connect-odd-bodies.json"
+
+
+def recorded(version: str) -> dict[str, list[odd.Told]]:
+    """By kind of connector, on a lab of its own."""
+    with Lab(LabOptions(kafka_version=version, connectors=False)) as lab:
+        site = RealSite(lab, version)
+        with ThreadPoolExecutor(len(odd.KINDS)) as pool:
+            told = {kind: pool.submit(odd.told, site, kind, f"odd-{kind}") for kind in odd.KINDS}
+        site.close()
+    return {kind: each.result() for kind, each in told.items()}
+
+
+def written(found: dict[str, dict[str, list[odd.Told]]]) -> str:
+    """One line for each, so that a change shows as one."""
+    lines = [
+        json.dumps([version, kind, *told], ensure_ascii=False)
+        for version, kinds in found.items()
+        for kind, all_told in kinds.items()
+        for told in all_told
+    ]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(written({version: recorded(version) for version in sys.argv[1:]}))

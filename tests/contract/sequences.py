@@ -1,0 +1,174 @@
+"""Sequences of requests, drawn from a seed: played on the model, whose answers and states are then
+what a real cluster has to show.
+
+Where a connector starts to work, the next request waits until the work is done and committed. The
+others follow each other at once as often as not; then Connect may say that it cannot just now, and
+is asked again. What it says in the end, what state it ends in, which offsets it has, and which
+records came out in which order, is compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from lab.waiting import NotYet
+from tests.contract import scenarios
+from tests.contract.sites import FLUSH_S, ModelSite, Site, Work
+
+LENGTH_MAX: Final = 12
+# After these nothing is to be done: a following request need not wait.
+_QUIET: Final = frozenset({"stop", "pause", "alter", "null", "reset", "wrong", "read"})
+OPS: Final = {
+    "create": 3,
+    "stop": 6,
+    "resume": 5,
+    "pause": 2,
+    "restart": 2,
+    "restart_failed": 1,
+    "restart_task": 1,
+    "alter": 6,
+    "past": 1,
+    "null": 1,
+    "wrong": 1,
+    "reset": 2,
+    "grow": 4,
+    "config": 1,
+    "read": 1,
+    "delete": 1,
+}
+
+
+@dataclass(frozen=True)
+class Op:
+    """`number` is how far, where that makes sense; `waits` whether the next one does."""
+
+    what: str
+    number: int
+    waits: bool
+
+
+class Shown(NamedTuple):
+    """What is seen after one op. None where nobody looked: the next op came at once."""
+
+    op: Op
+    status: int
+    said: str
+    state: tuple[str, list[str]] | None
+    offsets: list[Any] | None
+    came: list[str] | None
+
+
+def drawn(seed: int) -> tuple[str, list[Op]]:
+    """A kind of connector, and what is done with one."""
+    chance = random.Random(seed)
+    kind = chance.choice(["source", "source", "sink", "sink", "mirror"])
+    state = chance.choice(["create", "create", "create_stopped", "create_paused"])
+    ops = [Op(state, 0, waits=True)]
+    names, weights = list(OPS), list(OPS.values())
+    for _ in range(chance.randrange(4, LENGTH_MAX)):
+        (what,) = chance.choices(names, weights)
+        if what == "past" and kind == "source":
+            what = "alter"  # it would spin for ever
+        waits = what not in _QUIET or chance.random() < 0.5
+        ops.append(Op(what, chance.randrange(4), waits))
+    ops[-1] = Op(ops[-1].what, ops[-1].number, waits=True)
+    return kind, ops
+
+
+def expected(seed: int, name: str, version: str) -> list[Shown]:
+    """On the model."""
+    site = ModelSite(version)
+    kind, ops = drawn(seed)
+    with getattr(site, kind)(name) as work:
+        work.grow(2)
+        shown = []
+        for op in ops:
+            answer = _done(site, work, op)
+            if op.waits:
+                # Twice what a task needs to start, to do its work and to commit it.
+                site.connect.advance(4 * FLUSH_S)
+                shown.append(Shown(op, *answer, *_seen(site, work)))
+            else:
+                shown.append(Shown(op, *answer, None, None, None))
+        return shown
+
+
+def play(site: Site, seed: int, name: str, version: str) -> None:
+    """On another site: what it shows has to become what the model has shown."""
+    kind, _ = drawn(seed)
+    with getattr(site, kind)(name) as work:
+        work.grow(2)
+        for number, wanted in enumerate(expected(seed, name, version)):
+            where = f"seed {seed}, {kind}, step {number}: {wanted.op}"
+            status, said = _done(site, work, wanted.op)
+            assert (status, said) == (wanted.status, wanted.said), where
+            if wanted.op.waits:
+                site.until(where, lambda wanted=wanted: _compare(site, work, wanted))
+
+
+def _compare(site: Site, work: Work, wanted: Shown) -> None:
+    state, offsets, came = _seen(site, work)
+    assert wanted.came is not None
+    assert len(came) <= len(wanted.came), f"more came than {wanted.came}: {came}"
+    if (state, offsets, came) != (wanted.state, wanted.offsets, wanted.came):
+        raise NotYet(f"{state} {offsets} {came}, not {wanted}")
+
+
+# Method, path, and body (of the work and a number).
+_REQUESTS: Final[dict[str, tuple[str, str, Callable[[Work, int], Any]]]] = {
+    "stop": ("PUT", "/stop", lambda _work, _at: None),
+    "resume": ("PUT", "/resume", lambda _work, _at: None),
+    "pause": ("PUT", "/pause", lambda _work, _at: None),
+    "restart": ("POST", "/restart?includeTasks=true", lambda _work, _at: None),
+    "restart_failed": (
+        "POST",
+        "/restart?includeTasks=true&onlyFailed=true",
+        lambda _work, _at: None,
+    ),
+    "restart_task": ("POST", "/tasks/0/restart", lambda _work, _at: None),
+    "alter": ("PATCH", "/offsets", lambda work, at: {"offsets": [work.pair(at)]}),
+    "past": ("PATCH", "/offsets", lambda work, _at: {"offsets": [work.pair(1000)]}),
+    "null": ("PATCH", "/offsets", lambda work, _at: {"offsets": [work.pair(None)]}),
+    "wrong": ("PATCH", "/offsets", lambda _work, _at: {"offsets": [{"partition": {"x": 1}}, 7]}),
+    "reset": ("DELETE", "/offsets", lambda _work, _at: None),
+    "read": ("GET", "/offsets", lambda _work, _at: None),
+    "delete": ("DELETE", "", lambda _work, _at: None),
+}
+
+
+def _done(site: Site, work: Work, op: Op) -> tuple[int, str]:
+    """(status, words) of one op; growing is no request."""
+    if op.what in _REQUESTS:
+        method, path, body = _REQUESTS[op.what]
+        answer = scenarios.asked(site, method, work.name, path, body(work, op.number))
+        return answer.status, answer.said
+    if op.what == "grow":
+        work.grow(1 + op.number)
+        return 0, ""
+    if op.what == "config":
+        answer = scenarios.asked(site, "GET", work.name, "/config")
+        if answer.status == 200:  # else it would be created
+            answer = scenarios.asked(site, "PUT", work.name, "/config", work.config)
+        return answer.status, answer.said
+    state = {"create_stopped": "STOPPED", "create_paused": "PAUSED"}.get(op.what, "RUNNING")
+    body = {"name": work.name, "config": work.config, "initial_state": state}
+    answer = site.ask("POST", "/connectors", body)
+    return answer.status, answer.said
+
+
+def _seen(
+    site: Site, work: Work
+) -> tuple[tuple[str, list[str]] | None, list[Any] | None, list[str]]:
+    shown = scenarios.asked(site, "GET", work.name, "/status")
+    state = None
+    if shown.status == 200:
+        tasks = [task["state"] for task in shown.body["tasks"]]
+        state = (shown.body["connector"]["state"], tasks)
+    offsets = scenarios.asked(site, "GET", work.name, "/offsets")
+    found = None
+    if offsets.status == 200:
+        found = [entry["offset"] for entry in offsets.body["offsets"]]
+    return state, found, [text[-6:] for text in work.came()]

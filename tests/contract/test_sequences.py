@@ -1,0 +1,40 @@
+"""What the drawn sequences and odd bodies do to the model itself: that it is the same each time,
+and that all there is to be tried is tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.contract import odd, sequences
+from tests.contract.sites import ModelSite
+
+SEEDS = 60
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 10))
+def test_a_sequence_is_the_same_on_a_second_model(seed):
+    site = ModelSite()
+    for number in range(seed, seed + 10):
+        sequences.play(site, number, f"drawn-{number}", "4.3.1")
+
+
+def test_the_sequences_do_everything_there_is_to_do_and_see_every_kind_of_answer():
+    done, answered, kinds = Counter(), Counter(), Counter()
+    for seed in range(SEEDS):
+        kinds[sequences.drawn(seed)[0]] += 1
+        for shown in sequences.expected(seed, "drawn", "4.3.1"):
+            done[shown.op.what] += 1
+            answered[shown.status] += 1
+    assert set(kinds) == {"source", "sink", "mirror"}
+    assert set(sequences.OPS) <= set(done)
+    assert set(answered) >= {0, 200, 201, 202, 204, 400, 404, 409, 500}
+
+
+@pytest.mark.parametrize("kind", ["source", "sink", "mirror"])
+def test_no_odd_body_is_anybody_elses_fault(kind):
+    for told in odd.told(ModelSite(), kind, "odd"):
+        assert told.status in {200, 400, 500}, told
+        assert told.said, told
