@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from lab.waiting import NotYet
@@ -19,6 +19,10 @@ from tests.contract import scenarios
 from tests.contract.sites import FLUSH_S, ModelSite, Site, Work
 
 LENGTH_MAX: Final = 12
+# What comes of these does not depend on whether a task has noticed yet what went before.
+_AT_ONCE: Final = frozenset(
+    {"stop", "pause", "resume", "alter", "past", "null", "wrong", "reset", "read", "delete"}
+)
 # After these nothing is to be done: a following request need not wait.
 _QUIET: Final = frozenset({"stop", "pause", "alter", "null", "reset", "wrong", "read"})
 OPS: Final = {
@@ -72,9 +76,11 @@ def drawn(seed: int) -> tuple[str, list[Op]]:
         (what,) = chance.choices(names, weights)
         if what == "past" and kind == "source":
             what = "alter"  # it would spin for ever
+        if what not in _AT_ONCE:
+            ops[-1] = replace(ops[-1], waits=True)
         waits = what not in _QUIET or chance.random() < 0.5
         ops.append(Op(what, chance.randrange(4), waits))
-    ops[-1] = Op(ops[-1].what, ops[-1].number, waits=True)
+    ops[-1] = replace(ops[-1], waits=True)
     return kind, ops
 
 

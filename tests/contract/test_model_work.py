@@ -25,7 +25,7 @@ from tests.contract.worlds import (
     with_sink,
     with_source,
 )
-from tests.fakes.connect_model import Person, Trouble
+from tests.fakes.connect_model import SINK, Person, Trouble
 
 POISON = 703
 
@@ -163,6 +163,15 @@ def test_a_tolerant_sink_leaves_the_bad_record_out_and_writes_its_coordinates():
     assert numbers(connect, SINK_NAME) == [1]
     (letter,) = connect.broker.log(queue, 0).records
     assert ("__connect.errors.offset", b"0") in letter.headers
+
+
+def test_a_sink_of_a_pattern_reads_every_topic_that_there_is():
+    connect = with_sink()
+    for topic in ("east.a", "east.b", "west.a"):
+        connect.broker.produce(topic, b"")
+    connect.create("all", {"connector.class": SINK, "topics.regex": r"east\..*"})
+    connect.advance(5.0)
+    assert {at.topic for at in connect.delivered["all"]} == {"east.a", "east.b"}
 
 
 def test_records_that_retention_took_are_told_and_never_delivered():

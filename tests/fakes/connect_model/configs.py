@@ -36,8 +36,10 @@ def of_tasks(name: str, tasks: list[dict[str, str]]) -> list[tuple[str, Any]]:
 
 @dataclass
 class ConfigState:
-    """What a worker knows after so many records. `unfenced` are connectors whose tasks changed
-    after their last fencing.
+    """What a worker knows after so many records.
+
+    known       how many tasks a connector ever had: their configurations outlive a stop
+    unfenced    connectors whose tasks changed after their last fencing
     """
 
     offset: int = 0
@@ -45,6 +47,7 @@ class ConfigState:
     targets: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     pending: dict[str, dict[int, dict[str, str]]] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
     fenced: dict[str, int] = field(default_factory=dict)
     unfenced: set[str] = field(default_factory=set)
 
@@ -55,6 +58,7 @@ class ConfigState:
             dict(self.targets),
             dict(self.tasks),
             dict(self.pending),
+            dict(self.known),
             dict(self.fenced),
             set(self.unfenced),
         )
@@ -92,6 +96,7 @@ class ConfigState:
         if value is None:
             self.configs.pop(name, None)
             self.tasks.pop(name, None)
+            self.known.pop(name, None)
             self.targets.pop(name, None)
             self.fenced.pop(name, None)
             self.unfenced.discard(name)
@@ -104,6 +109,7 @@ class ConfigState:
         if name not in self.configs:
             return None
         self.tasks[name] = [given[number] for number in range(value["tasks"])]
+        self.known[name] = max(self.known.get(name, 0), value["tasks"])
         self.unfenced.add(name)
         return "tasks", name
 

@@ -104,10 +104,11 @@ def restart_connector(worker: Worker, name: str) -> Steps:
 
 
 def restart_task(worker: Worker, name: str, number: int) -> Steps:
+    """Of a stopped connector Connect still knows the task, and looks for its owner in vain."""
     worker.check_rebalance()
     if name not in worker.state.configs:
         raise Refusal(404, f"Unknown connector: {name}")
-    if number >= worker.state.task_count(name):
+    if number >= worker.state.known.get(name, 0):
         raise Refusal(404, f"Unknown task: {name}-{number}")
     at = (name, number)
     if at not in worker.tasks:

@@ -6,6 +6,7 @@ a failed task is where that batch begins.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.fakes.connect_model.broker import Log, NoSuchPartition, NotAMember, Record, Trouble
@@ -50,13 +51,20 @@ class SinkTask(Task):
         self._join()
 
     def _join(self) -> None:
-        topics = tuple(sorted({name.strip() for name in self.config["topics"].split(",")}))
+        topics = self._topics()
         self.joined = True
         self.positions, self.read, self.committed = {}, {}, {}
         self.broker.join(self.group, self.member, topics, self._told)
         for topic in topics:
             self.broker.create_topic(topic)
             self.broker.watch(topic, self, self.wake.give)
+
+    def _topics(self) -> tuple[str, ...]:
+        """Those that are named; of a pattern those that there are now."""
+        if "topics" in self.config:
+            return tuple(sorted({name.strip() for name in self.config["topics"].split(",")}))
+        pattern = re.compile(self.config["topics.regex"])
+        return tuple(sorted(filter(pattern.fullmatch, self.broker.topics)))
 
     def _told(self) -> None:
         self.shares_changed = True
