@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from lab.waiting import NotYet
-from tests.contract import scenarios
+from tests.contract import acts
 from tests.contract.sites import Pair, Site, Work
 
 Body = Callable[[Work], Any]
@@ -152,17 +152,17 @@ def told(site: Site, kind: str, name: str) -> list[Told]:
     """Each body, sent to a stopped connector of this kind whose offsets are in order before."""
     with getattr(site, kind)(name) as work:
         work.grow(3)
-        scenarios.create(site, work)
+        acts.create(site, work)
         last = 2 if kind == "mirror" else 3
-        scenarios.holds(site, name, work.pair(last))
-        scenarios.stop(site, work)
+        acts.holds(site, name, work.pair(last))
+        acts.stop(site, work)
         found = []
         for label, body in {**ANY_KIND, **KINDS[kind]}.items():
-            answer = scenarios.asked(site, "PATCH", name, "/offsets", body(work))
+            answer = acts.asked(site, "PATCH", name, "/offsets", body(work))
             after = _settled(site, name)
             found.append(Told(label, answer.status, answer.said, _told(work, after)))
-            scenarios.asked(site, "DELETE", name, "/offsets")
-            assert scenarios.alter(site, work, work.pair(3)).status == 200
+            acts.asked(site, "DELETE", name, "/offsets")
+            assert acts.alter(site, work, work.pair(3)).status == 200
         return found
 
 
@@ -171,7 +171,7 @@ def _settled(site: Site, name: str) -> list[Pair]:
     looks: list[list[Pair]] = []
 
     def again() -> list[Pair]:
-        looks.append(scenarios.offsets(site, name))
+        looks.append(acts.offsets(site, name))
         if len(looks) < 2 or looks[-1] != looks[-2]:
             raise NotYet(str(looks[-1]))
         return looks[-1]

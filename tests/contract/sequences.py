@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from lab.waiting import NotYet
-from tests.contract import scenarios
+from tests.contract import acts
 from tests.contract.sites import FLUSH_S, ModelSite, Site, Work
 
 LENGTH_MAX: Final = 12
@@ -149,15 +149,15 @@ def _done(site: Site, work: Work, op: Op) -> tuple[int, str]:
     """(status, words) of one op; growing is no request."""
     if op.what in _REQUESTS:
         method, path, body = _REQUESTS[op.what]
-        answer = scenarios.asked(site, method, work.name, path, body(work, op.number))
+        answer = acts.asked(site, method, work.name, path, body(work, op.number))
         return answer.status, answer.said
     if op.what == "grow":
         work.grow(1 + op.number)
         return 0, ""
     if op.what == "config":
-        answer = scenarios.asked(site, "GET", work.name, "/config")
+        answer = acts.asked(site, "GET", work.name, "/config")
         if answer.status == 200:  # else it would be created
-            answer = scenarios.asked(site, "PUT", work.name, "/config", work.config)
+            answer = acts.asked(site, "PUT", work.name, "/config", work.config)
         return answer.status, answer.said
     state = {"create_stopped": "STOPPED", "create_paused": "PAUSED"}.get(op.what, "RUNNING")
     body = {"name": work.name, "config": work.config, "initial_state": state}
@@ -168,12 +168,12 @@ def _done(site: Site, work: Work, op: Op) -> tuple[int, str]:
 def _seen(
     site: Site, work: Work
 ) -> tuple[tuple[str, list[str]] | None, list[Any] | None, list[str]]:
-    shown = scenarios.asked(site, "GET", work.name, "/status")
+    shown = acts.asked(site, "GET", work.name, "/status")
     state = None
     if shown.status == 200:
         tasks = [task["state"] for task in shown.body["tasks"]]
         state = (shown.body["connector"]["state"], tasks)
-    offsets = scenarios.asked(site, "GET", work.name, "/offsets")
+    offsets = acts.asked(site, "GET", work.name, "/offsets")
     found = None
     if offsets.status == 200:
         found = [entry["offset"] for entry in offsets.body["offsets"]]

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from lab import Lab
-from tests.contract import odd, scenarios, sequences
+from tests.contract import odd, scenarios, scenarios_trouble, sequences
 from tests.contract.sites import ModelSite
 from tests.real.conftest import KAFKA
 from tests.real.contract_site import RealSite
@@ -24,7 +24,7 @@ AT_ONCE = 8
 SEQUENCES = int(os.environ.get("CONTRACT_SEQUENCES", "8"))
 FIRST_SEED = int(os.environ.get("CONTRACT_SEED", "0"))
 KINDS = ("mirror", "source", "sink")
-SCENARIOS = {at.__name__: at for at in (*scenarios.ALL, *scenarios.ZOMBIES)}
+SCENARIOS = {at.__name__: at for at in (*scenarios.ALL, *scenarios_trouble.ZOMBIES)}
 SEEDS = range(FIRST_SEED, FIRST_SEED + SEQUENCES)
 
 Job = Callable[[], object]
@@ -49,7 +49,7 @@ def acted(site: RealSite) -> Iterator[dict[object, Future[object]]]:
         jobs[name] = _scenario(site, name)
     for seed in SEEDS:
         jobs[seed] = lambda seed=seed: sequences.play(site, seed, f"drawn-{seed}", KAFKA)
-    for name in [at.__name__ for at in scenarios.ZOMBIES]:
+    for name in [at.__name__ for at in scenarios_trouble.ZOMBIES]:
         jobs[name] = _scenario(site, name)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {key: pool.submit(job) for key, job in jobs.items()}
