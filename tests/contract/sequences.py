@@ -148,8 +148,8 @@ _REQUESTS: Final[dict[str, tuple[str, str, Callable[[Work, int], Any]]]] = {
 def _done(site: Site, work: Work, op: Op) -> tuple[int, str]:
     """(status, words) of one op; growing is no request."""
     if op.what in _REQUESTS:
-        method, path, body = _REQUESTS[op.what]
-        answer = acts.asked(site, method, work.name, path, body(work, op.number))
+        method, path, made = _REQUESTS[op.what]
+        answer = acts.asked(site, method, work.name, path, made(work, op.number))
         return answer.status, answer.said
     if op.what == "grow":
         work.grow(1 + op.number)
