@@ -38,12 +38,14 @@ class Builder:
         directory: Path,
         classpath: Path,
         security: Security | None = None,
+        plugins: Path | None = None,
     ) -> None:
         self._options = options
         self._ports = ports
         self._directory = directory
         self._classpath = classpath
         self._security = security
+        self._plugins = plugins
 
     def children(self) -> dict[str, Child]:
         """Every process of the lab, none started, brokers formatted."""
@@ -87,7 +89,9 @@ class Builder:
             properties = self._security.worker(properties, getattr(self._ports, secured))
             flags = (f"-Djava.security.auth.login.config={self._security.login_config}",)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        return self._child(name, main, properties, heap_mb=CONNECT_HEAP_MB, flags=flags)
+        return self._child(
+            name, main, properties, heap_mb=CONNECT_HEAP_MB, flags=flags, classes=self._plugins
+        )
 
     def _mm2(self) -> Child:
         properties = settings.dedicated_mm2(
@@ -122,10 +126,19 @@ class Builder:
         *more: str,
         heap_mb: int,
         flags: tuple[str, ...] = (),
+        classes: Path | None = None,
     ) -> Child:
         file = self._file(name)
         file.write_text(settings.render(properties))
-        command = java(self._classpath, main, str(file), *more, heap_mb=heap_mb, flags=flags)
+        command = java(
+            self._classpath,
+            main,
+            str(file),
+            *more,
+            heap_mb=heap_mb,
+            flags=flags,
+            classes=classes,
+        )
         return Child(name, command, directory=self._directory)
 
     def _file(self, name: str) -> Path:

@@ -21,6 +21,7 @@ from lab.connector_verbs import SETTLE_S_MAX, ConnectorVerbs
 from lab.errors import LabError
 from lab.jars import cache_directory, jars
 from lab.options import LabOptions
+from lab.plugins import plugins
 from lab.ports import LOOPBACK, PortLease
 from lab.processes import Child
 from lab.rest import ConnectApi
@@ -272,6 +273,7 @@ class Lab(ConnectorVerbs):
             directory=self._directory,
             classpath=classpath,
             security=self._security,
+            plugins=plugins(classpath) if self.options.plugins else None,
         ).children()
 
     def _start_processes(self) -> None:

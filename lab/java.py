@@ -28,10 +28,18 @@ _FLAGS = (
 
 
 def java(
-    jars: Path, main: str, *arguments: str, heap_mb: int, flags: tuple[str, ...] = ()
+    jars: Path,
+    main: str,
+    *arguments: str,
+    heap_mb: int,
+    flags: tuple[str, ...] = (),
+    classes: Path | None = None,
 ) -> tuple[str, ...]:
-    """The command that runs a main class with every jar of the folder on its classpath."""
-    return (tool("java"), f"-Xmx{heap_mb}m", *_FLAGS, *flags, "-cp", f"{jars}/*", main, *arguments)
+    """The command that runs a main class with every jar of the folder on its classpath, and a
+    folder of classes before them.
+    """
+    path = f"{jars}/*" if classes is None else f"{classes}{os.pathsep}{jars}/*"
+    return (tool("java"), f"-Xmx{heap_mb}m", *_FLAGS, *flags, "-cp", path, main, *arguments)
 
 
 def tool(name: str) -> str:

@@ -86,6 +86,12 @@ class LabOptions:
     otherwise. Off, as in Kafka itself.
     """
 
+    plugins: bool = False
+    """
+    Puts the lab's own plugins on the workers' classpath (plugins.py): a sink and a converter that
+    fail when a server is away. Off, as they take a compiler.
+    """
+
     connectors: bool = True
     """Whether start() also creates the standard connectors and waits until they run."""
 

@@ -6,6 +6,7 @@ its command line, its configuration file and its HTTP interface.
 """
 
 import json
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,9 +38,9 @@ class Product:
     The daemon and the pipeline for one lab. `stop()` ends whatever runs.
 
     `directory` holds the configuration, logs and tables. `extra` is YAML added to the
-    configuration, `connect_extra` to its Connect cluster; `connects`, a YAML mapping each, are
-    watched instead of that one. `config` is clusters and Connect in place of all these. Not for use
-    from several threads at once.
+    configuration, `connect_extra` to its Connect cluster; `connect_url` is what stands before its
+    worker; `connects`, a YAML mapping each, are watched instead of that one. `config` is clusters
+    and Connect in place of all these. Not for use from several threads at once.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Product:
         port: int,
         extra: str = "",
         connect_extra: str = "",
+        connect_url: str | None = None,
         connects: Sequence[str] = (),
         config: str | None = None,
     ) -> None:
@@ -59,7 +61,8 @@ class Product:
         self.url = f"http://{LOOPBACK}:{port}"
         self.config = directory / "offsetwatch.yaml"
         more = f", {connect_extra}" if connect_extra else ""
-        usual = f'{{name: lab, kafka: east, url: "{lab.connect_urls[0]}"{more}}}'
+        self.connect_url = lab.connect_urls[0] if connect_url is None else connect_url
+        usual = f'{{name: lab, kafka: east, url: "{self.connect_url}"{more}}}'
         if config is None:
             config = CONFIG.format(
                 east=lab.east,
@@ -132,6 +135,16 @@ class Product:
                 f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
             )
         return done.stdout
+
+    def in_terminal(self, *arguments: str, timeout_s: float | None = None) -> int:
+        """One verb in this terminal, which it may ask: its exit status."""
+        done = subprocess.run(
+            (*self._command, *arguments, "--config", str(self.config)),
+            cwd=self.directory,
+            timeout=timeout_s,
+            check=False,
+        )
+        return done.returncode
 
     def wait_ready(self, timeout_s: float = READY_S_MAX) -> None:
         """Wait for 200 from /-/ready."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,34 @@ from lab import Lab, LabOptions, Load
 from lab.options import KAFKA_VERSION
 from lab.ports import free_port
 from lab.product import Product
+from lab.recorder import Recorder
 from lab.toolbox import Toolbox
+from tests.real.acting import ACTS
+from tests.real.refusing import REFUSES
 from tests.real.stage import INTERVAL_S, Lookout, Stage
+from tests.real.telling import Stories
 
 # A test does not wait for a production rhythm: everything is asked for every second, and what does
 # not answer is given up after five.
 FAST = "tick_s: 0.2\nends_s: 1.0\nhistory: {heap: 700m}\n"
 FAST_CONNECT = "poll: {state_s: 1.0, groups_s: 1.0, offsets_s: 10.0, timeout_s: 2.0}"
 
+
+# The longest first.
+STORIES = {
+    name: {**ACTS, **REFUSES}[name]
+    for name in (
+        "sink",
+        "schema",
+        "person",
+        "mirror",
+        "stop",
+        "away",
+        "paused",
+        "batches",
+    )
+}
+assert STORIES.keys() == {*ACTS, *REFUSES}
 
 # `make proofs` has the toolbox go through all its tests on an older Kafka too.
 KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
@@ -110,3 +131,59 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield Stage(running, made, lookout)
         lookout.stop()
         made.stop()
+
+
+@contextmanager
+def unchanged(*workers: str) -> Iterator[list[Recorder]]:
+    """What stands between daemons and these workers. A daemon that was not told to do anything has
+    changed nothing in the end, whatever it was shown meanwhile.
+    """
+    with ExitStack() as stack:
+        recorders = [stack.enter_context(Recorder(worker)) for worker in workers]
+        yield recorders
+    assert [at for recorder in recorders for at in recorder.changes()] == []
+    assert all(recorder.exchanges() for recorder in recorders)
+
+
+@pytest.fixture(scope="session")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Where incidents are acted out, beside standard connectors that work under load throughout.
+    Its daemon sees all of them, and what is staged for daemons that may act; it may do nothing.
+    """
+    options = LabOptions(offset_flush_interval_ms=1000, authorizer=True, workers=2, plugins=True)
+    directory: Path = tmp_path_factory.mktemp("stage")
+    rhythm = f"judge: {{interval_s: {INTERVAL_S}}}\nstate_dir: {directory / 'state'}\n"
+    with (
+        Lab(options) as running,
+        Load(running, rate_per_s=5.0),
+        unchanged(running.connect_urls[0]) as (recorder,),
+    ):
+        made = Product(
+            running,
+            directory=directory,
+            port=free_port(),
+            extra=FAST + rhythm,
+            connect_extra=FAST_CONNECT,
+            connect_url=recorder.url,
+        )
+        made.start_daemon()
+        lookout = Lookout(made.url)
+        yield Stage(running, made, lookout, recorder)
+        lookout.stop()
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def begun(watched: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stories]:
+    told = Stories(watched.lab, tmp_path_factory.mktemp("remedies"), STORIES)
+    yield told
+    told.stop()
+
+
+@pytest.fixture(scope="module")
+def remedies(begun: Stories) -> Iterator[Stories]:
+    """What daemons that may act make of real trouble. Whoever uses the stage afterwards has it to
+    himself.
+    """
+    yield begun
+    begun.all_told()

@@ -17,6 +17,7 @@ import httpx
 
 from lab import Lab
 from lab.product import Product
+from lab.recorder import Recorder
 from lab.stories import Flow, begin, end
 from lab.waiting import NotYet, until
 from tests.real.seen import becomes
@@ -75,6 +76,7 @@ class Stage:
     lab: Lab
     product: Product
     lookout: Lookout
+    recorder: Recorder | None = None
 
     @contextmanager
     def flow(

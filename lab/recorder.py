@@ -1,0 +1,253 @@
+"""
+A proxy in front of one Connect worker that writes down every request, and makes trouble on demand.
+
+Called by the real tests and by the demonstration. What a daemon asks for is read here and not in
+the daemon: "it changes nothing" is a statement about what reached Connect.
+"""
+
+import http.client
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit
+
+from lab.ports import LOOPBACK
+
+# Connect answers within its own 90 s or not at all.
+UPSTREAM_S_MAX = 120.0
+LOOK_S = 0.05
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Of one connection between two neighbours, and so not to be handed on.
+_OWN_HEADERS = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+_RESET = struct.pack("ii", 1, 0)
+
+Headers = Sequence[tuple[str, str]]
+
+
+class Fault(StrEnum):
+    """
+    What becomes of a request that is to go wrong.
+
+    cut_before  the connection breaks, the worker hears nothing
+    cut_after   the worker has answered, and the connection breaks before anybody hears that
+    delay       the worker is asked later
+    twice       the worker is asked twice, and its second answer handed on
+    answer      an answer of our own; the worker hears nothing
+    """
+
+    CUT_BEFORE = "cut_before"
+    CUT_AFTER = "cut_after"
+    DELAY = "delay"
+    TWICE = "twice"
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """For the next `times` requests of this method whose whole path the expression matches."""
+
+    fault: Fault
+    method: str
+    path: str
+    times: int = 1
+    delay_s: float = 0.0
+    status: int = 500
+    body: bytes = b'{"error_code":500,"message":"trouble on demand"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """
+    One request as it came, and what became of it.
+
+    status      of the answer that was handed on; None for none
+    reached     how often the worker was asked
+    """
+
+    at: float
+    method: str
+    path: str
+    body: bytes
+    status: int | None
+    reached: int
+
+
+class _Answer(NamedTuple):
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class Recorder:
+    """
+    See the module; a context manager, or start() and stop(). All methods from any thread.
+
+    It speaks to one worker, `upstream`. While that one is away, connections to here are made and
+    reset: nobody can refuse on another's behalf.
+    """
+
+    def __init__(self, upstream: str) -> None:
+        self._upstream = urlsplit(upstream)
+        self._lock = threading.Lock()
+        self._exchanges: list[Exchange] = []
+        self._troubles: list[Trouble] = []
+        self._server = _Server(self)
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(LOOK_S,), daemon=True)
+        self.url = f"http://{LOOPBACK}:{self._server.server_port}"
+        """To be configured in place of the worker's."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more connections; what was written down stays."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    # ---- what was asked -----------------------------------------------------------------------
+
+    def exchanges(self) -> list[Exchange]:
+        """All that ended, in the order of their ends."""
+        with self._lock:
+            return list(self._exchanges)
+
+    def changes(self, connector: str | None = None) -> list[Exchange]:
+        """What was more than a look; of one connector, or of all."""
+        begin = "/" if connector is None else f"/connectors/{connector}/"
+        return [
+            at
+            for at in self.exchanges()
+            if at.method not in READS and f"{at.path.partition('?')[0]}/".startswith(begin)
+        ]
+
+    # ---- trouble ------------------------------------------------------------------------------
+
+    def trouble(self, wanted: Trouble) -> None:
+        """From now on, after what was asked for earlier."""
+        with self._lock:
+            self._troubles += [wanted] * wanted.times
+
+    def calm(self) -> None:
+        """No more trouble."""
+        with self._lock:
+            self._troubles.clear()
+
+    # ---- for the server -----------------------------------------------------------------------
+
+    def pass_on(self, method: str, path: str, headers: Headers, body: bytes) -> _Answer | None:
+        """One request; None where the connection is to break."""
+        at, trouble = time.time(), self._next_trouble(method, path)
+        answer, reached = self._answer(trouble, method, path, headers, body)
+        status = None if answer is None else answer.status
+        with self._lock:
+            self._exchanges.append(Exchange(at, method, path, body, status, reached))
+        return answer
+
+    def _answer(
+        self, trouble: Trouble | None, method: str, path: str, headers: Headers, body: bytes
+    ) -> tuple[_Answer | None, int]:
+        """What is handed on, and how often the worker was asked for it."""
+        match trouble:
+            case Trouble(fault=Fault.ANSWER, status=status, body=said):
+                return _Answer(status, (("Content-Type", "application/json"),), said), 0
+            case Trouble(fault=Fault.CUT_BEFORE):
+                return None, 0
+            case Trouble(fault=Fault.DELAY, delay_s=delay_s):
+                time.sleep(delay_s)
+        fault = None if trouble is None else trouble.fault
+        times = 2 if fault is Fault.TWICE else 1
+        answers = [self._ask(method, path, headers, body) for _ in range(times)]
+        reached = sum(answer is not None for answer in answers)
+        return (None if fault is Fault.CUT_AFTER else answers[-1]), reached
+
+    def _ask(self, method: str, path: str, headers: Headers, body: bytes) -> _Answer | None:
+        """The worker's answer; None without one."""
+        host, port = self._upstream.hostname, self._upstream.port
+        assert host is not None
+        connection = http.client.HTTPConnection(host, port, timeout=UPSTREAM_S_MAX)
+        try:
+            given = {name: value for name, value in headers if name.lower() not in _OWN_HEADERS}
+            connection.request(method, path, body or None, given)
+            response = connection.getresponse()
+            return _Answer(response.status, response.getheaders(), response.read())
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
+    def _next_trouble(self, method: str, path: str) -> Trouble | None:
+        with self._lock:
+            for number, wanted in enumerate(self._troubles):
+                if wanted.method == method and re.fullmatch(wanted.path, path):
+                    return self._troubles.pop(number)
+        return None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # A daemon that polls and several people at once: the default of five is soon too few.
+    request_queue_size = 128
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        super().__init__((LOOPBACK, 0), _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever asked has gone: a timeout of a client, as a rule, and nothing to print."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def handle_one_request(self) -> None:
+        """Any method: none is known to be harmless before it was written down."""
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline:
+            self.close_connection = True
+            return
+        if not self.parse_request():
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = tuple(self.headers.items())
+        answer = self.server.recorder.pass_on(self.command, self.path, headers, body)
+        if answer is None:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self.close_connection = True
+            return
+        self.send_response_only(answer.status)
+        for name, value in answer.headers:
+            if name.lower() not in _OWN_HEADERS:
+                self.send_header(name, value)
+        if answer.status != http.client.NO_CONTENT:
+            self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own name
+        """All is in the recorder."""

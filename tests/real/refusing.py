@@ -1,0 +1,228 @@
+"""Acted out: trouble that looks like a bad record and is none, or that somebody else sees to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab import Lab
+from lab.guarded import Guarded
+from lab.stories import hands, poison, sinks
+from lab.stories.sinks import NOT_JSON, Sink
+from lab.waiting import NotYet, until
+from tests.real.telling import (
+    SEEN_S_MAX,
+    Json,
+    Story,
+    Told,
+    guarded,
+    looks_again,
+    proposal,
+    sink_of,
+)
+
+
+def server_away(lab: Lab, directory: Path) -> Told:
+    """A database and a registry are away, and every restart fails at the same record. Nothing is
+    skipped; once the database is back, a restart that was proposed all along is all it takes.
+    """
+    told = Told()
+    with poison.Server() as database, poison.Server() as registry:
+        put = poison.begin(lab, "ref-database", database, "put")
+        convert = poison.begin(lab, "ref-registry", registry, "converter")
+        names = {"put": put.sink.connector, "convert": convert.sink.connector}
+        try:
+            with guarded(lab, directory, list(names.values())) as daemon:
+                for at in (put, convert):
+                    poison.away(at, poison.good(5, 4))
+                for stage, name in names.items():
+                    told.plans[stage] = daemon.proposed(name, "restart_failed")
+                    told.values[f"{stage} evidence"] = proposal(daemon, told.plans[stage])["plan"][
+                        "remedy"
+                    ]["evidence"]
+                    told.values[f"{stage} actions"] = [at["action"] for at in daemon.plans(name)]
+                    told.changes[f"{stage} away"] = daemon.changes(name)
+                database.back()
+                plan = daemon.proposed(names["put"], "restart_failed")
+                daemon.approve(plan)
+                told.ends["restart"] = daemon.ended(plan)
+                lab.wait_running(names["put"])
+                sinks.taken(put.sink)
+                told.changes["put"] = daemon.changes(names["put"])
+                told.changes["convert"] = daemon.changes(names["convert"])
+                told.values["rows"] = (database.lines, poison.good(0, 9))
+        finally:
+            for name in names.values():
+                lab.delete(name)
+    return told
+
+
+def all_bad_and_in_the_middle(lab: Lab, directory: Path) -> Told:
+    """A batch in which nothing can be read, and one in which the fourth record cannot; beside them
+    a sink that is well, of which an alert says otherwise, and a person asks for what cannot be.
+    """
+    told = Told()
+    with (
+        sink_of(lab, "ref-all") as every,
+        sink_of(lab, "ref-middle") as middle,
+        sink_of(lab, "ref-well") as well,
+    ):
+        names = [at.connector for at in (every, middle, well)]
+        with guarded(lab, directory, names) as daemon:
+            poison.at_once(every, [NOT_JSON] * 6)
+            poison.at_once(middle, [*poison.good(5, 3), NOT_JSON, *poison.good(8, 2)])
+            told.refusals["all"] = daemon.refused(names[0], "more_than_one_record_fails")
+            told.refusals["middle"] = daemon.refused(names[1], "committed_before_poison")
+            _alerts(told, daemon, well)
+            _past_the_end(told, daemon, well)
+            for name in names:
+                told.changes[name] = daemon.changes(name)
+                told.values[f"{name} plans"] = daemon.plans(name)
+            for name in names[:2]:
+                told.values[f"{name} explained"] = _explained(daemon, name)
+    return told
+
+
+def _alerts(told: Told, daemon: Guarded, well: Sink) -> None:
+    name = well.connector
+    told.values["alerts"] = [
+        daemon.alert(name, token="0" * 64).status_code,
+        daemon.alert(name, token=daemon.person_token).status_code,
+        daemon.alert("no-such-connector").status_code,
+        daemon.alert(name).status_code,
+        daemon.alert(name).status_code,  # the same once more
+    ]
+    looks_again(daemon)
+    told.values["alerted"] = daemon.of(name)
+
+
+def _past_the_end(told: Told, daemon: Guarded, well: Sink) -> None:
+    log_end = hands.bounds(well.lab.east, well.topic)[1]
+    wish = {
+        "action": "skip_one",
+        "connect_cluster": "lab",
+        "connector": well.connector,
+        "because": "a test",
+        "partition": {"kafka_topic": well.topic, "kafka_partition": 0},
+    }
+    for key, offset in (("just past", log_end + 1), ("far past", 10 * log_end)):
+        answer = daemon.ask({**wish, "offset": {"kafka_offset": offset}}, key.replace(" ", "-"))
+        told.values[key] = (answer.status_code, answer.json())
+
+
+def _explained(daemon: Guarded, connector: str) -> str:
+    return daemon.cli("explain", connector, status=1)
+
+
+def one_bad_record_after_the_other(lab: Lab, directory: Path) -> Told:
+    """Whoever writes has changed his mind about what he writes, and a person who approves whatever
+    is proposed: after two skips the breaker is open.
+    """
+    told = Told()
+    with sink_of(lab, "ref-schema") as sink:
+        name = sink.connector
+        with guarded(lab, directory, [name]) as daemon:
+            for nth in ("first", "second"):
+                poison.one_bad(sink)
+                plan = told.plans[nth] = daemon.proposed(name, "skip_one")
+                daemon.approve(plan)
+                told.ends[nth] = daemon.ended(plan)
+                lab.wait_running(name)
+                sinks.taken(sink)
+            poison.one_bad(sink)
+            told.refusals["third"] = daemon.refused(name, "breaker")
+            looks_again(daemon)
+            told.changes["all"] = daemon.changes(name)
+            told.values["plans"] = [at["action"] for at in daemon.plans(name)]
+            told.values["explained"] = _explained(daemon, name)
+            told.values["breakers"] = daemon.cli("breaker", "list", status=1)
+    return told
+
+
+def person_at_work(lab: Lab, directory: Path) -> Told:
+    """A person resumes the connector while a plan has it stopped, edits its configuration before
+    another one begins, and edits it once more while that stands still.
+    """
+    told = Told()
+    with sink_of(lab, "ref-person") as sink:
+        name = sink.connector
+        with guarded(lab, directory, [name]) as daemon:
+            poison.one_bad(sink)
+            plan = told.plans["resumes"] = daemon.proposed(name, "skip_one")
+            daemon.approve(plan)
+            _stopped(sink)
+            lab.resume(name)
+            told.ends["resumes"] = daemon.ended(plan)
+            told.changes["resumes"] = daemon.changes(name)
+
+            _over_for_a_person(daemon, plan, told.ends["resumes"])
+            poison.fails(sink)
+            plan = told.plans["edits before"] = daemon.proposed(name, "skip_one")
+            lab.create(name, {**sink.config(), "errors.log.enable": "true"})
+            daemon.approve(plan)
+            told.ends["edits before"] = daemon.ended(plan)
+            told.changes["edits before"] = daemon.changes(name)
+
+            poison.fails(sink)
+            plan = daemon.proposed(name, "skip_one", after=plan["plan_id"])
+            told.plans["edits meanwhile"] = plan
+            daemon.approve(plan)
+            _stopped(sink)
+            lab.create(name, {**sink.config(), "errors.retry.timeout": "0"})
+            told.ends["edits meanwhile"] = daemon.ended(plan)
+            told.changes["edits meanwhile"] = daemon.changes(name)
+            told.values["committed"] = (sink.committed(), hands.bounds(lab.east, sink.topic)[1])
+            told.values["told"] = daemon.of(name)
+    return told
+
+
+def _over_for_a_person(daemon: Guarded, plan: Json, ended: Json) -> None:
+    """A plan that is parked holds its connector until a person says what is."""
+    if ended["record"] == "parked":
+        daemon.cli("plan", "resolve", plan["plan_id"], "--because", "I had it run again")
+
+
+def _stopped(sink: Sink) -> None:
+    """Wait until somebody has stopped it."""
+
+    def probe() -> None:
+        status = sink.lab.status(sink.connector)
+        if status["connector"]["state"] != "STOPPED" or status["tasks"]:
+            raise NotYet(str(status))
+
+    until(f"{sink.connector} stopped", probe, timeout_s=SEEN_S_MAX)
+
+
+def paused_and_made_again(lab: Lab, directory: Path) -> Told:
+    """A person pauses one connector, and deletes and makes again another one, before the plans for
+    them are approved.
+    """
+    told = Told()
+    with sink_of(lab, "ref-paused") as paused, sink_of(lab, "ref-again") as again:
+        names = [at.connector for at in (paused, again)]
+        with guarded(lab, directory, names) as daemon:
+            for sink in (paused, again):
+                poison.one_bad(sink)
+            plans = [daemon.proposed(name, "skip_one") for name in names]
+            lab.ask_to_pause(names[0])
+            lab.delete(names[1])
+            lab.create(names[1], again.config())
+            for name, plan in zip(names, plans, strict=True):
+                told.plans[name] = plan
+                daemon.approve(plan)
+                told.ends[name] = daemon.ended(plan)
+            told.refusals["paused"] = daemon.refused(names[0], "wanted_running")
+            looks_again(daemon)
+            for name in names:
+                told.changes[name] = daemon.changes(name)
+                told.values[f"{name} explained"] = _explained(daemon, name)
+    return told
+
+
+REFUSES: Mapping[str, Story] = {
+    "away": server_away,
+    "batches": all_bad_and_in_the_middle,
+    "schema": one_bad_record_after_the_other,
+    "person": person_at_work,
+    "paused": paused_and_made_again,
+}

@@ -1,0 +1,134 @@
+"""Stories of daemons that may act: what each was shown, what it made of that, and what reached
+Connect. What acting.py and refusing.py have in common.
+
+A skip waits for a quarter of a minute by design, so several stories are told at the same time, each
+with a daemon of its own: what fails in one of them is nothing that another one knows of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab import Lab
+from lab.guarded import Guarded
+from lab.recorder import Exchange
+from lab.stories import sinks
+from lab.stories.sinks import Sink
+from lab.waiting import NotYet, until
+from tests.real.seen import total
+
+Json = dict[str, Any]
+
+SEEN_S_MAX = 60.0
+# Each has a daemon, and starting is what costs a daemon most.
+AT_ONCE = 4
+QUARANTINE = {"kafka": "east", "topic": "offsetwatch.quarantine"}
+SKIP = ["PUT /stop", "PATCH /offsets", "PUT /resume"]
+
+
+@dataclass(slots=True)
+class Told:
+    """What came of a story, by the names of its moments."""
+
+    plans: dict[str, Json] = field(default_factory=dict)
+    ends: dict[str, Json] = field(default_factory=dict)
+    changes: dict[str, list[Exchange]] = field(default_factory=dict)
+    refusals: dict[str, Json] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+class Stories:
+    """All of them, a few at a time, in this order; each is told when it is asked for."""
+
+    def __init__(self, lab: Lab, directory: Path, stories: Mapping[str, Story]) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="story")
+        self._told: dict[str, Future[Told]] = {
+            name: self._pool.submit(tell, lab, directory / name) for name, tell in stories.items()
+        }
+
+    def __getitem__(self, name: str) -> Told:
+        """What came of it, once it is over. Raises what it raised."""
+        return self._told[name].result()
+
+    def all_told(self) -> None:
+        """Wait until all are over, however they ended."""
+        wait(self._told.values())
+
+    def stop(self) -> None:
+        """When all are over, however they ended."""
+        self._pool.shutdown(wait=True)
+
+
+Story = Callable[[Lab, Path], Told]
+
+
+@contextmanager
+def guarded(
+    lab: Lab, directory: Path, connectors: Sequence[str], interval_s: float = 3.0, **remedy: object
+) -> Iterator[Guarded]:
+    """A daemon that proposes, unless told otherwise."""
+    made = Guarded(
+        lab,
+        directory=directory,
+        connectors=connectors,
+        remedy={"mode": "propose", "quarantine": QUARANTINE, "stop_on": [], **remedy},
+        interval_s=interval_s,
+    )
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def sink_of(lab: Lab, name: str, *, records: int = 5) -> Iterator[Sink]:
+    """A sink that has taken its first records. Afterwards it is gone, and fails no more."""
+    sink = sinks.begin(Sink(lab, name), records=records)
+    try:
+        yield sink
+    finally:
+        lab.delete(sink.connector)
+
+
+def asked(changes: list[Exchange]) -> list[str]:
+    """What was asked for, without the connector's name and without what was asked how."""
+    return [f"{at.method} /{at.path.split('/', 3)[-1].partition('?')[0]}" for at in changes]
+
+
+def against(plan_record: Json) -> set[str]:
+    """The guards that do not let a proposed plan be carried out without a person."""
+    return {at["guard"] for at in plan_record["answers"] if at["answer"] != "pass"}
+
+
+def proposal(daemon: Guarded, plan: Json) -> Json:
+    """The journal's record of it."""
+    return next(
+        at
+        for at in daemon.journal()
+        if at["plan_id"] == plan["plan_id"] and at["record"] == "proposed"
+    )
+
+
+def looks_again(daemon: Guarded, rounds: int = 3) -> None:
+    """Wait until the loop of remedies has turned so often once more."""
+    name = "remediation_engine_heartbeat_timestamp_seconds"
+    for _ in range(rounds):
+        before = total(daemon.product, name)
+
+        def turned(before: float | None = before) -> None:
+            now = total(daemon.product, name)
+            if now is None or now == before:
+                raise NotYet(f"heartbeat {now}")
+
+        until("another round", turned, timeout_s=SEEN_S_MAX, evidence=daemon.product.evidence)
+
+
+def plan_of(daemon: Guarded, connector: str, plan_id: str) -> Json:
+    """How a plan stands now."""
+    return next(row for row in daemon.plans(connector) if row["plan_id"] == plan_id)

@@ -1,0 +1,34 @@
+"""The default install: it sees what could be done, says so, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.real.stage import Stage
+from tests.real.telling import Stories
+
+pytestmark = [pytest.mark.real, pytest.mark.proof]
+
+DONE = {"proposed", "approved", "opened", "intended", "answered"}
+
+
+def test_a_default_install_changes_nothing_whatever_it_is_shown(
+    watched: Stage, remedies: Stories
+) -> None:
+    """The stage's daemon has no `remedy:`, and sees all that others are told to act on. Beside it
+    standard connectors work under load.
+    """
+    remedies.all_told()
+    journal = json.loads(watched.product.cli("journal", "tail", "--lines", "10000", "--json"))
+    told = [at["record"] for at in journal]
+    refused = [at for at in told if at["record"] == "refused"]
+    assert {"act-sink-sink", "act-mirror-mirror", "ref-database-sink"} <= {
+        at["connector"] for at in refused
+    }
+    assert {at["mode"] for at in refused} == {"observe"}
+    assert not DONE & {at["record"] for at in told}
+    assert watched.recorder is not None
+    assert watched.recorder.exchanges()
+    assert watched.recorder.changes() == []

@@ -1,0 +1,151 @@
+"""The proxy that real tests take for Connect: it hands on, writes down, and breaks on demand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+from lab.recorder import Fault, Recorder, Trouble
+
+TROUBLE_S = 0.05
+
+
+class Worker(ThreadingHTTPServer):
+    """Answers everything with what it was asked, and counts."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Worker
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.heard.append(f"{self.command} {self.path}")
+        if self.path.endswith("/stop"):
+            self.send_response(204)
+            self.end_headers()
+            return
+        said = f"{self.command} {self.path} {self.headers['Authorization']} ".encode() + body
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    do_GET = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - its library's names
+
+    def log_message(self, *_: object) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    with Worker() as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def recorder(worker: Worker) -> Iterator[Recorder]:
+    with Recorder(f"http://127.0.0.1:{worker.server_port}") as made:
+        yield made
+
+
+@pytest.fixture
+def client(recorder: Recorder) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=recorder.url, trust_env=False, timeout=10.0) as made:
+        yield made
+
+
+def test_a_request_and_its_answer_pass_as_they_are(client: httpx.Client) -> None:
+    headers = {"Authorization": "Basic YTpi"}
+    path = "/connectors/a%2Fb/offsets?x=1"
+    answer = client.request("PATCH", path, content=b"\xff{}", headers=headers)
+    assert answer.content == f"PATCH {path} Basic YTpi ".encode() + b"\xff{}"
+    assert answer.headers["Content-Type"] == "text/plain"
+
+
+def test_an_answer_without_a_body_passes_and_the_connection_goes_on(client: httpx.Client) -> None:
+    assert client.put("/connectors/a/stop").status_code == 204
+    assert client.get("/").status_code == 200
+
+
+def test_looks_are_no_changes_and_of_changes_one_connector_s_can_be_told(
+    recorder: Recorder, client: httpx.Client
+) -> None:
+    client.get("/connectors/a/status")
+    client.put("/connectors/a/stop")
+    client.delete("/connectors/ab")
+    client.patch("/connectors/a/offsets", content=b"{}")
+    assert [at.path for at in recorder.changes()] == [
+        "/connectors/a/stop",
+        "/connectors/ab",
+        "/connectors/a/offsets",
+    ]
+    assert [(at.method, at.body, at.status) for at in recorder.changes("a")] == [
+        ("PUT", b"", 204),
+        ("PATCH", b"{}", 200),
+    ]
+    assert len(recorder.exchanges()) == 4
+
+
+@pytest.mark.parametrize(
+    ("fault", "heard"), [(Fault.CUT_BEFORE, []), (Fault.CUT_AFTER, ["PUT /connectors/a/resume"])]
+)
+def test_a_connection_breaks_before_or_after_the_worker_has_heard(
+    recorder: Recorder, worker: Worker, client: httpx.Client, fault: Fault, heard: list[str]
+) -> None:
+    recorder.trouble(Trouble(fault, "PUT", "/connectors/a/resume"))
+    with pytest.raises(httpx.TransportError):
+        client.put("/connectors/a/resume")
+    assert worker.heard == heard
+    assert [(at.status, at.reached) for at in recorder.changes()] == [(None, len(heard))]
+    assert client.put("/connectors/a/resume").status_code == 200
+
+
+def test_a_worker_is_asked_twice_and_answers_once(
+    recorder: Recorder, worker: Worker, client: httpx.Client
+) -> None:
+    recorder.trouble(Trouble(Fault.TWICE, "PATCH", "/.*"))
+    assert client.patch("/connectors/a/offsets").status_code == 200
+    assert len(worker.heard) == 2
+    assert [at.reached for at in recorder.changes()] == [2]
+
+
+def test_an_answer_on_demand_is_given_so_many_times_and_to_nobody_else(
+    recorder: Recorder, worker: Worker, client: httpx.Client
+) -> None:
+    recorder.trouble(Trouble(Fault.ANSWER, "PUT", "/connectors/a/.*", times=2, status=409))
+    assert client.put("/connectors/b/pause").status_code == 200
+    assert [client.put("/connectors/a/pause").status_code for _ in range(3)] == [409, 409, 200]
+    assert len(worker.heard) == 2
+
+
+def test_a_delayed_request_is_answered_all_the_same_and_calm_ends_all_trouble(
+    recorder: Recorder, client: httpx.Client
+) -> None:
+    recorder.trouble(Trouble(Fault.DELAY, "GET", "/slow", delay_s=TROUBLE_S))
+    recorder.trouble(Trouble(Fault.ANSWER, "GET", "/.*", times=100))
+    assert client.get("/slow").status_code == 200
+    assert client.get("/slow").status_code == 500
+    recorder.calm()
+    assert client.get("/slow").status_code == 200
+
+
+def test_a_worker_that_is_away_is_an_exchange_without_an_answer(
+    recorder: Recorder, worker: Worker, client: httpx.Client
+) -> None:
+    worker.server_close()
+    with pytest.raises(httpx.TransportError):
+        client.get("/connectors")
+    assert [(at.status, at.reached) for at in recorder.exchanges()] == [(None, 0)]
