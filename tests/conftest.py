@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
@@ -43,3 +45,12 @@ def pytest_terminal_summary(
 ) -> None:
     if PROFILE == "proofs":
         terminalreporter.line(f"repeat with --hypothesis-seed={config.option.hypothesis_seed}")
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """Every verb sets up the logs of its process; here the next test is in the same one."""
+    before = structlog.get_config()
+    yield
+    if structlog.get_config() != before:
+        structlog.configure(**before)

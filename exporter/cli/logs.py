@@ -27,7 +27,6 @@ def configure(level: str, style: str) -> None:
             logging.getLevelNamesMapping()[level.upper()]
         ),
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
