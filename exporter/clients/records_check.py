@@ -3,7 +3,9 @@
 librdkafka finds a batch that fails its sum, tells it, and goes on at a wrong place of the broker's
 answer. What it takes that for is chance: seen with 2.16 were a jump to another offset and an
 assertion that ends the process. The daemon must not end by what it is to find. So a child reads the
-stretch again, one batch at a time, and says how far it got; if it dies on the way, there it was.
+stretch again, one batch at a time, and says how far it got. If it dies on the way, it may have been
+over the batch behind, which was fetched before the child could say that this one is fine: others
+are asked for this place alone, and only where they all die, there it was.
 
 Called by clients.records_read.
 """
@@ -16,7 +18,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import Enum
 from signal import SIGABRT, SIGBUS, SIGFPE, SIGSEGV
 from typing import Any, Final, NamedTuple
 
@@ -25,12 +28,15 @@ import confluent_kafka as ck
 from exporter.model.topology import TopicPartition
 
 POLL_S: Final = 0.1
+LOOK_S: Final = 0.02
+DEATHS: Final = 4  # the first, and those that were asked for its place alone
+NOTHING_BEHIND_MS: Final = 500  # in which a child says that what it was asked for has come
 _CHILD: Final = (
     "import json, sys; asked = json.load(sys.stdin); sys.path[:] = asked['path']; "
     "from exporter.clients.records_check import main; main(asked)"
 )
 _FINE, _BAD, _GIVEN_UP = 0, 3, 4  # 1 and 2 are Python's own
-_DIED: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
+_DEADLY: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
 _BAD_BATCH: Final = {
     ck.KafkaError._BAD_MSG,  # noqa: SLF001 - librdkafka's local codes are spelt like this
     ck.KafkaError._BAD_COMPRESSION,  # noqa: SLF001
@@ -57,9 +63,8 @@ def check(
     """Read from `start` to before `end`, both offsets of the log, with checksums. `settings` are a
     consumer's.
     """
-    if start >= end:
-        return Checked(end, corrupt=False)
-    asked = {
+    deadline = time.monotonic() + timeout_s
+    asked: dict[str, Any] = {
         "path": sys.path,
         "settings": {
             name: value
@@ -69,10 +74,62 @@ def check(
         "hooks": {name: _named(value) for name, value in settings.items() if name == "oauth_cb"},
         "topic": at.topic,
         "partition": at.partition,
-        "start": start,
-        "end": end,
-        "timeout_s": timeout_s,
     }
+
+    def read(wanted: Stretch) -> Read:
+        left_s = max(0.0, deadline - time.monotonic())
+        return _read_by_child({**asked, **wanted._asdict(), "timeout_s": left_s}, left_s)
+
+    return judged(read, start, end)
+
+
+class Ended(Enum):
+    """How a child did: all was fine, a batch was bad, it died, or nothing is known."""
+
+    FINE = "fine"
+    BAD = "bad"
+    DIED = "died"
+    UNKNOWN = "unknown"
+
+
+class Stretch(NamedTuple):
+    """From one offset to before another. alone: that is one place, and another child died there."""
+
+    start: int
+    end: int
+    alone: bool = False
+
+
+class Read(NamedTuple):
+    """How a child ended, and what it got to; everything before that is sound."""
+
+    ended: Ended
+    reached: int
+
+
+def judged(read: Callable[[Stretch], Read], start: int, end: int) -> Checked:
+    """What is to be said of a stretch; `read` has a child read one."""
+    position, deaths = start, 0
+    while position < end:
+        wanted = Stretch(position, position + 1, alone=True) if deaths else Stretch(position, end)
+        ended, reached = read(wanted)
+        if ended is Ended.FINE:
+            position, deaths = wanted.end, 0
+        elif ended is not Ended.DIED:
+            return Checked(min(reached, end), corrupt=ended is Ended.BAD)
+        elif reached > position:
+            position, deaths = min(reached, end), 1
+        else:
+            deaths += 1
+            if deaths == DEATHS:
+                return Checked(position, corrupt=True)
+    return Checked(max(start, end), corrupt=False)
+
+
+def _read_by_child(told_to: Mapping[str, Any], timeout_s: float) -> Read:
+    start = told_to["start"]
+    if timeout_s <= 0:
+        return Read(Ended.UNKNOWN, start)
     child = subprocess.Popen(  # noqa: S603 - this Python, these words; the rest goes over a pipe
         [sys.executable, "-c", _CHILD],
         stdin=subprocess.PIPE,
@@ -82,15 +139,13 @@ def check(
     )
     with child:
         try:
-            told, _ = child.communicate(json.dumps(asked), timeout=timeout_s)
+            told, _ = child.communicate(json.dumps(told_to), timeout=timeout_s)
         except subprocess.TimeoutExpired:
             child.kill()
             told, _ = child.communicate()
-            return Checked(_reached(told, start), corrupt=False)
-    reached = _reached(told, start)
-    if child.returncode == _FINE:
-        return Checked(end, corrupt=False)
-    return Checked(min(reached, end), corrupt=child.returncode in {_BAD, *_DIED})
+            return Read(Ended.UNKNOWN, _reached(told, start))
+    ends = {_FINE: Ended.FINE, _BAD: Ended.BAD, **dict.fromkeys(_DEADLY, Ended.DIED)}
+    return Read(ends.get(child.returncode, Ended.UNKNOWN), _reached(told, start))
 
 
 def _named(hook: Any) -> str:
@@ -120,6 +175,8 @@ def main(asked: dict[str, Any]) -> None:
         from exporter.config.types import function_of  # noqa: PLC0415 - pydantic takes its time
 
         settings |= {name: function_of(hook) for name, hook in asked["hooks"].items()}
+    if asked["alone"]:  # whoever waits for a batch takes it at once, and the next one is fetched
+        settings["fetch.queue.backoff.ms"] = NOTHING_BEHIND_MS
     consumer = ck.Consumer(settings)
     consumer.assign([ck.TopicPartition(asked["topic"], asked["partition"], asked["start"])])
     code = _read(consumer, asked)
@@ -130,7 +187,9 @@ def main(asked: dict[str, Any]) -> None:
 def _read(consumer: ck.Consumer, asked: Mapping[str, Any]) -> int:
     deadline = time.monotonic() + asked["timeout_s"]
     while time.monotonic() < deadline:
-        message = consumer.poll(POLL_S)
+        if asked["alone"]:
+            time.sleep(LOOK_S)
+        message = consumer.poll(0 if asked["alone"] else POLL_S)
         if message is None:
             continue
         error, offset = message.error(), message.offset() or 0
