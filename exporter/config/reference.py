@@ -50,6 +50,7 @@ _EXAMPLES: Final[dict[str, Any]] = {
     "Connect.offsets_topic": "connect-offsets",
     "Connect.config_topic": "connect-configs",
     "Connect.status_topic": "connect-status",
+    "Connect.worker_properties_file": "worker.properties",
     "Auth.username": "watcher",
     "Auth.password": "${CONNECT_PASSWORD}",
     "Auth.password_file": "secrets/connect-password",

@@ -20,9 +20,11 @@ from exporter.config.types import (
     Folder,
     Hook,
     Listen,
+    LogFile,
     Name,
     Topic,
     Url,
+    WorkerFile,
     function_of,
 )
 
@@ -118,6 +120,15 @@ class Connect(Section):
     status_topic: Topic | None = None
     """States of connectors and tasks where there is no url. With one, it tells the changes that a
     poll misses, and is found by itself where it is called after the offsets topic."""
+    worker_properties_file: WorkerFile | None = None
+    """What its workers are started with, all alike, or a copy of it: their converters, and what
+    they give to consumers and producers, hold for connectors that say nothing of their own. Without
+    it these are unknown, and no record is decoded for such a connector. Read again at each look;
+    nothing else of it is kept."""
+    worker_logs: list[LogFile] = Field(default_factory=list)
+    """Logs of its workers that are files on this machine, relative to where the command is started:
+    they name the records that fail, of sinks with errors.log.enable and
+    errors.log.include.messages. Only the end of each is read."""
     connectors: Patterns = Patterns()
     """Which connectors to look at."""
     topics: Patterns = Patterns()

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from exporter.config import properties
 from exporter.config.files import problem_with, read_private, read_secret, tokens_in
 
 FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
@@ -118,6 +119,18 @@ def _of_tokens(path: Path, info: ValidationInfo) -> Path:
     return found
 
 
+def _of_worker(path: Path, info: ValidationInfo) -> Path:
+    """The file, absolute; a mistake if it is not what a worker is started with."""
+    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
+    try:
+        settings = properties.read(found)
+    except (OSError, ValueError) as exc:
+        raise _wrong(problem_with(exc)) from None
+    if not {"key.converter", "value.converter"} <= settings.keys():
+        raise _wrong("has no key.converter and value.converter, which every worker is given")
+    return found
+
+
 def _moment(value: object) -> object:
     """YAML makes a time of what stands without quotes."""
     try:
@@ -165,10 +178,12 @@ Url = Annotated[str, StringConstraints(pattern=_URL), AfterValidator(_url_port)]
 Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
 File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
 TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_of_tokens)]
+WorkerFile = Annotated[Path, Field(strict=False), AfterValidator(_of_worker)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
 JavaClass = Annotated[str, StringConstraints(pattern=_JAVA_CLASS)]
 Selector = Annotated[str, StringConstraints(min_length=1), AfterValidator(_selector)]
 TimeOfDay = Annotated[str, BeforeValidator(_time_of_day)]
 Zone = Annotated[str, AfterValidator(_zone)]
+LogFile = Annotated[str, StringConstraints(min_length=1)]
 Folder = Annotated[str, AfterValidator(_folder)]

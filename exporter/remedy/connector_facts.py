@@ -13,6 +13,20 @@ from typing import Final
 from exporter.remedy.formats import UNKNOWN, Converters, Settings, converters, truth
 
 BATCH_DEFAULT: Final = 500  # max.poll.records of Kafka's consumer
+# Of a worker's properties; nothing else of them is looked at.
+OF_WORKER: Final = frozenset(
+    {
+        *(
+            f"{kind}.converter{setting}"
+            for kind in ("key", "value", "header")
+            for setting in ("", ".schemas.enable", ".schema.content")
+        ),
+        "consumer.isolation.level",
+        "consumer.max.poll.records",
+        "producer.compression.type",
+        "producer.max.request.size",
+    }
+)
 _DIGITS_MAX: Final = 10
 _TOPIC_CHARS_MAX: Final = 249
 

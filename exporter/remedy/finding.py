@@ -14,6 +14,7 @@ from exporter.config import Config
 from exporter.errors import ClientError, NotFound
 from exporter.model.records import RawRecord
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition
+from exporter.remedy import worker_files
 from exporter.remedy.brokers import Brokers
 from exporter.remedy.circumstances import (
     Case,
@@ -55,7 +56,7 @@ class WindowFinder:
     """See the module; planner.Finder. For one thread."""
 
     def __init__(self, config: Config, brokers: Brokers, policy: Policy, clock: Clock) -> None:
-        self._config = config
+        self._connects = {at.name: at for at in config.connect}
         self._brokers = brokers
         self._policy = policy
         self._readers = KafkaReaders(config.kafka)
@@ -86,7 +87,8 @@ class WindowFinder:
         view = view_of(snapshot, case.connect, case.connector)
         if sink.kafka is None or view is None:
             return NotIdentified("cluster_unknown", "its Kafka cluster is not configured here")
-        facts = sink_facts(now.config)
+        connect = self._connects[case.connect]
+        facts = sink_facts(now.config, worker_files.settings(connect.worker_properties_file))
         run = None if case.incident is None else case.incident.worst
         whose = (case.connect, case.connector)
         config = config_sha256(case.connector, now.config)
@@ -112,8 +114,9 @@ class WindowFinder:
                 facts=facts,
                 failures_alone=failures if facts.batch_max == 1 else 0,
                 put_at_once=profile(self._policy, view.class_name) is Profile.SAFE,
+                log=worker_files.log_end(connect.worker_logs) if facts.logs_records else None,
                 topics=sink.topics,
-                letters_kafka=self._home(case),
+                letters_kafka=connect.kafka,  # unless a worker is told otherwise
                 connect_version=_version(now),
             )
         )
@@ -123,6 +126,7 @@ class WindowFinder:
         assert now.pairs is not None
         if flow.upstream is None:
             return NotIdentified("cluster_unknown", "its upstream cluster is not configured here")
+        worker = worker_files.settings(self._connects[case.connect].worker_properties_file)
         run = None if case.incident is None else case.incident.worst
         whose = (case.connect, case.connector)
         rows = []
@@ -139,7 +143,7 @@ class WindowFinder:
                 kafka=flow.upstream,
                 failure=case.failure,
                 partitions=tuple(rows),
-                facts=mirror_facts(now.config),
+                facts=mirror_facts(now.config, worker),
                 target_kafka=flow.downstream,
                 connect_version=_version(now),
             )
@@ -209,13 +213,6 @@ class WindowFinder:
         with self._readers(kafka, committed=True) as reader:
             window = reader.window(at, start, count_max=2, bytes_max=READ_BYTES, timeout_s=READ_S)
         return tuple(record for record in window.records if record.offset < end)
-
-    def _home(self, case: Case) -> str | None:
-        """Where a worker writes dead letters unless it is told otherwise."""
-        for connect in self._config.connect:
-            if connect.name == case.connect:
-                return connect.kafka
-        return None
 
 
 def _moves(snapshot: Snapshot, case: Case, place: Place | None) -> bool | None:

@@ -101,8 +101,8 @@ def _converter(name: str, connector: Settings, worker: Settings | None) -> Conve
     known = worker or {}
     place = connector if connector.get(name) is not None else known
     found = class_name(place.get(name))
-    if place is not connector and worker is not None and name == "header.converter":
-        found = found or _SIMPLE_HEADERS
+    if name == "header.converter" and worker is not None and place.get(name) is None:
+        found = _SIMPLE_HEADERS
     if found != _JSON:
         return Converter(found)
     if place.get(f"{name}.schema.content") is not None:

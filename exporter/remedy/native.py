@@ -26,6 +26,10 @@ SHOW_RECORDS: Final = (
     "Set errors.log.enable=true and errors.log.include.messages=true: the worker's log then names "
     "the topic, partition and offset of each record that fails."
 )
+TELL_DEFAULTS: Final = (
+    "If this connector goes by its worker's converters, give worker_properties_file under connect "
+    "in the configuration of offsetwatch: Connect does not tell what they are."
+)
 ONE_AT_A_TIME: Final = (
     "Set consumer.override.max.poll.records=1 until it has failed twice: what is committed is then "
     "the record itself."

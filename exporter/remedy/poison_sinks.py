@@ -37,7 +37,7 @@ from exporter.remedy.poison import (
     whole_number,
     with_field,
 )
-from exporter.remedy.sink_decode import STAGES, against, converters_at, decode
+from exporter.remedy.sink_decode import STAGES, against, converters_at, decode, untold
 from exporter.remedy.stages import PUT
 
 OFFSET_FIELD: Final = "kafka_offset"
@@ -310,6 +310,8 @@ class _Search:
                 f"{self._stage}",
             )
         if decoded.unknown or decoded.framed:
+            if untold(self._facts.converters, self._stage):
+                self._recommend = (*self._recommend, native.TELL_DEFAULTS)
             return self._none(
                 "not_decoded",
                 f"{decoded.unknown + decoded.framed} of {decoded.records} records cannot be "

@@ -107,6 +107,11 @@ def converters_at(stage: str) -> tuple[str, ...]:
     return (stage,) if stage in CONVERTERS else ()
 
 
+def untold(by: Converters, stage: str) -> bool:
+    """Whether one of those that may have failed there is not known at all."""
+    return any(_converters(by)[at].class_name is None for at in converters_at(stage))
+
+
 def _converters(by: Converters) -> dict[str, Converter]:
     return dict(zip(CONVERTERS, (by.key, by.value, by.header), strict=True))
 

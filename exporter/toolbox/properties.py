@@ -1,5 +1,4 @@
-"""A Java properties file as `java.util.Properties.load` reads it, and the Kafka client that its
-settings mean, in librdkafka's words.
+"""The Kafka client that the settings of a worker's properties file mean, in librdkafka's words.
 
 Called by worker_config.py. What cannot be said in librdkafka's words is a mistake that names the
 setting and never its value; nothing here repeats a password.
@@ -8,15 +7,11 @@ setting and never its value; nothing here repeats a password.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-_ENDS = re.compile(r"\r\n|\r|\n")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_KEY = re.compile(r"((?:[^\\:= \t\f]|\\.)*)[ \t\f]*(?:[:=][ \t\f]*)?(.*)", re.DOTALL)
-_BLANKS: Final = " \t\f"
-_SHORT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+from exporter.config.properties import load, unescaped
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
@@ -58,45 +53,6 @@ class Untranslatable(Exception):
     def __init__(self, mistakes: tuple[str, ...]) -> None:
         super().__init__("; ".join(mistakes))
         self.mistakes = mistakes
-
-
-def load(raw: bytes) -> dict[str, str]:
-    """The settings; of a key that stands there twice the last counts. Java reads Latin-1, whatever
-    the file was written in.
-    """
-    found: dict[str, str] = {}
-    for line in _logical(raw.decode("latin-1")):
-        match = _KEY.fullmatch(line)
-        assert match is not None
-        found[_unescaped(match[1])] = _unescaped(match[2])
-    return found
-
-
-def _logical(text: str) -> Iterable[str]:
-    """Lines put together where one ends in an odd number of backslashes; no comments, no blanks.
-
-    A line of which only such a backslash is there has not begun: what follows may be a comment.
-    """
-    begun = ""
-    for natural in _ENDS.split(text):
-        line = natural.lstrip(_BLANKS)
-        if not begun and line[:1] in {"", "#", "!"}:
-            continue
-        line = begun + line
-        slashes = len(line) - len(line.rstrip("\\"))
-        begun = line[:-1] if slashes % 2 else ""
-        if not slashes % 2:
-            yield line
-    if begun:
-        yield begun
-
-
-def _unescaped(text: str) -> str:
-    def one(match: re.Match[str]) -> str:
-        what = match[1]
-        return chr(int(what[1:], 16)) if len(what) == 5 else _SHORT.get(what, what)
-
-    return _ESCAPE.sub(one, text)
 
 
 def resolved(settings: Mapping[str, str]) -> dict[str, str]:
@@ -246,4 +202,4 @@ def _bare(quoted: str) -> str:
     """Java takes such a value apart with its StreamTokenizer: C's escapes, inside quotes."""
     if quoted[0] not in "\"'":
         return quoted
-    return _unescaped(quoted[1:-1])
+    return unescaped(quoted[1:-1])

@@ -19,12 +19,12 @@ from pydantic import ValidationError
 
 from exporter.config import Kafka
 from exporter.config.files import problem_with
+from exporter.config.properties import load
 from exporter.errors import ConfigError
 from exporter.toolbox.properties import (
     UNFETCHED,
     Untranslatable,
     client_properties,
-    load,
     placeholder,
     resolved,
 )

@@ -12,6 +12,7 @@ from exporter.config.reference import render
 from exporter.errors import ConfigError
 
 REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
+FILES = {"worker.properties": "key.converter=a.B\nvalue.converter=a.B\n"}
 
 
 def test_the_file_is_what_the_code_makes_of_it():
@@ -35,7 +36,7 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
     text = text.replace("package.module:function", "tests.unit.config.hooks.working:token")
     for name in re.findall(r'_file: "(.*)"', text):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("secret-" * 5)
+        (tmp_path / name).write_text(FILES.get(name, "secret-" * 5))
         (tmp_path / name).chmod(0o600)
     path = tmp_path / "config.yaml"
     path.write_text(text)

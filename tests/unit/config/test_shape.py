@@ -32,6 +32,8 @@ def folder(tmp_path: Path) -> Path:
     for name in FILES:
         (tmp_path / name).write_text(f"{SECRET}-of-{name}\n")
     (tmp_path / TOKEN_FILE).chmod(0o600)
+    worker = f"key.converter=a.B\nvalue.converter=a.B\nvalue.converter.x={SECRET}\n"
+    (tmp_path / "worker.properties").write_text(worker)
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).write_text("PEM")
     return tmp_path

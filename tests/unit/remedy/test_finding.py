@@ -14,6 +14,7 @@ from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import FailureRun
 from exporter.model.readings import LogBounds
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from exporter.remedy import native
 from exporter.remedy.circumstances import Case, Now
 from exporter.remedy.classify import Failure, FailureKind
 from exporter.remedy.finding import WindowFinder
@@ -25,7 +26,7 @@ from exporter.state.snapshot import EMPTY, ConnectorView, MirrorPartitionView, S
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock
-from tests.unit.remedy.standstills import BAD, GOOD, JSON, STRING, mirror_pair, sink_pair
+from tests.unit.remedy.standstills import BAD, GOOD, JSON, STRING, log_line, mirror_pair, sink_pair
 
 SINK = "org.example.OwnSink"
 TOPIC = "orders"
@@ -66,10 +67,11 @@ def broker() -> Iterator[MockBroker]:
     running.stop()
 
 
-def finder(broker: MockBroker) -> WindowFinder:
+def finder(broker: MockBroker, **worker: object) -> WindowFinder:
+    connect = Connect(name="lab", kafka="east", urls=["http://unused:1"])
     config = Config(
         kafka={"east": Kafka(bootstrap=broker.bootstrap), "west": Kafka(bootstrap="unused:1")},
-        connect=[Connect(name="lab", kafka="east", urls=["http://unused:1"])],
+        connect=[connect.model_copy(update=worker)],
     )
     policy = Policy(skip_safe=(SINK,))
     return WindowFinder(config, Brokers(broker), policy, VirtualClock())  # type: ignore[arg-type]
@@ -144,6 +146,36 @@ def test_a_sinks_bad_record_is_found_from_what_the_daemon_shows(broker):
     answer = finder(broker).find(case(), now(sink_pair(1)), sinks())
     assert isinstance(answer, Identified), answer
     assert (answer.record.offset, answer.record.topic_id) == (1, "id-1")
+
+
+def test_a_sink_that_names_no_converters_goes_by_those_of_its_worker(broker, tmp_path):
+    written(broker, GOOD, BAD, GOOD)
+    untold = finder(broker).find(case(), now(sink_pair(1), config={}), sinks())
+    assert isinstance(untold, NotIdentified)
+    assert (untold.reason, untold.recommend[-1]) == ("not_decoded", native.TELL_DEFAULTS)
+    worker = tmp_path / "worker.properties"
+    worker.write_text("".join(f"{name}={value}\n" for name, value in CONVERTERS.items()))
+    looking = finder(broker, worker_properties_file=worker)
+    answer = looking.find(case(), now(sink_pair(1), config={}), sinks())
+    assert isinstance(answer, Identified), answer
+    assert (answer.record.offset, answer.method) == (1, "decode")
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_workers_log_names_a_record_where_the_sink_has_it_name_records(broker, tmp_path, shown):
+    written(broker, GOOD, GOOD, GOOD)
+    log = tmp_path / "connect.log"
+    log.write_text(log_line(1, stage="TRANSFORMATION") + "\n")
+    looking = finder(broker, worker_logs=[str(log)])
+    shows = {"errors.log.enable": "true", "errors.log.include.messages": str(shown).lower()}
+    transform = case(failed(FailureKind.TRANSFORM, "transform"))
+    answer = looking.find(transform, now(sink_pair(1), config=CONVERTERS | shows), sinks())
+    if shown:
+        assert isinstance(answer, Identified), answer
+        assert (answer.record.offset, answer.method) == (1, "error_log")
+    else:
+        assert isinstance(answer, NotIdentified)
+        assert answer.reason == "ambiguous_window"
 
 
 def test_a_topic_that_was_created_again_since_the_first_look_names_nothing(broker):

@@ -236,6 +236,7 @@ def test_what_is_no_class_is_not_told(name: str) -> None:
 def test_of_a_worker_that_is_known_the_default_header_converter_is_known_too() -> None:
     assert converters({}).header == Converter(None)
     assert converters({}, {}).header.class_name.endswith("SimpleHeaderConverter")
+    assert converters({}, {"header.converter": "${env:HEADERS}"}).header == Converter(None)
 
 
 def test_nothing_else_of_a_configuration_is_kept() -> None:

@@ -494,6 +494,14 @@ def test_what_connect_can_do_itself_is_recommended(failure: Failed, expected: st
     assert expected in answer.recommend
 
 
+@pytest.mark.parametrize(("converter", "expected"), [(Converter(), True), (Converter(AVRO), False)])
+def test_whose_converters_nobody_knows_is_asked_for_those_of_its_worker(
+    converter: Converter, expected: bool
+) -> None:
+    answer = find_in_sink(sink(AT_1234, facts=by(converter)), seen(values(1234, b"\0\0\0\0\7x")))
+    assert (native.TELL_DEFAULTS in answer.recommend) is expected
+
+
 def test_of_a_schema_break_the_writer_is_to_be_looked_at_first() -> None:
     answer = find_in_sink(sink(AT_1234), seen(values(1234, BAD, BAD)))
     assert answer.recommend[0] == native.LOOK_AT_WRITER

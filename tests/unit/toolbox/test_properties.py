@@ -1,43 +1,14 @@
-"""What Java reads of a properties file, and what librdkafka is told of it."""
+"""What librdkafka is told of a properties file."""
 
 from __future__ import annotations
 
 import pytest
 
-from exporter.toolbox.properties import Untranslatable, client_properties, load
+from exporter.toolbox.properties import Untranslatable, client_properties
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 HERE = {"bootstrap.servers": "a:9092"}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a=1\nb:2\nc 3\nd\n", {"a": "1", "b": "2", "c": "3", "d": ""}),
-        ("  a  =  1  \n", {"a": "1  "}),
-        ("# no\n! no\n\n   \na=1", {"a": "1"}),
-        ("a=1\\\n   ,2\\\r\n\t,3\n", {"a": "1,2,3"}),
-        ("a=1\\\\\nb=2\n", {"a": "1\\", "b": "2"}),
-        ("a=1\\\n# no comment\n", {"a": "1# no comment"}),
-        ("a\\:b\\=c\\ d = e=f:g", {"a:b=c d": "e=f:g"}),
-        ("a=\\u00e9\\t\\n\\q", {"a": "é\t\nq"}),
-        ("a=1\na=2\n", {"a": "2"}),
-        ("A->B.enabled = true\n", {"A->B.enabled": "true"}),
-        ("a=1\rb=2", {"a": "1", "b": "2"}),
-        ("a=1\\", {"a": "1"}),
-        ("=x\n", {"": "x"}),
-        ("a\vb c\n", {"a\vb": "c"}),
-        ("\\\n# no\na=1", {"a": "1"}),
-        ("a\\\n\n b=1", {"a": "", "b": "1"}),
-    ],
-)
-def test_a_file_is_read_as_java_reads_it(text, expected):
-    assert load(text.encode()) == expected
-
-
-def test_a_file_is_latin_1_whatever_it_was_written_in():
-    assert load("a=é".encode()) == {"a": "Ã©"}
 
 
 def test_a_file_without_security_is_plaintext():

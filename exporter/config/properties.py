@@ -1,0 +1,69 @@
+"""A Java properties file as `java.util.Properties.load` reads it.
+
+Called by types.py, by the toolbox and by remedies. What it holds may be secret: nothing of it is
+part of an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+BYTES_MAX: Final = 1024 * 1024
+_ENDS = re.compile(r"\r\n|\r|\n")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY = re.compile(r"((?:[^\\:= \t\f]|\\.)*)[ \t\f]*(?:[:=][ \t\f]*)?(.*)", re.DOTALL)
+_BLANKS: Final = " \t\f"
+_SHORT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def read(path: Path) -> dict[str, str]:
+    """The settings of a file. Raises OSError, or ValueError for one that is too large."""
+    with path.open("rb") as file:
+        raw = file.read(BYTES_MAX + 1)
+    if len(raw) > BYTES_MAX:
+        raise ValueError("it is larger than 1 MiB")
+    return load(raw)
+
+
+def load(raw: bytes) -> dict[str, str]:
+    """The settings; of a key that stands there twice the last counts. Java reads Latin-1, whatever
+    the file was written in.
+    """
+    found: dict[str, str] = {}
+    for line in _logical(raw.decode("latin-1")):
+        match = _KEY.fullmatch(line)
+        assert match is not None
+        found[unescaped(match[1])] = unescaped(match[2])
+    return found
+
+
+def _logical(text: str) -> Iterable[str]:
+    """Lines put together where one ends in an odd number of backslashes; no comments, no blanks.
+
+    A line of which only such a backslash is there has not begun: what follows may be a comment.
+    """
+    begun = ""
+    for natural in _ENDS.split(text):
+        line = natural.lstrip(_BLANKS)
+        if not begun and line[:1] in {"", "#", "!"}:
+            continue
+        line = begun + line
+        slashes = len(line) - len(line.rstrip("\\"))
+        begun = line[:-1] if slashes % 2 else ""
+        if not slashes % 2:
+            yield line
+    if begun:
+        yield begun
+
+
+def unescaped(text: str) -> str:
+    """Without the backslashes."""
+
+    def one(match: re.Match[str]) -> str:
+        what = match[1]
+        return chr(int(what[1:], 16)) if len(what) == 5 else _SHORT.get(what, what)
+
+    return _ESCAPE.sub(one, text)
