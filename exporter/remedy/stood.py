@@ -3,7 +3,10 @@
 A run of failures knows which positions are where they were at its first failure. A sink that is
 told to take one record at a time moves once more, up to the very record, and stands there; and a
 failure counts for that only if it came after it was told so, as a trace stays in sight until the
-tasks have started anew. Pure; kept by finding.py. What this process has not seen counts as nothing.
+tasks have started anew. Pure; kept by finding.py.
+
+What this process has not seen counts as nothing, and neither does what it cannot tell the time of:
+after a restart, and where another task's failures are the most now, it takes as many again.
 """
 
 from __future__ import annotations
@@ -21,12 +24,17 @@ KEPT_MAX: Final = 10_000
 
 class _Since(NamedTuple):
     """what    a configuration, or an offset, that was seen then
-    first_at, times     of the run of failures, as it was
+    first_at, last_at, times    of the run of failures, as it was
     """
 
     what: str
     first_at: float
+    last_at: float
     times: int
+
+    def tells_of(self, run: FailureRun) -> bool:
+        """Whether it is known how many of these failures came since."""
+        return run.first_at == self.first_at or run.first_at > self.last_at
 
     def failures(self, run: FailureRun) -> int:
         """How often it has failed since."""
@@ -61,8 +69,8 @@ class Stood:
     def _seen(self, whose: Whose, at: TopicPartition | None, what: str, run: FailureRun) -> _Since:
         """Since when it is so; if it was not so at the last look, since now."""
         known = self._since.get((whose, at))
-        if known is None or known.what != what:
+        if known is None or known.what != what or not known.tells_of(run):
             if len(self._since) >= KEPT_MAX:
                 self._since.clear()
-            known = self._since[whose, at] = _Since(what, run.first_at, run.count)
+            known = self._since[whose, at] = _Since(what, run.first_at, run.last_at, run.count)
         return known

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exporter.model.findings import FailureRun
 from exporter.remedy.poison import Place
 from exporter.remedy.stood import KEPT_MAX, Stood
@@ -39,6 +41,26 @@ def test_all_failures_of_a_run_that_began_after_that_count():
     stood = Stood()
     stood.failures_under(WHOSE, "one by one", run(9))
     assert stood.failures_under(WHOSE, "one by one", run(2, first_at=300.0)) == 2
+
+
+def test_failures_of_before_do_not_count_because_another_task_has_more_of_them_now():
+    stood = Stood()
+    stood.failures_under(WHOSE, "one by one", run(3))
+    others = run(6, first_at=150.0)  # while the first task failed as well: run() fails until 200
+    assert stood.failures_under(WHOSE, "one by one", others) == 0
+    assert stood.failures_under(WHOSE, "one by one", replace(others, count=8)) == 2
+
+
+def test_after_a_restart_failures_are_waited_for_again():
+    before = Stood()
+    before.failures_under(WHOSE, "one by one", run(3))
+    before.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
+    failed_again = run(6, "orders-1", moved=True)
+    assert before.failures_under(WHOSE, "one by one", failed_again) == 3
+    assert before.moved(WHOSE, failed_again, AT_7) is False
+    after = Stood()
+    assert after.failures_under(WHOSE, "one by one", failed_again) == 0
+    assert after.moved(WHOSE, failed_again, AT_7) is True
 
 
 def test_a_configuration_that_was_another_one_in_between_is_new_again():
