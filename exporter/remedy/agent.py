@@ -263,14 +263,18 @@ class Agent:
     # --- what is decided -------------------------------------------------------------------------
 
     def _lapse(self) -> None:
-        """Take back what nobody approved in time, and what the trouble is over for."""
+        """Take back what nobody approved in time, what the trouble is over for, and what may not
+        begin any more since the configuration of remedies is another one.
+        """
         now = self._clock.now()
         for plan_id, plan in self.fleet.proposed().items():
             dossier = self._ledger.dossiers[plan_id]
             late = dossier.expires_at is not None and now >= dossier.expires_at
             incident = "" if plan.remedy is None else plan.remedy.incident
             gone = bool(incident) and incident not in self._watch.of
-            if late:
+            if plan.remedy is not None and plan.remedy.policy_sha256 != self._policy.sha256:
+                self._void(plan_id, void=True, said="it was planned under another configuration")
+            elif late:
                 self._void(plan_id, void=False, said="nobody approved it in time")
             elif gone:
                 self._void(plan_id, void=True, said="what it was for is over")
