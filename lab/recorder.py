@@ -8,6 +8,7 @@ the daemon: "it changes nothing" is a statement about what reached Connect.
 import http.client
 import re
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -15,10 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
+from lab.certificates import Certificate
 from lab.ports import LOOPBACK
 
 # Connect answers within its own 90 s or not at all.
@@ -80,6 +83,25 @@ class Exchange:
     reached: int
 
 
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """
+    Both ends have to be certified by `ca`, on either side of the recorder.
+
+    own     what the recorder shows to whoever asks it, and to the worker
+    """
+
+    ca: Path
+    own: Certificate
+
+    def context(self, purpose: ssl.Purpose) -> ssl.SSLContext:
+        """For a client or a server, by whom it wants to know."""
+        made = ssl.create_default_context(purpose, cafile=self.ca)
+        made.load_cert_chain(self.own.cert, self.own.key)
+        made.verify_mode = ssl.CERT_REQUIRED
+        return made
+
+
 class _Answer(NamedTuple):
     status: int
     headers: Headers
@@ -90,19 +112,21 @@ class Recorder:
     """
     See the module; a context manager, or start() and stop(). All methods from any thread.
 
-    It speaks to one worker, `upstream`. While that one is away, connections to here are made and
-    reset: nobody can refuse on another's behalf.
+    It speaks to one worker, `upstream`, over TLS where `tls` is given. While that one is away,
+    connections to here are made and reset: nobody can refuse on another's behalf.
     """
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, tls: Certified | None = None) -> None:
         self._upstream = urlsplit(upstream)
+        assert (tls is not None) == (self._upstream.scheme == "https")
+        self._tls = None if tls is None else tls.context(ssl.Purpose.SERVER_AUTH)
         self._lock = threading.Lock()
         self._exchanges: list[Exchange] = []
         self._troubles: list[Trouble] = []
-        self._server = _Server(self)
+        self._server = _Server(self, tls)
         serve = self._server.serve_forever
         self._thread = threading.Thread(target=serve, args=(LOOK_S,), daemon=True)
-        self.url = f"http://{LOOPBACK}:{self._server.server_port}"
+        self.url = f"{self._upstream.scheme}://{LOOPBACK}:{self._server.server_port}"
         """To be configured in place of the worker's."""
 
     def __enter__(self) -> Self:
@@ -185,9 +209,7 @@ class Recorder:
 
     def _ask(self, method: str, path: str, headers: Headers, body: bytes) -> _Answer | None:
         """The worker's answer; None without one."""
-        host, port = self._upstream.hostname, self._upstream.port
-        assert host is not None
-        connection = http.client.HTTPConnection(host, port, timeout=UPSTREAM_S_MAX)
+        connection = self._connection()
         try:
             given = {name: value for name, value in headers if name.lower() not in _OWN_HEADERS}
             connection.request(method, path, body or None, given)
@@ -197,6 +219,13 @@ class Recorder:
             return None
         finally:
             connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._upstream.hostname, self._upstream.port
+        assert host is not None
+        if self._tls is None:
+            return http.client.HTTPConnection(host, port, timeout=UPSTREAM_S_MAX)
+        return http.client.HTTPSConnection(host, port, timeout=UPSTREAM_S_MAX, context=self._tls)
 
     def _next_trouble(self, method: str, path: str) -> Trouble | None:
         with self._lock:
@@ -211,9 +240,14 @@ class _Server(ThreadingHTTPServer):
     # A daemon that polls and several people at once: the default of five is soon too few.
     request_queue_size = 128
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, tls: Certified | None) -> None:
         self.recorder = recorder
         super().__init__((LOOPBACK, 0), _Handler)
+        if tls is not None:
+            # Hands are shaken in the thread of a connection: none holds up another one.
+            self.socket = tls.context(ssl.Purpose.CLIENT_AUTH).wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Whoever asked has gone: a timeout of a client, as a rule, and nothing to print."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx
 import pytest
 
-from lab.recorder import Fault, Recorder, Trouble
+from lab.certificates import Authority
+from lab.recorder import Certified, Fault, Recorder, Trouble
 
 TROUBLE_S = 0.05
 
@@ -45,14 +49,22 @@ class Handler(BaseHTTPRequestHandler):
         """Tests are quiet."""
 
 
-@pytest.fixture
-def worker() -> Iterator[Worker]:
+@contextmanager
+def working(tls: ssl.SSLContext | None = None) -> Iterator[Worker]:
     with Worker() as made:
+        if tls is not None:
+            made.socket = tls.wrap_socket(made.socket, server_side=True)
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
         thread.start()
         yield made
         made.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    with working() as made:
+        yield made
 
 
 @pytest.fixture
@@ -149,3 +161,22 @@ def test_a_worker_that_is_away_is_an_exchange_without_an_answer(
     with pytest.raises(httpx.TransportError):
         client.get("/connectors")
     assert [(at.status, at.reached) for at in recorder.exchanges()] == [(None, 0)]
+
+
+def test_over_tls_both_ends_are_asked_for_a_certificate_and_what_passes_is_written_down(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    certified = Certified(authority.ca, authority.issue("both"))
+    known = certified.context(ssl.Purpose.SERVER_AUTH)
+    nobody = ssl.create_default_context(cafile=authority.ca)
+    with (
+        working(certified.context(ssl.Purpose.CLIENT_AUTH)) as worker,
+        Recorder(f"https://127.0.0.1:{worker.server_port}", certified) as recorder,
+    ):
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{recorder.url}/", verify=nobody, trust_env=False)
+        with httpx.Client(base_url=recorder.url, verify=known, trust_env=False) as client:
+            assert client.patch("/connectors/a/offsets", content=b"{}").status_code == 200
+        assert worker.heard == ["PATCH /connectors/a/offsets"]
+        assert [(at.body, at.status) for at in recorder.exchanges()] == [(b"{}", 200)]
