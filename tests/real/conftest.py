@@ -34,6 +34,7 @@ STORIES = {
         "schema",
         "person",
         "mirror",
+        "operator",
         "stop",
         "away",
         "paused",

@@ -8,8 +8,11 @@ from pathlib import Path
 from lab import Lab
 from lab.guarded import Guarded
 from lab.stories import hands, poison, sinks
+from lab.stories.operators import Operator
 from lab.stories.sinks import NOT_JSON, Sink
+from lab.waiting import until
 from tests.real.telling import (
+    SEEN_S_MAX,
     Json,
     Story,
     Told,
@@ -223,10 +226,31 @@ def paused_and_made_again(lab: Lab, directory: Path) -> Told:
     return told
 
 
+def set_back_by_an_operator(lab: Lab, directory: Path) -> Told:
+    """An operator keeps the connector running, of which the daemon cannot know; a person approves
+    that it is stopped and its offset moved.
+    """
+    told = Told()
+    with sink_of(lab, "ref-operator") as sink:
+        name = sink.connector
+        with guarded(lab, directory, [name]) as daemon, Operator(lab, name, sink.config()) as other:
+            told.values["poison"] = poison.one_bad(sink)
+            plan = told.plans["approved"] = daemon.proposed(name, "skip_one")
+            daemon.approve(plan)
+            told.ends["approved"] = daemon.ended(plan)
+            until("set back", other.has_set_back, timeout_s=SEEN_S_MAX)
+            looks_again(daemon)
+            poison.fails(sink)
+            told.values["committed"] = sink.committed()
+            told.changes["all"] = daemon.changes(name)
+    return told
+
+
 REFUSES: Mapping[str, Story] = {
     "away": server_away,
     "batches": all_bad_and_in_the_middle,
     "schema": one_bad_record_after_the_other,
     "person": person_at_work,
     "paused": paused_and_made_again,
+    "operator": set_back_by_an_operator,
 }

@@ -76,6 +76,15 @@ def test_an_offset_is_not_set_once_the_configuration_was_edited_meanwhile(
     assert committed == log_end - 1
 
 
+def test_an_offset_is_not_set_where_an_operator_has_the_connector_run_again(
+    remedies: Stories,
+) -> None:
+    told = remedies["operator"]
+    assert set(asked(told.changes["all"])) == {"PUT /stop"}
+    assert told.ends["approved"].get("cause") == "changed"
+    assert told.values["committed"] == told.values["poison"]
+
+
 def test_a_paused_connector_is_left_alone(remedies: Stories) -> None:
     told = remedies["paused"]
     name = "ref-paused-sink"
