@@ -54,6 +54,7 @@ class Progress:
     touched     indexes of the plan's steps that may have had an effect
     definite    whether the connector vouches for its new offsets (see driver.Outcome)
     stopped_at  when a connector that is to run again was first asked to stop; 0 if it was not
+    heard_at    when the newest record was written, by the clock of whoever wrote it
 
     since       when this process began with the step
     looks       how often it has looked or tried in vain since
@@ -78,6 +79,7 @@ class Progress:
     touched: frozenset[int] = frozenset()
     definite: bool | None = None
     stopped_at: float = 0.0
+    heard_at: float = 0.0
     turned: Turned | None = None
     parked: Parked | None = None
     ended: Ended | None = None
@@ -140,11 +142,14 @@ def replayed(records: tuple[AnyRecord, ...], limits: Limits) -> Progress:
 
 def applied(progress: Progress, record: StepRecord) -> Progress:
     """The progress that this record makes."""
+    return replace(_applied(progress, record), heard_at=record.at)
+
+
+def _applied(progress: Progress, record: StepRecord) -> Progress:
     match record:
         case Resumed():
             taken = replace(progress, parked=None, spent=0, since=record.at, looks=0)
-            taken = _not_after(taken, record.at)
-            return _doubting(taken) if taken.sent and taken.answer is None else taken
+            return _waiting_anew(taken, record.at)
         case Kept():
             return replace(progress, frozen=record.frozen)
         case Intended():
@@ -169,14 +174,22 @@ def applied(progress: Progress, record: StepRecord) -> Progress:
             raise AssertionError(record)
 
 
-def _not_after(progress: Progress, now: float) -> Progress:
-    """Of a clock that has been set back since: what was asked for was asked for just now."""
+def _waiting_anew(progress: Progress, now: float) -> Progress:
+    """What another process had waited for does not count: its clock may have been set since, and
+    nobody can tell by how much. Only what was over by its own clock is over.
+    """
     until = now + progress.limits.doubt_s
+    late = progress.late_until > progress.heard_at
+    anew = replace(progress, late_until=until if late else 0.0)
+    if not progress.sent:
+        return anew
+    acked = progress.answer is Answer.ACK
+    doubtful = not acked or progress.doubt_until > progress.heard_at
     return replace(
-        progress,
-        asked_at=min(progress.asked_at, now),
-        doubt_until=min(progress.doubt_until, until),
-        late_until=min(progress.late_until, until),
+        anew,
+        asked_at=now,
+        answer=progress.answer if acked else Answer.IN_DOUBT,
+        doubt_until=until if doubtful else 0.0,
     )
 
 

@@ -16,3 +16,14 @@ class VirtualClock:
 
     def advance(self, seconds: float) -> None:
         self.at += seconds
+
+
+@dataclass
+class SetClock:
+    """One that somebody has set: it is ahead of another by so much."""
+
+    of: VirtualClock
+    by_s: float = 0.0
+
+    def now(self) -> float:
+        return self.of.now() + self.by_s

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter.clock import Clock
 from exporter.remedy.driver import Driver
 from exporter.remedy.journal import Journal
 from exporter.remedy.plan import (
@@ -98,11 +99,12 @@ class Bench:
         driver: Driver | None = None,
         pause: Callable[[float], None] | None = None,
         asked: Asked = lambda: None,
+        clock: Clock | None = None,
     ) -> Runner:
         return Runner(
             journal=self.journal,
             driver=driver or self.driver,
-            clock=self.clock,
+            clock=clock or self.clock,
             tell=self.told.append,
             pause=pause or self.clock.advance,
             options="--config F",

@@ -12,6 +12,7 @@ from exporter.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
 from exporter.remedy.driver import Answer, Outcome
 from exporter.remedy.plan import Alter, State, ToState
 from exporter.remedy.records import Cause, Ending, Intended, Turned, Verified
+from tests.fakes.clock import SetClock
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of
 
@@ -229,8 +230,11 @@ def test_a_second_stop_that_lands_late_cannot_outlive_the_resume(bench):
     assert bench.world.state is State.RUNNING
 
 
+@pytest.mark.parametrize("set_by_s", [0.0, 3600.0, 90.0, -3600.0])
 @pytest.mark.parametrize("when", ["during the request", "after it"])
-def test_a_stop_that_lands_after_its_process_has_ended_cannot_outlive_the_recovery(bench, when):
+def test_a_stop_that_lands_after_its_process_has_ended_cannot_outlive_the_recovery(
+    bench, when, set_by_s
+):
     def late(step):
         bench.world.do_later(100.0, lambda: bench.world.do(step))
         if when == "during the request":
@@ -245,11 +249,34 @@ def test_a_stop_that_lands_after_its_process_has_ended_cannot_outlive_the_recove
         bench.runner(pause=killed).run(plan_of())
     bench.driver.misbehave = lambda step: None
     bench.died()
-    result = bench.runner().recover("p1")
+    result = bench.runner(clock=SetClock(bench.clock, set_by_s)).recover("p1")
     assert (result.ending, result.cause) == (Ending.RESTORED, Cause.INTERRUPTED)
     bench.clock.advance(1000.0)
     bench.world.settle()
     assert bench.world.state is State.RUNNING
+
+
+def test_a_stop_that_was_waited_for_in_full_is_not_waited_for_again_by_the_next_process(bench):
+    def silent(step):
+        if step == ToState(State.STOPPED):
+            bench.world.do(step)
+            return TimedOut("lab", "no answer")
+        if step == ToState(State.RUNNING):
+            bench.world.do(step)
+            raise Killed
+        if isinstance(step, Alter) and bench.clock.now() - begun_at < 130.0:
+            return Outcome(Answer.RETRY, "rebalancing")
+        return None
+
+    begun_at = bench.clock.now()
+    bench.driver.misbehave = silent
+    with pytest.raises(Killed):
+        bench.runner().run(plan_of())
+    bench.driver.misbehave = lambda step: None
+    bench.died()
+    begun_at = bench.clock.now()
+    assert bench.runner(clock=SetClock(bench.clock, -3600.0)).recover("p1").over
+    assert bench.clock.now() - begun_at < 10.0
 
 
 def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(bench):
