@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from exporter.clock import Clock
+from exporter.clock import Clock, SteadyClock
 from exporter.config import Config
 from exporter.daemon.remedy_parts import Drivers, parts_of
 from exporter.errors import JournalDamaged
@@ -120,7 +120,7 @@ class Remediation:
                 planner=parts.planner,
                 drivers=Drivers(config, self._folder),
                 clock=self._clock,
-                life=Life(pause, stop.is_set, self._hurry),
+                life=Life(SteadyClock(), pause, stop.is_set, self._hurry),
             )
             agent = Agent(
                 ledger=parts.ledger,

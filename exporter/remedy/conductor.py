@@ -43,11 +43,13 @@ class Drivers(Protocol):
 class Life(NamedTuple):
     """What the process allows.
 
+    steady      a clock that nobody sets: waits go by it
     pause       waits
     stopping    whether the process is to end
     hurry       whether it has to end now, wherever a plan is
     """
 
+    steady: Clock
     pause: Callable[[float], None]
     stopping: Callable[[], bool] = lambda: False
     hurry: Callable[[], bool] = lambda: False
@@ -138,7 +140,7 @@ class Conductor:
         return Runner(
             journal=self._ledger.journal,
             driver=driver,
-            clock=self._clock,
+            clock=self._life.steady,
             tell=lambda said: _log.info("remedy", plan=plan.plan_id, said=said),
             pause=self._life.pause,
             limits=self._limits,

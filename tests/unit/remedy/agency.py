@@ -38,6 +38,7 @@ from exporter.remedy.policy import Policy
 from exporter.remedy.records import Refused
 from exporter.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
 from tests.contract.worlds import SINK_NAME, TOPIC, with_sink
+from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import FILE_SINK, SINK, FakeConnect, Person, Trouble
 
 POLICY = Policy(
@@ -180,6 +181,7 @@ class Agency:
     def __post_init__(self) -> None:
         self.failures = Failures()
         self.snapshot = EMPTY
+        self.wall = SetClock(self.connect.line)
         self.hired()
 
     def hired(self) -> None:
@@ -187,9 +189,9 @@ class Agency:
         self.door = self.connect.door()
         self.site = Connect(name="lab", kafka="east", urls=list(self.connect.urls))
         self.ledger = Ledger(self.folder)
-        clock, brokers = self.connect.line, ModelBrokers(self.connect)
+        steady, clock, brokers = self.connect.line, self.wall, ModelBrokers(self.connect)
         sight = OnTime(self.site, transport=self.door)
-        sight.line = clock
+        sight.line = steady
         gatherer = Gatherer(
             sight_of=lambda _: sight,
             brokers=brokers,
@@ -197,7 +199,7 @@ class Agency:
             past=self.ledger.fleet,
             policy=self.policy,
             state_dir=self.folder,
-            time=Time(clock, clock, self.wait),
+            time=Time(clock, steady, self.wait),
         )
         self.planner = Planner(
             sight_of=lambda _: sight,
@@ -214,7 +216,7 @@ class Agency:
             planner=self.planner,
             drivers=self,
             clock=clock,
-            life=Life(self.wait),
+            life=Life(steady, self.wait),
         )
         self.agent = Agent(
             ledger=self.ledger,

@@ -14,7 +14,7 @@ from exporter.remedy.plan import Action
 from exporter.remedy.policy import Rule
 from exporter.remedy.records import Ending, ModeSet, PauseSet, Refused
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
-from tests.fakes.connect_model import Person
+from tests.fakes.connect_model import Fault, How, Person
 from tests.unit.remedy.agency import POLICY, Agency
 
 AUTO = replace(
@@ -74,6 +74,19 @@ def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     (row,) = agency.ledger.copied
     assert row.offset == at
     agency.ledger.journal.verify()
+
+
+def test_a_wall_clock_that_is_set_while_a_request_is_in_doubt_does_not_shorten_the_wait(agency):
+    failing(agency)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.door.faults[1] = Fault(How.LATE, delay_s=60.0)
+    now = agency.connect.line.now()
+    agency.connect.line.call_after(5.0, lambda: setattr(agency.wall, "by_s", 3600.0))
+    agency.go_on(2)
+    assert agency.connect.line.now() - now > 60.0
+    assert agency.changes()[0].endswith("/stop")
+    assert sum(change.endswith("/stop") for change in agency.changes()) == 1
 
 
 def test_nothing_is_done_in_observe_and_what_would_be_is_taken_down(tmp_path):
