@@ -93,6 +93,7 @@ _RESUMED = tuple(
     Schedule(SINK, happenings=(Happening(16.9 + number * 0.005, "resume"),)) for number in range(16)
 )
 _ABORTED = tuple(Schedule(SINK, want=(at, "abort")) for at in (1.0, 16.92, 16.93, 16.94, 16.95))
+_CLOCK_SET = tuple(_faulty(1, _LATE, deaths=(at,), skew=(0.0, 3600.0)) for at in range(26, 32))
 _LOST_FOR_GOOD = (
     Schedule(SINK, faults=tuple((number, Fault(How.DROPPED)) for number in (2, 3, 4))),
 )
@@ -123,6 +124,7 @@ BUGS: Final = (
         plants.asked_again_at_once,
         (_faulty(1, _LATE),),
     ),
+    Bug("another process's wait is gone on with", plants.waited_by_anothers_clock, _CLOCK_SET),
     Bug("the client sends twice", plants.client_sends_twice, (_faulty(1, Fault(How.LOST)),)),
     Bug("a yes is taken for a verdict", plants.ack_is_a_verdict),
     Bug("foreign offsets are overwritten", plants.foreign_offsets_overwritten, _ALTERED),

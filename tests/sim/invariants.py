@@ -189,14 +189,11 @@ class Watch:
                 same = (record.index, record.undoing) == (new.index, new.undoing)
                 doubtful = answer in {None, Answer.IN_DOUBT}
                 waited_s = self.world.line.now() - at
-                if same and doubtful and waited_s < Q_S and not self.skewed():
+                if same and doubtful and waited_s < Q_S:
                     raise Broken("I2", f"asked again {waited_s:.0f} s after a request in doubt")
                 answer = None
             elif isinstance(record, Verified | Turned | Opened):
                 return
-
-    def skewed(self) -> bool:
-        return getattr(self.clock, "by_s", 0.0) != 0.0
 
     def _was_seen(self, record: Verified) -> None:
         """A verdict rests on a look that came after what was asked for."""

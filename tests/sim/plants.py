@@ -151,6 +151,14 @@ def asked_again_at_once(put: Put) -> None:
     put(engine, "_ready", patient)
 
 
+def waited_by_anothers_clock(put: Put) -> None:
+    def gone_on(found: Any, now: float) -> Any:
+        del now
+        return progress._doubting(found) if found.sent and found.answer is None else found
+
+    put(progress, "_waiting_anew", gone_on)
+
+
 def client_sends_twice(put: Put) -> None:
     send = ConnectWriter.send
 

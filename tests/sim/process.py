@@ -32,7 +32,7 @@ from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.quarantine import About, Receipt
 from exporter.remedy.records import AnyRecord, Approved, Opened, Proposed
 from exporter.remedy.runner import Result, Runner
-from tests.fakes.clock import VirtualClock
+from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
 from tests.sim.world import NAME, PLACE, QUARANTINE, Kept, LogSource, World
 
@@ -169,17 +169,6 @@ class Gate:
         raise Killed(how)
 
 
-@dataclass
-class Skewed:
-    """A clock that somebody has set: a process keeps the one that it found as it began."""
-
-    line: VirtualClock
-    by_s: float = 0.0
-
-    def now(self) -> float:
-        return self.line.now() + self.by_s
-
-
 class Members:
     """Who is in the group of a sink: what AdminClient tells of the model's broker."""
 
@@ -209,7 +198,7 @@ class Instance:
         self.runner = Runner(
             journal=self.journal,
             driver=WithCopies(WithProofs(rest, proofs), copies),
-            clock=Skewed(world.line, watch.clock.by_s),
+            clock=SetClock(world.line, watch.clock.by_s),  # as it was when the process began
             tell=lambda _said: None,
             pause=world.line.advance,
             limits=Limits(),

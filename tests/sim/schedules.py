@@ -34,6 +34,8 @@ class Schedule:
     faults      the n-th request that changes something -> what becomes of it
     torn_*      of what is written the second half is missing, and nobody says so
     full        (seconds, records): from when on so many records find the disk full
+    skew        (seconds, seconds): from when on the wall clock is set by so much, for processes
+                that begin after that: one that runs waits by a clock that nobody sets
     allowed     whether anybody has allowed the plan
     """
 
@@ -112,7 +114,7 @@ def with_variant(schedule: Schedule, variant: str, chance: random.Random) -> Sch
         case "full":
             return replace(schedule, full=(at_s, chance.randrange(1, 4)))
         case "skew":
-            return replace(schedule, skew=(at_s, chance.choice((-3600.0, 3600.0))))
+            return replace(schedule, skew=(at_s, chance.choice((-3600.0, -100.0, 100.0, 3600.0))))
         case "abort" | "interrupt":
             return replace(schedule, want=(at_s, variant))
         case "torn backup":

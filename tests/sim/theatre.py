@@ -18,10 +18,11 @@ from exporter.remedy.moves import Aborted, Interrupted
 from exporter.remedy.policy import Mode, Policy, Rule
 from exporter.remedy.records import Ended, Parked, encoded
 from exporter.remedy.runner import Result
+from tests.fakes.clock import SetClock
 from tests.sim.endings import at_the_end
 from tests.sim.happenings import Others
 from tests.sim.invariants import Broken, Watch
-from tests.sim.process import Fuse, Instance, Killed, Skewed, mortal_backups
+from tests.sim.process import Fuse, Instance, Killed, mortal_backups
 from tests.sim.schedules import FAILOVER, RESTART, WAYS, Schedule
 from tests.sim.world import NAME, PLACE, World
 
@@ -65,7 +66,7 @@ class Theatre:
         self.schedule, self.folder = schedule, folder
         self.world = World(schedule.case, second_poison=schedule.second_poison)
         self.world.tears_copies = schedule.torn_copy
-        self.clock = Skewed(self.world.line)
+        self.clock = SetClock(self.world.line)
         self.watch = Watch(self.world, self.clock)
         self.door = self.world.connect.door("us")
         self.door.faults = dict(schedule.faults)
