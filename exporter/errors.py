@@ -24,6 +24,7 @@
   x RemedyError            a change may not begin                   -> exit 3; nothing happened
     + Busy                 another process works on this connector  -> wait for it
     + Unfinished           an earlier plan for it is still open     -> recover or resolve that one
+    + Overtaken            somebody has begun or refused this plan  -> look at what became of it
     + JournalDamaged       the journal is not what was written      -> no journal, no change
 
 Not exceptions: Undecodable (a value that decoders return). Not caught: AssertionError, which is a
@@ -84,6 +85,12 @@ class Unfinished(RemedyError):
     def __init__(self, plan_id: str, detail: str) -> None:
         super().__init__(detail)
         self.plan_id = plan_id
+
+
+class Overtaken(RemedyError):
+    """What was about to be begun is no longer what the journal says of the plan."""
+
+    reason = "overtaken"
 
 
 class JournalDamaged(RemedyError):

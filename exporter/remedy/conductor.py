@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from exporter.clock import Clock
-from exporter.errors import Busy, ClientError, Unfinished
+from exporter.errors import Busy, ClientError, Overtaken, Unfinished
 from exporter.remedy.decisions import Dossier, Stands
 from exporter.remedy.driver import Driver
 from exporter.remedy.facts import Approval
@@ -132,6 +132,9 @@ class Conductor:
             return
         except (Busy, Unfinished) as exc:  # a person is at work on it with the toolbox
             _log.info("remedy_waits", plan=plan.plan_id, why=str(exc))
+            return
+        except Overtaken as exc:
+            _log.info("remedy_not_begun", plan=plan.plan_id, why=str(exc))
             return
         self._ended(result, plan)
         self._ledger.read_on()

@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple, TextIO, TypeVar
 import msgspec
 
 from exporter.disk import claim, not_ours, sync_folder
-from exporter.errors import Busy, JournalDamaged, Unfinished
+from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
+from exporter.remedy.decisions import Stands, dossier
 from exporter.remedy.plan import Plan
 from exporter.remedy.records import (
     AnyRecord,
@@ -104,10 +105,14 @@ class Journal:
 
     def open(self, plan: Plan, record: Opened) -> None:
         """Write a plan's first record, and lock its place and connector. Raises Unfinished if
-        another plan has them.
+        another plan has them, and Overtaken if this one was begun or refused by others meanwhile:
+        who was about to begin it may have stood still for any time.
         """
         at = plan.subject
         with self._writing():
+            stands = self._stands(plan.plan_id)
+            if stands not in {None, Stands.APPROVED}:
+                raise Overtaken(f"plan {plan.plan_id} is not begun: it is {stands} by now")
             other = self.open_plan(at.place, at.connector)
             if other is not None:
                 raise Unfinished(
@@ -262,6 +267,10 @@ class Journal:
     def _lock_of(self, place: str, connector: str) -> Path:
         name = hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
         return self.folder / "locks" / name
+
+    def _stands(self, plan_id: str) -> Stands | None:
+        found = dossier(self.records(plan_id))
+        return None if found is None else found.stands
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

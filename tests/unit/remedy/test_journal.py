@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from exporter.errors import Busy, JournalDamaged, Unfinished
+from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
 from exporter.remedy.driver import Answer
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.plan import Create, Delete, DeleteTopic, Frozen, Pair, Raw, State, ToState
 from exporter.remedy.records import (
     Answered,
+    Approved,
     Cause,
     Ended,
     Ending,
@@ -25,6 +26,8 @@ from exporter.remedy.records import (
     Kept,
     Opened,
     Parked,
+    Proposed,
+    Rejected,
     Resumed,
     Turned,
     Verified,
@@ -293,3 +296,34 @@ def test_who_comes_and_goes_elsewhere_takes_nothing_away_from_two_who_have_it_op
         assert elsewhere(folder) == 2
         other.append("p1", (ENDED,))
         assert elsewhere(folder) == 3
+
+
+PLAN = plan_of()
+PROPOSED = Proposed(at=1.0, plan=PLAN, mode="propose", expires_at=9.0)
+APPROVED = Approved(at=2.0, by="ada", plan_sha256=PLAN.sha256)
+OPENED = Opened(at=3.0, plan=PLAN)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        (PROPOSED,),
+        (PROPOSED, APPROVED, Rejected(at=3.0, by="bob", because="no")),
+        (PROPOSED, APPROVED, OPENED, ENDED),
+    ],
+    ids=["not approved", "rejected since", "carried out since"],
+)
+def test_a_plan_is_begun_only_while_it_is_approved(folder, written):
+    with closing(Journal(folder)) as journal:
+        journal.append("p1", written)
+        with pytest.raises(Overtaken):
+            journal.open(PLAN, OPENED)
+        assert journal.records("p1") == written
+        assert journal.open_plan("lab", "orders") is None
+
+
+def test_a_plan_that_is_approved_is_begun(folder):
+    with closing(Journal(folder)) as journal:
+        journal.append("p1", (PROPOSED, APPROVED))
+        journal.open(PLAN, OPENED)
+        assert journal.open_plan("lab", "orders") == "p1"
