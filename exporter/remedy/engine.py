@@ -138,8 +138,10 @@ def _called_off(progress: Progress, event: Interrupted | Aborted, now: float) ->
 
 
 def _paused(progress: Progress, now: float) -> Move:
-    if not _stopped_too_long(progress, now):
-        return _ask(progress)
+    return _out_of_time(progress, now) if _stopped_too_long(progress, now) else _ask(progress)
+
+
+def _out_of_time(progress: Progress, now: float) -> Move:
     waited_s = round(now - progress.stopped_at)
     said = f"it has been asked to stop {waited_s} s ago, and nothing was changed since"
     return _fail(progress, Cause.TIMED_OUT, said, now)
@@ -275,21 +277,20 @@ def _ready(progress: Progress, look: Look, now: float) -> Move:
         if now < progress.asked_at + patience_s:
             said = f"{look.said}; what was asked for has {patience_s:.0f} s to show"
             return _pause(progress, said)
-    elif progress.refused and now >= progress.since + progress.limits.step_s:
+    elif progress.refused and progress.over(progress.limits.step_s, now):
         return _fail(progress, Cause.REFUSED, progress.refused, now)
     if progress.spent >= progress.limits.attempts:
         said = f"asked {progress.spent} times without effect: {look.said}"
         return _expired(progress, said, now)
+    if _stopped_too_long(progress, now):  # without a pause: this process stood still
+        return _out_of_time(progress, now)
     intended = Intended(at=now, index=progress.index, undoing=progress.undoing)
     move = _did(progress, intended)
     return move._replace(command=CarryOut(progress.step, progress.before))
 
 
 def _wait(progress: Progress, said: str, now: float) -> Move:
-    patience_s = progress.limits.step_s
-    if isinstance(progress.step, Prove):
-        patience_s += progress.step.quiet_s
-    if now < max(progress.since + patience_s, progress.doubt_until):
+    if now < progress.doubt_until or not progress.over(progress.limits.step_s, now):
         return _pause(progress, said)
     waited_s = round(now - progress.since)
     return _expired(progress, f"not so after {waited_s} s: {said}", now)
@@ -297,7 +298,8 @@ def _wait(progress: Progress, said: str, now: float) -> Move:
 
 def _pause(progress: Progress, said: str) -> Move:
     seconds = _PAUSES_S[min(progress.looks, len(_PAUSES_S) - 1)]
-    return Move(progress, Pause(seconds, said))
+    waiting = replace(progress, waited_s=progress.waited_s + seconds)
+    return Move(waiting, Pause(seconds, said))
 
 
 def _tried(progress: Progress, event: Tried, now: float) -> Move:
@@ -306,7 +308,7 @@ def _tried(progress: Progress, event: Tried, now: float) -> Move:
     move = _did(progress, answered)
     match outcome.answer:
         case Answer.ACK | Answer.IN_DOUBT:
-            return _then_ask(move._replace(progress=replace(move.progress, looks=0)))
+            return _then_ask(move._replace(progress=replace(move.progress, looks=0, waited_s=0.0)))
         case Answer.RETRY:
             later = replace(move.progress, looks=move.progress.looks + 1)
             return _pause(later, outcome.said)._replace(records=move.records)
@@ -317,9 +319,8 @@ def _tried(progress: Progress, event: Tried, now: float) -> Move:
 
 def _blind(progress: Progress, event: Blind, now: float) -> Move:
     begun = bool(progress.touched)
-    patient = (
-        now < progress.since + progress.limits.step_s if begun else progress.blind < _LOOKS_BLIND
-    )
+    in_time = not progress.over(progress.limits.step_s, now)
+    patient = in_time if begun else progress.blind < _LOOKS_BLIND
     if patient and event.cause is not Cause.UNAUTHORISED:
         return _pause(progress, event.said)
     return _stay(progress, event.cause, event.said, now)

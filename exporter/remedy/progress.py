@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from exporter.remedy.driver import Answer
 from exporter.remedy.plan import Alter, AnyStep, Copy, Frozen, Plan, Prove, Reset, State, ToState
@@ -20,6 +21,8 @@ from exporter.remedy.records import (
     Verified,
 )
 from exporter.remedy.undo import changes, expected, harmless
+
+AWAKE_S: Final = 10.0  # time enough for a task to start, where it can
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Progress:
 
     since       when this process began with the step
     looks       how often it has looked or tried in vain since
+    waited_s    how long it has paused since; whoever stands still does not
     blind       how often it has looked and seen nothing, one after the other
     identified  whether the place is known to be the plan's
     taken_up    whether it has yet to be decided which way another's plan goes on
@@ -86,6 +90,7 @@ class Progress:
 
     since: float = 0.0
     looks: int = 0
+    waited_s: float = 0.0
     blind: int = 0
     identified: bool = False
     taken_up: bool = False
@@ -95,6 +100,14 @@ class Progress:
     def step(self) -> AnyStep:
         """The one that is next."""
         return self.path[self.index]
+
+    def over(self, seconds: float, now: float) -> bool:
+        """Whether this step had so many seconds. A process that stood still, and wakes when they
+        are over, waits for a little all the same: it has not looked, and the world had its time.
+        """
+        quiet_s = self.step.quiet_s if isinstance(self.step, Prove) else 0.0
+        awake_s = min(AWAKE_S, seconds) + quiet_s
+        return now >= self.since + seconds + quiet_s and self.waited_s >= awake_s
 
     @property
     def last(self) -> bool:
@@ -148,7 +161,7 @@ def applied(progress: Progress, record: StepRecord) -> Progress:
 def _applied(progress: Progress, record: StepRecord) -> Progress:
     match record:
         case Resumed():
-            taken = replace(progress, parked=None, spent=0, since=record.at, looks=0)
+            taken = replace(progress, parked=None, spent=0, since=record.at, looks=0, waited_s=0.0)
             return _waiting_anew(taken, record.at)
         case Kept():
             return replace(progress, frozen=record.frozen)
@@ -204,6 +217,7 @@ def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
         late_until=max(progress.late_until, late),
         since=now,
         looks=0,
+        waited_s=0.0,
         blind=0,
         refused="",
     )

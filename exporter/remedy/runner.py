@@ -72,6 +72,7 @@ _CODES: Final = {
     Cause.UNAUTHORISED: 6,
     Cause.INTERRUPTED: 3,
 }
+LOOK_S_MAX: Final = 30.0  # what was seen longer ago was seen before this process stood still
 _PLACES_TO_ASK: Final = (LookAt, Pause, Keep)
 
 
@@ -181,6 +182,7 @@ class Runner:
         self._told = ""
         self._interrupted = False
         self._reached: Progress | None = None
+        self._looked_at = 0.0
 
     def run(self, plan: Plan, recheck: Rechecker | None = None) -> Result:
         """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
@@ -298,6 +300,7 @@ class Runner:
                     return Blind(Cause.UNAUTHORISED if denied else Cause.UNREACHABLE, str(exc))
 
     def _seen(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+        self._looked_at = self._clock.now()
         match command:
             case Identify():
                 return Identified(self._driver.identity())
@@ -340,6 +343,9 @@ class Runner:
         )
 
     def _tried(self, command: CarryOut) -> Tried:
+        idle_s = self._clock.now() - self._looked_at
+        if idle_s > LOOK_S_MAX:  # stopped and woken, or the disk hung: others were not
+            return Tried(Outcome(Answer.RETRY, f"it was looked at {idle_s:.0f} s ago: once more"))
         try:
             return Tried(self._driver.carry_out(command.step, command.before))
         except (Unreachable, Conflict, Throttled, Unsettled) as exc:

@@ -295,6 +295,38 @@ def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(be
     assert bench.clock.now() - begun_at < 300.0
 
 
+def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(bench):
+    look, seen = bench.driver.look, []
+
+    def stands_still_once(step, frozen):
+        found = look(step, frozen)
+        if step == ALTER:
+            seen.append(bench.clock.now())
+            if len(seen) == 1:
+                bench.clock.advance(600.0)
+        return found
+
+    asked = []
+    bench.driver.look = stands_still_once
+    bench.driver.misbehave = lambda step: asked.append(bench.clock.now()) if step == ALTER else None
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert len(asked) == 1
+    assert seen[0] + 600.0 < seen[1] <= asked[0] < seen[1] + 30.0
+
+
+def test_who_stood_still_until_all_time_was_over_has_the_connector_run_again_all_the_same(bench):
+    def stands_still(step):
+        if step != ToState(State.RUNNING):
+            return None
+        bench.clock.advance(600.0)
+        bench.world.do_later(3.0, lambda: bench.world.do(step))
+        return Outcome(Answer.ACK, "accepted")
+
+    bench.driver.misbehave = stands_still
+    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.world.state is State.RUNNING
+
+
 def test_an_interruption_before_the_change_puts_the_connector_back(bench):
     interrupted = []
 
