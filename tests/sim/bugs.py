@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tests.fakes.connect_model import Fault, How
@@ -94,6 +94,8 @@ _RESUMED = tuple(
 )
 _ABORTED = tuple(Schedule(SINK, want=(at, "abort")) for at in (1.0, 16.92, 16.93, 16.94, 16.95))
 _CLOCK_SET = tuple(_faulty(1, _LATE, deaths=(at,), skew=(0.0, 3600.0)) for at in range(26, 32))
+_FROZEN_EARLY = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (6, 7))
+_FROZEN_LATE = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (53, 55))
 _LOST_FOR_GOOD = (
     Schedule(SINK, faults=tuple((number, Fault(How.DROPPED)) for number in (2, 3, 4))),
 )
@@ -125,6 +127,18 @@ BUGS: Final = (
         (_faulty(1, _LATE),),
     ),
     Bug("another process's wait is gone on with", plants.waited_by_anothers_clock, _CLOCK_SET),
+    Bug(
+        "who wakes begins what others have refused",
+        plants.begun_whatever_became_of_it,
+        tuple(replace(at, want=(100.0, "reject")) for at in _FROZEN_EARLY),
+    ),
+    Bug(
+        "who wakes begins what others have ended",
+        plants.begun_whatever_became_of_it,
+        _FROZEN_EARLY,
+    ),
+    Bug("who wakes goes by what was seen before", plants.old_looks_are_believed, _FROZEN_LATE),
+    Bug("nobody is locked out by who stands still", plants.no_lock_while_at_work, _FROZEN_LATE),
     Bug("the client sends twice", plants.client_sends_twice, (_faulty(1, Fault(How.LOST)),)),
     Bug("a yes is taken for a verdict", plants.ack_is_a_verdict),
     Bug("foreign offsets are overwritten", plants.foreign_offsets_overwritten, _ALTERED),

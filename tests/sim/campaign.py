@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from tests.sim.schedules import Schedule, random_schedule
-from tests.sim.theatre import Run, carried_out, pairs_of, singles
+from tests.sim.theatre import Run, carried_out, frozen_at, pairs_of, singles
 from tests.sim.world import CASES
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def _counts(told: dict[str, int]) -> str:
 
 def crashes(seed: int, share: int, jobs: int = 1) -> Report:
     """Every crash and, after it, every second one; or one in `share` of the first, which ones says
-    the seed, each with every second one.
+    the seed, each with every second one. The same of processes that stand still.
     """
     report = Report()
     work: list[Schedule] = []
@@ -64,6 +64,17 @@ def crashes(seed: int, share: int, jobs: int = 1) -> Report:
     chosen = work if share == 1 else random.Random(seed).sample(work, max(1, len(work) // share))
     for part in _spread(_with_pairs, chosen, jobs):
         report.add(part)
+    still = [schedule for case in CASES for schedule in frozen_at(case)]
+    if share != 1:
+        still = random.Random(seed).sample(still, max(1, len(still) // share))
+    for part in _spread(_standing_still, still, jobs):
+        report.add(part)
+    return report
+
+
+def _standing_still(schedule: Schedule) -> Report:
+    report = Report()
+    report.took("standing still", carried_out(schedule))
     return report
 
 

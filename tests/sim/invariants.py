@@ -41,13 +41,15 @@ from exporter.remedy.records import (
     Intended,
     Kept,
     Opened,
+    Rejected,
     Resumed,
     Turned,
     Verified,
 )
 from exporter.remedy.requests import of_step
-from tests.sim.world import NAME, SETTLED_S, World
+from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
 
+LOOK_S_MAX = 31.0  # between a look and what is asked for because of it
 Q_S = 120.0  # how long what was asked for in doubt may still happen
 
 
@@ -66,9 +68,10 @@ def must(holds: bool, invariant: str, said: str) -> None:
 
 @dataclass
 class Sighting:
-    """The newest answer to a look; `turn` orders it among everything else."""
+    """The newest answer to a look; `turn` orders it among everything else, `at` is its time."""
 
     turn: int
+    at: float
     value: object
 
 
@@ -122,23 +125,24 @@ class Watch:
 
     def saw(self, path: str, status: int, body: bytes) -> None:
         self._turn += 1
+        now = self.world.line.now()
         if path.endswith("/status") and status == 200:
             told = msgspec.json.decode(body)
             state = told["connector"]["state"]
             tasks = [at["state"] for at in told["tasks"]]
-            self._state = Sighting(self._turn, (state, tasks))
+            self._state = Sighting(self._turn, now, (state, tasks))
             if state != "STOPPED":
                 self._stopped_since = None
             elif self._stopped_since is None:
-                self._stopped_since = self.world.line.now()
+                self._stopped_since = now
         elif path.endswith("/offsets") and status == 200:
             pairs = {
                 encode_sorted(at["partition"]).decode(): at["offset"]
                 for at in msgspec.json.decode(body)["offsets"]
             }
-            self._offsets = Sighting(self._turn, pairs)
+            self._offsets = Sighting(self._turn, now, pairs)
         elif path.endswith("/config") and status == 200:
-            self._config = Sighting(self._turn, config_sha256(NAME, msgspec.json.decode(body)))
+            self._config = Sighting(self._turn, now, config_sha256(NAME, msgspec.json.decode(body)))
 
     def saw_end(self, end: int) -> None:
         self._end = end
@@ -154,8 +158,13 @@ class Watch:
         self.nothing_is_lost()
 
     def _check_record(self, record: AnyRecord) -> None:
+        must(not any(self.of(Ended)), "I9", f"{type(record).__name__} after the end")
         match record:
             case Opened():
+                rejected = any(
+                    isinstance(at, Rejected) for at in self.journal.records(self.plan.plan_id)
+                )
+                must(not rejected, "I12", "what is carried out was rejected")
                 approved = list(self.of(Approved))
                 must(
                     bool(approved) and approved[-1].plan_sha256 == record.plan.sha256,
@@ -228,7 +237,6 @@ class Watch:
         """Around a request that changes something."""
         must(self._in_flight == 0, "I2", "two requests at once")
         self._before(method, path, body)
-        self.requests.add(f"#{len(self.world.connect.requests) + 1}")
         self._in_flight += 1
         try:
             yield
@@ -236,6 +244,10 @@ class Watch:
             self._in_flight -= 1
             self._turn += 1
         self.nothing_is_lost()
+
+    def sends(self) -> None:
+        """The next request is one of ours."""
+        self.requests.add(f"#{len(self.world.connect.requests) + 1}")
 
     def _before(self, method: str, path: str, body: bytes | None) -> None:
         allowed = self.allowed and any(self.of(Approved))
@@ -256,6 +268,10 @@ class Watch:
             "I7",
             "this is another cluster",
         )
+        seen = self._state
+        must(seen is not None, "I7", "asked for without a look")
+        age_s = self.world.line.now() - seen.at
+        must(age_s <= LOOK_S_MAX, "I7", f"last looked at {age_s:.0f} s ago")
         if isinstance(step, Alter):
             self._before_altering(step, undoing=last.undoing)
             key = self.plan.remedy.skip_key
@@ -282,10 +298,13 @@ class Watch:
         if world.skips:
             must(numbers.frm + 1 in self._kept_now(), "I1", "a skip without a copy")
         settle_s = SETTLED_S if world.skips else 6.0
+        asked = sum(self.path(False)[each.index] == step for each in self.of(Intended)) > 1
+        if not asked and world.skips:
+            held_s = world.line.now() - self._first_stop()
+            must(held_s <= STOP_TOTAL_S + LOOK_S_MAX, "I11", f"changed after {held_s:.0f} s")
         stood_s = world.line.now() - (self._stopped_since or world.line.now())
         must(stood_s >= settle_s - 1.0, "I7", f"it has stood still for {stood_s:.0f} s only")
         at = self._seen_at(step)
-        asked = sum(self.path(False)[each.index] == step for each in self.of(Intended)) > 1
         allowed = {numbers.frm, numbers.to} if asked else {numbers.frm}
         if world.skips:
             must(at in allowed, "I7", f"it was last seen at {at}, and not {numbers.frm}")
@@ -296,6 +315,18 @@ class Watch:
         if self._config is not None:
             wanted = self.plan.remedy.config_sha256
             must(self._config.value == wanted, "I7", "its configuration was changed")
+
+    def _first_stop(self) -> float:
+        """When it was first asked to stop; now if it was never, a person having done so."""
+        stop = ToState(State.STOPPED)
+        asked = (
+            at
+            for at, record in self.records
+            if isinstance(record, Intended)
+            and not record.undoing
+            and self.plan.steps[record.index] == stop
+        )
+        return next(asked, self.world.line.now())
 
     def _kept_now(self) -> set[int]:
         """The offsets behind which the copied records stand, counted as `numbers` are."""

@@ -159,6 +159,14 @@ def waited_by_anothers_clock(put: Put) -> None:
     put(progress, "_waiting_anew", gone_on)
 
 
+def begun_whatever_became_of_it(put: Put) -> None:
+    put(Journal, "_stands", lambda _self, _plan_id: None)
+
+
+def old_looks_are_believed(put: Put) -> None:
+    put(runner, "LOOK_S_MAX", float("inf"))
+
+
 def client_sends_twice(put: Put) -> None:
     send = ConnectWriter.send
 

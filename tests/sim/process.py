@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from exporter.errors import Busy
+from exporter.errors import Busy, Overtaken
 from exporter.model.records import RawRecord
 from exporter.remedy import backups, decisions
 from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
@@ -24,13 +24,14 @@ from exporter.remedy.drivers.proofs import ProofSteps
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Sight, config_sha256
 from exporter.remedy.drivers.whole import WithProofs
+from exporter.remedy.fleet import POLICY
 from exporter.remedy.journal import Journal
 from exporter.remedy.moves import Aborted, Interrupted
 from exporter.remedy.plan import Action, Frozen, Plan
 from exporter.remedy.policy import Policy
 from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.quarantine import About, Receipt
-from exporter.remedy.records import AnyRecord, Approved, Opened, Proposed
+from exporter.remedy.records import AnyRecord, Opened, Proposed
 from exporter.remedy.runner import Result, Runner
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
@@ -49,15 +50,19 @@ class Killed(BaseException):
 @dataclass
 class Fuse:
     """`moments` are those that the process came to; `at` counts from 1. `dying` is called right
-    before the end.
+    before the end, and `standing_still` at the moment `still_at`.
     """
 
     at: int | None = None
     moments: list[str] = field(default_factory=list)
     dying: Callable[[str], None] = lambda _moment: None
+    still_at: int | None = None
+    standing_still: Callable[[], None] = lambda: None
 
     def burns(self, moment: str) -> bool:
         self.moments.append(moment)
+        if len(self.moments) == self.still_at:
+            self.standing_still()
         if len(self.moments) != self.at:
             return False
         self.dying(moment)
@@ -92,6 +97,19 @@ class SimJournal(Journal):
         super().append(plan_id, records)
         self.watch.appended(self, records)
         self.fuse.burn(f"after {told}")
+
+    def decide(self, plan_id: str, decided: Callable[..., Any]) -> Any:
+        self.fuse.burn("before decided")
+        found = super().decide(plan_id, decided)
+        if isinstance(found, AnyRecord):
+            self.watch.appended(self, (found,))
+        self.fuse.burn("after decided")
+        return found
+
+    @property
+    def writing(self) -> bool:
+        """Whether it is in the middle of a record: nobody else can write one."""
+        return self._db.in_transaction
 
     def claim(self, plan_id: str, skip_key: str) -> None:
         self.fuse.burn("before claim")
@@ -152,7 +170,9 @@ class Gate:
         with self._watch.asking(method, path, body):
             for how in ("not applied", "applied late", "response lost"):
                 if self._fuse.burns(f"{how}: {path}"):
+                    self._watch.sends()
                     self._die(how, (method, url, path, body or b"", timeout_s))
+            self._watch.sends()
             reply = self._door.reply(method, url, path, body or b"", timeout_s)
         self._fuse.burn(f"answered: {path}")
         return reply.status, reply.body
@@ -186,6 +206,7 @@ class Instance:
     def __init__(self, world: World, watch: Watch, folder: Path, door: Door, fuse: Fuse) -> None:
         self.world, self.watch, self.fuse = world, watch, fuse
         self.folder = folder
+        self.working = False
         self.journal = SimJournal(folder, fuse, watch)
         gate = Gate(door, fuse, watch)
         self.sight = Sight(world.site, transport=gate)
@@ -210,20 +231,28 @@ class Instance:
         return self.watch.wanted()
 
     def approve(self, policy: Policy) -> bool:
-        """Propose the plan, and approve it where the policy, or a person, does."""
+        """Propose the plan, and have it approved where the policy, or a person, does so."""
         plan, now = self.world.plan, self.watch.clock.now()
-        if not self.journal.records(plan.plan_id):
-            proposed = Proposed(at=now, plan=plan, mode="auto", expires_at=now + 3600.0)
-            self.journal.append(plan.plan_id, (proposed,))
         assert plan.remedy is not None
-        found = decisions.dossier(self.journal.records(plan.plan_id))
-        if found is not None and found.approved_by is None:
-            person = plan.remedy.action is Action.RESTORE
-            if not person and not policy.allowed(PLACE, NAME, plan.remedy.action):
-                return False
-            by = "bob" if person else "policy"
-            self.journal.append(plan.plan_id, (Approved(at=now, by=by, plan_sha256=plan.sha256),))
+        person = plan.remedy.action is Action.RESTORE
+        if not person and not policy.allowed(PLACE, NAME, plan.remedy.action):
+            return False
+        if self._stands() is None:
+            proposed = Proposed(at=now, plan=plan, mode="auto", expires_at=now + 3600.0)
+            self.journal.decide(plan.plan_id, lambda written: None if written else proposed)
+        if self._stands() is decisions.Stands.PROPOSED:
+            by = "bob" if person else POLICY
+            self.journal.decide(
+                plan.plan_id,
+                lambda written: decisions.approval(
+                    written, by=by, sha256=plan.sha256, because="", now=now
+                ),
+            )
         return True
+
+    def _stands(self) -> decisions.Stands | None:
+        found = decisions.dossier(self.journal.records(self.world.plan.plan_id))
+        return None if found is None else found.stands
 
     def go_on(self) -> Result | None:
         """What a conductor does: what is open first, then what was approved; None if there is
@@ -233,10 +262,16 @@ class Instance:
         found = decisions.dossier(self.journal.records(plan.plan_id))
         assert found is not None
         if found.stands is decisions.Stands.RUNNING:
+            self.working = True
             return self.runner.finish_earlier(PLACE, NAME)
-        if found.stands is decisions.Stands.APPROVED:
+        if found.stands is not decisions.Stands.APPROVED:
+            return None
+        self.fuse.burn("about to begin")
+        self.working = True
+        try:
             return self.runner.run(found.plan, self._recheck)
-        return None
+        except Overtaken:
+            return None
 
     def _recheck(self, frozen: Frozen) -> tuple[str, ...]:
         """What the guards ask that stand between the stop and the change."""
@@ -259,8 +294,9 @@ class Instance:
 
     def rival(self, moment: str) -> None:
         """While this one works nobody else does."""
-        if moment.startswith("torn") or self.journal.open_plan(PLACE, NAME) is None:
-            return  # in the middle of a transaction, or not at work yet
+        at_work = self.working and self.journal.open_plan(PLACE, NAME) is not None
+        if self.journal.writing or not at_work:
+            return
         other = Journal(self.folder)
         try:
             runner = Runner(

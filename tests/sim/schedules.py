@@ -36,6 +36,8 @@ class Schedule:
     full        (seconds, records): from when on so many records find the disk full
     skew        (seconds, seconds): from when on the wall clock is set by so much, for processes
                 that begin after that: one that runs waits by a clock that nobody sets
+    frozen      (moment, seconds): the first process stands still there for so long (SIGSTOP), and
+                others do not; one of them comes to see whether it can go on in its place
     allowed     whether anybody has allowed the plan
     """
 
@@ -47,6 +49,7 @@ class Schedule:
     full: tuple[float, int] | None = None
     skew: tuple[float, float] | None = None
     want: tuple[float, str] | None = None
+    frozen: tuple[int, float] | None = None
     torn_backup: bool = False
     torn_copy: bool = False
     second_poison: bool = False
@@ -58,6 +61,9 @@ class Schedule:
         """By which it is repeated."""
         if self.seed is not None:
             return f"random:{self.seed}"
+        if self.frozen is not None:
+            moment, seconds = self.frozen
+            return f"frozen:{CASES.index(self.case)}:{moment}:{seconds:.0f}"
         deaths = ".".join(str(at) for at in self.deaths)
         return f"crash:{CASES.index(self.case)}:{self.way}:{deaths}"
 
@@ -68,6 +74,8 @@ def named(name: str) -> Schedule:
     if kind == "random":
         return random_schedule(int(rest))
     case, way, deaths = rest.split(":")
+    if kind == "frozen":
+        return Schedule(CASES[int(case)], frozen=(int(way), float(deaths)))
     return Schedule(CASES[int(case)], tuple(int(at) for at in deaths.split(".") if at), way)
 
 
@@ -76,8 +84,8 @@ VARIANTS: Final = (
     "half stop", "zombie", "lingering", "no group", "resume", "restart", "stop", "pause", "edit",
     "alter", "delete", "recreate", "reset", "truncate", "new topic", "rebalance", "no leader",
     "worker dies",
-    "full", "skew", "abort", "interrupt", "torn backup", "torn copy", "second poison",
-    "outage", "not allowed", "slow job",
+    "full", "skew", "abort", "interrupt", "reject", "frozen", "torn backup", "torn copy",
+    "second poison", "outage", "not allowed", "slow job",
 )  # fmt: skip
 _NUMBERS: Final = {
     "no leader": (1.0, 30.0),
@@ -115,7 +123,10 @@ def with_variant(schedule: Schedule, variant: str, chance: random.Random) -> Sch
             return replace(schedule, full=(at_s, chance.randrange(1, 4)))
         case "skew":
             return replace(schedule, skew=(at_s, chance.choice((-3600.0, -100.0, 100.0, 3600.0))))
-        case "abort" | "interrupt":
+        case "frozen":
+            seconds = chance.choice((chance.uniform(1.0, 60.0), chance.uniform(60.0, 900.0)))
+            return replace(schedule, frozen=(chance.randrange(1, 90), seconds))
+        case "abort" | "interrupt" | "reject":
             return replace(schedule, want=(at_s, variant))
         case "torn backup":
             return replace(schedule, torn_backup=True)

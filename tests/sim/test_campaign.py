@@ -25,7 +25,12 @@ def test_left_alone_every_plan_succeeds_and_is_the_same_run_twice(case):
 
 
 def test_a_schedule_is_found_again_by_its_name():
-    for schedule in (random_schedule(5), Schedule(CASES[0], (7, 9)), Schedule(CASES[3])):
+    for schedule in (
+        random_schedule(5),
+        Schedule(CASES[0], (7, 9)),
+        Schedule(CASES[3]),
+        Schedule(CASES[1], frozen=(55, 600.0)),
+    ):
         assert named(schedule.name) == schedule
 
 
@@ -47,8 +52,15 @@ def test_a_request_in_doubt_is_waited_for_where_a_person_has_done_the_same_meanw
     assert carried_out(schedule).broken is None
 
 
+@pytest.mark.parametrize("moment", [7, 55, 65, 78])
+def test_who_stands_still_and_wakes_after_all_deadlines_leaves_nothing_stopped(moment):
+    run = carried_out(Schedule(CASES[0], frozen=(moment, 600.0)))
+    assert run.broken is None
+    assert run.ending == ("restored" if moment == 55 else "succeeded")
+
+
 @pytest.mark.slow
-def test_wherever_processes_end_nothing_is_lost_or_left_stopped_without_an_open_plan():
+def test_wherever_processes_end_or_stand_still_nothing_is_lost_or_left_without_an_open_plan():
     report = crashes(SEED, share=10)
     assert report.broken == []
     assert all(count > 20 for count in report.points.values())
@@ -63,7 +75,7 @@ def test_whatever_goes_wrong_beside_that_nothing_is_lost_either():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "_"))
 def test_a_bug_that_is_planted_is_caught_by_an_invariant(bug):
     caught = hunted(bug)
     assert caught.by is not None, f"{bug.name}: not in {caught.after} schedules"

@@ -6,12 +6,14 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from exporter.errors import JournalDamaged
+from exporter.errors import Busy, JournalDamaged
+from exporter.remedy import decisions
 from exporter.remedy.journal import NAME as JOURNAL
 from exporter.remedy.journal import Journal
 from exporter.remedy.moves import Aborted, Interrupted
@@ -22,11 +24,12 @@ from tests.fakes.clock import SetClock
 from tests.sim.endings import at_the_end
 from tests.sim.happenings import Others
 from tests.sim.invariants import Broken, Watch
-from tests.sim.process import Fuse, Instance, Killed, mortal_backups
+from tests.sim.process import Fuse, Instance, Killed, SimJournal, mortal_backups
 from tests.sim.schedules import FAILOVER, RESTART, WAYS, Schedule
 from tests.sim.world import NAME, PLACE, World
 
 DOWN_S: Final = {RESTART: 1.0, FAILOVER: 45.0}
+FROZEN_S: Final = 600.0  # longer than anything that is waited for
 PROCESSES_MAX: Final = 12
 SHARED: Final = Path("/dev/shm")  # where there is one, files cost nothing
 
@@ -104,6 +107,8 @@ class Theatre:
         deaths = [*self.schedule.deaths, *([None] * (PROCESSES_MAX - len(self.schedule.deaths)))]
         for at in deaths:
             fuse = Fuse(at)
+            if not self.instances and self.schedule.frozen is not None:
+                fuse.still_at, fuse.standing_still = self.schedule.frozen[0], self._stands_still
             self.outcome.moments.append(fuse.moments)
             try:
                 instance = Instance(self.world, self.watch, self.folder, self.door, fuse)
@@ -143,6 +148,34 @@ class Theatre:
         self.watch.down_s += DOWN_S[way]
         self.world.connect.advance(DOWN_S[way])
 
+    def _stands_still(self) -> None:
+        """SIGSTOP, and SIGCONT later on. Another process comes meanwhile; locks are held."""
+        if self.instance.journal.writing:
+            return  # the disk's own lock: whoever writes next waits for it
+        assert self.schedule.frozen is not None
+        seconds = self.schedule.frozen[1]
+        self.watch.down_s += seconds
+        self.world.connect.advance(seconds / 2)
+        other = Instance(self.world, self.watch, self.folder, self.door, Fuse())
+        self.instances.append(other)
+        try:
+            with suppress(Busy, JournalDamaged):
+                if other.approve(self.policy):
+                    other.go_on()
+        finally:
+            self.instances.remove(other)
+            other.journal.close()
+        self.world.connect.advance(seconds / 2)
+
+    def _rejects(self) -> None:
+        """A person does not want it, if that still counts."""
+        journal = SimJournal(self.folder, Fuse(), self.watch)
+        plan_id, now = self.world.plan.plan_id, self.world.line.now()
+        journal.decide(
+            plan_id, lambda records: decisions.rejection(records, by="ada", because="no", now=now)
+        )
+        journal.close()
+
     # --- everybody else --------------------------------------------------------------------------
 
     def _prepare(self) -> None:
@@ -153,7 +186,9 @@ class Theatre:
         if schedule.full is not None:
             self.watch.disk_full_from = begun + schedule.full[0]
             self.watch.disk_full_for = schedule.full[1]
-        if schedule.want is not None:
+        if schedule.want is not None and schedule.want[1] == "reject":
+            line.call_after(schedule.want[0], self._rejects)
+        elif schedule.want is not None:
             after_s, what = schedule.want
             wish = Aborted("ada: no") if what == "abort" else Interrupted()
             self.watch.want = (begun + after_s, wish)
@@ -173,6 +208,12 @@ def singles(case: str) -> tuple[Schedule, ...]:
     """Every moment of an undisturbed run, each way."""
     count = len(carried_out(Schedule(case)).moments[0])
     return tuple(Schedule(case, (first,), way) for way in WAYS for first in range(1, count + 1))
+
+
+def frozen_at(case: str) -> Iterator[Schedule]:
+    """Every moment of an undisturbed run, at which its process stands still for ten minutes."""
+    for moment in range(1, len(carried_out(Schedule(case)).moments[0]) + 1):
+        yield Schedule(case, frozen=(moment, FROZEN_S))
 
 
 def pairs_of(run: Run) -> Iterator[Schedule]:
