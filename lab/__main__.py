@@ -93,10 +93,14 @@ def up(
 
 @main.command()
 @_kafka_version
-@click.option("--once", is_flag=True, help="No terminal: compare everything, then end.")
+@click.option(
+    "--once", is_flag=True, help="No terminal: compare everything, agree to both plans, then end."
+)
 @click.option("--free-ports", is_flag=True, help="Any free ports instead of the usual ones.")
 def demo(*, kafka_version: str, once: bool, free_ports: bool) -> None:
-    """The lab, the daemon and the pipeline, with a live table of what they see."""
+    """The lab, the daemon and the pipeline, with a live table of what they see; then two records
+    that connectors cannot get past, and what is done about them.
+    """
     from lab import demo as demonstration  # noqa: PLC0415 - Spark's readers are slow to import
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,8 +1,10 @@
 """
-The demonstration: a lab with load flowing, the daemon and the pipeline, and what they see of it.
+The demonstration: a lab with load flowing, the daemon and the pipeline, and what they see of it;
+and in the end two connectors that cannot get past a record, and what is done about that.
 
-`make demo` keeps a live table until Ctrl-C; `make demo ARGS=--once` needs no terminal, compares
-daemon, pipeline, REST and brokers, and exits non-zero if anything differs or nothing was compared.
+`make demo` keeps a live table, and has the plans for both approved in the terminal, then the table
+again until Ctrl-C; `make demo ARGS=--once` needs no terminal, compares daemon, pipeline, REST and
+brokers, agrees to both plans, and exits non-zero if anything differs or nothing was compared.
 Called by `python -m lab demo`.
 """
 
@@ -25,7 +27,7 @@ from rich.text import Text
 from exporter.errors import HistoryError
 from exporter.history import asof, read
 from exporter.history.jars import spark_jars
-from lab import compare
+from lab import compare, demo_poison
 from lab.cluster import Lab
 from lab.jars import jars
 from lab.load import Load
@@ -44,8 +46,12 @@ WATCH_S_MAX = 12 * 3600.0
 # Quicker than the defaults, so that one can watch: a demonstration has nobody to be gentle with.
 EXTRA = """\
 ends_s: 1.0
+judge: {interval_s: 5.0}
 history: {cadence_s: 15.0, refine_s: 15.0, heap: 700m}
 """
+CONNECT_EXTRA = "poll: {state_s: 2.0, groups_s: 2.0}"
+# So long for a look at what is well.
+WELL_S = 40.0
 
 
 @contextmanager
@@ -60,7 +66,13 @@ def staged(*, kafka_version: str, free_ports: bool) -> Iterator[tuple[Lab, Load,
         with Lab(options) as lab, Load(lab, rate_per_s=RATE_PER_S, duration_s_max=3600) as load:
             click.echo(f"lab up in {lab.started_in_s:.1f} s; starting the daemon ...")
             port = free_port() if free_ports else DAEMON_PORT
-            product = Product(lab, directory=Path(directory), port=port, extra=EXTRA)
+            product = Product(
+                lab,
+                directory=Path(directory),
+                port=port,
+                extra=EXTRA + demo_poison.configuration(),
+                connect_extra=CONNECT_EXTRA,
+            )
             try:
                 product.start_daemon()
                 _urls(lab, product)
@@ -76,6 +88,8 @@ def _urls(lab: Lab, product: Product) -> None:
     click.echo(f"Connect REST  {lab.connect_urls[0]}")
     click.echo(f"brokers       east {lab.east}, west {lab.west}")
     click.echo(f"configuration {product.config}")
+    for line in demo_poison.told():
+        click.echo(line)
     sys.stdout.flush()
 
 
@@ -94,6 +108,12 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
         Console(width=150).print(_tables(product))
         tallies += [compare.with_rest(product, lab), compare.with_brokers(product, lab)]
         answered = _as_of(product, moment)
+        with demo_poison.staged(lab) as poisoned:
+            demo_poison.shown_failing(product, poisoned)
+            Console(width=150).print(_tables(product))
+            wrong = demo_poison.remedied(product, lab, poisoned, by_hand=False)
+            demo_poison.well(product, poisoned)
+            Console(width=150).print(_tables(product))
     for tally in tallies:
         click.echo(tally.line)
         for mismatch in tally.mismatches[: compare.SHOWN_MAX]:
@@ -105,7 +125,9 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
     nothing += [] if answered else ["the offsets of a moment ago"]
     if nothing:
         click.echo(f"nothing was compared with {', '.join(nothing)}")
-    return 1 if mismatched or nothing else 0
+    for at in wrong:
+        click.echo(f"not as it should be: {at}")
+    return 1 if mismatched or nothing or wrong else 0
 
 
 def _as_of(product: Product, moment: float) -> bool:
@@ -128,16 +150,27 @@ def _as_of(product: Product, moment: float) -> bool:
 
 
 def watch(*, kafka_version: str, free_ports: bool) -> int:
-    """The live table, until Ctrl-C."""
-    with staged(kafka_version=kafka_version, free_ports=free_ports) as (_, load, product):
+    """The live table, the two plans, and the table again, until Ctrl-C."""
+    with staged(kafka_version=kafka_version, free_ports=free_ports) as (lab, load, product):
         product.start_pipeline()
-        deadline = time.monotonic() + WATCH_S_MAX
-        with Live(Text(""), console=Console(), auto_refresh=False) as live:
-            while time.monotonic() < deadline:
-                shown = Group(*_tables(product).renderables, _footer(product, load))
-                live.update(shown, refresh=True)
-                time.sleep(REFRESH_S)
+        _watch(product, load, WELL_S, "soon two connectors fail; Ctrl-C stops everything")
+        with demo_poison.staged(lab) as poisoned:
+            demo_poison.shown_failing(product, poisoned)
+            Console().print(_tables(product))
+            by_hand = sys.stdin.isatty()
+            for at in demo_poison.remedied(product, lab, poisoned, by_hand=by_hand):
+                click.echo(f"not as it should be: {at}")
+            _watch(product, load, WATCH_S_MAX, "Ctrl-C stops everything")
     return 0
+
+
+def _watch(product: Product, load: Load, seconds: float, hint: str) -> None:
+    deadline = time.monotonic() + seconds
+    with Live(Text(""), console=Console(), auto_refresh=False) as live:
+        while time.monotonic() < deadline:
+            shown = Group(*_tables(product).renderables, _footer(product, load, hint))
+            live.update(shown, refresh=True)
+            time.sleep(REFRESH_S)
 
 
 def _await_flow(product: Product) -> None:
@@ -184,12 +217,16 @@ def _tables(product: Product) -> Group:
     except httpx.HTTPError as exc:
         return Group(Text(f"the daemon does not answer: {exc}", style="red"))
     found = [
-        Text(f"{at['severity']}  {at['name']}  {at['summary']}", style="red")
+        Text(f"{at['severity']}  {at['name']}  {_whose(at)}{at['summary']}", style="red")
         for at in judged["findings"]
     ]
     return Group(
         _connector_table(connectors, judged), Text(""), _flow_table(flows), Text(""), *found
     )
+
+
+def _whose(finding: dict[str, Any]) -> str:
+    return f"{finding['connector']}: " if finding["connector"] else ""
 
 
 def _connector_table(document: dict[str, Any], judged: dict[str, Any]) -> Table:
@@ -263,11 +300,11 @@ def _age(now: float, at: float | None) -> str:
     return "-" if at is None else f"{max(0.0, now - at):.0f} s ago"
 
 
-def _footer(product: Product, load: Load) -> Text:
+def _footer(product: Product, load: Load, hint: str) -> Text:
     now = datetime.now(tz=UTC).strftime("%H:%M:%SZ")
     return Text(
         f"\n{now}  load: {load.lines} lines, {load.records} records   {_history(product)}\n"
-        f"{product.url}/metrics   Ctrl-C stops everything",
+        f"{product.url}/metrics   {hint}",
         style="dim",
     )
 

@@ -6,6 +6,7 @@ its command line, its configuration file and its HTTP interface.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,8 @@ class Product:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.history = directory / "history"
+        self.state = directory / "state"
+        """What the daemon keeps, unless `extra` has it elsewhere."""
         self.url = f"http://{LOOPBACK}:{port}"
         self.config = directory / "offsetwatch.yaml"
         more = f", {connect_extra}" if connect_extra else ""
@@ -141,6 +144,8 @@ class Product:
         done = subprocess.run(
             (*self._command, *arguments, "--config", str(self.config)),
             cwd=self.directory,
+            # Where it is no terminal, both outputs are to come in the order they were written in.
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
             timeout=timeout_s,
             check=False,
         )
