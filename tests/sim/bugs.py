@@ -167,6 +167,21 @@ BUGS: Final = (
         plants.empty_allow_list_is_all,
         (Schedule(SINK, allowed=False),),
     ),
+    Bug(
+        "to observe is to propose",
+        plants.observing_is_proposing,
+        (Schedule(SINK, mode="observe"),),
+    ),
+    Bug(
+        "a budget is not held against what was done before",
+        plants.budget_forgotten,
+        (Schedule(SINK, skips_before=3),),
+    ),
+    Bug(
+        "what is parked does not count",
+        plants.parked_is_not_at_work,
+        (Schedule(SINK, parked_elsewhere=1),),
+    ),
     Bug("nobody is locked out", plants.no_lock_while_at_work, (Schedule(SINK, (40,), FAILOVER),)),
     Bug("the chain of the journal has a gap", plants.chain_broken),
     Bug("a wait is left to chance", plants.not_the_same_twice),

@@ -6,10 +6,11 @@ I2   one effect at a time, one process at work
 I3   what is skipped was copied, and is what the plan says
 I4   nothing else is lost
 I5   an intent before each request, a look before each verdict, a claim before a skip
+I6   budgets, and how many plans there may be at once (bounds.py)
 I7   no change after a foreign one was seen
 I8   the target is behind what is skipped, and in the log
 I9   nothing after the end
-I10  nothing that nobody has allowed
+I10  nothing that nobody has allowed, and nothing in mode observe (bounds.py)
 I11  it ends or parks, in time, and leaves nothing stopped that no plan is open for
 I12  what is carried out is what was approved
 I13  the journal has no gap
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -48,6 +50,9 @@ from exporter.remedy.records import (
 )
 from exporter.remedy.requests import of_step
 from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
+
+if TYPE_CHECKING:
+    from tests.sim.bounds import Bounds
 
 LOOK_S_MAX = 31.0  # between a look and what is asked for because of it
 Q_S = 120.0  # how long what was asked for in doubt may still happen
@@ -92,6 +97,7 @@ class Watch:
         self._used: set[int] = set()
         self.requests: set[str] = set()
         self._in_flight = 0
+        self.bounds: Bounds
         self._state: Sighting | None = None
         self._offsets: Sighting | None = None
         self._config: Sighting | None = None
@@ -172,6 +178,7 @@ class Watch:
                     "what is carried out is not what was approved",
                 )
                 self._opened_turn = self._begun_turn = self._turn
+                self.bounds.opened_at = self.world.line.now()
             case Resumed():
                 self._opened_turn = self._begun_turn = self._turn
             case Intended():
@@ -279,6 +286,7 @@ class Watch:
                 must(self.journal.skipped_by(key) == self.plan.plan_id, "I5", "it is not claimed")
 
     def _before_altering(self, step: Alter, *, undoing: bool) -> None:
+        self._allowed_still(undoing=undoing)
         kept = list(self.of(Kept))
         must(bool(kept), "I1", "a change without a backup")
         frozen = kept[-1].frozen
@@ -316,6 +324,12 @@ class Watch:
             wanted = self.plan.remedy.config_sha256
             must(self._config.value == wanted, "I7", "its configuration was changed")
 
+    def _allowed_still(self, *, undoing: bool) -> None:
+        """The guards are asked once all offsets are kept: had the mode been lowered by then?"""
+        kept_at = [at for at, record in self.records if isinstance(record, Kept)]
+        observed = bool(kept_at) and self.bounds.before(kept_at[-1])
+        must(undoing or not observed, "I10", "changed in mode observe")
+
     def _first_stop(self) -> float:
         """When it was first asked to stop; now if it was never, a person having done so."""
         stop = ToState(State.STOPPED)
@@ -344,6 +358,7 @@ class Watch:
     def nothing_is_lost(self) -> None:
         """Whatever the connector has put behind itself was delivered, or is kept."""
         world = self.world
+        self.bounds.hold(world, self.requests)
         if world.moved:
             return
         at = world.next_read()

@@ -12,11 +12,13 @@ import msgspec
 
 from exporter.clients.connect_write import ConnectWriter
 from exporter.errors import Ambiguous
-from exporter.remedy import backups, engine, progress, runner
+from exporter.remedy import backups, engine, guards_bounds, progress, runner
+from exporter.remedy.desk import Mode
 from exporter.remedy.driver import Answer, Look, Standing
 from exporter.remedy.drivers import rest, rest_answers
 from exporter.remedy.drivers.copies import CopySteps
 from exporter.remedy.drivers.proofs import ProofSteps
+from exporter.remedy.fleet import Fleet
 from exporter.remedy.journal import Journal
 from exporter.remedy.moves import Move, Pause
 from exporter.remedy.plan import Alter, Pair, Settle, ToState
@@ -294,6 +296,24 @@ def skip_is_left_stopped(put: Put) -> None:
 def empty_allow_list_is_all(put: Put) -> None:
     allowed = Policy.allowed
     put(Policy, "allowed", lambda self, *what: not self.auto or allowed(self, *what))
+
+
+def observing_is_proposing(put: Put) -> None:
+    mode_of = Policy.mode_of
+    put(
+        Policy,
+        "mode_of",
+        lambda *of, **given: max(mode_of(*of, **given), Mode.PROPOSE, key=list(Mode).index),
+    )
+
+
+def budget_forgotten(put: Put) -> None:
+    put(guards_bounds, "overdrawn", lambda *_of: None)
+
+
+def parked_is_not_at_work(put: Put) -> None:
+    at_work = Fleet.at_work
+    put(Fleet, "at_work", lambda self: at_work(self) - self.parked())
 
 
 def no_lock_while_at_work(put: Put) -> None:

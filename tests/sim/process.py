@@ -19,11 +19,14 @@ import httpx
 from exporter.errors import Busy, Overtaken
 from exporter.model.records import RawRecord
 from exporter.remedy import backups, decisions
+from exporter.remedy.conductor import approval_of
+from exporter.remedy.desk import Mode
 from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
 from exporter.remedy.drivers.proofs import ProofSteps
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Sight, config_sha256
 from exporter.remedy.drivers.whole import WithProofs
+from exporter.remedy.facts import Approval
 from exporter.remedy.fleet import POLICY
 from exporter.remedy.journal import Journal
 from exporter.remedy.moves import Aborted, Interrupted
@@ -35,6 +38,7 @@ from exporter.remedy.records import AnyRecord, Opened, Proposed
 from exporter.remedy.runner import Result, Runner
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
+from tests.sim import bounds
 from tests.sim.world import NAME, PLACE, QUARANTINE, Kept, LogSource, World
 
 if TYPE_CHECKING:
@@ -237,11 +241,14 @@ class Instance:
         person = plan.remedy.action is Action.RESTORE
         if not person and not policy.allowed(PLACE, NAME, plan.remedy.action):
             return False
-        if self._stands() is None:
-            proposed = Proposed(at=now, plan=plan, mode="auto", expires_at=now + 3600.0)
+        stands = self._stands()
+        if stands is None:
+            if "mode" in self._against(policy, None):
+                return False
+            proposed = Proposed(at=now, plan=plan, mode=policy.mode.value, expires_at=now + 3600.0)
             self.journal.decide(plan.plan_id, lambda written: None if written else proposed)
-        if self._stands() is decisions.Stands.PROPOSED:
-            by = "bob" if person else POLICY
+        if stands in {None, decisions.Stands.PROPOSED}:
+            by = POLICY if not person and policy.mode is Mode.AUTO else "bob"
             self.journal.decide(
                 plan.plan_id,
                 lambda written: decisions.approval(
@@ -250,11 +257,17 @@ class Instance:
             )
         return True
 
+    def _against(self, policy: Policy, approval: Approval | None) -> frozenset[str]:
+        now = self.watch.clock.now()
+        skew_s = now - self.world.line.now()
+        plan = self.world.plan
+        return bounds.against(self.journal, plan, policy, approval, now=now, skew_s=skew_s)
+
     def _stands(self) -> decisions.Stands | None:
         found = decisions.dossier(self.journal.records(self.world.plan.plan_id))
         return None if found is None else found.stands
 
-    def go_on(self) -> Result | None:
+    def go_on(self, policy: Policy) -> Result | None:
         """What a conductor does: what is open first, then what was approved; None if there is
         nothing left to do.
         """
@@ -266,6 +279,8 @@ class Instance:
             return self.runner.finish_earlier(PLACE, NAME)
         if found.stands is not decisions.Stands.APPROVED:
             return None
+        if self._against(policy, approval_of(found)):
+            return None  # it waits, and is void some time later
         self.fuse.burn("about to begin")
         self.working = True
         try:
@@ -278,6 +293,8 @@ class Instance:
         world, remedy = self.world, self.world.plan.remedy
         assert remedy is not None
         wrong = []
+        if bounds.lowered(self.journal) is Mode.OBSERVE:
+            wrong.append("the mode is observe by now")
         if config_sha256(NAME, self.sight.config(NAME)) != remedy.config_sha256:
             wrong.append("its configuration is another one")
         self.watch.saw_end(world.end())

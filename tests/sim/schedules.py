@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from tests.fakes.connect_model import Fault, How, conflict, error, page
 from tests.sim.world import CASES
@@ -38,6 +38,9 @@ class Schedule:
                 that begin after that: one that runs waits by a clock that nobody sets
     frozen      (moment, seconds): the first process stands still there for so long (SIGSTOP), and
                 others do not; one of them comes to see whether it can go on in its place
+    mode        as configured; `propose` has a person approve the plan
+    lowered_s   seconds after which a person lowers it to observe
+    skips_before, parked_elsewhere      what the journal has of earlier days (bounds.py)
     allowed     whether anybody has allowed the plan
     """
 
@@ -50,6 +53,10 @@ class Schedule:
     skew: tuple[float, float] | None = None
     want: tuple[float, str] | None = None
     frozen: tuple[int, float] | None = None
+    mode: str = "auto"
+    lowered_s: float | None = None
+    skips_before: int = 0
+    parked_elsewhere: int = 0
     torn_backup: bool = False
     torn_copy: bool = False
     second_poison: bool = False
@@ -85,7 +92,8 @@ VARIANTS: Final = (
     "alter", "delete", "recreate", "reset", "truncate", "new topic", "rebalance", "no leader",
     "worker dies",
     "full", "skew", "abort", "interrupt", "reject", "frozen", "torn backup", "torn copy",
-    "second poison", "outage", "not allowed", "slow job",
+    "second poison", "outage", "not allowed", "slow job", "observe", "propose", "lowered",
+    "skips before", "parked elsewhere",
 )  # fmt: skip
 _NUMBERS: Final = {
     "no leader": (1.0, 30.0),
@@ -115,9 +123,21 @@ def random_schedule(seed: int) -> Schedule:
 SLOW: Final = frozenset(("late", "slow", "held", "slow job"))
 
 
+_FROM_THE_START: Final[dict[str, dict[str, Any]]] = {
+    "torn backup": {"torn_backup": True},
+    "torn copy": {"torn_copy": True},
+    "second poison": {"second_poison": True},
+    "not allowed": {"allowed": False},
+    "observe": {"mode": "observe"},
+    "propose": {"mode": "propose"},
+}
+
+
 def with_variant(schedule: Schedule, variant: str, chance: random.Random) -> Schedule:
     """One more thing that goes wrong, some time or other."""
     at_s = chance.choice((chance.uniform(0.0, 3.0), chance.uniform(0.0, 60.0)))
+    if variant in _FROM_THE_START:
+        return replace(schedule, **_FROM_THE_START[variant])
     match variant:
         case "full":
             return replace(schedule, full=(at_s, chance.randrange(1, 4)))
@@ -128,14 +148,12 @@ def with_variant(schedule: Schedule, variant: str, chance: random.Random) -> Sch
             return replace(schedule, frozen=(chance.randrange(1, 90), seconds))
         case "abort" | "interrupt" | "reject":
             return replace(schedule, want=(at_s, variant))
-        case "torn backup":
-            return replace(schedule, torn_backup=True)
-        case "torn copy":
-            return replace(schedule, torn_copy=True)
-        case "second poison":
-            return replace(schedule, second_poison=True)
-        case "not allowed":
-            return replace(schedule, allowed=False)
+        case "lowered":
+            return replace(schedule, lowered_s=at_s)
+        case "skips before":
+            return replace(schedule, skips_before=chance.randrange(1, 5))
+        case "parked elsewhere":
+            return replace(schedule, parked_elsewhere=chance.randrange(1, 4))
         case (
             "late" | "slow" | "lost" | "dropped" | "error applied" | "error" | "conflicts" | "page"
         ):

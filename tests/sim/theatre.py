@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -18,9 +18,10 @@ from exporter.remedy.journal import NAME as JOURNAL
 from exporter.remedy.journal import Journal
 from exporter.remedy.moves import Aborted, Interrupted
 from exporter.remedy.policy import Mode, Policy, Rule
-from exporter.remedy.records import Ended, Parked, encoded
+from exporter.remedy.records import Ended, ModeSet, Parked, encoded
 from exporter.remedy.runner import Result
 from tests.fakes.clock import SetClock
+from tests.sim.bounds import Bounds, done_before
 from tests.sim.endings import at_the_end
 from tests.sim.happenings import Others
 from tests.sim.invariants import Broken, Watch
@@ -79,7 +80,8 @@ class Theatre:
         actions = ("skip_one", "stop", "restart_failed")
         self.watch.allowed = schedule.allowed or schedule.case == "restore"
         rules = (Rule(PLACE, (NAME,), actions),) if schedule.allowed else ()
-        self.policy = Policy(mode=Mode.AUTO, auto=rules)
+        self.policy = Policy(mode=Mode(schedule.mode), auto=rules)
+        self.watch.bounds = Bounds(self.policy, schedule)
 
     def run(self) -> Run:
         self._prepare()
@@ -118,7 +120,7 @@ class Theatre:
                 if not instance.approve(self.policy):
                     self.outcome.ending = "denied"
                     return
-                result = instance.go_on()
+                result = instance.go_on(self.policy)
             except Killed:
                 self._dies()
                 continue
@@ -161,11 +163,18 @@ class Theatre:
         try:
             with suppress(Busy, JournalDamaged):
                 if other.approve(self.policy):
-                    other.go_on()
+                    other.go_on(self.policy)
         finally:
             self.instances.remove(other)
             other.journal.close()
         self.world.connect.advance(seconds / 2)
+
+    def _lowers(self) -> None:
+        """A person wants nothing more to be done."""
+        now = self.world.line.now()
+        with closing(Journal(self.folder)) as journal:
+            journal.control(ModeSet(at=now, mode="observe", by="ada", because="no"))
+        self.watch.bounds.lowered_at = now
 
     def _rejects(self) -> None:
         """A person does not want it, if that still counts."""
@@ -181,6 +190,12 @@ class Theatre:
     def _prepare(self) -> None:
         schedule, line = self.schedule, self.world.line
         begun = line.now()
+        skips, parked = schedule.skips_before, schedule.parked_elsewhere
+        if skips or parked:
+            with closing(Journal(self.folder)) as journal:
+                done_before(journal, self.world.plan, begun, skips=skips, parked=parked)
+        if schedule.lowered_s is not None:
+            line.call_after(schedule.lowered_s, self._lowers)
         for happening in schedule.happenings:
             line.call_after(happening.after_s, lambda at=happening: self.others.act(at))
         if schedule.full is not None:

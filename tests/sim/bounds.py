@@ -1,0 +1,145 @@
+"""How much is done and whether it may be (I6, I10): what was done before a run began, what the
+product's guards say of it, and, counted apart from them, what must hold.
+
+Guards are asked here with the fold of the journal (fleet.py) and nothing else: whether a plan may
+begin by what those say that rest on Kafka, or on the daemon's picture, is not simulated.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from exporter.remedy import fleet
+from exporter.remedy.circumstances import Case, planned
+from exporter.remedy.desk import Mode
+from exporter.remedy.facts import Approval, Facts, Kind, Others, Ourselves, Target
+from exporter.remedy.guards import Answer, Stage, evaluate
+from exporter.remedy.journal import Journal
+from exporter.remedy.pasts import past_of
+from exporter.remedy.plan import Alter, Plan
+from exporter.remedy.policy import Policy
+from exporter.remedy.proposals import DETECTOR
+from exporter.remedy.records import Cause, Ended, Ending, Intended, Opened, Parked
+from tests.sim.invariants import must
+from tests.sim.schedules import Schedule
+from tests.sim.world import World
+
+ASKED: Final = frozenset(
+    {"mode", "mode_auto", "auto_action", "pause", "clock", "blast", "cool_down"}
+    | {"budget_connector", "budget_fleet", "breaker"}
+)
+AGES_S: Final = (1200.0, 1800.0, 2400.0, 3000.0)  # of what was skipped before: within an hour
+
+
+def done_before(journal: Journal, plan: Plan, now: float, *, skips: int, parked: int) -> None:
+    """So many records were skipped for this connector within the hour, and so many plans of others
+    wait for a person.
+    """
+    assert plan.remedy is not None
+    alters = [at for at, step in enumerate(plan.steps) if isinstance(step, Alter)]
+    for number in range(skips if plan.remedy.skip_key is not None else 0):
+        at, told = now - AGES_S[number], f"before-{number}"
+        remedy = msgspec.structs.replace(plan.remedy, skip_key=told, signature=told)
+        earlier = msgspec.structs.replace(plan, plan_id=told, remedy=remedy)
+        journal.open(earlier, Opened(at=at, plan=earlier))
+        intended = Intended(at=at, index=alters[0], undoing=False)
+        ended = Ended(at=at + 1.0, ending=Ending.SUCCEEDED, said="done")
+        journal.append(told, (intended, ended))
+    for number in range(parked):
+        told = f"elsewhere-{number}"
+        subject = msgspec.structs.replace(plan.subject, connector=told)
+        other = msgspec.structs.replace(plan, plan_id=told, subject=subject)
+        journal.open(other, Opened(at=now - 5000.0, plan=other))
+        said = Parked(
+            at=now - 4000.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="somebody has to look"
+        )
+        journal.append(told, (said,))
+
+
+def against(
+    journal: Journal,
+    plan: Plan,
+    policy: Policy,
+    approval: Approval | None,
+    *,
+    now: float,
+    skew_s: float,
+) -> frozenset[str]:
+    """The guards that do not let it begin, or go on, of those that the journal answers."""
+    assert plan.remedy is not None
+    past = fleet.Fleet()
+    for seq, plan_id, record in journal.since(1, 10_000):
+        past.take(seq, plan_id, record)
+    at = plan.subject
+    case = Case(at.place, at.connector, plan.remedy.action, plan=plan, approval=approval)
+    facts = Facts(
+        now=now,
+        target=Target(
+            connect=at.place, connector=at.connector, kind=Kind(at.kind), action=case.action
+        ),
+        ourselves=Ourselves(
+            paused=past.paused(now) is not None,
+            mode_lowered=_lowered(past),
+            clock_skew_s=skew_s,
+            clock_steady=True,
+        ),
+        others=Others(in_remedy=past.at_work() - {(at.place, at.connector)}),
+        past=past_of(past, case, None),
+        plan=planned(case),
+    )
+    by_person = plan.created_by != DETECTOR
+    answers = evaluate(facts, policy, Stage.ADMIT, by_person=by_person)
+    return frozenset(
+        each.guard for each in answers if each.guard in ASKED and each.answer is not Answer.PASS
+    )
+
+
+def lowered(journal: Journal) -> Mode:
+    """The mode that a person has set; Mode.AUTO for none."""
+    past = fleet.Fleet()
+    for seq, plan_id, record in journal.since(1, 10_000):
+        past.take(seq, plan_id, record)
+    return _lowered(past)
+
+
+def _lowered(past: fleet.Fleet) -> Mode:
+    mode = past.mode
+    return Mode.AUTO if mode is None or mode.mode is None else Mode(mode.mode)
+
+
+class Bounds:
+    """I6 and I10 of one run, by what its schedule says. `lowered_at` is when a person has set the
+    mode to observe, `opened_at` when the plan was first begun.
+    """
+
+    def __init__(self, policy: Policy, schedule: Schedule) -> None:
+        self._policy, self._schedule = policy, schedule
+        self.lowered_at: float | None = None
+        self.opened_at: float | None = None
+        self._seen = 0
+
+    def hold(self, world: World, ours: set[str]) -> None:
+        """To be asked after whatever happens. `ours` are the requests that were looked at before
+        they were sent.
+        """
+        for number, request in enumerate(world.connect.requests[self._seen :], self._seen + 1):
+            known = request.method == "GET" or request.who != "us" or f"#{number}" in ours
+            must(known, "I10", f"{request.method} {request.path} was asked for by nobody")
+        self._seen = len(world.connect.requests)
+        if self.opened_at is None:
+            return
+        schedule, policy = self._schedule, self._policy
+        observed = schedule.mode == "observe" or self.before(self.opened_at)
+        must(not observed, "I10", "begun in mode observe")
+        at_once = 1 + schedule.parked_elsewhere
+        must(at_once <= min(policy.per_connect, policy.total), "I6", f"{at_once} at once")
+        if world.skips:
+            skips = 1 + schedule.skips_before
+            most = policy.budgets.connector_hour
+            must(skips <= most, "I6", f"{skips} skips within an hour, and {most} may be")
+
+    def before(self, at: float) -> bool:
+        """Whether it was to observe by then."""
+        return self.lowered_at is not None and self.lowered_at < at
