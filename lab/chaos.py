@@ -30,6 +30,7 @@ from lab.load import Load
 from lab.options import LabOptions
 from lab.ports import free_port
 from lab.product import Product
+from lab.recorder import Recorder
 from lab.sampler import Sampler
 from lab.testimony import MIRRORED, witnessed
 from lab.waiting import NotYet, until
@@ -229,21 +230,30 @@ def commit() -> str:
 
 @contextmanager
 def bed() -> Iterator[tuple[Lab, Product]]:
-    """A lab and a daemon as run() wants them; ended and removed afterwards."""
+    """A lab and a daemon as run() wants them; ended and removed afterwards. Raises if that daemon,
+    which nobody told to, has changed something.
+    """
     folder = tempfile.TemporaryDirectory(prefix="offsetwatch-chaos-")
-    with folder as directory, Lab(LabOptions(workers=2)) as lab:
+    with (
+        folder as directory,
+        Lab(LabOptions(workers=2)) as lab,
+        Recorder(lab.connect_urls[0]) as recorder,
+    ):
         product = Product(
             lab,
             directory=Path(directory),
             port=free_port(),
             extra=FAST,
             connect_extra=FAST_CONNECT,
+            connect_url=recorder.url,
         )
         try:
             product.start_daemon()
             yield lab, product
         finally:
             product.stop()
+        if changes := recorder.changes():
+            raise LabError(f"the daemon asked for changes: {changes}")
 
 
 @click.command()

@@ -13,7 +13,7 @@ from lab import Lab, LabOptions, Load
 from lab.options import KAFKA_VERSION
 from lab.ports import free_port
 from lab.product import Product
-from lab.recorder import Recorder
+from lab.recorder import Certified, Recorder
 from lab.toolbox import Toolbox
 from tests.real.acting import ACTS
 from tests.real.refusing import REFUSES
@@ -43,8 +43,23 @@ STORIES = {
 }
 assert STORIES.keys() == {*ACTS, *REFUSES}
 
+# Connect clusters of `exact`, and the topics of their offsets.
+SITES = {"lab": "connect-offsets", "other": "other-offsets"}
+
 # `make proofs` has the toolbox go through all its tests on an older Kafka too.
 KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
+
+
+@contextmanager
+def unchanged(*workers: str, tls: Certified | None = None) -> Iterator[list[Recorder]]:
+    """What stands between a daemon and these workers. A daemon that was not told to do anything has
+    changed nothing in the end, whatever it was shown meanwhile.
+    """
+    with ExitStack() as stack:
+        recorders = [stack.enter_context(Recorder(worker, tls)) for worker in workers]
+        yield recorders
+    assert [at for recorder in recorders for at in recorder.changes()] == []
+    assert all(recorder.exchanges() for recorder in recorders)
 
 
 @pytest.fixture(scope="session")
@@ -68,12 +83,18 @@ def older() -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     directory: Path = tmp_path_factory.mktemp("product")
-    made = Product(
-        lab, directory=directory, port=free_port(), extra=FAST, connect_extra=FAST_CONNECT
-    )
-    made.start_daemon()
-    yield made
-    made.stop()
+    with unchanged(lab.connect_urls[0]) as (recorder,):
+        made = Product(
+            lab,
+            directory=directory,
+            port=free_port(),
+            extra=FAST,
+            connect_extra=FAST_CONNECT,
+            connect_url=recorder.url,
+        )
+        made.start_daemon()
+        yield made
+        made.stop()
 
 
 @pytest.fixture(scope="session")
@@ -96,71 +117,31 @@ def exact_product(exact: Lab, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
     Both have connectors of the same names, so that their offsets topics have to be named.
     """
-    sites = {"lab": ("connect-offsets", exact.connect_urls[0])}
-    sites["other"] = ("other-offsets", exact.other_url)
-    made = Product(
-        exact,
-        directory=tmp_path_factory.mktemp("exact-product"),
-        port=free_port(),
-        extra=FAST,
-        connects=[
-            f'{{name: {name}, kafka: east, url: "{url}", offsets_topic: {topic}, {FAST_CONNECT}}}'
-            for name, (topic, url) in sites.items()
-        ],
-    )
-    made.start_daemon()
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="session")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Where incidents are acted out, beside standard connectors that work under load throughout."""
-    options = LabOptions(offset_flush_interval_ms=1000, authorizer=True, workers=2)
-    directory: Path = tmp_path_factory.mktemp("stage")
-    rhythm = f"judge: {{interval_s: {INTERVAL_S}}}\nstate_dir: {directory / 'state'}\n"
-    with Lab(options) as running, Load(running, rate_per_s=5.0):
+    with unchanged(exact.connect_urls[0], exact.other_url) as recorders:
+        sites = dict(zip(SITES, recorders, strict=True))
         made = Product(
-            running,
-            directory=directory,
+            exact,
+            directory=tmp_path_factory.mktemp("exact-product"),
             port=free_port(),
-            extra=FAST + rhythm,
-            connect_extra=FAST_CONNECT,
+            extra=FAST,
+            connects=[
+                f'{{name: {name}, kafka: east, url: "{recorder.url}", '
+                f"offsets_topic: {SITES[name]}, {FAST_CONNECT}}}"
+                for name, recorder in sites.items()
+            ],
         )
         made.start_daemon()
-        lookout = Lookout(made.url)
-        yield Stage(running, made, lookout)
-        lookout.stop()
+        yield made
         made.stop()
 
 
 @contextmanager
-def unchanged(*workers: str) -> Iterator[list[Recorder]]:
-    """What stands between daemons and these workers. A daemon that was not told to do anything has
-    changed nothing in the end, whatever it was shown meanwhile.
-    """
-    with ExitStack() as stack:
-        recorders = [stack.enter_context(Recorder(worker)) for worker in workers]
-        yield recorders
-    assert [at for recorder in recorders for at in recorder.changes()] == []
-    assert all(recorder.exchanges() for recorder in recorders)
-
-
-@pytest.fixture(scope="session")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Where incidents are acted out, beside standard connectors that work under load throughout.
-    Its daemon sees all of them, and what is staged for daemons that may act; it may do nothing.
-    """
-    options = LabOptions(offset_flush_interval_ms=1000, authorizer=True, workers=2, plugins=True)
-    directory: Path = tmp_path_factory.mktemp("stage")
+def staged(lab: Lab, directory: Path) -> Iterator[Stage]:
+    """A daemon of the default install beside a lab, and somebody who looks at all it finds."""
     rhythm = f"judge: {{interval_s: {INTERVAL_S}}}\nstate_dir: {directory / 'state'}\n"
-    with (
-        Lab(options) as running,
-        Load(running, rate_per_s=5.0),
-        unchanged(running.connect_urls[0]) as (recorder,),
-    ):
+    with unchanged(lab.connect_urls[0]) as (recorder,):
         made = Product(
-            running,
+            lab,
             directory=directory,
             port=free_port(),
             extra=FAST + rhythm,
@@ -169,9 +150,35 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         )
         made.start_daemon()
         lookout = Lookout(made.url)
-        yield Stage(running, made, lookout, recorder)
+        yield Stage(lab, made, lookout, recorder)
         lookout.stop()
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Where incidents are acted out, beside standard connectors that work under load throughout."""
+    options = LabOptions(offset_flush_interval_ms=1000, authorizer=True, workers=2)
+    with (
+        Lab(options) as running,
+        Load(running, rate_per_s=5.0),
+        staged(running, tmp_path_factory.mktemp("stage")) as made,
+    ):
+        yield made
+
+
+@pytest.fixture(scope="session")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Where incidents are acted out, beside standard connectors that work under load throughout.
+    Its daemon sees all of them, and what is staged for daemons that may act; it may do nothing.
+    """
+    options = LabOptions(offset_flush_interval_ms=1000, authorizer=True, workers=2, plugins=True)
+    with (
+        Lab(options) as running,
+        Load(running, rate_per_s=5.0),
+        staged(running, tmp_path_factory.mktemp("watched")) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -71,12 +71,12 @@ class Lookout:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A lab with its daemon and a lookout; one for all stories of a run."""
+    """A lab, its daemon with a recorder before Connect, and a lookout; for all stories of a run."""
 
     lab: Lab
     product: Product
     lookout: Lookout
-    recorder: Recorder | None = None
+    recorder: Recorder
 
     @contextmanager
     def flow(

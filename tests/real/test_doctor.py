@@ -12,6 +12,7 @@ import pytest
 from lab import Lab
 from lab.ports import free_port
 from lab.product import Product
+from tests.real.conftest import unchanged
 from tests.real.seen import becomes, eventually, total
 
 pytestmark = pytest.mark.real
@@ -62,7 +63,7 @@ def all_committed(lab: Lab, product: Product) -> None:
 def test_doctor_finds_nothing_wrong_with_a_sound_lab(lab: Lab, product: Product) -> None:
     all_committed(lab, product)
     checks = examined(product, status=0)
-    worker = f"worker {lab.connect_urls[0]}"
+    worker = f"worker {product.connect_url}"
     assert [at for at in checks if at["verdict"] != "ok"] == []
     assert "Kafka 4.1 or newer" in line(checks, "kafka east", "version")["found"]
     assert line(checks, worker, "reachable")["found"] == "Connect 4.3.1"
@@ -76,7 +77,7 @@ def test_doctor_finds_nothing_wrong_with_a_sound_lab(lab: Lab, product: Product)
 
 def test_doctor_finds_a_wrong_mapping(other: Product, lab: Lab) -> None:
     change(other, "name: lab, kafka: east", "name: lab, kafka: west")
-    found = line(examined(other, status=1, timeout_s="8"), f"worker {lab.connect_urls[0]}", "kafka")
+    found = line(examined(other, status=1, timeout_s="8"), f"worker {other.connect_url}", "kafka")
     assert found["verdict"] == "fail"
     assert found["found"] == "its Kafka cluster is east, not west"
     assert "kafka: east" in found["advice"]
@@ -97,7 +98,7 @@ def test_doctor_without_a_worker_exits_7_and_reports_the_rest(other: Product, la
         lab.start_process("connect-1")
     lab.wait_running("mm2-source")
     lab.wait_running("file-sink")
-    away = line(checks, f"worker {lab.connect_urls[0]}", "reachable")
+    away = line(checks, f"worker {other.connect_url}", "reachable")
     assert (away["verdict"], away["unreachable"]) == ("fail", True)
     for kafka in ("kafka east", "kafka west"):
         assert line(checks, kafka, "reachable")["verdict"] == "ok"
@@ -110,10 +111,13 @@ def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product
     checks = examined(other, status=1)
     (found,) = [at for at in checks if at["check"] == "internal topics" and at["verdict"] == "fail"]
     assert found["found"].startswith("wiped-offsets: not_compacted")
-    other.start_daemon()
-    labels = {"kafka": "east", "topic": "wiped-offsets"}
-    becomes(other, 1, "internal_topic_problem", problem="not_compacted", **labels)
-    assert total(other, "internal_topic_problem", **labels) == 1
+    with unchanged(other.connect_url) as (recorder,):
+        change(other, other.connect_url, recorder.url)
+        other.start_daemon()
+        labels = {"kafka": "east", "topic": "wiped-offsets"}
+        becomes(other, 1, "internal_topic_problem", problem="not_compacted", **labels)
+        assert total(other, "internal_topic_problem", **labels) == 1
+        other.stop()
 
 
 def test_explain_says_what_the_daemon_says_and_where_from(lab: Lab, product: Product) -> None:

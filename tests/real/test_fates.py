@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from lab import Lab, LabOptions
 from lab.ports import free_port
 from lab.product import Product
 from lab.stories import Flow, begin, end, losses
-from tests.real.conftest import FAST_CONNECT
+from tests.real.conftest import FAST_CONNECT, unchanged
 from tests.real.seen import becomes, eventually, total
 
 pytestmark = pytest.mark.real
@@ -26,14 +27,27 @@ def flushing() -> Iterator[Lab]:
         yield running
 
 
-def watching(lab: Lab, directory: Path, *, ends_s: float) -> Product:
+@contextmanager
+def watching(lab: Lab, directory: Path, *, ends_s: float) -> Iterator[Product]:
+    """A daemon that runs already; it is ended and begun again as a test wants it."""
     settings = (
         f"tick_s: 0.2\nends_s: {ends_s}\njudge: {{interval_s: 3.0}}\n"
         f"state_dir: {directory / 'state'}\n"
     )
-    return Product(
-        lab, directory=directory, port=free_port(), extra=settings, connect_extra=FAST_CONNECT
-    )
+    with unchanged(lab.connect_urls[0]) as (recorder,):
+        made = Product(
+            lab,
+            directory=directory,
+            port=free_port(),
+            extra=settings,
+            connect_extra=FAST_CONNECT,
+            connect_url=recorder.url,
+        )
+        try:
+            made.start_daemon()
+            yield made
+        finally:
+            made.stop()
 
 
 def of(flow: Flow) -> dict[str, str]:
@@ -59,25 +73,23 @@ def test_retention_that_overtakes_mm2_while_the_daemon_is_down_is_found_at_its_s
     flushing: Lab, tmp_path: Path
 ) -> None:
     flow = begin(Flow(flushing, "unseen"), records=30)
-    product = watching(flushing, tmp_path, ends_s=1.0)
-    product.start_daemon()
-    looked_at(product, flow)
-    product.kill_daemon()
-    deed = losses.retention_overtakes(flow)
-    assert deed.lost == (30, 54)
-    product.start_daemon()
-    becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
-    product.kill_daemon()
-    product.start_daemon()
-    losses.copy_on(flow)
-    product.kill_daemon()
-    product.start_daemon()
-    looked_at(product, flow)
-    becomes(product, 15, "mm2_retention_headroom_records", **of(flow))
-    assert total(product, "mm2_lost_records_total", **of(flow)) == 25
-    assert told(product, flow) == [("retention", 30, 54)]
-    assert "30" in product.cli("explain", flow.connector, status=0)
-    product.stop()
+    with watching(flushing, tmp_path, ends_s=1.0) as product:
+        looked_at(product, flow)
+        product.kill_daemon()
+        deed = losses.retention_overtakes(flow)
+        assert deed.lost == (30, 54)
+        product.start_daemon()
+        becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
+        product.kill_daemon()
+        product.start_daemon()
+        losses.copy_on(flow)
+        product.kill_daemon()
+        product.start_daemon()
+        looked_at(product, flow)
+        becomes(product, 15, "mm2_retention_headroom_records", **of(flow))
+        assert total(product, "mm2_lost_records_total", **of(flow)) == 25
+        assert told(product, flow) == [("retention", 30, 54)]
+        assert "30" in product.cli("explain", flow.connector, status=0)
     end(flow)
 
 
@@ -85,35 +97,31 @@ def test_a_topic_made_anew_while_the_daemon_is_down_is_found_at_its_start_once(
     flushing: Lab, tmp_path: Path
 ) -> None:
     flow = begin(Flow(flushing, "renewed"), records=40)
-    product = watching(flushing, tmp_path, ends_s=1.0)
-    product.start_daemon()
-    looked_at(product, flow)
-    product.kill_daemon()
-    deed = losses.recreated_grown(flow)
-    assert deed.lost == (0, 39)
-    product.start_daemon()
-    becomes(product, 1, "mm2_topic_recreations_total", connector=flow.connector)
-    assert total(product, "mm2_lost_records_total", **of(flow)) == 0
-    losses.copy_on(flow)
-    becomes(product, 40, "mm2_lost_records_total", **of(flow), cause="recreated")
-    product.kill_daemon()
-    product.start_daemon()
-    looked_at(product, flow)
-    assert total(product, "mm2_topic_recreations_total", connector=flow.connector) == 1
-    assert told(product, flow) == [("recreated", 0, 39)]
-    product.stop()
+    with watching(flushing, tmp_path, ends_s=1.0) as product:
+        looked_at(product, flow)
+        product.kill_daemon()
+        deed = losses.recreated_grown(flow)
+        assert deed.lost == (0, 39)
+        product.start_daemon()
+        becomes(product, 1, "mm2_topic_recreations_total", connector=flow.connector)
+        assert total(product, "mm2_lost_records_total", **of(flow)) == 0
+        losses.copy_on(flow)
+        becomes(product, 40, "mm2_lost_records_total", **of(flow), cause="recreated")
+        product.kill_daemon()
+        product.start_daemon()
+        looked_at(product, flow)
+        assert total(product, "mm2_topic_recreations_total", connector=flow.connector) == 1
+        assert told(product, flow) == [("recreated", 0, 39)]
     end(flow)
 
 
 def test_a_jump_between_two_looks_is_told_by_the_syncs(flushing: Lab, tmp_path: Path) -> None:
     """MM2 is behind the log start for a moment only, and stands beyond it at the next look."""
     flow = begin(Flow(flushing, "jumped"), records=30)
-    product = watching(flushing, tmp_path, ends_s=SELDOM_S)
-    product.start_daemon()
-    looked_at(product, flow)
-    losses.retention_overtakes(flow)
-    losses.copy_on(flow)
-    becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
-    assert told(product, flow) == [("retention", 30, 54)]
-    product.stop()
+    with watching(flushing, tmp_path, ends_s=SELDOM_S) as product:
+        looked_at(product, flow)
+        losses.retention_overtakes(flow)
+        losses.copy_on(flow)
+        becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
+        assert told(product, flow) == [("retention", 30, 54)]
     end(flow)

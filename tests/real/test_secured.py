@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from exporter.model.topology import TopicPartition
 from lab import Lab, LabOptions, compare
 from lab.ports import free_port
 from lab.product import Product
+from lab.recorder import Certified, Recorder
 from lab.secured import USER
 from lab.waiting import NotYet, until
 from tests.fakes.tokens import unsigned
-from tests.real.conftest import FAST, FAST_CONNECT
+from tests.real.conftest import FAST, FAST_CONNECT, unchanged
 from tests.real.seen import becomes, eventually, samples, total
 
 pytestmark = pytest.mark.real
@@ -62,17 +64,25 @@ def secured() -> Iterator[Lab]:
         yield running
 
 
-def product_of(lab: Lab, directory: Path, *, password: Path, mechanism: str) -> Product:
+@contextmanager
+def between(lab: Lab) -> Iterator[Recorder]:
+    """What stands before the worker, and asks for a certificate as that one does."""
+    certified = Certified(lab.security.ca, lab.security.client)
+    with unchanged(lab.secured_connect_urls[0], tls=certified) as (recorder,):
+        yield recorder
+
+
+def product_of(lab: Lab, directory: Path, *, url: str, password: Path) -> Product:
     security = lab.security
     properties = PROPERTIES.format(
-        mechanism=mechanism, user=USER, password=password, ca=security.ca
+        mechanism="SCRAM-SHA-512", user=USER, password=password, ca=security.ca
     )
     config = CONFIG.format(
         east=lab.secured_properties("east")["bootstrap.servers"],
         west=lab.secured_properties("west")["bootstrap.servers"],
         properties=properties,
         nobody=free_port(),
-        url=lab.secured_connect_urls[0],
+        url=url,
         user=USER,
         password=password,
         ca=security.ca,
@@ -85,15 +95,14 @@ def product_of(lab: Lab, directory: Path, *, password: Path, mechanism: str) -> 
 
 @pytest.fixture(scope="module")
 def product(secured: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    made = product_of(
-        secured,
-        tmp_path_factory.mktemp("secured"),
-        password=secured.security.password_file,
-        mechanism="SCRAM-SHA-512",
-    )
-    made.start_daemon()
-    yield made
-    made.stop()
+    directory = tmp_path_factory.mktemp("secured")
+    with between(secured) as recorder:
+        made = product_of(
+            secured, directory, url=recorder.url, password=secured.security.password_file
+        )
+        made.start_daemon()
+        yield made
+        made.stop()
 
 
 def said(product: Product) -> str:
@@ -146,20 +155,22 @@ def test_a_wrong_password_lowers_every_input_and_shows_in_no_answer(
 ) -> None:
     password = tmp_path / "password"
     password.write_text("wr0ng-but-secret\n")
-    product = product_of(secured, tmp_path, password=password, mechanism="SCRAM-SHA-512")
-    product.start_daemon(ready=False)
-    try:
-        until("metrics", partial(serves, product), timeout_s=30.0, evidence=product.evidence)
-        for kind in ("tail", "connect_rest"):
-            eventually(
-                product,
-                f"{kind} denied",
-                lambda kind=kind: total(product, "input_errors_total", kind=kind, reason="denied"),
-            )
-            assert total(product, "input_up", kind=kind) == 0
-        assert "wr0ng" not in said(product)
-    finally:
-        product.stop()
+    with between(secured) as recorder:
+        product = product_of(secured, tmp_path, url=recorder.url, password=password)
+        product.start_daemon(ready=False)
+        try:
+            until("metrics", partial(serves, product), timeout_s=30.0, evidence=product.evidence)
+            for kind in ("tail", "connect_rest"):
+                labels = {"kind": kind, "reason": "denied"}
+                eventually(
+                    product,
+                    f"{kind} denied",
+                    lambda labels=labels: total(product, "input_errors_total", **labels),
+                )
+                assert total(product, "input_up", kind=kind) == 0
+            assert "wr0ng" not in said(product)
+        finally:
+            product.stop()
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"])
