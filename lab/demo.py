@@ -108,8 +108,7 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
         Console(width=150).print(_tables(product))
         tallies += [compare.with_rest(product, lab), compare.with_brokers(product, lab)]
         answered = _as_of(product, moment)
-        with demo_poison.staged(lab) as poisoned:
-            demo_poison.shown_failing(product, poisoned)
+        with demo_poison.staged(product, lab) as poisoned:
             Console(width=150).print(_tables(product))
             wrong = demo_poison.remedied(product, lab, poisoned, by_hand=False)
             demo_poison.well(product, poisoned)
@@ -154,8 +153,7 @@ def watch(*, kafka_version: str, free_ports: bool) -> int:
     with staged(kafka_version=kafka_version, free_ports=free_ports) as (lab, load, product):
         product.start_pipeline()
         _watch(product, load, WELL_S, "soon two connectors fail; Ctrl-C stops everything")
-        with demo_poison.staged(lab) as poisoned:
-            demo_poison.shown_failing(product, poisoned)
+        with demo_poison.staged(product, lab) as poisoned:
             Console().print(_tables(product))
             by_hand = sys.stdin.isatty()
             for at in demo_poison.remedied(product, lab, poisoned, by_hand=by_hand):

@@ -69,7 +69,7 @@ def told() -> Iterator[str]:
 
 
 @contextmanager
-def staged(lab: Lab) -> Iterator[Staged]:
+def staged(product: Product, lab: Lab) -> Iterator[Staged]:
     """A sink and a MirrorMaker that worked, and then met a record each; gone afterwards."""
     sink, flow = Sink(lab, SINK), Flow(lab, FLOW)
     click.echo(
@@ -84,10 +84,14 @@ def staged(lab: Lab) -> Iterator[Staged]:
 
     def in_sink() -> None:
         after = poison.good(GOOD_BEFORE, GOOD_AFTER)
-        found[sink.connector] = poison.one_bad(sink, after=after)
+        found[sink.connector] = poison.one_bad(
+            sink, after=after, seen=lambda: _seen_failed(product, sink.connector)
+        )
 
     def in_flow() -> None:
-        found[flow.connector] = stalls.too_large(flow, restarts=1).offset
+        found[flow.connector] = stalls.too_large(
+            flow, restarts=1, seen=lambda: _seen_failed(product, flow.connector)
+        ).offset
 
     try:
         at_once([in_sink, in_flow])
@@ -105,16 +109,17 @@ def _copies(flow: Flow) -> None:
     begin(flow, records=GOOD_BEFORE, config=stalls.LARGE_TOPIC)
 
 
-def shown_failing(product: Product, staged: Staged) -> None:
-    """Wait until the daemon finds a task of each failed."""
+def _seen_failed(product: Product, connector: str) -> None:
+    """Wait until the daemon finds its task failed: what it did before it was first seen, and then
+    again within one look, counts as one failure.
+    """
 
     def probe() -> None:
         found = product.get("/api/v1/findings")["findings"]
-        failed = {at["connector"] for at in found}
-        if not failed >= set(staged.connectors):
+        if connector not in {at["connector"] for at in found}:
             raise NotYet(f"found wrong: {[(at['name'], at['connector']) for at in found]}")
 
-    until("findings", probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
+    until(f"{connector} found failed", probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
 
 
 def proposed(product: Product, staged: Staged) -> dict[str, str]:

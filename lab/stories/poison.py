@@ -8,6 +8,7 @@ What a sink has written stands in its file, or in the database: each record as o
 import json
 import socketserver
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -33,18 +34,20 @@ def line(record: str) -> str:
     return f"{{n={json.loads(record)['n']}}}"
 
 
-def one_bad(sink: Sink, *, after: list[str] | None = None) -> int:
+def one_bad(
+    sink: Sink, *, after: list[str] | None = None, seen: Callable[[], object] = lambda: None
+) -> int:
     """
     One record that is no JSON, and `after` it; its offset.
 
     All before it must have been committed: then it is the first of its batch, and what is committed
-    is the poison. Returns when the task has failed.
+    is the poison. Returns when the task has failed again; `seen` is called in between.
     """
     poison = hands.bounds(sink.lab.east, sink.topic)[1]
     if sink.committed() != poison:
         raise LabError(f"committed {sink.committed()}, the poison would be at {poison}")
     hands.produce_texts(sink.lab.east, sink.topic, [NOT_JSON, *(after or [])])
-    fails(sink)
+    fails(sink, seen=seen)
     return poison
 
 
@@ -61,9 +64,10 @@ def at_once(sink: Sink, records: list[str]) -> None:
     fails(sink)
 
 
-def fails(sink: Sink, *, restarts: int = 1) -> None:
-    """Wait until it has failed, start it again, and wait until it has failed again."""
+def fails(sink: Sink, *, restarts: int = 1, seen: Callable[[], object] = lambda: None) -> None:
+    """Wait until it has failed and was `seen`, start it again, and wait until it fails again."""
     task_trace(sink.lab, sink.connector)
+    seen()
     failed_again(sink.lab, sink.connector, restarts=restarts)
 
 

@@ -5,6 +5,7 @@ In the first case the task is FAILED and everybody can see it; in the second it 
 its polls fails, and MirrorSourceTask.poll() makes a WARN line and an empty batch of that.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab.errors import LabError
@@ -27,9 +28,12 @@ class Poisoned:
     trace: str
 
 
-def too_large(flow: Flow, *, restarts: int = 3) -> Poisoned:
+def too_large(
+    flow: Flow, *, restarts: int = 3, seen: Callable[[], object] = lambda: None
+) -> Poisoned:
     """
     A record larger than MM2's producer sends; the topic must have been made with LARGE_TOPIC.
+    `seen` is called when the task has failed once.
 
     Each start of the task ends at the same offset: RecordTooLargeException in the send callback.
     That comes at once, and the task lives on for five seconds, RUNNING, committing nothing, until
@@ -40,6 +44,7 @@ def too_large(flow: Flow, *, restarts: int = 3) -> Poisoned:
     hands.produce_large(flow.lab.west, flow.topic)
     flow.produce(5)
     failed(flow)
+    seen()
     failures = failed_again(flow.lab, flow.connector, restarts=restarts)
     trace = failed(flow)
     if "RecordTooLargeException" not in trace:
