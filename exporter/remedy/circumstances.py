@@ -266,6 +266,19 @@ def source_of(snapshot: Snapshot, case: Case, identity: str) -> tuple[int, bool]
     return None
 
 
+def keys_of(snapshot: Snapshot, case: Case) -> tuple[int | None, bool | None]:
+    """Of all source partitions that a plan sets: under how many keys the worst of them is, and
+    whether each is under the one that Connect looks up. None where one of them is not known.
+    """
+    steps = () if case.plan is None else case.plan.steps
+    pairs = [at for step in steps if isinstance(step, Alter) for at in step.pairs]
+    found = [source_of(snapshot, case, pair.partition) for pair in pairs]
+    known = [at for at in found if at is not None]
+    if not known or len(known) < len(found):
+        return None, None
+    return 1 + max(variants for variants, _ in known), all(canonical for _, canonical in known)
+
+
 def is_about(identity: str, topic: str, partition: int) -> bool:
     """Whether a partition as Connect names it is this one: a sink's, or a mirror's."""
     found = msgspec.json.decode(identity)

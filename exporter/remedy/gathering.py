@@ -25,6 +25,7 @@ from exporter.remedy.circumstances import (
     ill,
     incarnation,
     is_mirror,
+    keys_of,
     kind_of,
     labels,
     lag_of,
@@ -287,8 +288,10 @@ class Gatherer:
 
     def _offsets(self, snapshot: Snapshot, case: Case, now: Now) -> facts.Offsets:
         skipped = skipped_of(case)
+        quiet_s = self._quiet_s(snapshot, case) if case.altering else None
         if skipped is None or now.pairs is None:
-            return facts.Offsets()
+            keys, canonical = keys_of(snapshot, case)
+            return facts.Offsets(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
         record, frm, to = skipped
         mirror = is_mirror(frm)
         mine = next((at for at in now.pairs if at.partition == frm.partition), None)
@@ -315,7 +318,7 @@ class Gatherer:
             key_canonical=None if source is None else source[1],
             tail_behind=self._behind(snapshot, case) if mirror else 0,
             views_agree=self._agree(snapshot, case, record, mine),
-            quiet_s=self._quiet_s(snapshot, case) if case.altering else None,
+            quiet_s=quiet_s,
         )
 
     def _first(

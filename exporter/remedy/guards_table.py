@@ -164,7 +164,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     _guard(29, world.one_raw_key, (_P, _A), _MOVES, kinds=_STORED),
     _guard(30, world.read_just_now, _ALWAYS, _ANY, default="60 s, 10 s before an offset is set"),
     _guard(30, world.views_agree, _ALWAYS, (_SKIP,)),
-    _guard(31, world.fence, (_S, _A), _MOVES),
+    _guard(31, world.fence, (_S, _A), (_SKIP,)),  # a person restores over whatever there is
     _guard(31, world.stands_still, (_A,), _MOVES),
     _guard(31, world.group_empty, (_A,), _MOVES, kinds=(_SINK,)),
     _guard(32, world.settled, (_A,), _MOVES, default=f"{world.SETTLE_S:.0f} s"),

@@ -116,11 +116,11 @@ def restart_failed(about: About) -> Plan:
 
 def restore(about: About, pairs: tuple[Pair, ...], backup: str) -> Plan:
     """Give it the offsets of a backup again."""
-    stopped: tuple[AnyStep, ...] = (ToState(State.STOPPED), Settle(), Freeze(), Alter(pairs))
+    stop: tuple[AnyStep, ...] = (ToState(State.STOPPED), Settle(QUIET_S), Freeze(), Alter(pairs))
     again = () if about.original is State.STOPPED else (ToState(about.original),)
     verb = f"restore the offsets of {about.subject.connector} from {backup}"
     remedy = _remedy(about, Action.RESTORE)
-    return _plan(about, verb, (*stopped, *again), remedy, final=about.original)
+    return _plan(about, verb, (*stop, *again), remedy, final=about.original)
 
 
 def _remedy(

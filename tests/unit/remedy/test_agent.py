@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from exporter.model.findings import Finding, FindingName, Severity
+from exporter.remedy import backups, desk
 from exporter.remedy.decisions import Stands
 from exporter.remedy.desk import Mode
-from exporter.remedy.plan import Action
+from exporter.remedy.plan import Action, Pair
 from exporter.remedy.policy import Rule
-from exporter.remedy.records import Ending, ModeSet, PauseSet, Refused
+from exporter.remedy.records import Ending, ModeSet, PauseSet, Proposed, Refused
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
 from tests.fakes.connect_model import Fault, How, Person
 from tests.unit.remedy.agency import POLICY, Agency
@@ -87,6 +88,26 @@ def test_a_wall_clock_that_is_set_while_a_request_is_in_doubt_does_not_shorten_t
     assert agency.connect.line.now() - now > 60.0
     assert agency.changes()[0].endswith("/stop")
     assert sum(change.endswith("/stop") for change in agency.changes()) == 1
+
+
+def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
+    agency.wait(5.0)
+    now, partition = agency.connect.line.now(), f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
+    pair = Pair(partition, '{"kafka_offset":2}')
+    kept = backups.write(agency.folder, connector=SINK_NAME, pairs=(pair,), at=now)
+    asked = desk.Asked(
+        desk.Wish.RESTORE, "lab", SINK_NAME, "the target lost them", "k1", backup=kept.path.name
+    )
+    planned = agency.planner.for_person(asked, "ada")
+    plan = planned.plan
+    proposed = Proposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
+    agency.ledger.journal.append(plan.plan_id, (proposed,))
+    agency.ledger.read_on()
+    agency.approve(plan.plan_id, by="bob")
+    agency.go_on(2)
+    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    delivered = [at.offset for at in agency.connect.delivered[SINK_NAME]]
+    assert delivered == [0, 1, 2, 3, 4, 2, 3, 4]
 
 
 def test_nothing_is_done_in_observe_and_what_would_be_is_taken_down(tmp_path):

@@ -1,0 +1,141 @@
+"""The look right before offsets are set: the product's own (Planner.before_altering), over a World.
+
+Its brokers are the model's, and the daemon's picture is made as it is asked for: one connector, and
+the group of a sink. Guards that rest on more than that are not asked, see LEFT_OUT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from exporter.clock import Clock
+from exporter.model.connectors import ConnectorKind
+from exporter.model.readings import LogBounds
+from exporter.model.topology import SinkGroup, TopicPartition, Topology
+from exporter.remedy.brokers import First
+from exporter.remedy.conductor import approval_of
+from exporter.remedy.decisions import dossier
+from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.fleet import Fleet
+from exporter.remedy.gathering import Gatherer, Time
+from exporter.remedy.journal import Journal
+from exporter.remedy.planner import Planner
+from exporter.remedy.policy import Policy
+from exporter.remedy.progress import Limits, replayed
+from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
+from tests.sim.world import NAME, PLACE, QUARANTINE, World
+
+if TYPE_CHECKING:
+    from tests.sim.invariants import Watch
+
+LEFT_OUT: Final = {
+    "nobody_else": "the status topic, which nobody follows here",
+    "same_incarnation": "the status topic likewise",
+    "views_agree": "the tail of the offsets topic",
+    "one_raw_key": "the tail of the offsets topic",
+    "same_policy": "plans are made before there is a policy here",
+    "journal": "room on the machine's own disk",
+}
+
+
+class OnTime(Sight):
+    """Workers in memory send no Date."""
+
+    line: Clock
+
+    @property
+    def server_time(self) -> float:
+        """Theirs is the true one."""
+        return self.line.now()
+
+
+class ModelBrokers:
+    """What is asked of Kafka (brokers.py), of the model."""
+
+    def __init__(self, world: World, watch: Watch) -> None:
+        self._world, self._watch = world, watch
+
+    def topic_id(self, kafka: str, topic: str) -> str | None:
+        return self._world.topic_id()
+
+    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+        log = self._world.log_broker.log(at.topic, at.partition)
+        self._watch.saw_end(log.end)
+        return LogBounds(start=log.start, end=log.end, stable_end=log.end)
+
+    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+        log = self._world.log_broker.log(at.topic, at.partition)
+        found = log.read(offset, 1)
+        return First(found[0].at.offset if found else None, log.end)
+
+    def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
+        found = self._world.connect.broker.groups.get(group)
+        return None if found is None else found.offsets.get((at.topic, at.partition))
+
+    def members(self, kafka: str, group: str) -> int:
+        found = self._world.connect.broker.groups.get(group)
+        return 0 if found is None else len(found.members)
+
+    def ends(self, kafka: str, topic: str) -> dict[int, int]:
+        return {}
+
+
+class Recheck:
+    """Of one process."""
+
+    def __init__(
+        self,
+        world: World,
+        watch: Watch,
+        journal: Journal,
+        sight: OnTime,
+        policy: Policy,
+        clock: Clock,
+    ) -> None:
+        self._world, self._journal, self._past, self._seq = world, journal, Fleet(), 0
+        gatherer = Gatherer(
+            sight_of=lambda _: sight,
+            brokers=ModelBrokers(world, watch),
+            snapshot=self._snapshot,
+            past=self._past,
+            policy=policy,
+            state_dir=journal.folder,
+            time=Time(clock, world.line, world.line.advance),
+        )
+        self._planner = Planner(
+            sight_of=lambda _: sight,
+            gatherer=gatherer,
+            finder=None,
+            snapshot=self._snapshot,
+            policy=policy,
+            quarantine=QUARANTINE,
+            state_dir=journal.folder,
+            clock=clock.now,
+        )
+
+    def problems(self) -> tuple[str, ...]:
+        """What speaks against going on."""
+        for seq, plan_id, record in self._journal.since(self._seq + 1, 10_000):
+            self._past.take(seq, plan_id, record)
+            self._seq = seq
+        plan = self._world.plan
+        records = self._journal.records(plan.plan_id)
+        found, progress = dossier(records), replayed(records, Limits())
+        assert found is not None
+        said = self._planner.before_altering(
+            plan,
+            None,
+            approval_of(found),
+            stopped_at=progress.stopped_at,
+            receipt_sha256=progress.copied,
+        )
+        return tuple(at for at in said if at.partition(":")[0] not in LEFT_OUT)
+
+    def _snapshot(self) -> Snapshot:
+        world = self._world
+        kind = ConnectorKind.MIRROR if world.mirror else ConnectorKind.SINK
+        view = ConnectorView(PLACE, NAME, kind, world.config["connector.class"], "1", "running", ())
+        sinks = () if world.mirror else (SinkGroup(PLACE, NAME, f"connect-{NAME}", "east"),)
+        topology = Topology((), (), sinks=sinks)
+        return replace(EMPTY, ready=True, connectors=(view,), topology=topology)
