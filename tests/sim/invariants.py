@@ -305,13 +305,12 @@ class Watch:
         world, numbers = self.world, self.world.numbers
         if world.skips:
             must(numbers.frm + 1 in self._kept_now(), "I1", "a skip without a copy")
-        settle_s = SETTLED_S if world.skips else 6.0
         asked = sum(self.path(False)[each.index] == step for each in self.of(Intended)) > 1
         if not asked and world.skips:
             held_s = world.line.now() - self._first_stop()
             must(held_s <= STOP_TOTAL_S + LOOK_S_MAX, "I11", f"changed after {held_s:.0f} s")
         stood_s = world.line.now() - (self._stopped_since or world.line.now())
-        must(stood_s >= settle_s - 1.0, "I7", f"it has stood still for {stood_s:.0f} s only")
+        must(stood_s >= SETTLED_S - 1.0, "I7", f"it has stood still for {stood_s:.0f} s only")
         at = self._seen_at(step)
         allowed = {numbers.frm, numbers.to} if asked else {numbers.frm}
         if world.skips:

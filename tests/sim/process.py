@@ -24,21 +24,21 @@ from exporter.remedy.desk import Mode
 from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
 from exporter.remedy.drivers.proofs import ProofSteps
 from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.drivers.rest_sight import Sight, config_sha256
 from exporter.remedy.drivers.whole import WithProofs
 from exporter.remedy.facts import Approval
 from exporter.remedy.fleet import POLICY
 from exporter.remedy.journal import Journal
 from exporter.remedy.moves import Aborted, Interrupted
-from exporter.remedy.plan import Action, Frozen, Plan
+from exporter.remedy.plan import Action, Plan
 from exporter.remedy.policy import Policy
-from exporter.remedy.progress import Limits, replayed
+from exporter.remedy.progress import Limits
 from exporter.remedy.quarantine import About, Receipt
 from exporter.remedy.records import AnyRecord, Opened, Proposed
 from exporter.remedy.runner import Result, Runner
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
 from tests.sim import bounds
+from tests.sim.recheck import OnTime, Recheck
 from tests.sim.world import NAME, PLACE, QUARANTINE, Kept, LogSource, World
 
 if TYPE_CHECKING:
@@ -213,7 +213,9 @@ class Instance:
         self.working = False
         self.journal = SimJournal(folder, fuse, watch)
         gate = Gate(door, fuse, watch)
-        self.sight = Sight(world.site, transport=gate)
+        self.sight = OnTime(world.site, transport=gate)
+        self.sight.line = world.line
+        self._clock = SetClock(world.line, watch.clock.by_s)  # as it was when the process began
         rest = RestDriver(world.site, NAME, None, clock=world.line, transport=gate)
         rest._kafka = Members(world)
         proofs = ProofSteps(self.sight, NAME, world.line, world.nothing_after)
@@ -223,7 +225,7 @@ class Instance:
         self.runner = Runner(
             journal=self.journal,
             driver=WithCopies(WithProofs(rest, proofs), copies),
-            clock=SetClock(world.line, watch.clock.by_s),  # as it was when the process began
+            clock=self._clock,
             tell=lambda _said: None,
             pause=world.line.advance,
             limits=Limits(),
@@ -284,30 +286,10 @@ class Instance:
         self.fuse.burn("about to begin")
         self.working = True
         try:
-            return self.runner.run(found.plan, self._recheck)
+            recheck = Recheck(self.world, self.watch, self.journal, self.sight, policy, self._clock)
+            return self.runner.run(found.plan, lambda _frozen: recheck.problems())
         except Overtaken:
             return None
-
-    def _recheck(self, frozen: Frozen) -> tuple[str, ...]:
-        """What the guards ask that stand between the stop and the change."""
-        world, remedy = self.world, self.world.plan.remedy
-        assert remedy is not None
-        wrong = []
-        if bounds.lowered(self.journal) is Mode.OBSERVE:
-            wrong.append("the mode is observe by now")
-        if config_sha256(NAME, self.sight.config(NAME)) != remedy.config_sha256:
-            wrong.append("its configuration is another one")
-        self.watch.saw_end(world.end())
-        if not world.skips:
-            return tuple(wrong)
-        progress = replayed(self.journal.records(world.plan.plan_id), Limits())
-        if progress.copied is None:
-            wrong.append("there is no copy")
-        if world.topic_id() != world.plan.steps[0].record.topic_id:
-            wrong.append("the topic was made anew")
-        if world.end() < world.numbers.to + (1 if world.mirror else 0):
-            wrong.append("it would be beyond the end of the log")
-        return tuple(wrong)
 
     def rival(self, moment: str) -> None:
         """While this one works nobody else does."""
