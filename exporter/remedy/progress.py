@@ -57,7 +57,7 @@ class Progress:
     touched     indexes of the plan's steps that may have had an effect
     definite    whether the connector vouches for its new offsets (see driver.Outcome)
     stopped_at  when a connector that is to run again was first asked to stop; 0 if it was not
-    heard_at    when the newest record was written, by the clock of whoever wrote it
+    heard_at    a time that has come, by the clock of whoever wrote the records
 
     since       when this process began with the step
     looks       how often it has looked or tried in vain since
@@ -155,10 +155,6 @@ def replayed(records: tuple[AnyRecord, ...], limits: Limits) -> Progress:
 
 def applied(progress: Progress, record: StepRecord) -> Progress:
     """The progress that this record makes."""
-    return replace(_applied(progress, record), heard_at=record.at)
-
-
-def _applied(progress: Progress, record: StepRecord) -> Progress:
     match record:
         case Resumed():
             taken = replace(progress, parked=None, spent=0, since=record.at, looks=0, waited_s=0.0)
@@ -193,7 +189,7 @@ def _waiting_anew(progress: Progress, now: float) -> Progress:
     """
     until = now + progress.limits.doubt_s
     late = progress.late_until > progress.heard_at
-    anew = replace(progress, late_until=until if late else 0.0)
+    anew = replace(progress, late_until=until if late else 0.0, heard_at=now)
     if not progress.sent:
         return anew
     acked = progress.answer is Answer.ACK
@@ -215,6 +211,7 @@ def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
         answer=None,
         doubt_until=0.0,
         late_until=max(progress.late_until, late),
+        heard_at=now,
         since=now,
         looks=0,
         waited_s=0.0,
@@ -234,6 +231,7 @@ def _intended(progress: Progress, record: Intended) -> Progress:
         sent=progress.sent + 1,
         spent=progress.spent + 1,
         asked_at=record.at,
+        heard_at=record.at,
         answer=None,
         touched=touched if progress.undoing else touched | {progress.index},
         stopped_at=stopped_at,
