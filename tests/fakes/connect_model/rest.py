@@ -73,7 +73,7 @@ class _Resource:
 
     def answer(self) -> Steps:
         parts = urlsplit(self.asked.path)
-        self.query = parse_qs(parts.query)
+        self.query = parse_qs(parts.query) if parts.query else {}
         names = [unquote(part) for part in _NAMES.findall(parts.path)]
         match names:
             case []:
