@@ -90,9 +90,11 @@ _PATCH_ERROR = tuple(
     for case in (SINK, MIRROR)
 )
 _RESUMED = tuple(
-    Schedule(SINK, happenings=(Happening(16.9 + number * 0.005, "resume"),)) for number in range(16)
+    Schedule(SINK, happenings=(Happening(21.9 + number * 0.005, "resume"),)) for number in range(16)
 )
-_ABORTED = tuple(Schedule(SINK, want=(at, "abort")) for at in (1.0, 16.92, 16.93, 16.94, 16.95))
+_ABORTED = tuple(
+    Schedule(SINK, want=(at, "abort")) for at in (1.0, 21.93, 21.95, 21.97, 21.98, 21.99)
+)
 _CLOCK_SET = tuple(_faulty(1, _LATE, deaths=(at,), skew=(0.0, 3600.0)) for at in range(26, 32))
 _FROZEN_EARLY = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (6, 7))
 _FROZEN_LATE = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (53, 55))

@@ -86,6 +86,7 @@ def backup_not_verified(put: Put) -> None:
 
 
 def expect_skipped(put: Put) -> None:
+    recheck_forgotten(put)  # the guards compare as well
     put(rest, "as_expected", lambda _now, _expected: Look(Standing.DONE, "it will be so"))
 
 
@@ -192,6 +193,7 @@ def ack_is_a_verdict(put: Put) -> None:
 
 
 def foreign_offsets_overwritten(put: Put) -> None:
+    recheck_forgotten(put)  # the guards compare as well
     compared = rest.compared
 
     def blind(**given: Any) -> Look:
