@@ -54,7 +54,7 @@ from tests.unit.remedy.plans import plan_of
 
 LIMITS = Limits()
 FROZEN = Frozen((Pair("a", "1"), Pair("b", "2")), "file", "sha")
-OF_THIS_PROCESS = {"since", "looks", "blind", "identified", "taken_up"}
+OF_THIS_PROCESS = {"since", "looks", "waited_s", "blind", "identified", "taken_up"}
 MOVES_MAX = 5_000
 
 changes = st.lists(
