@@ -112,7 +112,7 @@ def kept_of(daemon: Guarded, connector: str) -> list[Json]:
 
 
 def mirror_with_a_large_record(lab: Lab, directory: Path) -> Told:
-    """A record above max.request.size: copied into a file, as the topic takes none that large."""
+    """A record above max.request.size of MirrorMaker's producer, and good ones behind it."""
     told = Told()
     flow = begin(Flow(lab, "act-mirror"), records=10, config=stalls.LARGE_TOPIC)
     try:
