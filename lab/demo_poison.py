@@ -95,7 +95,9 @@ def staged(product: Product, lab: Lab) -> Iterator[Staged]:
 
     try:
         at_once([in_sink, in_flow])
-        yield Staged(sink, flow, found)
+        poisoned = Staged(sink, flow, found)
+        _shown_failed(product, poisoned)
+        yield poisoned
     finally:
         lab.delete(sink.connector)
         end(flow)
@@ -120,6 +122,21 @@ def _seen_failed(product: Product, connector: str) -> None:
             raise NotYet(f"found wrong: {[(at['name'], at['connector']) for at in found]}")
 
     until(f"{connector} found failed", probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
+
+
+def _shown_failed(product: Product, staged: Staged) -> None:
+    """Wait until the daemon has seen their tasks end where they stay now."""
+
+    def probe() -> None:
+        states = {
+            connector["name"]: [task["state"] for task in connector["tasks"]]
+            for connector in product.get("/api/v1/connectors")["connectors"]
+            if connector["name"] in staged.connectors
+        }
+        if states != {name: ["failed"] for name in staged.connectors}:
+            raise NotYet(f"tasks are {states}")
+
+    until("tasks shown failed", probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
 
 
 def proposed(product: Product, staged: Staged) -> dict[str, str]:
