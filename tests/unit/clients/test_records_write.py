@@ -13,7 +13,7 @@ from exporter.model.records import RawRecord
 from exporter.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 
-SOON_S = 1.0
+SOON_S, PATIENT_S = 1.0, 60.0
 
 
 @pytest.fixture
@@ -26,7 +26,12 @@ def broker() -> Iterator[MockBroker]:
 
 @pytest.fixture
 def writer(broker: MockBroker) -> RecordWriter:
-    return RecordWriter("east", {"bootstrap.servers": broker.bootstrap}, delivery_timeout_s=SOON_S)
+    return writer_of(broker, PATIENT_S)
+
+
+def writer_of(broker: MockBroker, seconds: float) -> RecordWriter:
+    properties = {"bootstrap.servers": broker.bootstrap}
+    return RecordWriter("east", properties, delivery_timeout_s=seconds)
 
 
 def at(broker: MockBroker, offset: int) -> RawRecord:
@@ -84,7 +89,7 @@ def test_a_partition_that_is_not_there_is_a_definite_no(writer):
         writer.write(Outgoing("copies", PARTITIONS, b"k", b"v", ()))
 
 
-def test_a_broker_that_is_away_leaves_it_open_whether_it_was_written(broker, writer):
+def test_a_broker_that_is_away_leaves_it_open_whether_it_was_written(broker):
     broker.stop()
     with pytest.raises(Ambiguous):
-        writer.write(Outgoing("copies", 2, b"k", b"v", ()))
+        writer_of(broker, SOON_S).write(Outgoing("copies", 2, b"k", b"v", ()))
