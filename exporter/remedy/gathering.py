@@ -7,14 +7,14 @@ A question without an answer leaves a None, which denies. Called by planner.py.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from exporter.clock import Clock
 from exporter.errors import ClientError
 from exporter.model.findings import FailureRun
-from exporter.model.topology import TopicPartition
+from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.remedy import facts, fleet
 from exporter.remedy.brokers import Brokers
 from exporter.remedy.circumstances import (
@@ -51,6 +51,8 @@ from exporter.remedy.policy import Policy, Storm, storm_after
 from exporter.state.snapshot import Snapshot
 
 MEMBERS_APART_S: Final = 5.0  # a group that forms shows within so long
+TAIL_S_MAX: Final = 10.0  # for what others wrote to the offsets topic up to just now
+TAIL_AGAIN_S: Final = 0.2
 # Ways to find a record that meet the trouble themselves, in its bytes.
 REPRODUCES: Final = frozenset({"decode", "checksum", "size"})
 STEADY_S: Final = 2.0  # of drift since the start: more is a clock that was set
@@ -337,11 +339,22 @@ class Gatherer:
         if topic is None:
             return None
         ends = known(self._brokers.ends, topic.kafka, topic.topic)
+        if ends is None:
+            return None
+        behind = self._unread(topic, ends)
+        if case.altering:  # others commit all the time: that is no reason to turn back
+            until = self._steady.now() + TAIL_S_MAX
+            while behind and self._steady.now() < until:
+                self._pause(TAIL_AGAIN_S)
+                behind = self._unread(topic, ends)
+        return behind
+
+    def _unread(self, topic: KafkaTopic, ends: Mapping[int, int]) -> int | None:
         tails = (at.tail for at in self._snapshot().inputs if at.tail is not None)
         read = next(
             (dict(at.positions) for at in tails if at.topic == topic and at.caught_up), None
         )
-        if ends is None or read is None:
+        if read is None:
             return None
         return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
 
