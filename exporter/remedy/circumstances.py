@@ -6,6 +6,7 @@ Called by gathering.py, which asks the world for the rest.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -227,6 +228,26 @@ def home_of(snapshot: Snapshot, case: Case) -> KafkaTopic | None:
     return next(iter((*own, *shared)), None)
 
 
+def unread(snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]) -> int | None:
+    """Records of a topic before these ends that its tail has not read."""
+    tails = (at.tail for at in snapshot.inputs if at.tail is not None)
+    read = next((dict(at.positions) for at in tails if at.topic == topic and at.caught_up), None)
+    if read is None:
+        return None
+    return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
+
+
+def committed_at(snapshot: Snapshot, case: Case) -> float | None:
+    """When a source connector last committed anything, as far as it was read."""
+    commits = [
+        view.committed_at
+        for view in snapshot.source_partitions
+        if (view.connect_cluster, view.connector) == (case.connect, case.connector)
+        and view.committed_at is not None
+    ]
+    return max(commits, default=None)
+
+
 def offset_of(snapshot: Snapshot, case: Case, identity: str) -> str | None:
     """The offset of a source partition as its topic tells it."""
     for view in snapshot.source_partitions:
@@ -249,10 +270,14 @@ def skipped_of(case: Case) -> tuple[RecordAt, Pair, Pair] | None:
         return None
     copies = [step.record for step in case.plan.steps if isinstance(step, Copy)]
     before = [at for step in case.plan.steps if isinstance(step, Expect) for at in step.pairs]
-    after = [at for step in case.plan.steps if isinstance(step, Alter) for at in step.pairs]
+    after = _set_by(case.plan)
     if not (copies and before and after):
         return None
     return copies[0], before[0], after[0]
+
+
+def _set_by(plan: Plan) -> list[Pair]:
+    return [at for step in plan.steps if isinstance(step, Alter) for at in step.pairs]
 
 
 def source_of(snapshot: Snapshot, case: Case, identity: str) -> tuple[int, bool] | None:
@@ -270,8 +295,7 @@ def keys_of(snapshot: Snapshot, case: Case) -> tuple[int | None, bool | None]:
     """Of all source partitions that a plan sets: under how many keys the worst of them is, and
     whether each is under the one that Connect looks up. None where one of them is not known.
     """
-    steps = () if case.plan is None else case.plan.steps
-    pairs = [at for step in steps if isinstance(step, Alter) for at in step.pairs]
+    pairs = [] if case.plan is None else _set_by(case.plan)
     found = [source_of(snapshot, case, pair.partition) for pair in pairs]
     known = [at for at in found if at is not None]
     if not known or len(known) < len(found):

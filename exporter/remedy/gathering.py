@@ -7,20 +7,21 @@ A question without an answer leaves a None, which denies. Called by planner.py.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from exporter.clock import Clock
 from exporter.errors import ClientError
 from exporter.model.findings import FailureRun
-from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.model.topology import TopicPartition
 from exporter.remedy import facts, fleet
 from exporter.remedy.brokers import Brokers
 from exporter.remedy.circumstances import (
     Case,
     Now,
     alike,
+    committed_at,
     home_of,
     ill,
     incarnation,
@@ -38,6 +39,7 @@ from exporter.remedy.circumstances import (
     skipped_of,
     source_of,
     token,
+    unread,
     view_of,
 )
 from exporter.remedy.classify import Failure, FailureKind
@@ -119,12 +121,13 @@ class Gatherer:
 
     def gather(self, case: Case) -> facts.Facts:
         """Everything that can be known of the case."""
+        behind = self._behind(case)  # may wait: all that is looked at is looked at afterwards
         snapshot = self._snapshot()
         view = view_of(snapshot, case.connect, case.connector)
         now = self.now(case.connect, case.connector)
         # What takes time first: nothing is to be older than it says when guards look at it.
         connector = self._connector(snapshot, case, now)
-        offsets = self._offsets(snapshot, case, now)
+        offsets = self._offsets(snapshot, case, now, behind)
         return facts.Facts(
             target=facts.Target(
                 connect=case.connect,
@@ -288,17 +291,18 @@ class Gatherer:
 
     # --- of its offsets --------------------------------------------------------------------------
 
-    def _offsets(self, snapshot: Snapshot, case: Case, now: Now) -> facts.Offsets:
+    def _offsets(
+        self, snapshot: Snapshot, case: Case, now: Now, behind: int | None
+    ) -> facts.Offsets:
         skipped = skipped_of(case)
         quiet_s = self._quiet_s(snapshot, case) if case.altering else None
         if skipped is None or now.pairs is None:
             keys, canonical = keys_of(snapshot, case)
             return facts.Offsets(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
         record, frm, to = skipped
-        mirror = is_mirror(frm)
         mine = next((at for at in now.pairs if at.partition == frm.partition), None)
         stored, wanted = position(mine), position(to)
-        plus = 1 if mirror else 0
+        plus = 1 if is_mirror(frm) else 0
         next_now = None if stored is None else stored + plus
         at = TopicPartition(record.topic, record.partition)
         bounds = known(self._brokers.bounds, record.kafka, at)
@@ -318,7 +322,7 @@ class Gatherer:
             bounds_read_at=self._clock.now(),
             raw_keys=None if source is None else 1 + source[0],
             key_canonical=None if source is None else source[1],
-            tail_behind=self._behind(snapshot, case) if mirror else 0,
+            tail_behind=behind,
             views_agree=self._agree(snapshot, case, record, mine),
             quiet_s=quiet_s,
         )
@@ -333,30 +337,21 @@ class Gatherer:
         found = known(self._brokers.first, record.kafka, at, start, committed=committed)
         return None if found is None else found.offset
 
-    def _behind(self, snapshot: Snapshot, case: Case) -> int | None:
-        """Records of the offsets topic up to its end of now that the tail has not read."""
-        topic = home_of(snapshot, case)
-        if topic is None:
+    def _behind(self, case: Case) -> int | None:
+        """Records of the offsets topic up to its end of now that the tail has not read; none matter
+        to what is not kept there.
+        """
+        skipped = skipped_of(case)
+        if skipped is None or not is_mirror(skipped[1]):
+            return 0
+        topic = home_of(self._snapshot(), case)
+        if topic is None or (ends := known(self._brokers.ends, topic.kafka, topic.topic)) is None:
             return None
-        ends = known(self._brokers.ends, topic.kafka, topic.topic)
-        if ends is None:
-            return None
-        behind = self._unread(topic, ends)
-        if case.altering:  # others commit all the time: that is no reason to turn back
-            until = self._steady.now() + TAIL_S_MAX
-            while behind and self._steady.now() < until:
-                self._pause(TAIL_AGAIN_S)
-                behind = self._unread(topic, ends)
+        # Others commit all the time: before offsets are set that is no reason to turn back.
+        until = self._steady.now() + (TAIL_S_MAX if case.altering else 0.0)
+        while (behind := unread(self._snapshot(), topic, ends)) and self._steady.now() < until:
+            self._pause(TAIL_AGAIN_S)
         return behind
-
-    def _unread(self, topic: KafkaTopic, ends: Mapping[int, int]) -> int | None:
-        tails = (at.tail for at in self._snapshot().inputs if at.tail is not None)
-        read = next(
-            (dict(at.positions) for at in tails if at.topic == topic and at.caught_up), None
-        )
-        if read is None:
-            return None
-        return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
 
     def _agree(
         self, snapshot: Snapshot, case: Case, record: RecordAt, mine: Pair | None
@@ -378,13 +373,7 @@ class Gatherer:
         """For how long its offsets stand still: since the newest commit that we read, or since it
         was asked to stop, whichever is later.
         """
-        commits = [
-            view.committed_at
-            for view in snapshot.source_partitions
-            if (view.connect_cluster, view.connector) == (case.connect, case.connector)
-            and view.committed_at is not None
-        ]
-        since = [at for at in (*commits, case.stopped_at) if at is not None]
+        since = [at for at in (committed_at(snapshot, case), case.stopped_at) if at is not None]
         return self._clock.now() - max(since) if since else None
 
 

@@ -4,57 +4,87 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
+from exporter.errors import NotFound
 from exporter.model.observations import InputId
 from exporter.model.topology import KafkaTopic, OffsetsTopic
 from exporter.remedy import fleet
 from exporter.remedy.brokers import Brokers
 from exporter.remedy.circumstances import Case
 from exporter.remedy.gathering import TAIL_S_MAX, Gatherer, Time
-from exporter.remedy.plan import Action
+from exporter.remedy.plan import Action, Pair, RecordAt
+from exporter.remedy.poison import Identified
 from exporter.remedy.policy import Policy
-from exporter.state.snapshot import EMPTY, InputView, Snapshot, TailView
+from exporter.state.snapshot import EMPTY, InputView, Snapshot, SourcePartitionView, TailView
 from tests.fakes.clock import VirtualClock
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
-CASE = Case("lab", "mirror", Action.SKIP_ONE, altering=True)
+OF = '{"cluster":"east","partition":0,"topic":"orders"}'
+POISON = RecordAt("east", "orders", "topic-1", 0, 7)
+SKIP = Identified(POISON, Pair(OF, '{"offset":6}'), Pair(OF, '{"offset":7}'), "size", "0" * 64, 9)
+SINKS = Identified(
+    POISON, Pair(OF, '{"kafka_offset":7}'), Pair(OF, '{"kafka_offset":8}'), "size", "0" * 64, 9
+)
+CASE = Case("lab", "mirror", Action.SKIP_ONE, found=SKIP, altering=True)
 
 
 class Ends:
+    """All that answers is where the offsets topic ends."""
+
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
         assert (kafka, topic) == ("east", "connect-offsets")
         return {0: 10, 1: 5}
 
+    def __getattr__(self, name: str) -> Any:
+        return unanswered
 
-def read_to(*positions: int) -> Snapshot:
+
+class NoSight:
+    server_time = None
+
+    def __getattr__(self, name: str) -> Any:
+        return unanswered
+
+
+def unanswered(*_: object, **__: object) -> None:
+    raise NotFound("lab", "answer")
+
+
+def read_to(*positions: int, committed_at: float | None = None) -> Snapshot:
     tail = TailView(OFFSETS, True, 0, 0, 0, 0, tuple(enumerate(positions)))
     topology = replace(EMPTY.topology, offsets_topics=(OffsetsTopic("lab", OFFSETS),))
     view = InputView(InputId("east/connect-offsets", "offsets"), True, True, None, (), None, tail)
-    return replace(EMPTY, topology=topology, inputs=(view,))
+    source = SourcePartitionView(
+        "lab", "mirror", OF, OF, "mirror", None, 0, 9, committed_at, committed_at, 1, 1, 0, 0, 0
+    )
+    return replace(EMPTY, topology=topology, inputs=(view,), source_partitions=(source,))
 
 
 class Looker:
     """Has one look at how far is read after the other, as time goes by; the last one stays."""
 
     def __init__(self, looks: Iterator[Snapshot]) -> None:
-        self.clock, self._looks, self._now = VirtualClock(), looks, next(looks)
+        self.clock, self.more, self._now = VirtualClock(), looks, next(looks)
         self.gatherer = Gatherer(
-            sight_of=cast(Any, None),
+            sight_of=cast(Any, lambda _: NoSight()),
             brokers=cast(Brokers, Ends()),
             snapshot=lambda: self._now,
             past=fleet.Fleet(),
             policy=Policy(),
-            state_dir=cast(Any, None),
+            state_dir=Path(),
             time=Time(self.clock, self.clock, self.pause),
         )
 
     def pause(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        self._now = next(self._looks, self._now)
+        self._now = next(self.more, self._now)
 
     def behind(self, case: Case) -> int | None:
-        return self.gatherer._behind(self._now, case)
+        return self.gatherer._behind(case)
 
 
 def test_before_offsets_are_set_it_waits_for_what_others_wrote_just_now():
@@ -76,3 +106,14 @@ def test_where_nothing_is_stopped_yet_nothing_is_waited_for():
 
 def test_a_tail_that_is_not_there_is_not_known():
     assert Looker(iter([replace(read_to(), inputs=())])).behind(CASE) is None
+
+
+def test_how_far_the_topic_is_read_does_not_matter_to_a_sink():
+    assert Looker(iter([read_to(8, 5)])).behind(replace(CASE, found=SINKS)) == 0
+
+
+def test_what_is_committed_while_it_waits_counts():
+    looker = Looker(iter([read_to(8, 5, committed_at=0.0)]))
+    began = looker.clock.now()
+    looker.more = iter([read_to(9, 5), read_to(10, 5, committed_at=began)])
+    assert looker.gatherer.gather(CASE).offsets.quiet_s == pytest.approx(looker.clock.now() - began)
