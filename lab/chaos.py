@@ -11,26 +11,22 @@ may have been started again. Called by the real tests and by `make proofs`.
 """
 
 import random
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import click
 
-from lab import compare, verdicts
+from lab import compare, killing, verdicts
 from lab.cluster import Lab
 from lab.errors import LabError
+from lab.killing import commit, counts
 from lab.load import Load
+from lab.onlooker import onlooker
 from lab.options import LabOptions
-from lab.ports import free_port
 from lab.product import Product
-from lab.recorder import Recorder
 from lab.sampler import Sampler
 from lab.testimony import MIRRORED, witnessed
 from lab.waiting import NotYet, until
@@ -96,25 +92,22 @@ class Report:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"seed {self.seed}, commit {self.commit}"
-        yield f"kills {self.kills.total()}: {_counts(self.kills)}"
+        yield f"kills {self.kills.total()}: {counts(self.kills)}"
         yield f"samples {self.samples}, unanswered {self.unanswered}"
         yield f"the truth was confirmed by {self.confirmed} offsets that REST gave meanwhile"
-        yield f"compared {self.compared}: {_counts(self.outcome.compared)}"
+        yield f"compared {self.compared}: {counts(self.outcome.compared)}"
         oldest = {kind: f"{age:.1f} s" for kind, age in sorted(self.outcome.oldest.items())}
-        yield f"oldest value shown: {_counts(oldest)}"
+        yield f"oldest value shown: {counts(oldest)}"
         yield f"wrong {len(self.outcome.wrong)}"
         yield from (f"  {line}" for line in self.outcome.wrong[:20])
         yield from (f"not recovered: {line}" for line in self.unrecovered)
         yield from (f"proves nothing: {line}" for line in self.unsound)
 
-    def sound(self, compared_min: int) -> bool:
+    @property
+    def sound(self) -> bool:
         """Everything compared was true, enough was compared, and all recovered."""
         faults = (self.outcome.wrong, self.unsound, self.unrecovered)
-        return not any(faults) and self.compared >= compared_min
-
-
-def _counts(found: Mapping[str, object]) -> str:
-    return ", ".join(f"{what} {count}" for what, count in sorted(found.items()))
+        return not any(faults) and self.compared >= COMPARED_MIN
 
 
 def run(lab: Lab, product: Product, *, seed: int, kills: int) -> Report:
@@ -220,57 +213,29 @@ def _check_caught_up(lab: Lab, product: Product) -> None:
         raise NotYet(f"lag of the sink: {lags}")
 
 
-def commit() -> str:
-    """The commit this runs from, with a mark when files differ from it."""
-    command = ("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
-    root = Path(__file__).parents[1]
-    done = subprocess.run(command, cwd=root, capture_output=True, check=False, text=True)
-    return done.stdout.strip() or "unknown"
-
-
 @contextmanager
 def bed() -> Iterator[tuple[Lab, Product]]:
     """A lab and a daemon as run() wants them; ended and removed afterwards. Raises if that daemon,
     which nobody told to, has changed something.
     """
-    folder = tempfile.TemporaryDirectory(prefix="offsetwatch-chaos-")
     with (
-        folder as directory,
-        Lab(LabOptions(workers=2)) as lab,
-        Recorder(lab.connect_urls[0]) as recorder,
+        killing.bed("chaos", LabOptions(workers=2)) as (lab, directory),
+        onlooker(lab, directory, extra=FAST, connect_extra=FAST_CONNECT) as (product, _),
     ):
-        product = Product(
-            lab,
-            directory=Path(directory),
-            port=free_port(),
-            extra=FAST,
-            connect_extra=FAST_CONNECT,
-            connect_url=recorder.url,
-        )
-        try:
-            product.start_daemon()
-            yield lab, product
-        finally:
-            product.stop()
-        if changes := recorder.changes():
-            raise LabError(f"the daemon asked for changes: {changes}")
+        yield lab, product
 
 
 @click.command()
 @click.option("--kills", type=click.IntRange(1, 1000), default=50, show_default=True)
-@click.option("--seed", type=int, default=None, help="Drawn and printed when not given.")
+@killing.seeded
 def main(*, kills: int, seed: int | None) -> None:
     """Kill brokers, workers and the daemon under load, and compare every value with the truth."""
-    seed = random.SystemRandom().randrange(10**6) if seed is None else seed
-    click.echo(f"seed {seed}, {kills} kills")
-    try:
+
+    def once(seed: int) -> Report:
         with bed() as (lab, product):
-            report = run(lab, product, seed=seed, kills=kills)
-    except LabError as exc:
-        raise click.ClickException(str(exc)) from exc
-    for line in report.lines():
-        click.echo(line)
-    sys.exit(0 if report.sound(COMPARED_MIN) else 1)
+            return run(lab, product, seed=seed, kills=kills)
+
+    killing.report(f"{kills} kills", seed, once)
 
 
 if __name__ == "__main__":

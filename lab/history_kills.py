@@ -14,12 +14,10 @@ topics. Called by the real tests and by `make proofs`.
 
 import json
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -30,11 +28,12 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
 from exporter.history.tables import BRONZE_RECORDS, SILVER_SNAPSHOTS, TABLES, Table
-from lab.chaos import commit
+from lab import killing
 from lab.clients import settings
 from lab.cluster import Lab
 from lab.commits import Bytes, Commits, Identity
 from lab.errors import LabError
+from lab.killing import commit, counts
 from lab.options import LabOptions
 from lab.ports import free_port
 from lab.product import Product
@@ -132,14 +131,14 @@ class Report:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"seed {self.seed}, commit {self.commit}"
-        yield f"kills {self.kills.total()}: {_counts(self.kills)}"
+        yield f"kills {self.kills.total()}: {counts(self.kills)}"
         yield f"in mid-batch {self.in_batch}, of which {self.written} in the table already"
-        yield f"outages {self.outages.total()}: {_counts(self.outages)}"
+        yield f"outages {self.outages.total()}: {counts(self.outages)}"
         yield f"records {self.records}, acknowledged {self.acknowledged}, rows {self.rows}"
         yield f"lost {len(self.lost)}, doubled {self.doubled}, strange {len(self.strange)}"
         yield from (f"  lost: {at}" for at in self.lost[:10])
         yield from (f"  strange: {at}" for at in self.strange[:10])
-        yield f"compared with an undisturbed run: {_counts(self.compared)}"
+        yield f"compared with an undisturbed run: {counts(self.compared)}"
         yield from (f"different: {line}" for line in self.different)
         yield from (f"proves nothing: {line}" for line in self.unsound)
 
@@ -148,10 +147,6 @@ class Report:
         """Nothing lost, nothing doubled, nothing invented, and the run proves something."""
         faults = (self.lost, self.doubled, self.strange, self.different, self.unsound)
         return not any(faults) and self.rows > 0
-
-
-def _counts(found: Counter[str]) -> str:
-    return ", ".join(f"{what} {count}" for what, count in sorted(found.items())) or "none"
 
 
 def run(lab: Lab, directory: Path, *, seed: int, kills: int) -> Report:
@@ -349,29 +344,22 @@ def _rows(table: Table, base: Path) -> list[tuple[str, ...]]:
     return sorted(tuple(map(repr, row.values())) for row in found.to_pylist())
 
 
-@contextmanager
-def bed() -> Iterator[tuple[Lab, Path]]:
+def bed() -> AbstractContextManager[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
-    folder = tempfile.TemporaryDirectory(prefix="offsetwatch-history-kills-")
-    with folder as directory, Lab(LabOptions(connectors=False)) as lab:
-        yield lab, Path(directory)
+    return killing.bed("history-kills", LabOptions(connectors=False))
 
 
 @click.command()
 @click.option("--kills", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--seed", type=int, default=None, help="Drawn and printed when not given.")
+@killing.seeded
 def main(*, kills: int, seed: int | None) -> None:
     """Kill the pipeline in the middle of its batches, and hold its tables against the topics."""
-    seed = random.SystemRandom().randrange(10**6) if seed is None else seed
-    click.echo(f"seed {seed}, {kills} kills of the pipeline")
-    try:
+
+    def once(seed: int) -> Report:
         with bed() as (lab, directory):
-            report = run(lab, directory, seed=seed, kills=kills)
-    except LabError as exc:
-        raise click.ClickException(str(exc)) from exc
-    for line in report.lines():
-        click.echo(line)
-    sys.exit(0 if report.sound else 1)
+            return run(lab, directory, seed=seed, kills=kills)
+
+    killing.report(f"{kills} kills of the pipeline", seed, once)
 
 
 if __name__ == "__main__":

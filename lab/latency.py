@@ -9,7 +9,6 @@ import math
 import selectors
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lab.errors import LabError
@@ -45,12 +44,7 @@ class MirrorLatency:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._end()
 
     def read(self) -> dict[tuple[str, int], float]:

@@ -14,23 +14,21 @@ proofs`.
 
 import json
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import click
 
-from lab import remedy_told
+from lab import killing, remedy_told
 from lab.build import WORKERS
-from lab.chaos import commit
 from lab.cluster import Lab
 from lab.errors import LabError
+from lab.killing import commit, counts
 from lab.options import LabOptions
 from lab.ports import free_port
 from lab.product import Product
@@ -129,9 +127,9 @@ class Report:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"seed {self.seed}, commit {self.commit}, {self.seconds:.0f} s"
-        yield f"kills {self.kills.total()}: {_counts(self.kills)}; came after the end {self.missed}"
-        yield f"inside of: {_counts(self.phases)}"
-        yield f"plans ended: {_counts(self.ended)}"
+        yield f"kills {self.kills.total()}: {counts(self.kills)}; came after the end {self.missed}"
+        yield f"inside of: {counts(self.phases)}"
+        yield f"plans ended: {counts(self.ended)}"
         yield (
             f"produced {self.produced}, delivered {self.delivered}, "
             f"quarantined {self.quarantined}, lost {len(self.lost)}"
@@ -144,10 +142,6 @@ class Report:
     def sound(self) -> bool:
         """Nothing lost, nothing wrong, and something was skipped while it was killed."""
         return not (self.lost or self.wrong) and self.quarantined > 0 and self.kills.total() > 0
-
-
-def _counts(found: Counter[str]) -> str:
-    return ", ".join(f"{what} {count}" for what, count in sorted(found.items())) or "none"
 
 
 def run(lab: Lab, directory: Path, *, seed: int, kills: int, workers: int) -> Report:
@@ -333,31 +327,25 @@ class _Arena:
 _AT_WORK: Final = frozenset({remedy_told.APPROVED, remedy_told.OPEN, remedy_told.PARKED})
 
 
-@contextmanager
-def bed() -> Iterator[tuple[Lab, Path]]:
+def bed() -> AbstractContextManager[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
-    folder = tempfile.TemporaryDirectory(prefix="offsetwatch-remedy-kills-")
     options = LabOptions(offset_flush_interval_ms=1000, connectors=False)
-    with folder as directory, Lab(options) as lab:
-        yield lab, Path(directory)
+    return killing.bed("remedy-kills", options)
 
 
 @click.command()
 @click.option("--kills", type=click.IntRange(0, 1000), default=100, show_default=True)
 @click.option("--workers", type=click.IntRange(0, 1000), default=20, show_default=True)
-@click.option("--seed", type=int, default=None, help="Drawn and printed when not given.")
+@killing.seeded
 def main(*, kills: int, workers: int, seed: int | None) -> None:
     """Kill the daemon and the Connect worker inside plans, and look for what was lost."""
-    seed = random.SystemRandom().randrange(10**6) if seed is None else seed
-    click.echo(f"seed {seed}, {kills} kills of the daemon and {workers} of the worker inside plans")
-    try:
+
+    def once(seed: int) -> Report:
         with bed() as (lab, directory):
-            report = run(lab, directory, seed=seed, kills=kills, workers=workers)
-    except LabError as exc:
-        raise click.ClickException(str(exc)) from exc
-    for line in report.lines():
-        click.echo(line)
-    sys.exit(0 if report.sound else 1)
+            return run(lab, directory, seed=seed, kills=kills, workers=workers)
+
+    what = f"{kills} kills of the daemon and {workers} of the worker inside plans"
+    killing.report(what, seed, once)
 
 
 if __name__ == "__main__":

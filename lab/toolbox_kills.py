@@ -15,24 +15,22 @@ was in; or the plan is parked, and says what a person has to decide. Called by t
 
 import json
 import random
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import click
 
-from lab import dying
-from lab.chaos import commit
+from lab import dying, killing
 from lab.cluster import Lab
 from lab.errors import LabError
+from lab.killing import commit, counts
 from lab.options import LabOptions
 from lab.processes import Child
 from lab.toolbox import OK, OPEN, Ran, Toolbox
@@ -71,20 +69,16 @@ class Report:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"seed {self.seed}, commit {self.commit}, {self.seconds:.0f} s"
-        for case, counts in sorted(self.moments.items()):
-            yield f"{case}: {_counts(Counter(counts))}"
-        yield f"kills {self.kills.total()}: {_counts(self.kills)}"
-        yield f"ended: {_counts(self.ended)}; never came to the moment: {len(self.missed)}"
+        for case, found in sorted(self.moments.items()):
+            yield f"{case}: {counts(found)}"
+        yield f"kills {self.kills.total()}: {counts(self.kills)}"
+        yield f"ended: {counts(self.ended)}; never came to the moment: {len(self.missed)}"
         yield from (f"wrong: {line}" for line in self.wrong)
 
     @property
     def sound(self) -> bool:
         """Nothing half done without a message, and kills that met something."""
         return not self.wrong and self.kills.total() > 0
-
-
-def _counts(found: Counter[str]) -> str:
-    return ", ".join(f"{what} {count}" for what, count in sorted(found.items())) or "none"
 
 
 def schedule(seed: int, moments: dict[str, dict[str, int]], kills: int | None) -> list[Kill]:
@@ -228,31 +222,24 @@ def _ended(child: Child) -> int | None:
     return child.status
 
 
-@contextmanager
-def bed() -> Iterator[tuple[Lab, Path]]:
+def bed() -> AbstractContextManager[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
-    folder = tempfile.TemporaryDirectory(prefix="offsetwatch-toolbox-kills-")
     options = LabOptions(connectors=False, second_cluster=True, standalone=True)
-    with folder as directory, Lab(options) as lab:
-        yield lab, Path(directory)
+    return killing.bed("toolbox-kills", options)
 
 
 @click.command()
 @click.option("--kills", type=click.IntRange(1, 1000), help="All there are when not given.")
-@click.option("--seed", type=int, default=None, help="Drawn and printed when not given.")
+@killing.seeded
 @click.option("--case", "wanted", multiple=True, type=click.Choice(KINDS), default=KINDS)
 def main(*, kills: int | None, seed: int | None, wanted: tuple[str, ...]) -> None:
     """Kill verbs of the toolbox at every step, run one more, and look whether anything is half."""
-    seed = random.SystemRandom().randrange(10**6) if seed is None else seed
-    click.echo(f"seed {seed}, kills of the offset toolbox")
-    try:
+
+    def once(seed: int) -> Report:
         with bed() as (lab, directory):
-            report = run(lab, directory, seed=seed, kills=kills, wanted=wanted)
-    except LabError as exc:
-        raise click.ClickException(str(exc)) from exc
-    for line in report.lines():
-        click.echo(line)
-    sys.exit(0 if report.sound else 1)
+            return run(lab, directory, seed=seed, kills=kills, wanted=wanted)
+
+    killing.report("kills of the offset toolbox", seed, once)
 
 
 if __name__ == "__main__":

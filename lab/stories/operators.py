@@ -5,7 +5,6 @@ it sets back when it next looks, whoever that was and whatever for.
 
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from lab.cluster import Lab
@@ -36,12 +35,7 @@ class Operator:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._over.set()
         self._thread.join(_GONE_S_MAX)
 

@@ -10,7 +10,6 @@ import socketserver
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from lab.cluster import Lab
@@ -104,12 +103,7 @@ class Server:
         self._serve()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.away()
 
     def away(self) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from lab import Lab, LabOptions, Load
+from lab.onlooker import onlooker, unchanged
 from lab.options import KAFKA_VERSION
 from lab.ports import free_port
 from lab.product import Product
-from lab.recorder import Certified, Recorder
 from lab.toolbox import Toolbox
 from tests.real.acting import ACTS
 from tests.real.refusing import REFUSES
@@ -50,18 +50,6 @@ SITES = {"lab": "connect-offsets", "other": "other-offsets"}
 KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
 
 
-@contextmanager
-def unchanged(*workers: str, tls: Certified | None = None) -> Iterator[list[Recorder]]:
-    """What stands between a daemon and these workers. A daemon that was not told to do anything has
-    changed nothing in the end, whatever it was shown meanwhile.
-    """
-    with ExitStack() as stack:
-        recorders = [stack.enter_context(Recorder(worker, tls)) for worker in workers]
-        yield recorders
-    assert [at for recorder in recorders for at in recorder.changes()] == []
-    assert all(recorder.exchanges() for recorder in recorders)
-
-
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     with Lab(LabOptions(kafka_version=KAFKA)) as running:
@@ -83,18 +71,8 @@ def older() -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     directory: Path = tmp_path_factory.mktemp("product")
-    with unchanged(lab.connect_urls[0]) as (recorder,):
-        made = Product(
-            lab,
-            directory=directory,
-            port=free_port(),
-            extra=FAST,
-            connect_extra=FAST_CONNECT,
-            connect_url=recorder.url,
-        )
-        made.start_daemon()
+    with onlooker(lab, directory, extra=FAST, connect_extra=FAST_CONNECT) as (made, _):
         yield made
-        made.stop()
 
 
 @pytest.fixture(scope="session")
@@ -139,20 +117,11 @@ def exact_product(exact: Lab, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def staged(lab: Lab, directory: Path) -> Iterator[Stage]:
     """A daemon of the default install beside a lab, and somebody who looks at all it finds."""
     rhythm = f"judge: {{interval_s: {INTERVAL_S}}}\nstate_dir: {directory / 'state'}\n"
-    with unchanged(lab.connect_urls[0]) as (recorder,):
-        made = Product(
-            lab,
-            directory=directory,
-            port=free_port(),
-            extra=FAST + rhythm,
-            connect_extra=FAST_CONNECT,
-            connect_url=recorder.url,
-        )
-        made.start_daemon()
+    watches = onlooker(lab, directory, extra=FAST + rhythm, connect_extra=FAST_CONNECT)
+    with watches as (made, recorder):
         lookout = Lookout(made.url)
         yield Stage(lab, made, lookout, recorder)
         lookout.stop()
-        made.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lab import Lab
+from lab.onlooker import unchanged
 from lab.ports import free_port
 from lab.product import Product
-from tests.real.conftest import unchanged
 from tests.real.seen import becomes, eventually, total
 
 pytestmark = pytest.mark.real

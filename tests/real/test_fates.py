@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions
-from lab.ports import free_port
+from lab.onlooker import onlooker
 from lab.product import Product
 from lab.stories import Flow, begin, end, losses
-from tests.real.conftest import FAST_CONNECT, unchanged
+from tests.real.conftest import FAST_CONNECT
 from tests.real.seen import becomes, eventually, total
 
 pytestmark = pytest.mark.real
@@ -34,20 +34,8 @@ def watching(lab: Lab, directory: Path, *, ends_s: float) -> Iterator[Product]:
         f"tick_s: 0.2\nends_s: {ends_s}\njudge: {{interval_s: 3.0}}\n"
         f"state_dir: {directory / 'state'}\n"
     )
-    with unchanged(lab.connect_urls[0]) as (recorder,):
-        made = Product(
-            lab,
-            directory=directory,
-            port=free_port(),
-            extra=settings,
-            connect_extra=FAST_CONNECT,
-            connect_url=recorder.url,
-        )
-        try:
-            made.start_daemon()
-            yield made
-        finally:
-            made.stop()
+    with onlooker(lab, directory, extra=settings, connect_extra=FAST_CONNECT) as (made, _):
+        yield made
 
 
 def of(flow: Flow) -> dict[str, str]:

@@ -18,13 +18,14 @@ from exporter.config import Auth, Tls
 from exporter.errors import Denied, Unreachable
 from exporter.model.topology import TopicPartition
 from lab import Lab, LabOptions, compare
+from lab.onlooker import unchanged
 from lab.ports import free_port
 from lab.product import Product
 from lab.recorder import Certified, Recorder
 from lab.secured import USER
 from lab.waiting import NotYet, until
 from tests.fakes.tokens import unsigned
-from tests.real.conftest import FAST, FAST_CONNECT, unchanged
+from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import becomes, eventually, samples, total
 
 pytestmark = pytest.mark.real

@@ -14,10 +14,11 @@ import pytest
 from lab import Lab, compare
 from lab.compare import Kept, Tally
 from lab.connectors import FILE_SOURCE, file_source, mm2_source
+from lab.onlooker import onlooker
 from lab.ports import free_port
 from lab.product import Product
 from lab.rest import ConnectApi
-from tests.real.conftest import FAST, FAST_CONNECT, unchanged
+from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 
 pytestmark = pytest.mark.real
@@ -28,18 +29,8 @@ OFFSETS = {"lab": Kept("east", "connect-offsets")}
 @pytest.fixture(scope="module")
 def older_product(older: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     directory = tmp_path_factory.mktemp("older-product")
-    with unchanged(older.connect_urls[0]) as (recorder,):
-        made = Product(
-            older,
-            directory=directory,
-            port=free_port(),
-            extra=FAST,
-            connect_extra=FAST_CONNECT,
-            connect_url=recorder.url,
-        )
-        made.start_daemon()
+    with onlooker(older, directory, extra=FAST, connect_extra=FAST_CONNECT) as (made, _):
         yield made
-        made.stop()
 
 
 @pytest.fixture(scope="module")

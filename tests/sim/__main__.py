@@ -14,7 +14,7 @@ import time
 
 import click
 
-from lab.chaos import commit
+from lab.killing import commit
 from tests.sim.bugs import BUGS, hunted
 from tests.sim.campaign import at_random, crashes
 from tests.sim.schedules import named

@@ -7,9 +7,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from exporter.cli import cli, proposing
+from exporter.cli import proposing
 from exporter.cli.access import person
 from exporter.errors import ConfigError
 from exporter.remedy import backups, desk
@@ -17,6 +16,7 @@ from exporter.remedy.desk import NotFound, Wish
 from exporter.remedy.office import World
 from exporter.remedy.plan import Pair
 from exporter.remedy.records import Proposed, Told
+from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import NEXT, PARTITION
 
@@ -30,23 +30,10 @@ SKIP = (
 @pytest.fixture
 def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bureau:
     made = Bureau(tmp_path / "state")
-    (tmp_path / "offsetwatch.yaml").write_text(
-        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
-        'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
-        "remedy: {mode: propose}\n"
-        f"state_dir: {tmp_path / 'state'}\n"
-    )
+    configure(tmp_path)
     world = World(made.planner, made.woken.append, frozenset)
     monkeypatch.setattr(proposing, "world", lambda _access, _timeout_s: nullcontext(world))
     return made
-
-
-def typed(*arguments: str, bureau: Bureau) -> Result:
-    config = str(bureau.folder.parent / "offsetwatch.yaml")
-    found = CliRunner().invoke(cli, [*arguments, "--config", config])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found
 
 
 def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_somebody_else(bureau):

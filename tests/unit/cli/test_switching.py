@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from exporter.cli import cli, switching
 from exporter.cli.access import Access, person
@@ -15,6 +15,7 @@ from exporter.remedy.desk import Mode
 from exporter.remedy.driver import Look, Standing
 from exporter.remedy.records import ModeSet, PauseSet
 from tests.fakes.clock import VirtualClock
+from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
 
@@ -24,21 +25,8 @@ NOW = 1_800_000_000.0
 @pytest.fixture
 def bureau(tmp_path: Path) -> Bureau:
     made = Bureau(tmp_path / "state", mode=Mode.PROPOSE)
-    (tmp_path / "offsetwatch.yaml").write_text(
-        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
-        'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
-        "remedy: {mode: propose}\n"
-        f"state_dir: {tmp_path / 'state'}\n"
-    )
+    configure(tmp_path)
     return made
-
-
-def typed(*arguments: str, bureau: Bureau) -> Result:
-    config = str(bureau.folder.parent / "offsetwatch.yaml")
-    found = CliRunner().invoke(cli, [*arguments, "--config", config])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found
 
 
 def newest(bureau: Bureau) -> object:

@@ -1,0 +1,29 @@
+"""Verbs as somebody types them where a Bureau's journal is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from exporter.cli import cli
+from tests.unit.remedy.offices import Bureau
+
+
+def configure(folder: Path) -> None:
+    """For a Bureau in the folder `state` of this one."""
+    (folder / "offsetwatch.yaml").write_text(
+        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+        'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
+        "remedy: {mode: propose}\n"
+        f"state_dir: {folder / 'state'}\n"
+    )
+
+
+def typed(*arguments: str, bureau: Bureau) -> Result:
+    """What the verb says and ends with; raises what it did not expect itself."""
+    config = str(bureau.folder.parent / "offsetwatch.yaml")
+    found = CliRunner().invoke(cli, [*arguments, "--config", config])
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
