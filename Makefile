@@ -12,13 +12,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
-LONG := (real or spark or slow) and not proof
 ifndef SEED
 SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-long check proofs bench bench-history lab format install clean
+.PHONY: help demo test test-real test-rest check lint unit proofs bench bench-history lab format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -41,22 +40,26 @@ demo: $(STAMP)
 lab: $(STAMP)
 	@$(BIN)/python -m lab up $(ARGS)
 
-check: $(STAMP)
+check: lint unit
+
+lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
+
+unit: $(STAMP)
 	$(BIN)/pytest -q -m 'not real and not spark and not slow and not proof' $(ARGS)
 
 # The lab's tests wait more than they compute; what only computes runs beside them, and gives way.
-test: check
-	@$(MAKE) --no-print-directory -j 2 test-real test-long
+test: lint
+	@$(MAKE) --no-print-directory -j 2 test-real test-rest
 
 test-real: $(STAMP)
-	$(BIN)/pytest -m '$(LONG)' $(ARGS) tests/real
+	$(BIN)/pytest -m 'not proof' $(ARGS) tests/real
 
-test-long: $(STAMP)
-	@found=$$(nice -n 10 $(BIN)/pytest -m '$(LONG)' --ignore=tests/real $(ARGS) 2>&1); \
+test-rest: $(STAMP)
+	@found=$$(nice -n 5 $(BIN)/pytest -m 'not real and not proof' --ignore=tests/real $(ARGS) 2>&1); \
 		ended=$$?; printf '\n%s\n' "$$found"; exit $$ended
 
 proofs: $(STAMP)

@@ -16,6 +16,7 @@ from lab.ports import free_port
 from lab.product import Product
 from lab.toolbox import Toolbox
 from tests.real.acting import ACTS
+from tests.real.beds import Beds, place
 from tests.real.refusing import REFUSES
 from tests.real.stage import INTERVAL_S, Lookout, Stage
 from tests.real.telling import Stories
@@ -43,11 +44,39 @@ STORIES = {
 }
 assert STORIES.keys() == {*ACTS, *REFUSES}
 
+HERE = Path(__file__).parent
+
 # Connect clusters of `exact`, and the topics of their offsets.
 SITES = {"lab": "connect-offsets", "other": "other-offsets"}
 
 # `make proofs` has the toolbox go through all its tests on an older Kafka too.
 KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
+
+
+BEDS = Beds()
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest puts those of one parameter together
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mine = [item for item in items if item.path.is_relative_to(HERE)]
+    ordered = iter(sorted(mine, key=place))
+    items[:] = [next(ordered) if item in mine else item for item in items]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    BEDS.collected([item for item in session.items if item.path.is_relative_to(HERE)])
+
+
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> None:
+    BEDS.made(fixturedef, request)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    yield
+    BEDS.over(item)
 
 
 @pytest.fixture(scope="session")

@@ -39,11 +39,11 @@ RECORDS = 3000
 LANDING = Path(lab_package.__file__).with_name("Landing.java")
 
 
-@pytest.fixture(scope="module", params=["lab", "exact"])
+@pytest.fixture(scope="module", params=["product", "exact_product"])
 def site(request: pytest.FixtureRequest) -> tuple[Lab, Product]:
     """With and without exactly-once support, which leaves markers in what it copies."""
-    daemon = {"lab": "product", "exact": "exact_product"}[request.param]
-    return request.getfixturevalue(request.param), request.getfixturevalue(daemon)
+    lab = {"product": "lab", "exact_product": "exact"}[request.param]
+    return request.getfixturevalue(lab), request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")
