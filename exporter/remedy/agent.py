@@ -15,12 +15,13 @@ import structlog
 
 from exporter.clock import Clock
 from exporter.remedy import decisions
+from exporter.remedy.circumstances import Case
 from exporter.remedy.conductor import Conductor, Counts, approval_of
 from exporter.remedy.decisions import Dossier
 from exporter.remedy.desk import Mode
 from exporter.remedy.fleet import POLICY, Fleet, Whose
 from exporter.remedy.guards import Answer, GuardAnswer, Permission, permission
-from exporter.remedy.incidents import Incident
+from exporter.remedy.incidents import Incident, What
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.plan import Action, Plan
 from exporter.remedy.planner import Considered, Planner, told
@@ -38,6 +39,7 @@ from exporter.state.snapshot import Snapshot
 
 LOOK_S: Final = 1.0
 PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for another world
+PINS_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
 ADMIT_S: Final = 600.0  # and what was approved and cannot begin for so long
 NO_PLAN: Final = "no_plan"  # stands where a guard's name would, of what no plan can be made for
 # What passes by itself: a plan that only these hold back waits, and is not void.
@@ -84,6 +86,7 @@ class Agent:
         self._watch = Watch(ledger, policy, clock)
         self._woken: set[tuple[str, str]] = set()
         self._holding: dict[str, tuple[object, ...]] = {}
+        self._compared_at = 0.0
 
     @property
     def counts(self) -> Counts:
@@ -138,13 +141,17 @@ class Agent:
             failure=None if case.failure is None else case.failure.kind.value,
             said=incident.said,
         )
-        if not self._in_the_way(whose, incident, case.action):
+        if not self._in_the_way(whose, case):
             self._decide(watched, self._planner.consider(case))
 
-    def _in_the_way(self, whose: Whose, incident: Incident, action: Action) -> bool:
+    def _in_the_way(self, whose: Whose, case: Case) -> bool:
         """Whether a plan for this connector waits already. One that was made for the same trouble
-        when it called for something else is taken back.
+        when it called for something else is taken back, unless nobody can tell just now what the
+        trouble is.
         """
+        incident = case.incident
+        assert incident is not None
+        told = case.failure is not None or incident.what is not What.FAILED
         for plan_id, plan in {**self.fleet.proposed(), **self.fleet.approved()}.items():
             if (plan.subject.place, plan.subject.connector) != whose:
                 continue
@@ -153,12 +160,9 @@ class Agent:
             if not ours or plan_id in self.fleet.approved():
                 return True
             assert remedy is not None
-            if (remedy.incident, remedy.action) == (incident.key, action):
+            if remedy.incident != incident.key or remedy.action is case.action or not told:
                 return True
-            if remedy.incident == incident.key:
-                self._void(plan_id, void=True, said=f"by now {action.value} is what may help")
-            else:
-                return True
+            self._void(plan_id, void=True, said=f"by now {case.action.value} is what may help")
         return False
 
     def _decide(self, watched: Watched, considered: Considered) -> None:
@@ -264,9 +268,12 @@ class Agent:
 
     def _lapse(self) -> None:
         """Take back what nobody approved in time, what the trouble is over for, and what may not
-        begin any more since the configuration of remedies is another one.
+        begin any more: nobody is to approve what can only be refused then.
         """
         now = self._clock.now()
+        compare = not 0.0 <= now - self._compared_at < PINS_S
+        if compare:
+            self._compared_at = now
         for plan_id, plan in self.fleet.proposed().items():
             dossier = self._ledger.dossiers[plan_id]
             late = dossier.expires_at is not None and now >= dossier.expires_at
@@ -278,6 +285,8 @@ class Agent:
                 self._void(plan_id, void=False, said="nobody approved it in time")
             elif gone:
                 self._void(plan_id, void=True, said="what it was for is over")
+            elif compare and (said := self._planner.outlived(plan)) is not None:
+                self._void(plan_id, void=True, said=said)
         self._ledger.read_on()
 
     def _void(self, plan_id: str, *, void: bool, said: str) -> None:

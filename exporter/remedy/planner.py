@@ -24,7 +24,7 @@ from exporter.remedy.circumstances import (
 from exporter.remedy.classify import SKIPPABLE, Failure, classify
 from exporter.remedy.drivers.rest_sight import Sight, config_sha256
 from exporter.remedy.facts import Approval
-from exporter.remedy.gathering import Gatherer
+from exporter.remedy.gathering import Gatherer, known
 from exporter.remedy.guards import Answer, GuardAnswer, Stage, evaluate, trips
 from exporter.remedy.incidents import Incident, What
 from exporter.remedy.plan import Action, Pair, Plan, State, Subject
@@ -148,6 +148,27 @@ class Planner:
         by_person = plan.created_by != proposals.DETECTOR
         answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=by_person)
         return Admitted(answers, trips(answers, facts))
+
+    def outlived(self, plan: Plan) -> str | None:
+        """Why a plan can begin at no time any more: what it is pinned to is another by now, and
+        none of that comes back. None where it may begin, or nobody can tell.
+        """
+        assert plan.remedy is not None
+        case, pins = self._of_plan(plan, None, None), plan.remedy
+        sight, snapshot = self._sight_of(case.connect), self._snapshot()
+        seen, config = known(sight.seen, case.connector), known(sight.config, case.connector)
+        if seen is None or config is None:
+            return None
+        digest = config_sha256(case.connector, config)
+        now = Now(root=None, seen=seen, config=config, pairs=None, at=self._clock())
+        life = incarnation(snapshot, case.connect, case.connector)
+        last = token(snapshot, case, now, digest)
+        pinned = (
+            ("its configuration is another one", pins.config_sha256, digest),
+            ("it is another one of its name", pins.incarnation, life),
+            ("somebody has changed its state since", pins.token, last),
+        )
+        return next((said for said, was, is_ in pinned if was is not None and was != is_), None)
 
     def before_altering(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from exporter.model.findings import Finding, FindingName, Severity
@@ -37,6 +38,10 @@ def failing(agency: Agency, times: int = 2, **how: object) -> int:
     for _ in range(times - 1):
         agency.restart()
     return at
+
+
+def nobody_answers(_method: str, _path: str) -> None:
+    raise httpx.ConnectError("connection refused")
 
 
 def only(agency: Agency, stands: Stands):
@@ -172,6 +177,27 @@ def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
     agency.go_on(2)
     assert agency.ledger.dossiers[plan_id].stands is Stands.VOID
     assert agency.changes() == []
+
+
+def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(agency):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    agency.go_on(15)
+    assert agency.ledger.dossiers[plan_id].stands is Stands.VOID
+    assert agency.ledger.dossiers[plan_id].said == "its configuration is another one"
+    assert agency.changes() == []
+
+
+def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(agency):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    agency.door.before = nobody_answers
+    agency.go_on(15)
+    assert agency.ledger.dossiers[plan_id].stands is Stands.PROPOSED
 
 
 def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
