@@ -31,7 +31,7 @@ from lab.waiting import until
 ClusterName = Literal["east", "west"]
 T = TypeVar("T")
 
-START_S_MAX = 90.0
+START_S_MAX = 180.0
 
 WEST_TOPICS: Mapping[str, int] = {"orders": 3, "payments": 2}
 # A group on west that has read nothing: without one the checkpoint connector has no task.

@@ -26,7 +26,7 @@ from lab.product import Product
 from lab.rest import ConnectApi
 from lab.waiting import NotYet, until
 
-FRESH_S_MAX = 30.0
+FRESH_S_MAX = 90.0
 SHOWN_MAX = 10
 
 

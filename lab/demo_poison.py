@@ -32,8 +32,8 @@ REMEDY: Mapping[str, object] = {
 
 SINK, FLOW = "demo-invoices", "demo-orders"
 GOOD_BEFORE, GOOD_AFTER = 20, 5
-PROPOSED_S_MAX = 90.0
-OVER_S_MAX = 180.0
+PROPOSED_S_MAX = 180.0
+OVER_S_MAX = 360.0
 BECAUSE = "looked at the record"
 
 

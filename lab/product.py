@@ -21,8 +21,8 @@ from lab.ports import LOOPBACK
 from lab.processes import Child, finished
 from lab.waiting import NotYet, until
 
-READY_S_MAX = 60.0
-PIPELINE_S_MAX = 300.0
+READY_S_MAX = 120.0
+PIPELINE_S_MAX = 600.0
 
 # The smallest useful configuration, as the documentation gives it; all else is discovered.
 CONFIG = """\

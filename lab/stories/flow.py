@@ -15,7 +15,7 @@ from lab.connectors import Config, mm2_source
 from lab.stories import hands
 from lab.waiting import NotYet, until
 
-COPY_S_MAX = 60.0
+COPY_S_MAX = 150.0
 OFFSETS_TOPIC = "connect-offsets"
 STATUS_TOPIC = "connect-status"
 DEADLINE_S = 60.0

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
-WAIT_S_MAX = 60.0
+WAIT_S_MAX = 300.0
 FILE = offset_key("file", {"filename": "/in"})
 FILE_SPACED = FILE.replace(b",", b", ")
 ORDERS_0 = mirror_key("mm2", "west", "orders", 0)

@@ -16,7 +16,7 @@ from lab.ports import free_port
 from lab.product import Product
 from lab.toolbox import Toolbox
 from tests.real.acting import ACTS
-from tests.real.beds import Beds, place
+from tests.real.beds import Beds, place, usual
 from tests.real.refusing import REFUSES
 from tests.real.stage import INTERVAL_S, Lookout, Stage
 from tests.real.telling import Stories
@@ -56,15 +56,14 @@ KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
 BEDS = Beds()
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest puts those of one parameter together
+@pytest.hookimpl(tryfirst=True)  # before others choose and put together
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mine = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in filter(usual, mine):
+        item.add_marker(pytest.mark.usual)
     ordered = iter(sorted(mine, key=place))
-    items[:] = [next(ordered) if item in mine else item for item in items]
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    BEDS.collected([item for item in session.items if item.path.is_relative_to(HERE)])
+    places = set(mine)
+    items[:] = [next(ordered) if item in places else item for item in items]
 
 
 def pytest_fixture_setup(
@@ -74,9 +73,9 @@ def pytest_fixture_setup(
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
     yield
-    BEDS.over(item)
+    BEDS.over(nextitem)
 
 
 @pytest.fixture(scope="session")

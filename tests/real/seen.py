@@ -10,7 +10,7 @@ from lab import Lab, compare
 from lab.product import Product
 from lab.waiting import NotYet, until
 
-WAIT_S_MAX = 60.0
+WAIT_S_MAX = 150.0
 MIRRORED = [("orders", 0), ("orders", 1), ("orders", 2), ("payments", 0), ("payments", 1)]
 
 

@@ -23,8 +23,8 @@ from lab.processes import Child
 from lab.waiting import NotYet, until
 
 HOME = Path(pyspark.__file__).parent
-UP_S_MAX = 60.0
-SUBMIT_S_MAX = 240.0
+UP_S_MAX = 180.0
+SUBMIT_S_MAX = 480.0
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # On loopback, and with nothing of ours: what workers know of this repository, they were sent.
 _ENVIRONMENT = {

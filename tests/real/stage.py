@@ -26,8 +26,8 @@ from tests.real.seen import becomes
 INTERVAL_S = 3.0
 LASTS_LONGER_S_MAX = 4.0
 LOOK_S = 0.2
-SEEN_S_MAX = 45.0
-CLEARED_S_MAX = 45.0
+SEEN_S_MAX = 120.0
+CLEARED_S_MAX = 120.0
 MATTERS = ("critical", "warning")
 
 Found = dict[str, Any]

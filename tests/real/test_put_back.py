@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
 CONNECTOR = "put-back"
 LINES = "put-back-lines"
 OFFSETS = "put-back-offsets"
-COMMIT_S_MAX = 60.0
+COMMIT_S_MAX = 150.0
 # The cleaner looks for work every fifteen seconds.
 CLEAN_S_MAX = 120.0
 # A segment is closed by the next record, and what is closed is cleaned.

@@ -160,7 +160,7 @@ def test_a_wrong_password_lowers_every_input_and_shows_in_no_answer(
         product = product_of(secured, tmp_path, url=recorder.url, password=password)
         product.start_daemon(ready=False)
         try:
-            until("metrics", partial(serves, product), timeout_s=30.0, evidence=product.evidence)
+            until("metrics", partial(serves, product), timeout_s=90.0, evidence=product.evidence)
             for kind in ("tail", "connect_rest"):
                 labels = {"kind": kind, "reason": "denied"}
                 eventually(

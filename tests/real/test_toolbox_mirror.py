@@ -21,7 +21,7 @@ from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-COPIED_S_MAX = 90.0
+COPIED_S_MAX = 150.0
 RECORDS = 20
 STEP_S = 1000  # of the records' own time, from one to the next
 # Brokers take no records of the future, and retention takes those that are a week old.

@@ -73,7 +73,7 @@ def awaited(driver: RestDriver, step: Any) -> None:
         if look.standing is not Standing.DONE:
             raise NotYet(f"{look.standing}: {look.said}")
 
-    until(f"{step} done", probe, timeout_s=60.0)
+    until(f"{step} done", probe, timeout_s=150.0)
 
 
 # --- exactly-once, with a topic of its own -------------------------------------------------------
@@ -127,7 +127,7 @@ def test_a_namesake_begins_at_its_own_offsets_there_too(
         tools.change("connectors", "resume", at.name)
         peculiar.wait_running(at.name)
         came = [*at.meant(), *at.meant()[4:]]
-        until("all came", lambda: _came(at, came), timeout_s=60.0)
+        until("all came", lambda: _came(at, came), timeout_s=150.0)
 
 
 def _came(at: specimens.Source, wanted: list[str]) -> None:
@@ -270,4 +270,4 @@ def committed(api: ConnectApi, name: str, lines: Path, position: int) -> None:
         if seen != wanted:
             raise NotYet(str(seen))
 
-    until(f"{name} at {position}", probe, timeout_s=60.0)
+    until(f"{name} at {position}", probe, timeout_s=150.0)

@@ -14,7 +14,7 @@ from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
 
-COPIED_S_MAX = 60.0
+COPIED_S_MAX = 150.0
 
 
 def test_a_mirror_goes_back_to_where_it_stood_and_copies_exactly_what_came_since_again(

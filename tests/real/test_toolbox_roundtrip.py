@@ -23,7 +23,7 @@ from lab.waiting import NotYet, until
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 BEFORE, AFTER = 12, 7
-COPIED_S_MAX = 90.0
+COPIED_S_MAX = 150.0
 
 
 Story = Callable[[Lab, Toolbox], None]

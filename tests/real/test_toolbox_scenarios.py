@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 USAGE, DENIED, CHANGED = 2, 3, 4
 LINES = 10
-ENDED_S_MAX = 10.0
+ENDED_S_MAX = 60.0
 AT_ONCE = 5
 
 

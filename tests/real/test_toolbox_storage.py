@@ -35,7 +35,7 @@ from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-SEEN_S_MAX = 60.0
+SEEN_S_MAX = 150.0
 BEFORE, AFTER = 10, 5
 OWN = {"offsets.storage.topic": "stored-own-offsets"}
 
