@@ -2,18 +2,22 @@
 
 An idle lab with its daemon takes as much of a small machine as a test does, and pytest ends what a
 whole session shares when the session ends. Here tests that need the same come one after the other,
-and what the next one does not need ends at once. conftest.py hands pytest's hooks on, and marks
-those on the lab that most share (`usual`), so that the others may go on beside them.
+and what the next one does not need ends at once. conftest.py registers this as a plugin: of what a
+session shares a conftest.py in a folder hears nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-# Each lab behind what is built on it. A test stands with the first that it needs. Those that need
-# none come last: many and short, they fill up what is left to do.
+HERE: Final = Path(__file__).parent
+
+# Each lab behind what is built on it. A test stands with the first that it needs; those that need
+# none come last.
 LABS: Final = (
     ("product", "toolbox", "lab"),
     ("exact_product", "exact"),
@@ -30,29 +34,37 @@ class Beds:
     def __init__(self) -> None:
         self._made: dict[str, tuple[pytest.FixtureDef[object], pytest.FixtureRequest]] = {}
 
-    def made(self, fixture: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
-        """A fixture is set up; a module may have one of its own by the same name."""
-        if fixture.scope == "session" and fixture.argname in SHARED:
-            self._made[fixture.argname] = fixture, request
+    @pytest.hookimpl(tryfirst=True)  # before pytest puts those of one parameter together
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Put ours in order, where they are."""
+        ours = {item for item in items if item.path.is_relative_to(HERE)}
+        ordered = iter(sorted((item for item in items if item in ours), key=_place))
+        items[:] = [next(ordered) if item in ours else item for item in items]
 
-    def over(self, following: pytest.Item | None) -> None:
-        """A test has ended, and with it all that was there for it alone."""
-        kept = () if following is None else _from(place(following))
-        for name in SHARED:
-            if name in self._made and name not in kept:
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> None:
+        """Take down what is there; a module may have one of its own by the same name."""
+        ours = request.config.rootpath / fixturedef.baseid == HERE
+        if ours and fixturedef.scope == "session" and fixturedef.argname in SHARED:
+            self._made[fixturedef.argname] = fixturedef, request
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, nextitem: pytest.Item | None) -> Iterator[None]:
+        """A test has ended, and with it all that was there for it alone; now what is shared."""
+        try:
+            yield
+        finally:
+            kept = _kept(nextitem)
+            for name in [name for name in SHARED if name in self._made and name not in kept]:
                 fixture, request = self._made.pop(name)
                 fixture.finish(request)  # type: ignore[arg-type]  # it is what was handed to us
 
 
-def place(item: pytest.Item) -> int:
+def _place(item: pytest.Item) -> int:
     """Where in the order."""
     found = _needs(item)
     return next((number for number, name in enumerate(SHARED) if name in found), len(SHARED))
-
-
-def usual(item: pytest.Item) -> bool:
-    """Whether it is on the lab that most share."""
-    return place(item) < len(LABS[0])
 
 
 def _needs(item: pytest.Item) -> set[str]:
@@ -65,7 +77,8 @@ def _needs(item: pytest.Item) -> set[str]:
     return {name for name in SHARED if name in names and not hasattr(item.module, name)}
 
 
-def _from(number: int) -> tuple[str, ...]:
-    """What may be needed there, and on the same lab behind that."""
-    name = SHARED[number] if number < len(SHARED) else None
-    return next((names[names.index(name) :] for names in LABS if name in names), ())
+def _kept(item: pytest.Item | None) -> tuple[str, ...]:
+    """What this one needs, and what that may be built on."""
+    number = len(SHARED) if item is None or not item.path.is_relative_to(HERE) else _place(item)
+    first = SHARED[number] if number < len(SHARED) else None
+    return next((names[names.index(first) :] for names in LABS if first in names), ())

@@ -16,7 +16,7 @@ from lab.ports import free_port
 from lab.product import Product
 from lab.toolbox import Toolbox
 from tests.real.acting import ACTS
-from tests.real.beds import Beds, place, usual
+from tests.real.beds import Beds
 from tests.real.refusing import REFUSES
 from tests.real.stage import INTERVAL_S, Lookout, Stage
 from tests.real.telling import Stories
@@ -44,8 +44,6 @@ STORIES = {
 }
 assert STORIES.keys() == {*ACTS, *REFUSES}
 
-HERE = Path(__file__).parent
-
 # Connect clusters of `exact`, and the topics of their offsets.
 SITES = {"lab": "connect-offsets", "other": "other-offsets"}
 
@@ -53,29 +51,8 @@ SITES = {"lab": "connect-offsets", "other": "other-offsets"}
 KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
 
 
-BEDS = Beds()
-
-
-@pytest.hookimpl(tryfirst=True)  # before others choose and put together
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mine = [item for item in items if item.path.is_relative_to(HERE)]
-    for item in filter(usual, mine):
-        item.add_marker(pytest.mark.usual)
-    ordered = iter(sorted(mine, key=place))
-    places = set(mine)
-    items[:] = [next(ordered) if item in places else item for item in items]
-
-
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
-) -> None:
-    BEDS.made(fixturedef, request)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
-    yield
-    BEDS.over(nextitem)
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Beds())
 
 
 @pytest.fixture(scope="session")
