@@ -17,7 +17,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-rest check lint unit proofs bench bench-history lab format install clean
+.PHONY: help demo test test-usual test-real test-rest check lint unit proofs bench bench-history lab format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -53,10 +53,13 @@ unit: $(STAMP)
 
 # The lab's tests wait more than they compute; what only computes runs beside them, and gives way.
 test: lint
-	@$(MAKE) --no-print-directory -j 2 test-real test-rest
+	@$(MAKE) --no-print-directory -j 3 test-usual test-real test-rest
+
+test-usual: $(STAMP)
+	$(BIN)/pytest -v -m 'usual and not proof' $(ARGS) tests/real
 
 test-real: $(STAMP)
-	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/real
+	$(BIN)/pytest -v -m 'not usual and not proof' $(ARGS) tests/real
 
 test-rest: $(STAMP)
 	@found=$$(nice -n 5 $(BIN)/pytest -q -m 'not proof' --ignore=tests/real $(ARGS) 2>&1); \

@@ -2,8 +2,9 @@
 
 An idle lab with its daemon takes as much of a small machine as a test does, and pytest ends what a
 whole session shares when the session ends. Here tests that need the same come one after the other,
-and what the next one does not need ends at once. conftest.py registers this as a plugin: of what a
-session shares a conftest.py in a folder hears nothing.
+and what the next one does not need ends at once. Those on the lab that most share are marked
+`usual`, so that all others can be run beside them. conftest.py registers this as a plugin: of what
+a session shares a conftest.py in a folder hears nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +35,15 @@ class Beds:
     def __init__(self) -> None:
         self._made: dict[str, tuple[pytest.FixtureDef[object], pytest.FixtureRequest]] = {}
 
-    @pytest.hookimpl(tryfirst=True)  # before pytest puts those of one parameter together
+    @pytest.hookimpl(
+        tryfirst=True
+    )  # before pytest chooses, and puts those of one parameter together
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put ours in order, where they are."""
         ours = {item for item in items if item.path.is_relative_to(HERE)}
+        for item in ours:
+            if _place(item) < len(LABS[0]):
+                item.add_marker(pytest.mark.usual)
         ordered = iter(sorted((item for item in items if item in ours), key=_place))
         items[:] = [next(ordered) if item in ours else item for item in items]
 
