@@ -78,7 +78,7 @@ def reading_denied(flow: Flow, *, records: int = 20) -> Deed:
     hands.deny_reading(flow.lab.west, flow.topic)
     # A fetch that was waiting when the ACL came is still answered.
     await_refused_polls(flow)
-    before, copies = flow.deed(), flow.copies()
+    before, copies = _committed(flow)
     flow.produce(records)
     await_refused_polls(flow)
     after = flow.deed()
@@ -87,6 +87,18 @@ def reading_denied(flow: Flow, *, records: int = 20) -> Deed:
     if after.position != before.position:
         raise LabError(f"the position went from {before.position} to {after.position}")
     return after
+
+
+def _committed(flow: Flow) -> tuple[Deed, int]:
+    """Wait until all that was copied is committed: how the world stands, and how much that is."""
+
+    def check() -> tuple[Deed, int]:
+        now, copies = flow.deed(), flow.copies()
+        if now.position != copies - 1:
+            raise NotYet(f"position {now.position}, {copies} copied")
+        return now, copies
+
+    return until(f"{flow.topic} committed", check, timeout_s=DEADLINE_S)
 
 
 def await_refused_polls(flow: Flow) -> None:

@@ -35,9 +35,8 @@ class Beds:
     def __init__(self) -> None:
         self._made: dict[str, tuple[pytest.FixtureDef[object], pytest.FixtureRequest]] = {}
 
-    @pytest.hookimpl(
-        tryfirst=True
-    )  # before pytest chooses, and puts those of one parameter together
+    # Before pytest chooses by marks, and puts those of one parameter together.
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put ours in order, where they are."""
         ours = {item for item in items if item.path.is_relative_to(HERE)}
