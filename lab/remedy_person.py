@@ -95,7 +95,8 @@ class Person:
             return
         for plan in self._told.of(name, remedy_told.WAITS):
             if plan.action == "skip_one":
-                self._verb("plan", "approve", plan.plan_id, "--yes", "--no-wait")
+                with suppress(LabError):  # it may have been taken back just now
+                    self._verb("plan", "approve", plan.plan_id, "--yes", "--no-wait")
                 return
         status = self._lab.status(name)
         states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
