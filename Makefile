@@ -51,19 +51,20 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -q -n auto -m 'not real and not spark and not slow and not proof' $(ARGS)
 
-# The lab's tests wait more than they compute; what only computes runs beside them, and gives way.
+# First what computes, on all cores; then the real tests, which wait more than they compute, two at a
+# time: what is busy beside them would only make them wait longer.
 test: lint
-	@$(MAKE) --no-print-directory -j 3 test-usual test-real test-rest
+	@$(MAKE) --no-print-directory test-rest
+	@$(MAKE) --no-print-directory -j 2 test-usual test-real
+
+test-rest: $(STAMP)
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not proof' --ignore=tests/real $(ARGS)
 
 test-usual: $(STAMP)
 	$(BIN)/pytest -v -m 'usual and not proof' $(ARGS) tests/real
 
 test-real: $(STAMP)
 	$(BIN)/pytest -v -m 'not usual and not proof' $(ARGS) tests/real
-
-test-rest: $(STAMP)
-	@found=$$(nice -n 5 $(BIN)/pytest -q -m 'not proof' --ignore=tests/real $(ARGS) 2>&1); \
-		ended=$$?; printf '\n%s\n' "$$found"; exit $$ended
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"

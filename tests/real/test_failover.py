@@ -39,7 +39,10 @@ RECORDS = 3000
 LANDING = Path(lab_package.__file__).with_name("Landing.java")
 
 
-@pytest.fixture(scope="module", params=["product", "exact_product"])
+@pytest.fixture(
+    scope="module",
+    params=["product", pytest.param("exact_product", marks=pytest.mark.proof)],
+)
 def site(request: pytest.FixtureRequest) -> tuple[Lab, Product]:
     """With and without exactly-once support, which leaves markers in what it copies."""
     lab = {"product": "lab", "exact_product": "exact"}[request.param]

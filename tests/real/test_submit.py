@@ -25,7 +25,7 @@ from lab.secured import USER
 from tests.history.rows import mirror_key, offset_key, sync_key, sync_value
 from tests.real.spark_cluster import SparkCluster, bare_python
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.proof]
 
 OFFSETS, SYNCS, PARTITIONS = "submit-offsets", "submit-syncs", 4
 CONFIG = """\

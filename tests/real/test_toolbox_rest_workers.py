@@ -22,7 +22,7 @@ from tests.real.conftest import KAFKA
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 LINES = 10
-ROUNDS = 4
+ROUNDS = 2
 
 
 @pytest.fixture(scope="module")

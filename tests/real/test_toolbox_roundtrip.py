@@ -113,6 +113,7 @@ def test_a_source_a_sink_and_a_mirrormaker_wiped_and_put_back_go_on_at_exactly_t
     goes_round(lab, toolbox, tmp_path)
 
 
+@pytest.mark.proof
 def test_they_do_on_kafka_3_9_too(older: Lab, tmp_path: Path) -> None:
     goes_round(older, Toolbox(older, directory=tmp_path / "toolbox"), tmp_path)
 

@@ -14,22 +14,20 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from exporter.cli import cli, plans
+from exporter.cli import carrying, cli, output, plans
 from exporter.errors import JournalDamaged, TimedOut
 from exporter.remedy import words
 from exporter.remedy.journal import NAME
 from exporter.remedy.plan import Alter, Pair
 from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.records import Opened
-from exporter.remedy.runner import options_at
-from tests.fakes.clock import VirtualClock
+from exporter.remedy.runner import Runner, options_at
 from tests.unit.remedy.plans import AFTER, Bench, plan_of
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    # Long ago: what had no answer then has none to come, and nobody waits for it.
-    return Bench(tmp_path / "state", VirtualClock(1_700_000_000.0))
+    return Bench(tmp_path / "state")
 
 
 @pytest.fixture
@@ -102,6 +100,18 @@ def test_recovering_ends_the_plan(parked, monkeypatch):
     parked.driver.misbehave = lambda step: None
     parked.world.do(Alter(plan_of().steps[3].pairs))
     monkeypatch.setattr(plans, "driver_for", lambda plan, home: nullcontext(parked.driver))
+    # What had no answer then is waited for, on a clock that waiting moves.
+    monkeypatch.setattr(
+        carrying,
+        "runner_of",
+        lambda how, journal, driver: Runner(
+            journal=journal,
+            driver=driver,
+            clock=parked.clock,
+            tell=output.error,
+            pause=parked.clock.advance,
+        ),
+    )
     done = typed("plan", "recover", "p1", bench=parked)
     assert done.exit_code == 0, done.output
     assert "done and read back" in done.stderr
