@@ -17,7 +17,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-usual test-real test-rest check lint unit proofs bench bench-history lab format install clean
+.PHONY: help demo test test-real test-usual test-history test-rest check lint unit proofs bench bench-history lab format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -51,20 +51,22 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -q -n auto -m 'not real and not spark and not slow and not proof' $(ARGS)
 
-# First what computes, on all cores; then the real tests, which wait more than they compute, two at a
-# time: what is busy beside them would only make them wait longer.
+# Four parts, two at a time: real tests wait more than they compute, and what is busy beside them
+# makes them wait longer. The longest come first; each lab and each Spark belongs to one part.
 test: lint
-	@$(MAKE) --no-print-directory test-rest
-	@$(MAKE) --no-print-directory -j 2 test-usual test-real
-
-test-rest: $(STAMP)
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not proof' --ignore=tests/real $(ARGS)
+	@$(MAKE) --no-print-directory -j 2 test-real test-usual test-history test-rest
 
 test-usual: $(STAMP)
 	$(BIN)/pytest -v -m 'usual and not proof' $(ARGS) tests/real
 
 test-real: $(STAMP)
 	$(BIN)/pytest -v -m 'not usual and not proof' $(ARGS) tests/real
+
+test-history: $(STAMP)
+	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/history
+
+test-rest: $(STAMP)
+	$(BIN)/pytest -q -m 'not proof' --ignore=tests/real --ignore=tests/history $(ARGS)
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
