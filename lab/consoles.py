@@ -32,9 +32,9 @@ MAIN = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 SYNC_FORMATTER = "org.apache.kafka.connect.mirror.formatters.OffsetSyncFormatter"
 HEAP_MB = 128
 # Only a topic that was compacted or cut meanwhile makes the console wait this long.
-QUIET_MS = 5000
-RUN_S_MAX = 60.0
-COUNT_S_MAX = 20.0
+QUIET_MS = 20_000
+RUN_S_MAX = 120.0
+COUNT_S_MAX = 60.0
 # KIP-1147; before and after, the other spelling is unknown or warned about in the output.
 FORMATTER_PROPERTY_SINCE = (4, 2)
 

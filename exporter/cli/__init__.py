@@ -40,8 +40,9 @@ def cli() -> None:
 @config_option
 def run(config_path: Path) -> None:
     """Run the daemon."""
-    from exporter import config, daemon  # noqa: PLC0415 - see the module
+    from exporter import config  # noqa: PLC0415 - see the module
     from exporter.cli.logs import configure  # noqa: PLC0415
+    from exporter.daemon import run as daemon  # noqa: PLC0415
 
     loaded = config.load(config_path)
     configure(loaded.log.level, loaded.log.format)

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from exporter.config import Config
-from exporter.daemon import Edge, state_dir
+from exporter.daemon import state_dir
+from exporter.daemon.edge import Edge
 from exporter.errors import TimedOut
 from exporter.state.snapshot import Snapshot
 

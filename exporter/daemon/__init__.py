@@ -1,8 +1,4 @@
-"""The composition root: config -> objects -> threads, apscheduler, signals. The only wiring."""
+"""The composition root: config -> objects -> threads, apscheduler, signals. The only wiring.
 
-from __future__ import annotations
-
-from exporter.daemon.edge import Edge
-from exporter.daemon.run import run
-
-__all__ = ["Edge", "run"]
+Nothing is imported here: a verb that only asks whether a daemon runs does not load one.
+"""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -56,11 +57,8 @@ class Remediation:
         self._folder = folder
         self._clock = clock
         self._config: Config | None = None
-        self._thread: threading.Thread | None = None
-        self._stop = threading.Event()
-        self._deadline: float | None = None
+        self._turn: _Turn | None = None
         self._failed = threading.Event()
-        self._agent: Agent | None = None
 
     @property
     def failed(self) -> bool:
@@ -68,49 +66,59 @@ class Remediation:
         return self._failed.is_set()
 
     def follow(self, config: Config) -> None:
-        """Act by this configuration from now on."""
+        """Act by this configuration from now on, once what is under way by the one before has come
+        to a safe place, however long that takes: two may not act at once.
+        """
         if self._config is not None and _basis(config) == _basis(self._config):
             self._config = config
             return
-        self.stop()
+        before = self.stop()
         self._config = config
-        self._stop = threading.Event()
-        self._deadline = None
-        self._thread = threading.Thread(
-            target=self._run, args=(config, self._stop), name=NAME, daemon=True
+        self._turn = turn = _Turn()
+        turn.thread = threading.Thread(
+            target=self._run, args=(config, turn, before), name=NAME, daemon=True
         )
-        self._thread.start()
+        turn.thread.start()
 
-    def stop(self) -> None:
-        """Begin nothing more; what is under way comes to a safe place, or is left as it is."""
-        self._deadline = time.monotonic() + STOP_S
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(2 * STOP_S)
-        self._thread = None
+    def stop(self) -> threading.Thread | None:
+        """Begin nothing more; what is under way comes to a safe place, or is left as it is. The
+        thread that has not ended yet, because an answer is still awaited.
+        """
+        turn = self._turn
+        if turn is None or turn.thread is None:
+            return None
+        turn.deadline = time.monotonic() + STOP_S
+        turn.stop.set()
+        turn.thread.join(2 * STOP_S)
+        return turn.thread if turn.thread.is_alive() else None
 
     def wake(self, hint: Hint) -> None:
         """Look there soon. Any thread."""
-        agent = self._agent
+        agent = None if self._turn is None else self._turn.agent
         if agent is not None:
             agent.wake(hint.connect_cluster, hint.connector)
 
     # --- the thread ------------------------------------------------------------------------------
 
-    def _run(self, config: Config, stop: threading.Event) -> None:
+    def _run(self, config: Config, turn: _Turn, before: threading.Thread | None) -> None:
         """A broad except, as in the edge: whatever escapes is a bug and ends the process."""
         try:
-            while not stop.is_set():
+            if before is not None:
+                _log.warning("remedy_waits", reason="a request of before the reload has no answer")
+                before.join()
+            while not turn.stop.is_set():
                 try:
-                    self._work(config, stop)
+                    self._work(config, turn)
                 except JournalDamaged as exc:
                     _log.error("remedy_without_journal", error=str(exc))
-                    stop.wait(AGAIN_S)
+                    turn.stop.wait(AGAIN_S)
         except Exception:  # noqa: BLE001 - see the docstring
             _log.exception("thread_died", thread=NAME)
             self._failed.set()
 
-    def _work(self, config: Config, stop: threading.Event) -> None:
+    def _work(self, config: Config, turn: _Turn) -> None:
+        stop = turn.stop
+
         def pause(seconds: float) -> None:
             _wait(stop, seconds)
 
@@ -120,7 +128,7 @@ class Remediation:
                 planner=parts.planner,
                 drivers=Drivers(config, self._folder),
                 clock=self._clock,
-                life=Life(SteadyClock(), pause, stop.is_set, self._hurry),
+                life=Life(SteadyClock(), pause, stop.is_set, turn.hurry),
             )
             agent = Agent(
                 ledger=parts.ledger,
@@ -131,16 +139,29 @@ class Remediation:
                 clock=self._clock,
                 stopping=stop.is_set,
             )
-            self._agent = agent
+            turn.agent = agent
             try:
                 while not stop.wait(LOOK_S):
                     agent.step()
                     self._put(_seen(agent, self._clock.now()))
             finally:
-                self._agent = None
+                turn.agent = None
 
-    def _hurry(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
+
+@dataclass(slots=True)
+class _Turn:
+    """One thread that acts by one configuration; what it was told stays with it when the next one
+    has come.
+    """
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    deadline: float | None = None
+    thread: threading.Thread | None = None
+    agent: Agent | None = None
+
+    def hurry(self) -> bool:
+        """Is it time to leave things as they are?"""
+        return self.deadline is not None and time.monotonic() >= self.deadline
 
 
 def _basis(config: Config) -> tuple[object, ...]:
