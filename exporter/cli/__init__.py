@@ -201,6 +201,28 @@ def history_as_of(**asked: Any) -> None:
     sys.exit(asof.print_as_of(asof.Asked(**asked)))
 
 
+@history.command("timeline")
+@click.argument("connector")
+@config_option
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
+@click.option(
+    "--since",
+    default="1d ago",
+    show_default=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--until", help="Likewise; now unless said.")
+@json_option
+def history_timeline(**asked: Any) -> None:
+    """Print what happened to a connector: what was asked of it, which states it was in, how its
+    offsets moved otherwise than on, and what remedies came to. Exit code 1 if nothing is known of
+    it.
+    """
+    from exporter.cli import timeline  # noqa: PLC0415
+
+    sys.exit(timeline.print_timeline(timeline.Asked(**asked)))
+
+
 @history.command("maintain")
 @config_option
 @json_option

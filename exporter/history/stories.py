@@ -1,0 +1,295 @@
+"""What records of Connect's config, status and offsets topics tell of one connector. Pure.
+
+Each fold takes the records of one connector in the order of their logs, from the first that is
+known, and gives what changed: what only repeats the record before it is no event. Called by
+timeline.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+EXAMPLES_MAX: Final = 3
+TOGETHER_S: Final = 1.0  # commits of one flush carry stamps that lie this close
+
+
+class Origin(StrEnum):
+    """Where it is known from. What is wanted comes before what became of it."""
+
+    CONFIG = "config"
+    STATUS = "status"
+    OFFSETS = "offsets"
+    JOURNAL = "journal"
+
+
+class What(StrEnum):
+    """Kinds of events. Names are only ever added.
+
+    configured       it was created, or its configuration was written again
+    deleted          its configuration was
+    asked            somebody wants another state of it, or a restart
+    tasks            it has another number of tasks
+    state            a worker says it, or one of its tasks, is in another state or on another worker
+    first_commit     a source partition that had no offset has one
+    rewound          a position went back
+    forgotten        a tombstone took an offset away
+    unreadable       an offset that no task can read
+    silent           nothing was committed for much longer than usual
+    remedy           of guarded remediation or a person's plan, by the journal
+    """
+
+    CONFIGURED = "configured"
+    DELETED = "deleted"
+    ASKED = "asked"
+    TASKS = "tasks"
+    STATE = "state"
+    FIRST_COMMIT = "first_commit"
+    REWOUND = "rewound"
+    FORGOTTEN = "forgotten"
+    UNREADABLE = "unreadable"
+    SILENT = "silent"
+    REMEDY = "remedy"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    at      Unix seconds: the timestamp of the record that tells it
+    until   of a span: its end
+    said    for people
+    """
+
+    at: float
+    origin: Origin
+    what: What
+    said: str
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record of the config or status topic: its timestamp, and what roles.py makes of it."""
+
+    at: float
+    noun: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that is no plain advance (tables.SILVER_COMMITS)."""
+
+    at: float
+    source_partition: str
+    change: str | None
+    source_offset: str | None
+    pos: int | None
+    step: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """From one commit to the next, where others come every `usual_s`."""
+
+    begins: float
+    ends: float
+    usual_s: float
+
+
+def of_configs(records: Iterable[Seen]) -> Iterator[Event]:
+    """What somebody wanted."""
+    settings: dict[str, Any] | None = None
+    wanted, tasks = "started", None
+    for seen in records:
+        noun, at = seen.noun, seen.at
+        match noun["kind"]:
+            case "connector_config" if noun["settings"] is None:
+                if settings is not None:
+                    yield Event(at, Origin.CONFIG, What.DELETED, "deleted")
+                settings, wanted, tasks = None, "started", None
+            case "connector_config":
+                yield Event(at, Origin.CONFIG, What.CONFIGURED, _configured(settings, noun))
+                settings = noun["settings"]
+            case "target_state":
+                # Without one it is to run; after a deletion this tells nothing new.
+                state = noun["state"] or "started"
+                if state != wanted:
+                    yield Event(at, Origin.CONFIG, What.ASKED, f"asked to be {_STATES[state]}")
+                wanted = state
+            case "restart_request" if noun["include_tasks"] is not None:
+                yield Event(at, Origin.CONFIG, What.ASKED, _restart(noun))
+            case "tasks_commit" if noun["tasks"] is not None:
+                if noun["tasks"] != tasks:
+                    yield Event(at, Origin.CONFIG, What.TASKS, _tasks(noun["tasks"]))
+                tasks = noun["tasks"]
+            case "tasks_fencing" if noun["tasks"] is not None:
+                said = f"producers of {_tasks(noun['tasks'])} fenced: an exactly-once start"
+                yield Event(at, Origin.CONFIG, What.TASKS, said)
+
+
+def of_statuses(records: Iterable[Seen]) -> Iterator[Event]:
+    """What workers made of it. One that lost it in a rebalance may say so after the next one has
+    taken it over: that is out of date, and no event.
+    """
+    before: dict[int | None, Mapping[str, Any]] = {}
+    for seen in records:
+        noun = seen.noun
+        if noun["kind"] not in {"connector_status", "task_status"}:
+            continue
+        task = noun.get("task")
+        now, last = noun["condition"], before.get(task)
+        if now is None:
+            if last is not None:
+                said = f"{_who(task)} is no more"
+                yield Event(seen.at, Origin.STATUS, What.STATE, said)
+            before.pop(task, None)
+            continue
+        if last is not None and _outdated(now, last):
+            continue
+        before[task] = now
+        if last is None or any(now[name] != last[name] for name in ("state", "worker", "failure")):
+            yield Event(seen.at, Origin.STATUS, What.STATE, _stands(task, now, last))
+
+
+def of_commits(commits: Iterable[Commit]) -> Iterator[Event]:
+    """What went otherwise than on. Partitions that changed alike in one flush are one event."""
+    together: list[Commit] = []
+    for commit in commits:
+        if together and not _alike(together[-1], commit):
+            yield _moved(together)
+            together = []
+        together.append(commit)
+    if together:
+        yield _moved(together)
+
+
+def of_silences(silences: Iterable[Silence]) -> Iterator[Event]:
+    """When nothing was committed."""
+    for silence in silences:
+        lasted = _span(silence.ends - silence.begins)
+        said = f"no commit for {lasted}; usually there is one every {_span(silence.usual_s)}"
+        yield Event(silence.begins, Origin.OFFSETS, What.SILENT, said, until=silence.ends)
+
+
+def in_order(*parts: Iterable[Event]) -> tuple[Event, ...]:
+    """By time; what is of one moment, what was wanted first."""
+    place = {origin: number for number, origin in enumerate(Origin)}
+    events = [event for part in parts for event in part]
+    return tuple(sorted(events, key=lambda event: (event.at, place[event.origin])))
+
+
+_STATES: Final = {"started": "running", "paused": "paused", "stopped": "stopped"}
+# What is told of a configuration that was written again, by names of our own.
+_SETTINGS: Final = {
+    "class_name": "class",
+    "mirror": "flow",
+    "translates": "flow",
+    "sink": "group, topics or where it reads",
+    "dedicated_offsets_topic": "offsets topic",
+    "offsets_addresses": "where its offsets lie",
+    "filename": "file",
+}
+
+
+def _configured(before: Mapping[str, Any] | None, noun: Mapping[str, Any]) -> str:
+    settings = noun["settings"]
+    if before is None:
+        return f"created: {settings['class_name']}"
+    changed = [
+        f"{said} {_short(before.get(name))} -> {_short(settings.get(name))}"
+        if isinstance(settings.get(name), str | None)
+        else said
+        for name, said in _SETTINGS.items()
+        if before.get(name) != settings.get(name)
+    ]
+    if changed:
+        return f"configured anew: {'; '.join(dict.fromkeys(changed))}"
+    # Values are not kept: they hold secrets.
+    return "configured anew; nothing changed that is kept here"
+
+
+def _short(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _restart(noun: Mapping[str, Any]) -> str:
+    whose = "with its tasks" if noun["include_tasks"] else "without its tasks"
+    return f"restart asked for, {whose}{', what failed only' if noun['only_failed'] else ''}"
+
+
+def _tasks(count: int) -> str:
+    return f"{count} task{'' if count == 1 else 's'}"
+
+
+def _who(task: int | None) -> str:
+    return "the connector" if task is None else f"task {task}"
+
+
+def _outdated(now: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+    return bool(now["state"] == "unassigned" and now["generation"] < last["generation"])
+
+
+def _stands(task: int | None, now: Mapping[str, Any], last: Mapping[str, Any] | None) -> str:
+    failure = f": {now['failure']}" if now["failure"] else ""
+    moved = last is not None and last["worker"] != now["worker"]
+    same = last is not None and last["state"] == now["state"]
+    if moved and same and not failure:
+        assert last is not None
+        return f"{_who(task)} {now['state']}, now on {now['worker']} (was on {last['worker']})"
+    return f"{_who(task)} {now['state']} on {now['worker']}{failure}"
+
+
+def _alike(one: Commit, other: Commit) -> bool:
+    return (
+        _kind(one) is _kind(other)
+        and one.source_partition != other.source_partition
+        and 0 <= other.at - one.at <= TOGETHER_S
+    )
+
+
+def _kind(commit: Commit) -> What:
+    if commit.error is not None or commit.change is None:
+        return What.UNREADABLE
+    return {"first": What.FIRST_COMMIT, "reset": What.FORGOTTEN}.get(commit.change, What.REWOUND)
+
+
+def _moved(commits: list[Commit]) -> Event:
+    first = commits[0]
+    what = _kind(first)
+    said = "; ".join(map(_each[what], commits[:EXAMPLES_MAX]))
+    more = len(commits) - EXAMPLES_MAX
+    if more > 0:
+        said = f"{len(commits)} partitions: {said}; and {more} more"
+    until = commits[-1].at if commits[-1].at > first.at else None
+    return Event(first.at, Origin.OFFSETS, what, said, until=until)
+
+
+def _rewound(commit: Commit) -> str:
+    if commit.pos is None or commit.step is None:
+        return f"{commit.source_partition} went back to {commit.source_offset}"
+    was = commit.pos - commit.step
+    return f"{commit.source_partition} went back by {-commit.step}, from {was} to {commit.pos}"
+
+
+_each: Final = {
+    What.FIRST_COMMIT: lambda at: f"{at.source_partition} begins at {at.source_offset}",
+    What.FORGOTTEN: lambda at: f"{at.source_partition} is forgotten",
+    What.UNREADABLE: lambda at: f"{at.source_partition} cannot be read: {at.error}",
+    What.REWOUND: _rewound,
+}
+
+
+def _span(seconds: float) -> str:
+    """In its two largest units."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

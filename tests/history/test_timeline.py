@@ -1,0 +1,299 @@
+"""What happened to a connector, by what its records say. The tables are written without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exporter.cli import cli
+from exporter.errors import ConfigError
+from exporter.history.asof import Unanswerable
+from exporter.history.stories import What
+from exporter.history.tables import BRONZE_RECORDS, SILVER_LOGS
+from exporter.history.timeline import Question, Timeline, timeline
+from exporter.remedy.plan import Alter, Pair
+from tests.fakes.clock import VirtualClock
+from tests.history.delta import Row, refine_plainly, write
+from tests.history.rows import (
+    OBSERVED_ROLES,
+    OFFSETS_TOPIC,
+    ROLES,
+    Raw,
+    at,
+    decoded,
+    offset_key,
+)
+from tests.unit.remedy.plans import Bench, plan_of
+
+MORNING = 1_795_243_200  # 2026-11-21T06:40:00Z
+CONFIGS, STATUS = "connect-configs", "connect-status"
+PROPERTIES = {"connector.class": "FileStreamSource", "file": "/in", "topic": "lines"}
+TRACE = "org.apache.kafka.connect.errors.ConnectException: s3cret\n\tat a.b.C.poll(C.java:1)\n"
+
+
+class Log:
+    """Records of a topic, one after the other."""
+
+    def __init__(self) -> None:
+        self.records: list[Raw] = []
+
+    def add(self, topic: str, second: float, key: str | bytes, value: Any) -> None:
+        raw = key if isinstance(key, bytes) else key.encode()
+        offset = sum(record.topic == topic for record in self.records)
+        body = None if value is None else json.dumps(value).encode()
+        ms = round((MORNING + second) * 1000)
+        self.records.append(Raw(key=raw, value=body, topic=topic, offset=offset, ms=ms))
+
+    def config(self, second: float, key: str, value: Any) -> None:
+        self.add(CONFIGS, second, key, value)
+
+    def status(self, second: float, state: str | None, *, name: str = "file", **more: Any) -> None:
+        task = more.pop("task", None)
+        key = f"status-connector-{name}" if task is None else f"status-task-{name}-{task}"
+        said = {"state": state, "worker_id": "a:8083", "generation": 1, "trace": None, **more}
+        self.add(STATUS, second, key, None if state is None else said)
+
+    def commit(self, second: float, position: int | None, partition: str = "/in") -> None:
+        key = offset_key("file", {"filename": partition})
+        value = None if position is None else {"position": position}
+        self.add(OFFSETS_TOPIC, second, key, value)
+
+    def rows(self, read_at: float) -> list[Row]:
+        read = at(round((MORNING + read_at) * 1000))
+        roles = {**ROLES, **OBSERVED_ROLES}
+        return [
+            {**row, "kafka": "east", "ingest_ts": read, "day": row["kts"].date()}  # type: ignore[attr-defined]
+            for row in decoded(*self.records, roles=roles)
+        ]
+
+
+def lake(base: Path, log: Log, read_at: float = 0.0) -> Path:
+    rows = log.rows(read_at)
+    write(base, BRONZE_RECORDS, *rows)
+    refine_plainly(base)
+    for role in {row["kind"] for row in rows} & {"configs", "status"}:
+        write(
+            base,
+            SILVER_LOGS,
+            {
+                "kind": role,
+                "connect_cluster": "payments",
+                "kafka": "east",
+                "topic": f"connect-{role}",
+                "topic_id": "x",
+                "first_read_at": at(round((MORNING + read_at) * 1000)),
+            },
+        )
+    return base
+
+
+def told(base: Path, *, since: float = -60, until: float = 1e6, **more: Any) -> Timeline:
+    given = {"connector": "file", "connect_cluster": None, **more}
+    return timeline(base, Question(since=MORNING + since, until=MORNING + until, **given))
+
+
+def said(found: Timeline) -> list[tuple[float, str, str]]:
+    return [(event.at - MORNING, event.origin.value, event.said) for event in found.events]
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def test_a_life_is_told_in_order_from_all_three_topics(log: Log, tmp_path: Path) -> None:
+    log.config(0, "connector-file", {"properties": PROPERTIES})
+    log.config(0.1, "commit-file", {"tasks": 1})
+    log.status(1, "RUNNING")
+    log.status(2, "RUNNING", task=0)
+    log.commit(10, 5)
+    log.commit(20, 9)
+    log.status(30, "FAILED", task=0, trace=TRACE)
+    log.config(40, "restart-connector-file", {"include-tasks": True, "only-failed": True})
+    log.status(41, "RESTARTING", task=0)
+    log.status(42, "RUNNING", task=0)
+    log.commit(50, 2)
+    log.config(60, "target-state-file", {"state": "STOPPED", "state.v2": "STOPPED"})
+    log.config(60.1, "commit-file", {"tasks": 0})
+    log.status(61, "STOPPED")
+    log.status(61.5, None, task=0)
+    log.commit(70, None)
+    log.config(80, "connector-file", None)
+    found = told(lake(tmp_path, log))
+    assert found.connect_cluster == "payments"
+    assert said(found) == [
+        (0, "config", "created: FileStreamSource"),
+        (pytest.approx(0.1), "config", "1 task"),
+        (1, "status", "the connector running on a:8083"),
+        (2, "status", "task 0 running on a:8083"),
+        (10, "offsets", '{"filename":"/in"} begins at {"position":5}'),
+        (
+            30,
+            "status",
+            "task 0 failed on a:8083: org.apache.kafka.connect.errors.ConnectException in C.poll",
+        ),
+        (40, "config", "restart asked for, with its tasks, what failed only"),
+        (41, "status", "task 0 restarting on a:8083"),
+        (42, "status", "task 0 running on a:8083"),
+        (50, "offsets", '{"filename":"/in"} went back by 7, from 9 to 2'),
+        (60, "config", "asked to be stopped"),
+        (pytest.approx(60.1), "config", "0 tasks"),
+        (61, "status", "the connector stopped on a:8083"),
+        (61.5, "status", "task 0 is no more"),
+        (70, "offsets", '{"filename":"/in"} is forgotten'),
+        (80, "config", "deleted"),
+    ]
+    assert len(found.notes) == 3
+    assert all("only what compaction had left of it" in note for note in found.notes)
+
+
+def test_what_only_repeats_is_no_event(log: Log, tmp_path: Path) -> None:
+    for second in (0, 1, 2):
+        log.config(second, "target-state-file", {"state": "PAUSED", "state.v2": "PAUSED"})
+        log.status(second, "RUNNING", generation=second + 1)
+        log.commit(10 + second, 5)
+    assert [text for _, _, text in said(told(lake(tmp_path, log)))] == [
+        "asked to be paused",
+        "the connector running on a:8083",
+        '{"filename":"/in"} begins at {"position":5}',
+    ]
+
+
+def test_a_worker_that_says_late_that_it_lost_a_task_is_not_heard(log: Log, tmp_path: Path) -> None:
+    log.status(0, "RUNNING", task=0)
+    log.status(10, "RUNNING", task=0, worker_id="b:8083", generation=2)
+    log.status(11, "UNASSIGNED", task=0, generation=1)
+    assert [text for _, _, text in said(told(lake(tmp_path, log)))] == [
+        "task 0 running on a:8083",
+        "task 0 running, now on b:8083 (was on a:8083)",
+    ]
+
+
+def test_no_message_of_an_exception_is_told(log: Log, tmp_path: Path) -> None:
+    log.status(0, "FAILED", trace=TRACE)
+    assert "s3cret" not in str(told(lake(tmp_path, log)))
+
+
+def test_partitions_that_went_back_together_are_one_event(log: Log, tmp_path: Path) -> None:
+    for number in range(5):
+        log.commit(number / 10, 100, f"/{number}")
+    for number in range(5):
+        log.commit(60 + number / 10, 40, f"/{number}")
+    begun, back = told(lake(tmp_path, log)).events
+    assert begun.what is What.FIRST_COMMIT
+    assert back.what is What.REWOUND
+    assert back.said.startswith('5 partitions: {"filename":"/0"} went back by 60, from 100 to 40; ')
+    assert back.said.endswith("; and 2 more")
+    assert back.until == pytest.approx(MORNING + 60.4)
+
+
+def test_a_pause_is_told_where_it_is_far_longer_than_its_habit(log: Log, tmp_path: Path) -> None:
+    for number in range(30):
+        log.commit(number * 10, number)
+    log.commit(290 + 299, 100)  # not yet
+    log.commit(290 + 299 + 301, 101)
+    silent = [event for event in told(lake(tmp_path, log)).events if event.what is What.SILENT]
+    assert [(at.at - MORNING, at.until - MORNING, at.said) for at in silent] == [
+        (589, 890, "no commit for 5 min 1 s; usually there is one every 10 s")
+    ]
+
+
+def test_who_has_no_habit_yet_is_not_called_silent(log: Log, tmp_path: Path) -> None:
+    for number in range(20):
+        log.commit(number * 10, number)
+    log.commit(100_000, 100)
+    base = lake(tmp_path, log)
+    assert all(event.what is not What.SILENT for event in told(base, since=150).events)
+
+
+def test_before_a_window_nothing_is_told_and_what_was_then_is_still_known(
+    log: Log, tmp_path: Path
+) -> None:
+    log.config(0, "connector-file", {"properties": PROPERTIES})
+    log.config(100, "connector-file", {"properties": {**PROPERTIES, "file": "/other"}})
+    log.config(200, "connector-file", {"properties": {**PROPERTIES, "topic": "others"}})
+    found = told(lake(tmp_path, log), since=50)
+    assert [text for _, _, text in said(found)] == [
+        "configured anew: file /in -> /other",
+        "configured anew: file /other -> /in",
+    ]
+
+
+def test_other_connectors_are_left_out_and_a_name_within_a_name_is_another(
+    log: Log, tmp_path: Path
+) -> None:
+    log.status(0, "RUNNING", name="file-2")
+    log.status(1, "RUNNING", name='fi"le')
+    base = lake(tmp_path, log)
+    with pytest.raises(Unanswerable, match="no record"):
+        told(base)
+    assert len(told(base, connector='fi"le').events) == 1
+    with pytest.raises(Unanswerable, match="of other"):
+        told(base, connector="file-2", connect_cluster="other")
+
+
+def test_what_was_never_read_and_what_compaction_may_have_taken_is_said(
+    log: Log, tmp_path: Path
+) -> None:
+    log.commit(0, 1)
+    found = told(lake(tmp_path, log, read_at=30), since=0)
+    assert [note.split(":")[0] for note in found.notes] == [
+        "no configs topic of payments was read",
+        "no status topic of payments was read",
+        "the offsets topic is read since 2026-11-21T06",
+    ]
+    assert not any("compaction" in note for note in told(tmp_path, since=60).notes)
+
+
+# --- as it is typed ------------------------------------------------------------------------------
+
+
+def typed(base: Path, *arguments: str) -> Result:
+    path = base / "offsetwatch.yaml"
+    path.write_text(
+        'kafka: {east: {bootstrap: "127.0.0.1:1"}}\n'
+        "connect: [{name: payments, kafka: east, offsets_topic: connect-offsets}]\n"
+        f"history: {{path: {base / 'tables'}}}\nstate_dir: {base / 'state'}\n"
+    )
+    return CliRunner().invoke(cli, ["history", "timeline", *arguments, "--config", str(path)])
+
+
+def test_a_plan_of_this_connector_is_told_and_no_other_ones(log: Log, tmp_path: Path) -> None:
+    log.status(0, "RUNNING", name="orders")
+    rows = [{**row, "connect_cluster": "lab"} for row in log.rows(0)]
+    write(tmp_path / "tables", BRONZE_RECORDS, *rows)
+    refine_plainly(tmp_path / "tables")
+    bench = Bench(tmp_path / "state", VirtualClock(MORNING + 500.0))
+    bench.runner().run(plan_of(Alter((Pair('{"file":"a"}', '{"position":3}'),))))
+    bench.journal.close()
+    done = typed(tmp_path, "orders", "--since", str(MORNING - 1), "--json")
+    found = json.loads(done.stdout)["events"]
+    assert [at["origin"] for at in found] == ["status", "journal", "journal"]
+    assert found[1]["said"] == "plan p1 begins: alter offsets"
+    assert "succeeded" in found[2]["said"]
+    other = json.loads(typed(tmp_path, "orders", "--since", str(MORNING + 9_000), "--json").stdout)
+    assert other["events"] == []
+
+
+def test_a_stranger_ends_with_1_and_a_window_the_wrong_way_round_is_refused(
+    log: Log, tmp_path: Path
+) -> None:
+    log.commit(0, 1)
+    lake(tmp_path / "tables", log)
+    done = typed(tmp_path, "nobody")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "no record" in done.stderr
+    done = typed(tmp_path, "file", "--since", "1h ago", "--until", "2h ago")
+    assert isinstance(done.exception, ConfigError)
+
+
+def test_a_table_says_when_where_from_and_what(log: Log, tmp_path: Path) -> None:
+    log.commit(0, 1)
+    lake(tmp_path / "tables", log)
+    done = typed(tmp_path, "file", "--since", str(MORNING - 1))
+    assert "file of payments" in done.stdout
+    assert "2026-11-21 06:40:00Z  offsets" in done.stdout
