@@ -7,7 +7,7 @@ import pytest
 from lab import remedy_kills
 
 # Four to eight minutes: a request in doubt is waited for.
-pytestmark = [pytest.mark.real, pytest.mark.proof]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 # Its first ten come before, during and behind the settling, some of them to one plan.
 SEED = 176

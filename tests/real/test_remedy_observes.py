@@ -9,7 +9,7 @@ import pytest
 from tests.real.stage import Stage
 from tests.real.telling import Stories
 
-pytestmark = [pytest.mark.real, pytest.mark.proof]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 DONE = {"proposed", "approved", "opened", "intended", "answered"}
 
