@@ -81,6 +81,7 @@ proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
 	HYPOTHESIS_PROFILE=proofs $(BIN)/pytest -q tests/properties --hypothesis-seed=$(SEED)
 	@$(BIN)/python -m tests.sim --seed $(SEED)
+	@$(BIN)/python -m tests.history.scoring --first $(SEED) --seeds 100
 	@$(BIN)/python -m lab.standstill --seconds 120
 	@$(BIN)/python -m lab.translations --commands 2000000 --seed $(SEED)
 	@$(BIN)/python -m lab.chaos --kills 50 --seed $(SEED)

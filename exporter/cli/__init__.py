@@ -223,6 +223,18 @@ def history_timeline(**asked: Any) -> None:
     sys.exit(timeline.print_timeline(timeline.Asked(**asked)))
 
 
+@history.command("baselines")
+@config_option
+@json_option
+def history_baselines(config_path: Path, as_json: bool) -> None:
+    """Learn from the tables what is usual of each connector, and publish it for the daemon. Run it
+    daily, or weekly at least.
+    """
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    pipeline.baselines(config_path, as_json=as_json)
+
+
 @history.command("maintain")
 @config_option
 @json_option

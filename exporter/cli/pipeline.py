@@ -82,6 +82,50 @@ def maintain(path: Path, *, as_json: bool) -> int:
     return 1 if done.doubled else 0
 
 
+def baselines(path: Path, *, as_json: bool) -> None:
+    """Learn and publish what is usual, and print it."""
+    loaded = config.load(path)
+    configure(loaded.log.level, loaded.log.format)
+    try:
+        from exporter.history import baselines as learning  # noqa: PLC0415 - needs the extra
+    except ImportError as exc:
+        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    base = Path(loaded.history.path).resolve()
+    found = learning.learn(base, master=loaded.history.master, heap=loaded.history.heap)
+    if as_json:
+        output.json_text(found)
+        return
+    output.table(
+        f"What is usual, learned from before {output.moment(found.until)}",
+        (
+            "connector",
+            "place",
+            "from",
+            "advances#",
+            "pause, median",
+            "too long, from",
+            "or missing#",
+        ),
+        (
+            (
+                at.connector,
+                at.connect_cluster,
+                output.moment(at.since),
+                at.advances,
+                output.age(at.interval_s(found.until, 0)),
+                output.age(at.pause_s),
+                None if at.pause_advances is None else f"{at.pause_advances:.1f}",
+            )
+            for at in found.connectors
+        ),
+    )
+    for few in found.insufficient:
+        output.error(
+            f"{few.connect_cluster}/{few.connector}: insufficient history, {few.had} of "
+            f"{few.wanted} weeks"
+        )
+
+
 def package(folder: Path, *, as_json: bool) -> None:
     """Write what spark-submit needs, and print how it is given."""
     try:

@@ -25,7 +25,7 @@ from exporter.config import Config, Connect
 from exporter.daemon import wiring
 from exporter.daemon.discovery import Discovery
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
-from exporter.daemon.pipeline import LOOK_S, PipelineFile
+from exporter.daemon.pipeline import LOOK_S, BaselinesFile, PipelineFile
 from exporter.daemon.probes import Probes
 from exporter.daemon.tails import Tails
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
@@ -80,7 +80,9 @@ class Edge:
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._probes = Probes(config, self._clock, self._stop.is_set)
         self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
-        self._pipeline = PipelineFile(Path(config.history.path).resolve(), self._put)
+        base = Path(config.history.path).resolve()
+        self._pipeline = PipelineFile(base, self._put)
+        self._baselines = BaselinesFile(base, self._put)
         self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(wiring.workers(config))},
@@ -126,6 +128,7 @@ class Edge:
             self._every(PROBES_DUE_S, partial(self._probe, admin.name))
             self._every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
         self._every(LOOK_S, self._pipeline.look)
+        self._every(LOOK_S, self._baselines.look)
         self._every(TOPICS_S, self._failover.look)
         self._every(RECONCILE_S, self._reconcile)
         self._scheduler.start()

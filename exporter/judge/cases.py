@@ -68,6 +68,7 @@ def case_of(
         falls_behind=why is None and window.falls_behind(settings),
         repeats=window.repeats,
         repeated_s=None if window.repeated_w is None else w - window.repeated_w,
+        unusual=track.unusual,
         rhythm_s=0.0 if headed else window.rhythm_s,
         longest_s=window.longest_s,
     )

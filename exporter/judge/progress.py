@@ -183,7 +183,9 @@ class Progress:
         sight = Sight(snapshot)
         seen = self._roll.seen(snapshot, only, self._number)
         for of, track in self._roll.tracks.items():
-            track.look(states(sight.connectors.get(of)), sight.states_of(of[0])[1])
+            track.look(
+                states(sight.connectors.get(of)), sight.states_of(of[0])[1], sight.unusual(of)
+            )
         self._under_way = _Look(
             sight=sight,
             at=snapshot.at,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from exporter.judge.words import length
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
@@ -31,6 +32,22 @@ class Sight:
             (flow.connect_cluster, flow.connector): flow for flow in topology.flows
         }
         self._states: dict[str, tuple[bool, str | None]] = {}
+        self._at = snapshot.at
+        self._usual = snapshot.usual.of
+        self._advanced = _advanced(snapshot) if self._usual else {}
+
+    def unusual(self, of: tuple[str, str]) -> str | None:
+        """How a connector pauses for longer than its history knows any, in words."""
+        usual, since = self._usual.get(of), self._advanced.get(of)
+        if usual is None or since is None or not usual.out_of_the_ordinary(since, self._at):
+            return None
+        paused = f"nothing advanced for {length(self._at - since)}"
+        if usual.pause_s is not None and self._at - since > usual.pause_s:
+            return f"{paused}, and by its history no pause lasts for {length(usual.pause_s)}"
+        return (
+            f"{paused}, in which {usual.expected(since, self._at):.1f} advances were to be "
+            f"expected; by its history no pause misses {usual.pause_advances:.1f}"
+        )
 
     def states_of(self, cluster: str) -> tuple[bool, str | None]:
         """Are the states of its connectors known, and if they could be and are not, why."""
@@ -91,6 +108,19 @@ class Sight:
         if view.live and not (view.tail is not None and view.tail.frozen):
             return None
         return f"{wanted.kind} {wanted.input} tells nothing: {view.last_error or 'not read yet'}"
+
+
+def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:
+    """When each connector last advanced, any partition of it; where that is not known, when it last
+    committed: it cannot have been later.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for view in snapshot.source_partitions:
+        at = view.committed_at if view.advanced_at is None else view.advanced_at
+        if at is not None:
+            of = (view.connect_cluster, view.connector)
+            found[of] = max(found.get(of, at), at)
+    return found
 
 
 def rests(view: ConnectorView) -> str | None:

@@ -133,6 +133,7 @@ class Track:
 
     failed_w, failed_at    of the newest failure, in seconds of watching and by the clock
     states    of connector and tasks, in words; `blind` is why they are not seen
+    unusual   how it pauses for longer than its history knows, in words
     version   another one whenever anything here is
     """
 
@@ -145,6 +146,7 @@ class Track:
     failed_at: float = 0.0
     states: str = "not known"
     blind: str | None = None
+    unusual: str | None = None
     version: int = 0
     subjects: dict[Key, Subject] = field(default_factory=dict)
 
@@ -166,10 +168,11 @@ class Track:
             self.failed_w = w - max(0.0, now - at)
             self.version += 1
 
-    def look(self, states: str, blind: str | None) -> None:
-        """Its states at one look."""
-        self.version += (states, blind) != (self.states, self.blind)
-        self.states, self.blind = states, blind
+    def look(self, states: str, blind: str | None, unusual: str | None) -> None:
+        """Its states at one look, and what is unusual about its pause. Longer is no news."""
+        unusual_is_new = (unusual is None) is not (self.unusual is None)
+        self.version += (states, blind) != (self.states, self.blind) or unusual_is_new
+        self.states, self.blind, self.unusual = states, blind, unusual
 
 
 def _sample_of_sink(view: SinkPartitionView, at: float) -> Sample:

@@ -58,6 +58,7 @@ class Case(NamedTuple):
     behind          it went back, and has not come as far again
     falls_behind    what is left to do grew over the whole window
     repeats         commits of one offset since it last moved; `repeated_s` since the newest
+    unusual         how its connector's pause is longer than history knows any, in words
     rhythm_s        the longest time between two moves of the window; longest_s of all times
     """
 
@@ -84,6 +85,7 @@ class Case(NamedTuple):
     falls_behind: bool = False
     repeats: int = 0
     repeated_s: float | None = None
+    unusual: str | None = None
     rhythm_s: float = 0.0
     longest_s: float = 0.0
 
@@ -279,6 +281,15 @@ def out_of_character(case: Case) -> str | None:
     )
 
 
+def against_its_habit(case: Case) -> str | None:
+    """Law 22: its connector as a whole pauses longer than its history knows any, for the hours of
+    the week that the pause covers, and nobody looked away for three intervals.
+    """
+    if case.unusual is None or min(case.watched_s, case.still_s) < case.patience_s:
+        return None
+    return case.unusual
+
+
 def recovering(case: Case) -> str | None:
     """Law 19: what was stalled is so until it moves, or runs for three intervals."""
     if case.before is not Verdict.STALLED or case.why_s >= case.patience_s:
@@ -331,6 +342,7 @@ WITHOUT_A_HEAD: Final[_Laws] = (
     (6, Verdict.REWOUND, rewound),
     (16, Verdict.OK, in_rhythm),
     (17, Verdict.IDLE, alive),
+    (22, Verdict.SILENT, against_its_habit),
     (18, Verdict.SILENT, out_of_character),
     (19, Verdict.STALLED, recovering),
     (20, Verdict.UNKNOWN, untold),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from exporter.model.baselines import Baselines
 from exporter.model.connectors import ConfigRecord, Connector, StatusRecord
 from exporter.model.offsets import (
     Checkpoint,
@@ -348,6 +349,16 @@ class PipelineSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class BaselinesSeen:
+    """What is usual, as the history pipeline has published it; None where it has not, and where
+    nobody can read what it has (`damaged`).
+    """
+
+    found: Baselines | None
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NotificationsFailed:
     """How many notifications could not be delivered since this process started, by reason."""
 
@@ -385,6 +396,7 @@ Observation = (
     | TopicsSeen
     | GroupOffsetsRead
     | PipelineSeen
+    | BaselinesSeen
     | NotificationsFailed
     | ControlSeen
     | RemedySeen

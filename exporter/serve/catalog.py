@@ -236,6 +236,20 @@ CATALOG: tuple[Spec, ...] = (
         "Unix time of the newest batch that is in the tables of a layer (bronze, silver, gold). "
         "Absent for one that was computed for an earlier moment (--up-to).",
     ),
+    HISTORY_BASELINES := gauge(
+        "history_baselines_valid",
+        (),
+        "1 while what the history pipeline has learned to be usual is used; 0 where the document "
+        "is damaged, or was learned from what is over two weeks old, and fixed rules count alone. "
+        "Absent where none was published.",
+    ),
+    EXPECTED_INTERVAL := gauge(
+        "expected_advance_interval_seconds",
+        ("connect_cluster", "connector", "quantile"),
+        "Seconds that usually pass from one advance of the connector to the next at this hour of "
+        "the week (UTC), as the history pipeline has learned it; absent for hours in which none is "
+        "expected, and for connectors it knows less than four weeks of.",
+    ),
     *MM2,
     *REMEDY,
     SERIES_DROPPED := counter(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from exporter.decode.dialects import MIRROR_SOURCE
+from exporter.model.baselines import QUANTILES
 from exporter.model.connectors import STATES
 from exporter.model.findings import Scope, Verdict
 from exporter.model.pipeline import PipelineStatus
@@ -230,6 +231,21 @@ def pipeline(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.HISTORY_TABLE_AT, layers, [at for _, at in status.tables])
 
 
+def usual(snapshot: Snapshot) -> Iterator[Family]:
+    """What history says is usual, of connectors that there are."""
+    view = snapshot.usual
+    yield family(catalog.HISTORY_BASELINES, [()], [None if view.valid is None else int(view.valid)])
+    labels: list[Labels] = []
+    values: list[float | None] = []
+    for at in snapshot.connectors:
+        known = view.of.get((at.connect_cluster, at.name))
+        for number, quantile in enumerate(QUANTILES if known is not None else ()):
+            assert known is not None
+            labels.append((at.connect_cluster, at.name, str(quantile)))
+            values.append(known.interval_s(snapshot.at, number))
+    yield family(catalog.EXPECTED_INTERVAL, labels, values)
+
+
 def dropped(snapshot: Snapshot) -> Iterator[Family]:
     """What is not shown."""
     reasons: list[Labels] = [(reason,) for reason, _ in snapshot.dropped]
@@ -253,6 +269,7 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
     control,
     topic_problems,
     pipeline,
+    usual,
     remedies.remedies,
     dropped,
 )

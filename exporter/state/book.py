@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from exporter.model.connectors import StateHistory
 from exporter.model.observations import (
     CONNECT_REST,
+    BaselinesSeen,
     BrokersSeen,
     ConnectorsListed,
     ControlSeen,
@@ -51,6 +52,7 @@ from exporter.state.replication import Replication
 from exporter.state.sinks import Sinks
 from exporter.state.site import ConnectSite, Site
 from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
+from exporter.state.usual import UsualBook
 
 
 class Book:
@@ -90,6 +92,7 @@ class Book:
         self._probes_skipped: Counter[str] = Counter()
         self._facts = FactsBook(self._sites)
         self._pipeline = PipelineBook(pipeline_fresh_s)
+        self._usual = UsualBook()
         self._notifications_failed: tuple[tuple[str, int], ...] = ()
         self._control = ControlSeen((), ())
         self._remedies: RemedySeen | None = None
@@ -121,7 +124,7 @@ class Book:
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
                 self._checks.read(seen, now)
-            case TopicFactsRead() | PipelineSeen() | GroupOffsetsRead():
+            case TopicFactsRead() | PipelineSeen() | BaselinesSeen() | GroupOffsetsRead():
                 self._apply_aside(seen)
             case NotificationsFailed() | ControlSeen() | RemedySeen():
                 self._apply_aside(seen)
@@ -134,6 +137,7 @@ class Book:
         self,
         seen: TopicFactsRead
         | PipelineSeen
+        | BaselinesSeen
         | NotificationsFailed
         | ControlSeen
         | RemedySeen
@@ -146,6 +150,8 @@ class Book:
                 self._find_status_topics()
             case PipelineSeen():
                 self._pipeline.read(seen)
+            case BaselinesSeen():
+                self._usual.read(seen)
             case NotificationsFailed():
                 self._notifications_failed = seen.counts
             case ControlSeen():
@@ -277,6 +283,7 @@ class Book:
             not_exported=within.not_exported,
             partial=self._replication.partial(within.by_topic),
             pipeline=self._pipeline.view(now),
+            usual=self._usual.view(now),
             losses=losses,
             recreations=recreations,
             histories=self._histories.of(

@@ -17,6 +17,7 @@ from exporter.model.remedies import RemedySeen
 from exporter.model.topology import FlowKey, KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
 from exporter.state.pipeline import NOTHING_SAID, PipelineView
+from exporter.state.usual import NOTHING_PUBLISHED, UsualView
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +314,7 @@ class Snapshot:
     partial         (Connect cluster, connector) of flows that may have positions which are not in
                     here: what is can be shown, and not be summed up
     pipeline        what the history pipeline says of itself
+    usual           what is usual of connectors, as far as it has learned that
     groups_to_ask   the consumer groups whose offsets are to be asked for
     losses          the newest ranges that were lost; bounded, the counts in the views are not
     judgements      how source partitions, connectors and flows make progress (judge/)
@@ -340,6 +342,7 @@ class Snapshot:
     not_exported: frozenset[tuple[str, str, str]] = frozenset()
     partial: frozenset[tuple[str, str]] = frozenset()
     pipeline: PipelineView = NOTHING_SAID
+    usual: UsualView = NOTHING_PUBLISHED
     losses: tuple[Loss, ...] = ()
     recreations: tuple[TopicRecreation, ...] = ()
     groups: tuple[GroupView, ...] = ()

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-from exporter.daemon.pipeline import PipelineFile
+from exporter.daemon.pipeline import BaselinesFile, PipelineFile
+from exporter.history import published
 from exporter.history.status import Status, path_of
 from exporter.ingest.poll import Batch
-from exporter.model.observations import PipelineSeen
+from exporter.model.baselines import Baselines
+from exporter.model.observations import BaselinesSeen, PipelineSeen
 from exporter.model.pipeline import FeedStatus, PipelineStatus
 
 UNREADABLE = PipelineSeen(None, unreadable=True)
@@ -103,3 +105,23 @@ def test_a_folder_that_cannot_be_looked_into_is_unreadable_and_not_empty(tmp_pat
     looking = Looking(tmp_path)
     assert looking.look() == (UNREADABLE,)
     assert looking.look() == ()
+
+
+def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
+    taken: list[Batch] = []
+    file = BaselinesFile(tmp_path, lambda batch: taken.append(batch) is None)
+    document = Baselines(made_at=2.0, until=1.0)
+    published.publish(tmp_path, document)
+    file.look()
+    file.look()
+    published.path_of(tmp_path).write_bytes(b"{")
+    file.look()
+    file.look()
+    published.path_of(tmp_path).unlink()
+    file.look()
+    told = [seen for batch in taken for seen in batch]
+    assert told == [
+        BaselinesSeen(document),
+        BaselinesSeen(None, damaged=True),
+        BaselinesSeen(None),
+    ]

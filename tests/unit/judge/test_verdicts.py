@@ -100,6 +100,13 @@ TABLE = [
         "never so quiet in eight days",
         QUIET._replace(watched_s=OBSERVED_ENOUGH_S, moved_s=3601.0, longest_s=1200.0),
     ),
+    (22, SILENT, "pauses as it never did", QUIET._replace(moved_s=3601.0, unusual="never so long")),
+    (
+        20,
+        UNKNOWN,
+        "pauses as it never did, and we look only now",
+        QUIET._replace(unusual="never so long", still_s=30.0),
+    ),
     (19, STALLED, "runs again only now", QUIET._replace(before=STALLED, why_s=30.0)),
     (20, UNKNOWN, "nothing tells", QUIET),
     (

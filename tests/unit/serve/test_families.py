@@ -8,6 +8,7 @@ from exporter.serve import catalog, catalog_mm2
 from exporter.serve.families import collect
 from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import EMPTY
+from exporter.state.usual import UsualView
 
 from .worlds import BUILD, FORGOTTEN, MIRROR, RELOADED, connector, full, number, source
 
@@ -120,8 +121,24 @@ def test_status_files_that_could_not_be_read_are_a_reason_of_their_own():
     assert rows_of(catalog.HISTORY_ERRORS, full()) == {("reading",): 2, ("status_unreadable",): 1}
 
 
+def test_what_is_usual_is_told_of_connectors_that_there_are_and_of_hours_that_have_advances():
+    at = ("lab", "files")
+    assert rows_of(catalog.EXPECTED_INTERVAL, full()) == {
+        (*at, "0.5"): 30.0,
+        (*at, "0.9"): 90.0,
+        (*at, "0.99"): 240.0,
+    }
+    assert rows_of(catalog.EXPECTED_INTERVAL, replace(full(), at=full().at + 3600.0)) == {}
+
+
+def test_whether_what_is_usual_counts_is_told_where_anything_was_published():
+    for valid, told in ((True, {(): 1}), (False, {(): 0}), (None, {})):
+        snapshot = replace(full(), usual=UsualView(valid=valid))
+        assert rows_of(catalog.HISTORY_BASELINES, snapshot) == told
+
+
 def test_without_the_pipelines_file_only_unreadable_ones_are_counted():
-    lost = replace(full(), pipeline=PipelineView(status=None, unreadable=4))
+    lost = replace(full(), pipeline=PipelineView(status=None, unreadable=4), usual=UsualView())
     history = [
         (family.spec.name, dict(family.rows()))
         for family in collect(lost, BUILD, RELOADED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import STATES, ConnectorKind, Task
 from exporter.model.findings import (
     Finding,
@@ -37,6 +38,7 @@ from exporter.state.snapshot import (
     TailView,
     TopicRecreation,
 )
+from exporter.state.usual import UsualView
 
 BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")
 RELOADED = Reload(successful=True, at=1_763_712_000.0)
@@ -204,6 +206,20 @@ REMEDIES = RemedySeen(
 )
 
 
+# By the hour of the snapshot below it advances once a minute, and at no other.
+USUAL = Baseline(
+    connect_cluster="lab",
+    connector="files",
+    since=1_758_000_000.0,
+    until=1_763_000_000.0,
+    advances=5000,
+    per_hour=tuple(60.0 if hour == 4 * 24 + 8 else 0.0 for hour in range(HOURS)),
+    pause_advances=7.5,
+    pause_s=None,
+    quantiles=(0.5, 1.5, 4.0),
+)
+
+
 def full() -> Snapshot:
     """Something of everything, with the gaps that real snapshots have."""
     never = InputView(
@@ -260,6 +276,7 @@ def full() -> Snapshot:
             ),
             unreadable=1,
         ),
+        usual=UsualView(valid=True, of={("lab", "files"): USUAL, ("lab", "gone"): USUAL}),
         inputs=(OFFSETS_INPUT, never, bootstrapping),
         connectors=(
             connector("files", tasks=(Task(0, "running"), Task(1, "failed"), Task(2, "running"))),
@@ -411,6 +428,12 @@ def expected(snapshot: Snapshot) -> Samples:
         at = {"kafka": found.at.kafka, "topic": found.at.topic, "problem": found.problem}
         out.add("internal_topic_problem", 1, **at)
     _expect_pipeline(out, snapshot.pipeline)
+    if snapshot.usual.valid is not None:
+        out.add("history_baselines_valid", snapshot.usual.valid)
+    if snapshot.usual.of and any(view.name == "files" for view in snapshot.connectors):
+        for quantile, seconds in (("0.5", 30.0), ("0.9", 90.0), ("0.99", 240.0)):
+            at = {"connect_cluster": "lab", "connector": "files", "quantile": quantile}
+            out.add("expected_advance_interval_seconds", seconds, **at)
     for reason, count in snapshot.dropped:
         out.add("series_dropped_total", count, reason=reason)
     return out.samples

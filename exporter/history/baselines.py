@@ -1,0 +1,106 @@
+"""What is usual of every connector, learned from silver on Spark, and published for the daemon.
+
+Called by the CLI, as often as what is usual may change: daily is enough, weekly the least. The
+arithmetic is habits.py, the document model/baselines.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from exporter.clock import Clock, SystemClock
+from exporter.errors import HistoryError
+from exporter.history import habits, read, status
+from exporter.history.changes import RESET
+from exporter.history.published import publish
+from exporter.history.runlock import only_run
+from exporter.history.session import spark_session, translated
+from exporter.history.tables import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS, SOURCE
+from exporter.model.baselines import Baseline, Baselines, TooLittle
+from exporter.model.offsets import Order
+
+T = TypeVar("T", Baseline, TooLittle)
+
+_WHOSE: Final = SOURCE[:2]
+_DDL: Final = "habit BINARY, too_little BINARY"
+_SCHEMA: Final = pa.schema([("habit", pa.binary()), ("too_little", pa.binary())])
+
+
+def learn(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Baselines:
+    """Learn anew, and put the document in the old one's place. Raises HistoryError; what was
+    published before then stays.
+    """
+    now = (clock or SystemClock()).now()
+    until = min(now, _read_up_to(base))
+    with only_run(base, clock or SystemClock()):
+        with (
+            translated("learning what is usual failed"),
+            spark_session(master=master, heap=heap, short=True) as spark,
+        ):
+            commits = spark.read.format("delta").load(str(SILVER_COMMITS.at(base)))
+            rows = learned(commits, until).collect()
+        found = Baselines(
+            made_at=now,
+            until=until,
+            connectors=_decoded((row.habit for row in rows), Baseline),
+            insufficient=_decoded((row.too_little for row in rows), TooLittle),
+        )
+        publish(base, found)
+    return found
+
+
+def learned(commits: DataFrame, until: float) -> DataFrame:
+    """Of silver/commits: a document of each connector, or that too little is known of it. What was
+    committed in one second counts once: a flush, of however many partitions.
+    """
+    second = sf.floor(sf.unix_micros("at") / 1_000_000)
+    since = until - (habits.WEEKS_MAX + 1) * habits.WEEK_S
+    still = [Order.SAME.value, RESET]
+    return (
+        commits.where(sf.col("change").isNotNull() & ~sf.col("change").isin(still))
+        .select(*_WHOSE, second.alias("second"))
+        .where((sf.col("second") >= since) & (sf.col("second") < until))
+        .distinct()
+        .groupBy(*_WHOSE)
+        .applyInArrow(_of_one(until), _DDL)
+    )
+
+
+def _of_one(until: float) -> Callable[[pa.Table], pa.Table]:
+    """What executors do with the advances of one connector."""
+
+    def of_one(rows: pa.Table) -> pa.Table:
+        cluster, connector = (rows[name][0].as_py() for name in _WHOSE)
+        seconds = np.sort(rows["second"].to_numpy().astype(np.float64))
+        found = habits.habit(cluster, connector, seconds, until)
+        document = msgspec.json.encode(found)
+        habit, too_little = (document, None) if isinstance(found, Baseline) else (None, document)
+        return pa.table([[habit], [too_little]], schema=_SCHEMA)
+
+    return of_one
+
+
+def _read_up_to(base: Path) -> float:
+    """Until when the tables know all there was. Quiet since then is not quiet: nobody looked."""
+    found = status.read(base)
+    if found is not None and found.batch_at is not None:
+        return found.batch_at
+    logs = read.opened(base, SILVER_LOGS).to_pyarrow_table(columns=["kind", "last_read_at"])
+    moments = [row["last_read_at"] for row in read.plain(logs) if row["kind"] == CONNECT_OFFSETS]
+    if not moments:
+        raise HistoryError(f"{base} holds no commit yet: there is nothing to learn from")
+    return float(max(moments))
+
+
+def _decoded(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, ...]:
+    """In order."""
+    found = (msgspec.json.decode(bytes(row), type=kind) for row in rows if row is not None)
+    return tuple(sorted(found, key=lambda at: (at.connect_cluster, at.connector)))

@@ -1,0 +1,142 @@
+"""What is usual of a connector, as history has taught it: one document, whole or not at all.
+
+Written by the pipeline (history/baselines.py), read by the daemon. The week has 168 hours, the
+first of Monday 00:00 UTC. An advance is a commit of another offset than before.
+
+What is measured in advances, and not in seconds, is the same by night and by day: a pause in which
+forty were to be expected says more than one of an hour. Where advances come by a timetable, seconds
+say more. So a pause is out of the ordinary by either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+
+HOURS: Final = 168
+HOUR_S: Final = 3600.0
+VERSION: Final = 1
+TOO_OLD_S: Final = 14 * 86_400.0  # what was usual half a month ago may not be any more
+_MONDAY_S: Final = 4 * 86_400.0  # the first Monday of Unix time
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One connector.
+
+    since, until        Unix seconds: what it was learned from
+    advances            how many there were
+    per_hour            advances to be expected in each hour of the week
+    pause_advances      so many advances may be missed before a pause is out of the ordinary; None:
+                        it cannot be told by that
+    pause_s             so long may a pause be before it is; likewise
+    quantiles           of pauses, in advances that were to be expected: 0.5, 0.9 and 0.99
+    """
+
+    connect_cluster: str
+    connector: str
+    since: float
+    until: float
+    advances: int
+    per_hour: tuple[float, ...]
+    pause_advances: float | None
+    pause_s: float | None
+    quantiles: tuple[float, float, float]
+
+    def expected(self, since: float, until: float) -> float:
+        """Advances to be expected between two moments (Unix seconds)."""
+        return self._total(until) - self._total(since)
+
+    def out_of_the_ordinary(self, since: float, until: float) -> bool:
+        """Was a pause between these moments longer than any usual one?"""
+        if self.pause_s is not None and until - since > self.pause_s:
+            return True
+        most = self.pause_advances
+        return most is not None and self.expected(since, until) > most
+
+    def interval_s(self, at: float, quantile: int) -> float | None:
+        """How long it usually is between two advances at this hour of the week, by the number of a
+        quantile; None where none are to be expected.
+        """
+        rate = self.per_hour[_place(at)[1]]
+        return None if rate <= 0 else self.quantiles[quantile] / rate * HOUR_S
+
+    def _total(self, at: float) -> float:
+        week, hour, part = *_place(at), ((at - _MONDAY_S) % HOUR_S) / HOUR_S
+        sums = tuple(accumulate(self.per_hour, initial=0.0))
+        return week * sums[-1] + sums[hour] + self.per_hour[hour] * part
+
+
+QUANTILES: Final = (0.5, 0.9, 0.99)
+
+
+class TooLittle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A connector of which too little is known: `had` of `wanted` whole weeks."""
+
+    connect_cluster: str
+    connector: str
+    had: int
+    wanted: int
+
+
+class Baselines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The document. `until`: all that it was learned from is of before."""
+
+    made_at: float
+    until: float
+    connectors: tuple[Baseline, ...] = ()
+    insufficient: tuple[TooLittle, ...] = ()
+
+
+class Damaged(ValueError):
+    """No document of ours, or not all of one. The message says what is wrong with it."""
+
+
+class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    sha256: str
+    body: msgspec.Raw
+
+
+def encoded(found: Baselines) -> bytes:
+    """With its version and the checksum of its bytes."""
+    body = msgspec.json.encode(found)
+    return msgspec.json.encode(_Envelope(VERSION, _sum(body), msgspec.Raw(body)))
+
+
+def decoded(document: bytes) -> Baselines:
+    """Raises Damaged."""
+    try:
+        told = msgspec.json.decode(document, type=_Envelope)
+        body = bytes(told.body)
+        if told.version != VERSION:
+            raise Damaged(f"version {told.version}; this one reads {VERSION}")
+        if told.sha256 != _sum(body):
+            raise Damaged("its checksum is not that of its content")
+        found = msgspec.json.decode(body, type=Baselines)
+    except msgspec.DecodeError as exc:
+        raise Damaged(f"no document of baselines: {exc}") from exc
+    for wrong in _wrong(found):
+        raise Damaged(wrong)
+    return found
+
+
+def _wrong(found: Baselines) -> Iterator[str]:
+    for at in found.connectors:
+        limits = (at.pause_advances or 0.0, at.pause_s or 0.0)
+        numbers = (*at.per_hour, *limits, *at.quantiles)
+        if len(at.per_hour) != HOURS or any(number < 0 for number in numbers):
+            yield f"{at.connector}: rates of {len(at.per_hour)} hours, or below 0"
+
+
+def _place(at: float) -> tuple[int, int]:
+    """(weeks since the first Monday, hour of the week)."""
+    hours = int((at - _MONDAY_S) // HOUR_S)
+    return divmod(hours, HOURS)
+
+
+def _sum(body: bytes) -> str:
+    return sha256(body).hexdigest()
