@@ -245,7 +245,7 @@ CATALOG: tuple[Spec, ...] = (
     ),
     EXPECTED_INTERVAL := gauge(
         "expected_advance_interval_seconds",
-        ("connect_cluster", "connector", "quantile"),
+        ("connect_cluster", "connector", "percentile"),  # `quantile` is a summary's alone
         "Seconds that usually pass from one advance of the connector to the next at this hour of "
         "the week (UTC), as the history pipeline has learned it; absent for hours in which none is "
         "expected, and for connectors it knows less than four weeks of.",

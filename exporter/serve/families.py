@@ -241,7 +241,7 @@ def usual(snapshot: Snapshot) -> Iterator[Family]:
         known = view.of.get((at.connect_cluster, at.name))
         for number, quantile in enumerate(QUANTILES if known is not None else ()):
             assert known is not None
-            labels.append((at.connect_cluster, at.name, str(quantile)))
+            labels.append((at.connect_cluster, at.name, f"{100 * quantile:.0f}"))
             values.append(known.interval_s(snapshot.at, number))
     yield family(catalog.EXPECTED_INTERVAL, labels, values)
 

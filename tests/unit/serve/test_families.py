@@ -124,9 +124,9 @@ def test_status_files_that_could_not_be_read_are_a_reason_of_their_own():
 def test_what_is_usual_is_told_of_connectors_that_there_are_and_of_hours_that_have_advances():
     at = ("lab", "files")
     assert rows_of(catalog.EXPECTED_INTERVAL, full()) == {
-        (*at, "0.5"): 30.0,
-        (*at, "0.9"): 90.0,
-        (*at, "0.99"): 240.0,
+        (*at, "50"): 30.0,
+        (*at, "90"): 90.0,
+        (*at, "99"): 240.0,
     }
     assert rows_of(catalog.EXPECTED_INTERVAL, replace(full(), at=full().at + 3600.0)) == {}
 

@@ -431,8 +431,8 @@ def expected(snapshot: Snapshot) -> Samples:
     if snapshot.usual.valid is not None:
         out.add("history_baselines_valid", snapshot.usual.valid)
     if snapshot.usual.of and any(view.name == "files" for view in snapshot.connectors):
-        for quantile, seconds in (("0.5", 30.0), ("0.9", 90.0), ("0.99", 240.0)):
-            at = {"connect_cluster": "lab", "connector": "files", "quantile": quantile}
+        for percentile, seconds in (("50", 30.0), ("90", 90.0), ("99", 240.0)):
+            at = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
             out.add("expected_advance_interval_seconds", seconds, **at)
     for reason, count in snapshot.dropped:
         out.add("series_dropped_total", count, reason=reason)
