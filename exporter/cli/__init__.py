@@ -214,9 +214,8 @@ def history_as_of(**asked: Any) -> None:
 @click.option("--until", help="Likewise; now unless said.")
 @json_option
 def history_timeline(**asked: Any) -> None:
-    """Print what happened to a connector: what was asked of it, which states it was in, how its
-    offsets moved otherwise than on, and what remedies came to. Exit code 1 if nothing is known of
-    it.
+    """Print what happened to a connector, as far as the tables know: how its offsets moved
+    otherwise than on, and what remedies came to. Exit code 1 if nothing is known of it.
     """
     from exporter.cli import timeline  # noqa: PLC0415
 
