@@ -17,7 +17,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests-1 tests-2 test-real test-usual test-remedy test-history test-rest check lint unit proofs bench bench-history lab format install clean
+.PHONY: help demo test tests-1 tests-2 test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -51,25 +51,28 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -q -n auto -m 'not real and not spark and not slow and not proof' $(ARGS)
 
-# Real tests wait more than they compute, but what is busy beside them makes them wait longer: what
-# computes comes after them. Each lab and each Spark belongs to one part. All parts run, whichever fail.
+# Real tests wait more than they compute, but what is busy beside them makes them wait longer: so two
+# at a time, and what computes after them. Each lab and each Spark belongs to one part. All parts run,
+# whichever fail.
 test: lint
-	@$(MAKE) --no-print-directory -k -j 3 tests-1 tests-2 test-remedy
+	@$(MAKE) --no-print-directory -k -j 2 tests-1 tests-2
 
 tests-1:
-	@$(MAKE) --no-print-directory test-real; real=$$?; $(MAKE) --no-print-directory test-rest && exit $$real
+	@failed=0; for part in test-real test-history; do \
+		$(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
 
 tests-2:
-	@$(MAKE) --no-print-directory test-usual; usual=$$?; $(MAKE) --no-print-directory test-history && exit $$usual
+	@failed=0; for part in test-usual test-kills test-rest; do \
+		$(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
 
 test-usual: $(STAMP)
 	$(BIN)/pytest -v -m 'usual and not proof' $(ARGS) tests/real
 
 test-real: $(STAMP)
-	$(BIN)/pytest -v -m 'not usual and not proof' --ignore-glob='*/test_remedy_*' $(ARGS) tests/real
+	$(BIN)/pytest -v -m 'not usual and not proof' --ignore=tests/real/test_remedy_kills.py $(ARGS) tests/real
 
-test-remedy: $(STAMP)
-	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/real/test_remedy_*.py
+test-kills: $(STAMP)
+	$(BIN)/pytest -v $(ARGS) tests/real/test_remedy_kills.py
 
 test-history: $(STAMP)
 	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/history

@@ -8,7 +8,7 @@ import pytest
 
 from lab import Lab, history_kills
 
-pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.proof]
 
 # One in a batch, one when Delta has a batch that Spark does not know to be done.
 SEED = 5

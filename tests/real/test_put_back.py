@@ -18,7 +18,7 @@ from lab.product import Product
 from lab.stories.hands import records
 from lab.waiting import NotYet, until
 
-pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.proof]
 
 CONNECTOR = "put-back"
 LINES = "put-back-lines"

@@ -10,7 +10,7 @@ from lab.stories import hands
 from lab.stories.sinks import NOT_JSON
 from tests.real.telling import SKIP, Stories, Told, asked
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.proof]
 
 IN_TOPIC = "east/offsetwatch.quarantine-"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.real.stage import Stage
 from tests.real.telling import Stories
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.proof]
 
 DONE = {"proposed", "approved", "opened", "intended", "answered"}
 

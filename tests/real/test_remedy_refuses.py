@@ -12,7 +12,7 @@ from lab.waiting import NotYet, until
 from tests.real.stage import Stage
 from tests.real.telling import SEEN_S_MAX, SKIP, Stories, asked, guarded, looks_again
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.proof]
 
 
 def test_a_batch_of_which_nothing_can_be_read_is_not_skipped_through(remedies: Stories) -> None:

@@ -140,6 +140,7 @@ def test_over_scram_and_client_certificates_the_positions_are_those_of_rest_and_
 
 
 @pytest.mark.spark
+@pytest.mark.proof
 def test_the_pipeline_reads_the_same_brokers_and_says_no_secret(
     secured: Lab, product: Product
 ) -> None:
