@@ -45,7 +45,7 @@ class Sight:
         if usual.pause_s is not None and self._at - since > usual.pause_s:
             return f"{paused}, and by its history no pause lasts for {length(usual.pause_s)}"
         return (
-            f"{paused}, in which {usual.expected(since, self._at):.1f} advances were to be "
+            f"{paused}, in which {usual.missed(since, self._at):.1f} advances were to be "
             f"expected; by its history no pause misses {usual.pause_advances:.1f}"
         )
 

@@ -55,8 +55,13 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Was a pause between these moments longer than any usual one?"""
         if self.pause_s is not None and until - since > self.pause_s:
             return True
-        most = self.pause_advances
-        return most is not None and self.expected(since, until) > most
+        return self.pause_advances is not None and self.missed(since, until) > self.pause_advances
+
+    def missed(self, since: float, until: float) -> float:
+        """The fewest advances that were to be expected between two moments, if the clocks that it
+        works by may have been set an hour forward or back since it was learned.
+        """
+        return min(self.expected(since + at, until + at) for at in (-HOUR_S, 0.0, HOUR_S))
 
     def interval_s(self, at: float, quantile: int) -> float | None:
         """How long it usually is between two advances at this hour of the week, by the number of a

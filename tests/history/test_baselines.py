@@ -67,6 +67,17 @@ def test_by_night_it_waits_longer_than_by_day() -> None:
     assert found.interval_s(noon, 0) == pytest.approx(300.0, rel=0.2)
 
 
+def test_a_clock_that_was_set_an_hour_forward_or_back_makes_nobody_silent() -> None:
+    hours = [
+        MONDAY + day * DAY_S + minute * 60.0 for day in range(56) for minute in range(480, 1080, 5)
+    ]
+    found = learned(hours)
+    for shift in (-HOUR_S, HOUR_S):
+        ended, begins = END + 18 * HOUR_S + shift, END + DAY_S + 8 * HOUR_S + shift
+        assert not found.out_of_the_ordinary(ended, begins)
+        assert found.out_of_the_ordinary(begins, begins + 3 * HOUR_S)
+
+
 def test_one_stall_among_what_it_learns_from_does_not_make_it_patient() -> None:
     away = (HOURLY < MONDAY + 3 * WEEK_S) | (HOURLY > MONDAY + 3 * WEEK_S + 2 * DAY_S)
     found = learned(HOURLY[away])
