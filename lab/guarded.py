@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from lab.build import WORKERS
 from lab.cluster import Lab
 from lab.errors import LabError
 from lab.ports import LOOPBACK, free_port
@@ -54,6 +55,10 @@ connect:
     status_topic: connect-status
     connectors: {{include: {connectors}}}
     poll: {{state_s: 1.0, groups_s: 1.0, offsets_s: 10.0, timeout_s: 5.0}}
+{files}"""
+WORKER_FILES = """\
+    worker_properties_file: {properties}
+    worker_logs: [{log}]
 """
 
 
@@ -62,7 +67,8 @@ class Guarded:
     One daemon that sees these connectors of a lab and no others. `start()`, then `stop()`.
 
     `connectors` are regular expressions. `remedy` is that section of the configuration, what makes
-    waiting short is in it already. Its methods may be called from several threads at once.
+    waiting short is in it already. With `worker_files` it reads the properties and the log of the
+    first worker. Its methods may be called from several threads at once.
     """
 
     def __init__(
@@ -74,7 +80,12 @@ class Guarded:
         remedy: Mapping[str, object],
         interval_s: float = 3.0,
         port: int | None = None,
+        worker_files: bool = False,
     ) -> None:
+        worker = lab.directory / WORKERS[0]
+        files = WORKER_FILES.format(
+            properties=worker.with_suffix(".properties"), log=worker.with_suffix(".log")
+        )
         self.recorder = Recorder(lab.connect_urls[0])
         self.control_url = f"http://{LOOPBACK}:{free_port()}"
         self._tokens = {PERSON: secrets.token_hex(32), ALERTS: secrets.token_hex(32)}
@@ -83,6 +94,7 @@ class Guarded:
             west=lab.west,
             connect=self.recorder.url,
             connectors=json.dumps(list(connectors)),
+            files=files if worker_files else "",
         )
         self._rest: Json = {
             "tick_s": 0.2,

@@ -1,0 +1,134 @@
+"""A record that a transform cannot take: told by the worker's own log, and by nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, LabOptions
+from lab.connectors import file_sink
+from lab.guarded import Guarded
+from lab.stories import hands
+from lab.stories.flow import failed_again, task_trace
+from lab.waiting import NotYet, until
+from tests.real.telling import QUARANTINE, SEEN_S_MAX, SKIP, asked
+
+pytestmark = [pytest.mark.real, pytest.mark.proof]
+
+NAME, TOPIC = "cast-sink", "cast-numbers"
+TELLS = {"errors.log.enable": "true", "errors.log.include.messages": "true"}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(LabOptions(offset_flush_interval_ms=1000, connectors=False)) as running:
+        yield running
+
+
+@contextmanager
+def cast(lab: Lab, out: Path, **more: str) -> Iterator[int]:
+    """A sink that makes numbers of texts has taken three and fails at the fourth; its offset."""
+    config = {
+        **file_sink(out, topic=TOPIC),
+        "transforms": "number",
+        "transforms.number.type": "org.apache.kafka.connect.transforms.Cast$Value",
+        "transforms.number.spec": "int32",
+        **more,
+    }
+    lab.create_topic("east", TOPIC)
+    hands.produce_texts(lab.east, TOPIC, ["1", "2", "3"])
+    lab.create(NAME, config)
+    lab.wait_running(NAME)
+
+    def taken() -> None:
+        if hands.group_offset(lab.east, f"connect-{NAME}", TOPIC) != 3:
+            raise NotYet(str(hands.group_offset(lab.east, f"connect-{NAME}", TOPIC)))
+
+    until("the first three", taken, timeout_s=SEEN_S_MAX)
+    try:
+        yield 3
+    finally:
+        lab.delete(NAME)
+        hands.delete_topic(lab.east, TOPIC)
+
+
+def poisoned(lab: Lab) -> None:
+    hands.produce_texts(lab.east, TOPIC, ["no number"])
+    task_trace(lab, NAME)
+    failed_again(lab, NAME, restarts=1)
+
+
+@contextmanager
+def more(lab: Lab) -> Iterator[list[str]]:
+    """A record a second, each another number: that the lag grows is what shows that it stands."""
+    given: list[str] = []
+    ended = threading.Event()
+
+    def produce() -> None:
+        while not ended.wait(1.0):
+            number = str(len(given) + 5)
+            hands.produce_texts(lab.east, TOPIC, [number])
+            given.append(number)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield given
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_the_record_that_the_log_names_is_proposed_copied_and_skipped(
+    lab: Lab, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    daemon = Guarded(
+        lab,
+        directory=tmp_path / "daemon",
+        connectors=[NAME],
+        remedy={"mode": "propose", "quarantine": QUARANTINE, "stop_on": []},
+        worker_files=True,
+    )
+    with cast(lab, out, **TELLS) as poison:
+        daemon.start()
+        try:
+            poisoned(lab)
+            with more(lab) as given:
+                plan = daemon.proposed(NAME, "skip_one")
+            assert f"offset {poison} of east/{TOPIC}-0" in plan["verb"]
+            daemon.approve(plan)
+            assert daemon.ended(plan)["ending"] == "succeeded"
+            lab.wait_running(NAME)
+            assert asked(daemon.changes(NAME)) == SKIP
+        finally:
+            daemon.stop()
+
+        def delivered() -> None:
+            if out.read_text().split() != ["1", "2", "3", *given]:
+                raise NotYet(out.read_text())
+
+        until("all but one", delivered, timeout_s=SEEN_S_MAX)
+
+
+def test_without_the_log_nobody_can_tell_and_nothing_is_proposed(lab: Lab, tmp_path: Path) -> None:
+    daemon = Guarded(
+        lab,
+        directory=tmp_path / "daemon",
+        connectors=[NAME],
+        remedy={"mode": "propose", "quarantine": QUARANTINE, "stop_on": []},
+    )
+    with cast(lab, tmp_path / "out", **TELLS):
+        daemon.start()
+        try:
+            poisoned(lab)
+            with more(lab):
+                found = daemon.refused(NAME, "no_plan")
+            assert found["action"] == "skip_one"
+            assert daemon.changes(NAME) == []
+        finally:
+            daemon.stop()
