@@ -21,7 +21,6 @@ from exporter.errors import HistoryError
 from exporter.history import habits, read, status
 from exporter.history.changes import RESET
 from exporter.history.published import publish
-from exporter.history.runlock import only_run
 from exporter.history.session import spark_session, translated
 from exporter.history.tables import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS, SOURCE
 from exporter.model.baselines import Baseline, Baselines, TooLittle
@@ -35,25 +34,25 @@ _SCHEMA: Final = pa.schema([("habit", pa.binary()), ("too_little", pa.binary())]
 
 
 def learn(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Baselines:
-    """Learn anew, and put the document in the old one's place. Raises HistoryError; what was
-    published before then stays.
+    """Learn anew, and put the document in the old one's place. A pipeline that runs meanwhile is
+    not in the way: of the tables one version is read, and none is written. Raises HistoryError;
+    what was published before then stays.
     """
     now = (clock or SystemClock()).now()
     until = min(now, _read_up_to(base))
-    with only_run(base, clock or SystemClock()):
-        with (
-            translated("learning what is usual failed"),
-            spark_session(master=master, heap=heap, short=True) as spark,
-        ):
-            commits = spark.read.format("delta").load(str(SILVER_COMMITS.at(base)))
-            rows = learned(commits, until).collect()
-        found = Baselines(
-            made_at=now,
-            until=until,
-            connectors=_decoded((row.habit for row in rows), Baseline),
-            insufficient=_decoded((row.too_little for row in rows), TooLittle),
-        )
-        publish(base, found)
+    with (
+        translated("learning what is usual failed"),
+        spark_session(master=master, heap=heap, short=True) as spark,
+    ):
+        commits = spark.read.format("delta").load(str(SILVER_COMMITS.at(base)))
+        rows = learned(commits, until).collect()
+    found = Baselines(
+        made_at=now,
+        until=until,
+        connectors=_decoded((row.habit for row in rows), Baseline),
+        insufficient=_decoded((row.too_little for row in rows), TooLittle),
+    )
+    publish(base, found)
     return found
 
 

@@ -190,9 +190,7 @@ class _Part:
     def batches(self) -> Iterator[pa.Table]:
         """The rows, as they are read."""
         columns = ", ".join(_KINDS)
-        where = " AND ".join(
-            f"{name} {sign} {_literal(value)}" for name, sign, value in self._terms
-        )
+        where = " AND ".join(f"{name} {sign} {literal(value)}" for name, sign, value in self._terms)
         query = f"SELECT {columns} FROM records WHERE {where}"  # noqa: S608 - quoted
         reader = QueryBuilder().register("records", self._table).execute(query)
         for batch in pa.RecordBatchReader.from_stream(reader):
@@ -277,7 +275,8 @@ def quoted(text: str) -> str:
     return f"'{doubled}'"
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value of Terms, as SQL has it."""
     if value is True:
         return "TRUE"
     if isinstance(value, datetime):

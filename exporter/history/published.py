@@ -43,7 +43,7 @@ def published(base: Path) -> Baselines | None:
 def publish(base: Path, found: Baselines) -> None:
     """Put it in the old one's place, whole. Raises HistoryError; the old one then stays."""
     path = path_of(base)
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two may learn at once
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:

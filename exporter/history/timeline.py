@@ -22,7 +22,7 @@ from deltalake import QueryBuilder
 from exporter.errors import HistoryError
 from exporter.history import read
 from exporter.history.asof import Unanswerable, iso
-from exporter.history.logs import exact, quoted
+from exporter.history.logs import exact, literal, quoted
 from exporter.history.stories import (
     TOGETHER_S,
     Commit,
@@ -193,8 +193,7 @@ def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:
 
 
 def _moment(at: float) -> str:
-    text = exact(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    return literal(exact(at))
 
 
 def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:

@@ -339,9 +339,8 @@ class TopicFactsRead:
 
 @dataclass(frozen=True, slots=True)
 class PipelineSeen:
-    """What the history pipeline says of itself now; None where it says nothing.
-
-    unreadable   it did say something, and nobody can read it
+    """What the history pipeline says of itself now; None where it says nothing, and where nobody
+    can read what it says (`unreadable`).
     """
 
     status: PipelineStatus | None
@@ -350,9 +349,7 @@ class PipelineSeen:
 
 @dataclass(frozen=True, slots=True)
 class BaselinesSeen:
-    """What is usual, as the history pipeline has published it; None where it has not, and where
-    nobody can read what it has (`damaged`).
-    """
+    """What is usual, as history has it; None where nothing was published, or it is `damaged`."""
 
     found: Baselines | None
     damaged: bool = False
