@@ -10,6 +10,7 @@ from typing import Final
 
 from exporter.disk import sync_folder
 from exporter.errors import HistoryError
+from exporter.history.status import raw_of
 from exporter.model.baselines import Baselines, Damaged, decoded, encoded
 
 BYTES_MAX: Final = 256 * 1024 * 1024
@@ -25,13 +26,9 @@ def published(base: Path) -> Baselines | None:
     read, or is not whole.
     """
     path = path_of(base)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(BYTES_MAX + 1)
-    except (FileNotFoundError, NotADirectoryError):
+    raw = raw_of(path, BYTES_MAX)
+    if raw is None:
         return None
-    except OSError as exc:
-        raise HistoryError(f"{path} cannot be read: {exc.strerror}") from exc
     if len(raw) > BYTES_MAX:
         raise HistoryError(f"{path} is larger than {BYTES_MAX} bytes")
     try:

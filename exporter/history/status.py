@@ -35,17 +35,26 @@ def path_of(base: Path) -> Path:
 def read(base: Path) -> PipelineStatus | None:
     """What the newest run has written; None if none ever did. Raises HistoryError."""
     path = path_of(base)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(BYTES_MAX + 1)
-    except (FileNotFoundError, NotADirectoryError):
+    raw = raw_of(path, BYTES_MAX)
+    if raw is None:
         return None
-    except OSError as exc:
-        raise HistoryError(f"{path} cannot be read: {exc.strerror}") from exc
     try:
         return msgspec.json.decode(raw, type=PipelineStatus)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise HistoryError(f"{path} is not what a run writes: {exc}") from exc
+
+
+def raw_of(path: Path, bytes_max: int) -> bytes | None:
+    """What a file of the pipeline's holds, one byte beyond the most at the most; None where there
+    is none. Raises HistoryError.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(bytes_max + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise HistoryError(f"{path} cannot be read: {exc.strerror}") from exc
 
 
 class Status:

@@ -239,8 +239,9 @@ def usual(snapshot: Snapshot) -> Iterator[Family]:
     values: list[float | None] = []
     for at in snapshot.connectors:
         known = view.of.get((at.connect_cluster, at.name))
-        for number, quantile in enumerate(QUANTILES if known is not None else ()):
-            assert known is not None
+        if known is None:
+            continue
+        for number, quantile in enumerate(QUANTILES):
             labels.append((at.connect_cluster, at.name, f"{100 * quantile:.0f}"))
             values.append(known.interval_s(snapshot.at, number))
     yield family(catalog.EXPECTED_INTERVAL, labels, values)
