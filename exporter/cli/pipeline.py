@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from types import FrameType
 
 import click
 
 from exporter import config
-from exporter.cli import output
+from exporter.cli import output, recording
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.clients.kafka import KafkaAdmin
 from exporter.errors import ConfigError, HistoryError
-from exporter.model.topology import KafkaTopic, Topology
+from exporter.model.topology import KafkaTopic
 
 
 def run(
@@ -32,11 +33,14 @@ def run(
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     with caught_up(loaded, timeout_s) as snapshot:
         topology = snapshot.topology
+    too = recording.beside(loaded, topology)
+    wanted = (*topology.recorded(), *(each.at for each in too))
     spec = jobs.PipelineSpec(
         base=Path(loaded.history.path).resolve(),
         topology=topology,
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
-        topic_ids=topic_ids(loaded, topology),
+        topic_ids=topic_ids(loaded, wanted),
+        beside=too,
         cadence_s=loaded.history.cadence_s,
         refine_s=loaded.history.refine_s,
         max_offsets_per_trigger=loaded.history.max_offsets_per_trigger,
@@ -151,10 +155,9 @@ def package(folder: Path, *, as_json: bool) -> None:
     )
 
 
-def topic_ids(loaded: config.Config, topology: Topology) -> dict[KafkaTopic, str]:
+def topic_ids(loaded: config.Config, wanted: Collection[KafkaTopic]) -> dict[KafkaTopic, str]:
     """Kafka's own identity of each topic to be read."""
     found: dict[KafkaTopic, str] = {}
-    wanted = topology.recorded()
     for kafka in sorted({topic.kafka for topic in wanted}):
         admin = KafkaAdmin(kafka, loaded.kafka[kafka].client_properties())
         names = [topic.topic for topic in wanted if topic.kafka == kafka]

@@ -63,6 +63,10 @@ class TopicShape:
     replication: int
     operations: frozenset[str] | None
 
+    def may(self, operation: str) -> bool:
+        """May we, as far as the broker says?"""
+        return self.operations is None or bool({operation, "ALL"} & self.operations)
+
 
 class KafkaFacts(KafkaAdmin):
     """More questions to one Kafka cluster. Thread-safe like its parent."""

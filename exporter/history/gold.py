@@ -7,6 +7,8 @@ together. Each transform is DataFrame -> DataFrame and opens and closes with a s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
@@ -18,6 +20,7 @@ from exporter.history.tables import (
     OFFSET_SYNCS,
     SOURCE,
 )
+from exporter.model.topology import MirrorFlow, Topology
 
 _MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
 _SYNCED = ("synced", "synced_at", "downstream")
@@ -200,3 +203,33 @@ def _newest(records: DataFrame, *subject: str) -> DataFrame:
         .where("_place = 1")
         .select(records.columns)
     )
+
+
+FLOWS_DDL = (
+    "connect_cluster STRING, connector STRING, source STRING, target STRING, "
+    "syncs_kafka STRING, syncs_topic STRING"
+)
+
+
+def topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
+    """gold/topics."""
+    found: list[tuple[str | None, ...]] = [
+        (topic.connect_cluster, topic.connector, topic.at.kafka, topic.at.topic)
+        for topic in topology.offsets_topics
+    ]
+    return found + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
+
+
+def flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
+    """Of FLOWS_DDL, as `flow_progress` takes them."""
+    return [
+        (
+            flow.connect_cluster,
+            flow.connector,
+            flow.source,
+            flow.target,
+            None if flow.offset_syncs is None else flow.offset_syncs.kafka,
+            None if flow.offset_syncs is None else flow.offset_syncs.topic,
+        )
+        for flow in flows
+    ]

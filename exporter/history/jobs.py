@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
 from exporter.history import gold, lake, read
@@ -23,6 +24,7 @@ from exporter.history.records import Role, roles
 from exporter.history.refine import refine
 from exporter.history.refusals import Cut, refuse_unread
 from exporter.history.runlock import only_run
+from exporter.history.samples import Sampler
 from exporter.history.security import kafka_options
 from exporter.history.session import spark_session, translated
 from exporter.history.shared import refuse_a_folder_of_their_own
@@ -40,7 +42,7 @@ from exporter.history.tables import (
 )
 from exporter.history.watch import WATCH_S, Watch
 from exporter.model.pipeline import GOLD, SILVER
-from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
+from exporter.model.topology import BesideTopic, KafkaTopic, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class PipelineSpec:
     topology        which topics to read, and how they belong together
     kafka           librdkafka client properties by the cluster names of the topology
     topic_ids       Kafka's id of every topic; "" where the broker is too old to have any
+    beside          topics that are recorded too, and that no cut is made of
     cadence_s       of a continuous run; a batch costs about a second of CPU, however small
     refine_s        how often a continuous run brings silver and gold up to date, if anything is
                     new: that costs ten CPU-seconds, however little it is
@@ -68,13 +71,14 @@ class PipelineSpec:
     max_offsets_per_trigger: int = 500_000
     master: str = "local[2]"
     heap: str = "1g"
+    beside: tuple[BesideTopic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """What a run did.
 
-    rows_read       new rows in bronze, for every topic of the topology
+    rows_read       new rows in bronze, for every topic that is recorded
     undecodable     how many of those could not be decoded
     progress_rows, flow_rows    rows in gold now
     cut             the cut gold was computed at, by topic and partition
@@ -105,8 +109,10 @@ def run_available_now(
         if not reached:
             raise HistoryError("the streams ended without saying how far they have read")
         if up_to is not None:
-            refuse_unread(up_to, reached)
-        run.refine(reached, None if up_to == reached else up_to)
+            refuse_unread(up_to, run.cut_of(reached))
+        run.refine(reached, None if up_to == run.cut_of(reached) else up_to)
+        run.sampler.take()
+        run.sampler.write()
         return run.report()
 
 
@@ -122,20 +128,25 @@ def run_continuous(
     """
     with _prepared(spec, short=False, clock=clock) as run:
         with run.streams(every=f"{round(spec.cadence_s * 1000)} milliseconds"):
-            waited_s = spec.refine_s
+            waited_s, sampled_s = spec.refine_s, spec.cadence_s
             while not stop.wait(WATCH_S):
                 run.check()
-                waited_s += WATCH_S
+                waited_s, sampled_s = waited_s + WATCH_S, sampled_s + WATCH_S
+                if sampled_s >= spec.cadence_s:
+                    run.sampler.take()
+                    sampled_s = 0.0
                 if waited_s >= spec.refine_s and run.follow():
+                    run.sampler.write()
                     waited_s = 0.0
         run.follow()
+        run.sampler.write()
         return run.report()
 
 
 @contextmanager
 def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterator[_Run]:
     """Everything that can be refused is refused before the JVM starts."""
-    by_topic = roles(spec.topology, spec.topic_ids)
+    by_topic = roles(spec.topology, spec.topic_ids, spec.beside)
     if not by_topic:
         raise HistoryError("the topology names no topic to read")
     feeds = [_feed(spec, kafka, by_topic) for kafka in sorted({at.kafka for at in by_topic})]
@@ -160,7 +171,9 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
             status.stored(_stored(before))
             every_s = None if short else spec.cadence_s
             watch = Watch(status, spec.base, streams, now, every_s=every_s)
-            yield _Run(spec, spark, by_topic, streams, before, watch, now)
+            admins = {name: KafkaAdmin(name, at) for name, at in spec.kafka.items()}
+            with closing(Sampler(spec.base, spec.topology.flows, admins, now)) as sampler:
+                yield _Run(spec, spark, by_topic, streams, before, watch, sampler, now)
 
 
 def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Role]) -> Feed:
@@ -186,8 +199,10 @@ class _Run:
         streams: list[BronzeStream],
         before: tuple[read.BronzeTopic, ...],
         watch: Watch,
+        sampler: Sampler,
         clock: Clock,
     ) -> None:
+        self.sampler = sampler
         self._spec = spec
         self._spark = spark
         self._by_topic = dict(by_topic)
@@ -263,8 +278,13 @@ class _Run:
             if up_to is not None:
                 self._write_gold(self._load(BRONZE_RECORDS), up_to)
             else:
-                self._write_gold(self._load(SILVER_NEWEST), self._cut(reached))
+                self._write_gold(self._load(SILVER_NEWEST), self._cut(self.cut_of(reached)))
         self._refined = reached
+
+    def cut_of(self, reached: Cut) -> Cut:
+        """What gold is computed from, of what was read: offsets and syncs."""
+        beside = {each.at for each in self._spec.beside}
+        return {at: ends for at, ends in reached.items() if at not in beside}
 
     def _cut(self, reached: Cut) -> Cut:
         """Below which everything was considered. A batch may be in bronze, and so in silver, a
@@ -289,9 +309,11 @@ class _Run:
         base = self._spec.base
         cursor = self._cursor_rows(cut)
         vector = self._spark.createDataFrame(cursor, GOLD_CURSOR.ddl())
-        flows = self._spark.createDataFrame(_flow_rows(self._spec.topology.flows), _FLOWS_DDL)
+        flows = self._spark.createDataFrame(
+            gold.flow_rows(self._spec.topology.flows), gold.FLOWS_DDL
+        )
         seen = gold.within(records, vector)
-        places = _topic_rows(self._spec.topology)
+        places = gold.topic_rows(self._spec.topology)
         topics = self._spark.createDataFrame(places, GOLD_TOPICS.ddl())
         partitions = gold.source_partitions(seen, topics).persist()
         try:
@@ -346,34 +368,6 @@ def _stored(topics: Iterable[read.BronzeTopic]) -> dict[str, tuple[int, int]]:
             undecodable + topic.undecodable,
         )
     return found
-
-
-_FLOWS_DDL = (
-    "connect_cluster STRING, connector STRING, source STRING, target STRING, "
-    "syncs_kafka STRING, syncs_topic STRING"
-)
-
-
-def _topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
-    found: list[tuple[str | None, ...]] = [
-        (topic.connect_cluster, topic.connector, topic.at.kafka, topic.at.topic)
-        for topic in topology.offsets_topics
-    ]
-    return found + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
-
-
-def _flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
-    return [
-        (
-            flow.connect_cluster,
-            flow.connector,
-            flow.source,
-            flow.target,
-            None if flow.offset_syncs is None else flow.offset_syncs.kafka,
-            None if flow.offset_syncs is None else flow.offset_syncs.topic,
-        )
-        for flow in flows
-    ]
 
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:

@@ -37,7 +37,7 @@ from exporter.history.tables import (
 )
 from exporter.model.offsets import SourceKey, Undecodable
 from exporter.model.roles import TopicRole
-from exporter.model.topology import KafkaTopic, Topology
+from exporter.model.topology import BesideTopic, KafkaTopic, Topology
 
 KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB
 
@@ -75,8 +75,12 @@ class Role:
     topic_id: str
 
 
-def roles(topology: Topology, topic_ids: Mapping[KafkaTopic, str]) -> dict[KafkaTopic, Role]:
-    """The role of every topic the topology names. Raises HistoryError if one would have two.
+def roles(
+    topology: Topology,
+    topic_ids: Mapping[KafkaTopic, str],
+    beside: Iterable[BesideTopic] = (),
+) -> dict[KafkaTopic, Role]:
+    """The role of every topic to be read. Raises HistoryError if one would have two.
 
     A topic whose id is not given is refused: without it, a topic created again under the same name
     could not be told from the old one, and its records would be taken for repetitions.
@@ -87,6 +91,8 @@ def roles(topology: Topology, topic_ids: Mapping[KafkaTopic, str]) -> dict[Kafka
     for flow in topology.flows:
         if flow.offset_syncs is not None:
             claims.setdefault(flow.offset_syncs, set()).add((OFFSET_SYNCS, None))
+    for each in beside:
+        claims.setdefault(each.at, set()).add((each.role.value, each.connect_cluster))
     found: dict[KafkaTopic, Role] = {}
     for topic, claimed in sorted(claims.items()):
         if len(claimed) > 1:

@@ -159,6 +159,40 @@ BRONZE_RECORDS = Table(
     append_only=True,
 )
 
+# Where the logs of mirrored topics ended, on both sides, each time somebody looked.
+BRONZE_LOG_ENDS = Table(
+    path="bronze/log_ends",
+    columns=(
+        Column("at", "TIMESTAMP", required=True),  # just before they were asked for
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("partition", "INT", required=True),
+        Column("log_start", "BIGINT", required=True),
+        Column("log_end", "BIGINT", required=True),
+        Column("day", "DATE", required=True),
+    ),
+    partitioned_by=("day",),
+    ordered_by=("kafka", "topic", "partition", "at"),
+    append_only=True,
+)
+
+# Where groups of mirrored topics stood at the same moments: on the source, and on the target.
+BRONZE_GROUP_OFFSETS = Table(
+    path="bronze/group_offsets",
+    columns=(
+        Column("at", "TIMESTAMP", required=True),
+        Column("kafka", "STRING", required=True),
+        Column("group_id", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("partition", "INT", required=True),
+        Column("committed", "BIGINT", required=True),  # the NEXT record
+        Column("day", "DATE", required=True),
+    ),
+    partitioned_by=("day",),
+    ordered_by=("kafka", "group_id", "topic", "partition", "at"),
+    append_only=True,
+)
+
 # One row per commit of a source partition as a task would see it: under the canonical key, with
 # what changed since the one before it in the same log. Never changed once written.
 SILVER_COMMITS = Table(
@@ -346,6 +380,8 @@ OPS_GAPS = Table(
 SILVER = (SILVER_COMMITS, SILVER_NEWEST, SILVER_RATES, SILVER_SNAPSHOTS, SILVER_LOGS)
 TABLES = (
     BRONZE_RECORDS,
+    BRONZE_LOG_ENDS,
+    BRONZE_GROUP_OFFSETS,
     *SILVER,
     GOLD_PROGRESS,
     GOLD_FLOW_PROGRESS,

@@ -142,6 +142,30 @@ def read_topic_facts(
     )
 
 
+def read_siblings(
+    admin: KafkaFacts, open_reader: OpenReader, offsets_topic: str, clock: Clock
+) -> dict[str, TopicRole]:
+    """The config and status topics beside an offsets topic, by names, that we may read and whose
+    newest keys say that they are. Raises ClientError.
+    """
+    there = admin.cluster().topics
+    names = [name for name in sibling_names(offsets_topic) if name in there]
+    shapes = {
+        name: shape
+        for name, shape in admin.shapes(names).items()
+        if isinstance(shape, TopicShape) and shape.may("READ")
+    }
+    places = [
+        TopicPartition(name, number)
+        for name, shape in shapes.items()
+        for number in range(shape.partitions)
+    ]
+    bounds = admin.bounds(places, stable=True)
+    reading = _Reading(open_reader, bounds, TopicMemory(), clock, lambda: False)
+    found = {name: reading.role(name, shape) for name, shape in shapes.items()}
+    return {name: role for name, role in found.items() if role is not None}
+
+
 def _facts(
     at: KafkaTopic,
     role: TopicRole,

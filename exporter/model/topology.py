@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from exporter.model.roles import TopicRole as RecordRole
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class KafkaTopic:
@@ -65,6 +67,19 @@ class StatusTopic:
 
     connect_cluster: str
     at: KafkaTopic
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BesideTopic:
+    """A topic that tells what went on beside the offsets, and is recorded where it may be read:
+    Connect's config and status topics, MM2's checkpoints. No progress is computed from it.
+
+    connect_cluster    whose it is; None for checkpoints, as a flow's may come from several
+    """
+
+    at: KafkaTopic
+    role: RecordRole
+    connect_cluster: str | None
 
 
 FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias

@@ -103,6 +103,20 @@ def sync_value(upstream: int, downstream: int) -> bytes:
     return struct.pack(">qq", upstream, downstream)
 
 
+def checkpoint_key(group: str, topic: str, partition: int) -> bytes:
+    """CheckpointKey: the topic is the one on the target."""
+    return b"".join((_string(group), _string(topic), struct.pack(">i", partition)))
+
+
+def checkpoint_value(upstream: int, downstream: int) -> bytes:
+    """CheckpointValue, which has a version before it."""
+    return struct.pack(">hqq", 0, upstream, downstream) + _string("")
+
+
+def _string(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
 def golden(name: str) -> list[Raw]:
     """Bytes that real Kafka Connect and MirrorMaker 2 wrote."""
     return [

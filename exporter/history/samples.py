@@ -1,0 +1,195 @@
+"""Where mirrored logs ended and where their groups stood, looked at while the pipeline runs.
+
+Called by jobs.py, at each cadence. Offsets topics say how far a mirror is and never how much there
+was to do, and nothing keeps what a consumer group had committed a week ago: without these samples
+nobody could say later what lag was usual, or what a failover would have met. What is not sampled is
+unknown for ever, and stays so: a round that fails is a hole, and never fails a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import structlog
+from deltalake import QueryBuilder
+
+from exporter.clients.kafka import KafkaAdmin
+from exporter.clock import Clock
+from exporter.errors import ClientError, Denied
+from exporter.history import lake, read
+from exporter.history.logs import quoted
+from exporter.history.tables import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    CHECKPOINTS,
+    SILVER_NEWEST,
+    Table,
+)
+from exporter.model.topology import MirrorFlow, TopicPartition
+from exporter.state.failover import ASKED_MAX, GROUPS_MAX
+from exporter.state.remote import checkpoints_of, remote_topic, source_topic
+
+_Place = tuple[str, TopicPartition]  # on which Kafka cluster
+_Row = tuple[object, ...]
+
+_log = structlog.get_logger()
+_KEPT_MAX: Final = 500_000  # rows that wait to be written: some hundred megabytes
+
+
+class _Checkpointed(msgspec.Struct):
+    """What an observation of a checkpoint says of whose it is (decode/roles.py)."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class Sampler:
+    """See the module. Rows wait until `write`. Not thread-safe."""
+
+    def __init__(
+        self,
+        base: Path,
+        flows: Iterable[MirrorFlow],
+        admins: Mapping[str, KafkaAdmin],
+        clock: Clock,
+    ) -> None:
+        """`admins` of the Kafka clusters that may be asked; a flow on another one is left out."""
+        self._base = base
+        self._flows = tuple(flows)
+        self._admins = admins
+        self._clock = clock
+        self._ends: list[_Row] = []
+        self._groups: list[_Row] = []
+        self._refused: set[str] = set()
+
+    def take(self) -> None:
+        """Ask once, about what the tables name now. Groups first: one beyond the end of its log is
+        one then, and not a log end that was too old.
+        """
+        if len(self._ends) + len(self._groups) > _KEPT_MAX:
+            return  # nothing could be written for very long, and that is told elsewhere
+        at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
+        standing = self._standing()
+        for kafka, group, places in standing:
+            found = self._committed(kafka, group, places)
+            self._groups += [
+                (at, kafka, group, where.topic, where.partition, offset, at.date())
+                for where, offset in found.items()
+            ]
+        wanted: dict[str, set[TopicPartition]] = {}
+        for kafka, place in self._mirrored():
+            wanted.setdefault(kafka, set()).add(place)
+        for kafka, _, places in standing:
+            wanted.setdefault(kafka, set()).update(places)
+        for kafka, places in sorted(wanted.items()):
+            self._ends += self._bounds(at, kafka, places)
+
+    def write(self) -> None:
+        """Put what was sampled into the tables. Raises HistoryError; it is kept then."""
+        self._ends = _written(self._ends, self._base, BRONZE_LOG_ENDS)
+        self._groups = _written(self._groups, self._base, BRONZE_GROUP_OFFSETS)
+
+    def close(self) -> None:
+        """Close the clients."""
+        for admin in self._admins.values():
+            admin.close()
+
+    # --- what to ask -----------------------------------------------------------------------------
+
+    def _mirrored(self) -> Iterator[_Place]:
+        """Both sides of every partition that a flow has committed an offset for."""
+        flows = {(at.connect_cluster, at.connector): at for at in self._flows}
+        for row in read.flow_progress(self._base):
+            flow = flows.get((row.connect_cluster, row.connector))
+            if flow is None:
+                continue
+            for kafka, topic in (
+                (flow.upstream, row.topic),
+                (flow.downstream, remote_topic(flow, row.topic)),
+            ):
+                if kafka is not None and kafka in self._admins and topic is not None:
+                    yield kafka, TopicPartition(topic, row.partition)
+
+    def _standing(self) -> list[tuple[str, str, set[TopicPartition]]]:
+        """(Kafka cluster, group, partitions) for both sides of every group with a checkpoint; the
+        newest ones, as the daemon (state/failover.py) asks about no more either.
+        """
+        found: list[tuple[str, str, set[TopicPartition]]] = []
+        for flow in self._flows:
+            topic = checkpoints_of(flow)
+            upstream, downstream = flow.upstream, flow.downstream
+            if topic is None or upstream not in self._admins or downstream not in self._admins:
+                continue
+            known = {
+                at.topic for at in read.flow_progress(self._base) if at.connector == flow.connector
+            }
+            groups: dict[str, list[tuple[TopicPartition, TopicPartition]]] = {}
+            asked = 0
+            for seen in self._checkpointed(topic.kafka, topic.topic):
+                name = source_topic(flow, seen.topic, known)
+                new = seen.group not in groups
+                if name is None or asked >= ASKED_MAX or (new and len(groups) >= GROUPS_MAX):
+                    continue
+                here = TopicPartition(name, seen.partition)
+                there = TopicPartition(seen.topic, seen.partition)
+                groups.setdefault(seen.group, []).append((here, there))
+                asked += 1
+            for group, pairs in sorted(groups.items()):
+                found.append((str(upstream), group, {here for here, _ in pairs}))
+                found.append((str(downstream), group, {there for _, there in pairs}))
+        return found
+
+    def _checkpointed(self, kafka: str, topic: str) -> list[_Checkpointed]:
+        """Newest first."""
+        query = f"""
+            SELECT observation FROM records
+            WHERE kind = '{CHECKPOINTS}' AND error IS NULL AND observation IS NOT NULL
+                  AND kafka = {quoted(kafka)} AND topic = {quoted(topic)}
+            ORDER BY kts DESC, koffset DESC
+            """  # noqa: S608 - quoted
+        there = read.opened(self._base, SILVER_NEWEST)
+        rows = pa.table(QueryBuilder().register("records", there).execute(query)).to_pylist()
+        return [msgspec.json.decode(row["observation"], type=_Checkpointed) for row in rows]
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def _committed(
+        self, kafka: str, group: str, places: set[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        try:
+            return self._admins[kafka].group_offsets(group, places)
+        except ClientError as exc:
+            self._tell(f"{kafka}/{group}", exc)
+            return {}
+
+    def _bounds(self, at: datetime, kafka: str, places: set[TopicPartition]) -> list[_Row]:
+        try:
+            found = self._admins[kafka].bounds(places, stable=False)
+        except ClientError as exc:
+            self._tell(kafka, exc)
+            return []
+        return [
+            (at, kafka, where.topic, where.partition, log.start, log.end, at.date())
+            for where, log in sorted(found.items())
+        ]
+
+    def _tell(self, what: str, why: ClientError) -> None:
+        """What is denied is said once; whatever else may pass."""
+        if what in self._refused:
+            return
+        if isinstance(why, Denied):
+            self._refused.add(what)
+        _log.warning("history_sample_failed", what=what, reason=str(why))
+
+
+def _written(rows: list[_Row], base: Path, table: Table) -> list[_Row]:
+    """Nothing: what still waits to be written."""
+    if rows:
+        lake.append(lake.given([lake.batch(rows, table)], base, table), base, table)
+    return []

@@ -1,0 +1,118 @@
+"""What the pipeline records beside offsets, from a real Connect cluster and MirrorMaker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from deltalake import QueryBuilder
+
+from exporter.history import read
+from exporter.history.tables import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    Table,
+)
+from lab import Lab
+from lab.clients import settings
+from lab.compare import log_ends
+from lab.connectors import UPSTREAM, file_source
+from lab.product import Product
+from lab.waiting import NotYet, until
+from tests.real.seen import WAIT_S_MAX
+
+pytestmark = [pytest.mark.real, pytest.mark.spark]
+
+TOPIC, GROUP, TOLD = "orders-sampled", "samples-group", "told-source"
+SECRET = "hunter2-of-the-told-source"
+
+
+def rows(product: Product, table: Table, query: str) -> list[dict[str, Any]]:
+    there = read.opened(product.history, table)
+    found: list[dict[str, Any]] = pa.table(
+        QueryBuilder().register("records", there).execute(query)
+    ).to_pylist()
+    return found
+
+
+def landed(product: Product) -> None:
+    """The group has a checkpoint, and a commit of its own on the target or none."""
+    flows = product.get("/api/v1/flows")["flows"]
+    groups = [at for flow in flows for at in flow["groups"] if at["group"] == GROUP]
+    if [at["landing"] is None for at in groups] != [False]:
+        raise NotYet(str(groups))
+
+
+def test_states_checkpoints_log_ends_and_groups_are_kept_and_secrets_are_not(
+    lab: Lab, product: Product, tmp_path: Path
+) -> None:
+    lab.create_topic("west", TOPIC, 1)
+    producer = Producer(settings(lab.west, acks="all"))
+    for number in range(100):
+        producer.produce(TOPIC, value=str(number), partition=0)
+    assert producer.flush(30) == 0
+    lab.commit("west", GROUP, TOPIC, {0: 40})
+    lines = tmp_path / "told.in"
+    lines.write_text("one\ntwo\n")
+    lab.create(TOLD, {**file_source(lines, topic="told-lines"), "told.password": SECRET})
+    lab.wait_running(TOLD)
+    lab.stop_connector(TOLD)
+    lab.resume(TOLD)
+    lab.wait_running(TOLD)
+    until("a checkpoint", lambda: landed(product), timeout_s=WAIT_S_MAX, evidence=product.evidence)
+
+    report = product.run_pipeline()
+
+    beside = ("connect-configs", "connect-status", f"{UPSTREAM}.checkpoints.internal")
+    for topic in beside:
+        assert f"east/{topic}" in report["rows_read"]
+        assert f"east/{topic}" not in report["cut"]
+    kinds = rows(
+        product,
+        BRONZE_RECORDS,
+        "SELECT kind, count(*) AS rows, count(error) AS errors, count(value) AS kept "
+        "FROM records WHERE kind IN ('configs', 'status', 'checkpoints') GROUP BY kind",
+    )
+    found = {row["kind"]: row for row in kinds}
+    assert set(found) == {"configs", "status", "checkpoints"}
+    assert all(row["rows"] > 0 for row in kinds)
+    assert {kind: row["kept"] for kind, row in found.items() if kind != "checkpoints"} == {
+        "configs": 0,
+        "status": 0,
+    }
+    kept = f"observation LIKE '%{SECRET}%' OR CAST(value AS VARCHAR) LIKE '%{SECRET}%'"
+    assert rows(product, BRONZE_RECORDS, f"SELECT * FROM records WHERE {kept}") == []
+
+    told = json.loads(product.cli("history", "timeline", TOLD, "--json"))
+    said = [(event["origin"], event["said"]) for event in told["events"]]
+    assert ("config", "asked to be stopped") in said
+    assert ("config", "asked to be running") in said
+    assert any(origin == "status" and "task 0 running" in what for origin, what in said), said
+    assert not any(SECRET in what for _, what in said)
+
+    of_group = rows(
+        product,
+        BRONZE_GROUP_OFFSETS,
+        f"SELECT kafka, committed FROM records WHERE group_id = '{GROUP}' AND topic = '{TOPIC}'",
+    )
+    assert of_group == [{"kafka": "west", "committed": 40}]
+    newest = rows(
+        product,
+        BRONZE_LOG_ENDS,
+        "SELECT kafka, topic, log_end FROM records "
+        f"WHERE topic IN ('{TOPIC}', '{UPSTREAM}.{TOPIC}') ORDER BY kafka",
+    )
+    remote = f"{UPSTREAM}.{TOPIC}"
+    assert newest == [
+        {
+            "kafka": "east",
+            "topic": remote,
+            "log_end": log_ends(lab, "east", [(remote, 0)])[remote, 0],
+        },
+        {"kafka": "west", "topic": TOPIC, "log_end": 100},
+    ]
