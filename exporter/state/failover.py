@@ -38,6 +38,7 @@ from exporter.model.observations import (
 from exporter.model.offsets import Checkpoint
 from exporter.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.inputs import Inputs
+from exporter.state.landing import Standing, met
 from exporter.state.remote import (
     DEFAULT,
     IDENTITY,
@@ -100,6 +101,16 @@ class _Answer:
     landings: dict[_Where, int] = field(default_factory=dict)
     synced: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     before: _Answer | None = None
+
+    def knew_sync(self, at: TopicPartition, newest: tuple[int, int] | None) -> bool:
+        """Was this sync known before the log ends were read?"""
+        return self.before is not None and self.before.synced.get(at) == newest
+
+    def knew_landing(self, where: _Where, checkpoint: tuple[Checkpoint, float] | None) -> bool:
+        """Was this checkpoint?"""
+        if self.before is None or checkpoint is None:
+            return False
+        return self.before.landings.get(where) == checkpoint[0].downstream_offset
 
 
 class Failover:
@@ -325,73 +336,34 @@ class Failover:
         ours: Mapping[TopicPartition, PartitionSyncs],
         checkpoints: Mapping[_Where, tuple[Checkpoint, float]],
     ) -> GroupView:
-        checkpoint = checkpoints.get((row.group, row.remote, row.partition))
-        landing, landing_from = row.downstream, "group"
-        if landing is None and checkpoint is not None:
-            landing, landing_from = checkpoint[0].downstream_offset, "checkpoint"
-        syncs = ours.get(TopicPartition(row.topic, row.partition))
-        best = translated = None
-        if syncs is not None and _names_a_record(answer.read, row, upstream):
-            best = _best(answer, row, upstream, syncs, landing)
-            translated = syncs.at_least(upstream)
-        distance = None
-        if syncs and best is not None and landing is not None and _inside(answer, row, landing):
-            number = syncs.history.record_number
-            distance = number(best) - number(landing)
+        where = (row.group, row.remote, row.partition)
+        place = TopicPartition(row.topic, row.partition)
+        checkpoint = checkpoints.get(where)
+        syncs = ours.get(place)
+        at = Standing(
+            upstream=upstream,
+            own=row.downstream,
+            checkpoint=None if checkpoint is None else checkpoint[0].downstream_offset,
+            syncs=syncs,
+            here=answer.read.upstream.get(place),
+            there=answer.read.downstream.get(TopicPartition(row.remote, row.partition)),
+            synced_before=syncs is not None and answer.knew_sync(place, syncs.history.newest),
+            landed_before=answer.knew_landing(where, checkpoint),
+        )
+        found = met(at)
+        if found.best is not None and at.landing is not None:
+            answer.landings[where] = at.landing
         return GroupView(
             *answer.read.flow,
             group=row.group,
             topic=row.topic,
             partition=row.partition,
             upstream=upstream,
-            best=best,
-            landing=landing,
-            landing_from=None if landing is None else landing_from,
-            translated=translated,
-            reread=None if distance is None else max(0, distance),
-            skip=None if distance is None else max(0, -distance),
+            best=found.best,
+            landing=at.landing,
+            landing_from=at.landing_from,
+            translated=found.translated,
+            reread=found.reread,
+            skip=found.skip,
             checkpoint_at=None if checkpoint is None else checkpoint[1],
         )
-
-
-def _names_a_record(read: GroupOffsetsRead, row: GroupOffset, upstream: int) -> bool:
-    """Is the group's offset one that the upstream log can have, if only later?"""
-    bounds = read.upstream.get(TopicPartition(row.topic, row.partition))
-    return bounds is not None and upstream <= bounds.end
-
-
-def _best(
-    answer: _Answer, row: GroupOffset, upstream: int, syncs: PartitionSyncs, landing: int | None
-) -> int | None:
-    """The best place to land, inside the downstream log."""
-    at, bounds = (
-        TopicPartition(row.topic, row.partition),
-        answer.read.downstream.get(TopicPartition(row.remote, row.partition)),
-    )
-    newest = syncs.history.newest
-    if bounds is None or newest is None:
-        return None
-    if newest[1] >= bounds.end and _unchanged(answer.before, at, newest):
-        return None
-    # What was acknowledged or checkpointed since the log end was read is there by now.
-    end = max(bounds.end, newest[1] + 1, 0 if landing is None else landing)
-    best = syncs.history.best(upstream, end)
-    return None if best is None else max(best, bounds.start)
-
-
-def _unchanged(before: _Answer | None, at: TopicPartition, newest: tuple[int, int]) -> bool:
-    """Was this sync known before the log end was read?"""
-    return before is not None and before.synced.get(at) == newest
-
-
-def _inside(answer: _Answer, row: GroupOffset, landing: int) -> bool:
-    """Can a consumer start there? Notes where the group lands, for the next answer."""
-    where = (row.group, row.remote, row.partition)
-    answer.landings[where] = landing
-    bounds = answer.read.downstream.get(TopicPartition(row.remote, row.partition))
-    if bounds is None or landing < bounds.start:
-        return False
-    before = None if answer.before is None else answer.before.landings.get(where)
-    # A group's own commit was read before the log end; a checkpoint may be newer than that.
-    early = row.downstream is not None or before == landing
-    return landing <= bounds.end or not early
