@@ -23,7 +23,7 @@ from exporter.cli import (
     remedy_commands,
 )
 from exporter.cli.connector_commands import connectors
-from exporter.cli.options import config_option, json_option, timeout_option
+from exporter.cli.options import config_option, json_option, output_file, timeout_option
 from exporter.errors import ClientError, ConfigError, Denied, HistoryError, RemedyError
 from exporter.model.roles import TopicRole
 
@@ -220,6 +220,32 @@ def history_timeline(**asked: Any) -> None:
     from exporter.cli import timeline  # noqa: PLC0415
 
     sys.exit(timeline.print_timeline(timeline.Asked(**asked)))
+
+
+@history.command("report")
+@config_option
+@click.option("--flow", required=True, help="SOURCE->TARGET, by MirrorMaker's aliases.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have it.")
+@click.option("--group", "groups", multiple=True, help="Only this consumer group; repeatable.")
+@click.option(
+    "--from",
+    "since",
+    default="1d ago",
+    show_default=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--to", "until", help="Likewise; now unless said.")
+@click.option("--html", type=output_file, help="Write a page with plots here.")
+@click.option("--parquet", type=output_file, help="Write every minute of every partition here.")
+@json_option
+def history_report(**asked: Any) -> None:
+    """Say what moving consumer groups to the target of a flow would have met at each minute of a
+    past window: records read again or never, records that were not there yet. Exit code 1 if
+    nothing is known of that time.
+    """
+    from exporter.cli import report  # noqa: PLC0415
+
+    sys.exit(report.print_report(report.Asked(**asked)))
 
 
 @history.command("baselines")

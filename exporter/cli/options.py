@@ -19,6 +19,7 @@ config_option = click.option(
     help="The YAML file.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
+output_file: click.ParamType[Path] = click.Path(dir_okay=False, path_type=Path)
 timeout_option = click.option(
     "--timeout",
     "timeout_s",

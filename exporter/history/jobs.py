@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
+from exporter.history import flows as flows_table
 from exporter.history import gold, lake, read
 from exporter.history.feed import Feed, planned
 from exporter.history.records import Role, roles
@@ -34,6 +35,7 @@ from exporter.history.tables import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
+    GOLD_FLOWS,
     GOLD_PROGRESS,
     GOLD_TOPICS,
     SILVER_NEWEST,
@@ -324,6 +326,7 @@ class _Run:
             partitions.unpersist()
         if self._places != places:
             _put(places, base, GOLD_TOPICS)
+            _put(flows_table.rows(self._spec.topology.flows), base, GOLD_FLOWS)
             self._places = places
         # Last: the cursor must not claim what the other tables do not hold yet.
         _put(cursor, base, GOLD_CURSOR)

@@ -94,13 +94,13 @@ class BronzeTopic:
 
 def progress(base: Path) -> tuple[ProgressRow, ...]:
     """Every source partition, in order."""
-    rows = (ProgressRow(**row) for row in _rows(base, GOLD_PROGRESS))
+    rows = (ProgressRow(**row) for row in all_rows(base, GOLD_PROGRESS))
     return tuple(sorted(rows, key=attrgetter("connect_cluster", "connector", "source_partition")))
 
 
 def flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
     """Every replicated partition, in order."""
-    rows = (FlowProgressRow(**row) for row in _rows(base, GOLD_FLOW_PROGRESS))
+    rows = (FlowProgressRow(**row) for row in all_rows(base, GOLD_FLOW_PROGRESS))
     key = attrgetter("connect_cluster", "connector", "source", "target", "topic", "partition")
     return tuple(sorted(rows, key=key))
 
@@ -108,7 +108,7 @@ def flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
 def cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
     """The cut gold was computed at: the next offset of every partition of every topic."""
     found: dict[KafkaTopic, dict[int, int]] = {}
-    for row in _rows(base, GOLD_CURSOR):
+    for row in all_rows(base, GOLD_CURSOR):
         at = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
         found.setdefault(at, {})[row["kpartition"]] = row["next_offset"]
     return found
@@ -124,7 +124,7 @@ def topics(base: Path) -> tuple[OffsetsTopic, ...] | None:
         OffsetsTopic(
             row["connect_cluster"], KafkaTopic(row["kafka"], row["topic"]), row["connector"]
         )
-        for row in _rows(base, GOLD_TOPICS)
+        for row in all_rows(base, GOLD_TOPICS)
     )
 
 
@@ -162,7 +162,7 @@ def log_places(base: Path) -> dict[tuple[str, str, str, int], int]:
     """(kafka, topic, topic id, partition) -> behind the newest record that is in silver."""
     return {
         (row["kafka"], row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
-        for row in _rows(base, SILVER_LOGS)
+        for row in all_rows(base, SILVER_LOGS)
     }
 
 
@@ -179,7 +179,7 @@ def gaps(base: Path, kafka: str) -> frozenset[Gap]:
             to_offset=row["to_offset"],
             reason=GapReason(row["reason"]),
         )
-        for row in _rows(base, OPS_GAPS)
+        for row in all_rows(base, OPS_GAPS)
         if row["kafka"] == kafka
     )
 
@@ -195,9 +195,9 @@ def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
     return all(DeltaTable.is_deltatable(str(table.at(base))) for table in tables)
 
 
-def _rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
-    rows = opened(base, table)
-    return plain(rows.to_pyarrow_table(columns=list(table.names)))
+def all_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
+    """Every row of a table, with times in Unix seconds. Raises HistoryError."""
+    return plain(opened(base, table).to_pyarrow_table(columns=list(table.names)))
 
 
 def opened(base: Path, table: Table) -> DeltaTable:

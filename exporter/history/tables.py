@@ -109,6 +109,17 @@ class Table:
         return ", ".join(column.ddl() for column in self.columns)
 
 
+_OF_LOG = (
+    Column("kafka", "STRING", required=True),
+    Column("topic", "STRING", required=True),
+    Column("topic_id", "STRING", required=True),
+    Column("kpartition", "INT", required=True),
+)
+_OF_FLOW = tuple(
+    Column(name, "STRING", required=True)
+    for name in ("connect_cluster", "connector", "source", "target")
+)
+
 # What records.py makes of a Kafka record, without knowing which cluster it came from or when.
 RECORD = (
     Column("kind", "STRING", required=True),  # a TopicRole
@@ -159,36 +170,40 @@ BRONZE_RECORDS = Table(
     append_only=True,
 )
 
-# Where the logs of mirrored topics ended, on both sides, each time somebody looked.
+# Where the logs of replicated topics began and ended when a run asked: upstream topics on the
+# source of a flow, and their copies on its target. What could not be asked has no row.
 BRONZE_LOG_ENDS = Table(
     path="bronze/log_ends",
     columns=(
-        Column("at", "TIMESTAMP", required=True),  # just before they were asked for
+        Column("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
         Column("kafka", "STRING", required=True),
         Column("topic", "STRING", required=True),
         Column("partition", "INT", required=True),
         Column("log_start", "BIGINT", required=True),
         Column("log_end", "BIGINT", required=True),
-        Column("day", "DATE", required=True),
+        Column("day", "DATE", required=True),  # of `at`
     ),
     partitioned_by=("day",),
+    indexed=4,
     ordered_by=("kafka", "topic", "partition", "at"),
     append_only=True,
 )
 
-# Where groups of mirrored topics stood at the same moments: on the source, and on the target.
+# Where consumer groups stood in the same topics, on both sides. No row: it has committed nothing
+# there. A group that could not be asked on one side has no row on the other either.
 BRONZE_GROUP_OFFSETS = Table(
     path="bronze/group_offsets",
     columns=(
-        Column("at", "TIMESTAMP", required=True),
+        Column("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
         Column("kafka", "STRING", required=True),
         Column("group_id", "STRING", required=True),
         Column("topic", "STRING", required=True),
         Column("partition", "INT", required=True),
         Column("committed", "BIGINT", required=True),  # the NEXT record
-        Column("day", "DATE", required=True),
+        Column("day", "DATE", required=True),  # of `at`
     ),
     partitioned_by=("day",),
+    indexed=5,
     ordered_by=("kafka", "group_id", "topic", "partition", "at"),
     append_only=True,
 )
@@ -204,10 +219,7 @@ SILVER_COMMITS = Table(
         # kts; of a record stamped more than a day ahead of its reading, the end of the next day
         Column("at", "TIMESTAMP", required=True),
         Column("koffset", "BIGINT", required=True),
-        Column("kafka", "STRING", required=True),
-        Column("topic", "STRING", required=True),
-        Column("topic_id", "STRING", required=True),
-        Column("kpartition", "INT", required=True),
+        *_OF_LOG,
         Column("kts", "TIMESTAMP", required=True),
         Column("ingest_ts", "TIMESTAMP", required=True),
         Column("dialect", "STRING", required=True),
@@ -277,10 +289,7 @@ SILVER_LOGS = Table(
     columns=(
         Column("kind", "STRING", required=True),
         Column("connect_cluster", "STRING"),
-        Column("kafka", "STRING", required=True),
-        Column("topic", "STRING", required=True),
-        Column("topic_id", "STRING", required=True),
-        Column("kpartition", "INT", required=True),
+        *_OF_LOG,
         Column("first_offset", "BIGINT", required=True),
         Column("next_offset", "BIGINT", required=True),  # behind the newest record
         Column("records", "BIGINT", required=True),
@@ -322,10 +331,7 @@ GOLD_PROGRESS = Table(
 GOLD_FLOW_PROGRESS = Table(
     path="gold/flow_progress",
     columns=(
-        Column("connect_cluster", "STRING", required=True),
-        Column("connector", "STRING", required=True),
-        Column("source", "STRING", required=True),
-        Column("target", "STRING", required=True),
+        *_OF_FLOW,
         Column("topic", "STRING", required=True),
         Column("partition", "INT", required=True),
         Column("committed", "BIGINT", required=True),
@@ -341,10 +347,7 @@ GOLD_FLOW_PROGRESS = Table(
 GOLD_CURSOR = Table(
     path="gold/cursor",
     columns=(
-        Column("kafka", "STRING", required=True),
-        Column("topic", "STRING", required=True),
-        Column("topic_id", "STRING", required=True),
-        Column("kpartition", "INT", required=True),
+        *_OF_LOG,
         Column("next_offset", "BIGINT", required=True),  # every record below it was considered
     ),
 )
@@ -361,14 +364,27 @@ GOLD_TOPICS = Table(
     ),
 )
 
+# The flows of that topology (model/topology.MirrorFlow).
+GOLD_FLOWS = Table(
+    path="gold/flows",
+    columns=(
+        *_OF_FLOW,
+        Column("upstream", "STRING"),  # null where no configured Kafka cluster is it
+        Column("downstream", "STRING"),
+        Column("syncs_kafka", "STRING"),
+        Column("syncs_topic", "STRING"),
+        Column("policy", "STRING"),
+        Column("separator", "STRING", required=True),
+        Column("read_committed", "BOOLEAN", required=True),
+        Column("from_start", "BOOLEAN", required=True),
+    ),
+)
+
 # Records that are missing from bronze for ever, and why (generations.GapReason).
 OPS_GAPS = Table(
     path="ops/gaps",
     columns=(
-        Column("kafka", "STRING", required=True),
-        Column("topic", "STRING", required=True),
-        Column("topic_id", "STRING", required=True),
-        Column("kpartition", "INT", required=True),
+        *_OF_LOG,
         Column("from_offset", "BIGINT", required=True),
         Column("to_offset", "BIGINT"),  # the first that is not missing; null where nobody knows
         Column("reason", "STRING", required=True),
@@ -387,5 +403,6 @@ TABLES = (
     GOLD_FLOW_PROGRESS,
     GOLD_CURSOR,
     GOLD_TOPICS,
+    GOLD_FLOWS,
     OPS_GAPS,
 )

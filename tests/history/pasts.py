@@ -1,0 +1,167 @@
+"""A flow as it was: records and samples of a past hour in tables that are made without Spark."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from exporter.history.tables import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    CHECKPOINTS,
+    CONNECT_OFFSETS,
+    GOLD_FLOW_PROGRESS,
+    GOLD_FLOWS,
+    GOLD_TOPICS,
+    OFFSET_SYNCS,
+)
+from tests.history.delta import Row, write
+from tests.history.rows import Raw, Role, decoded, mirror_key, sync_key, sync_value
+
+NOON = 1_795_262_400  # 2026-11-21T12:00:00Z
+SYNCS, CHECKED, COMMITS = (
+    "mm2-offset-syncs.east.internal",
+    "west.checkpoints.internal",
+    "connect-offsets",
+)
+FLOW: Row = {
+    "connect_cluster": "lab",
+    "connector": "mm2",
+    "source": "west",
+    "target": "east",
+    "upstream": "west",
+    "downstream": "east",
+    "syncs_kafka": "west",
+    "syncs_topic": SYNCS,
+    "policy": "DefaultReplicationPolicy",
+    "separator": ".",
+    "read_committed": False,
+    "from_start": True,
+}
+
+
+def when(second: float) -> datetime:
+    return datetime.fromtimestamp(NOON, tz=UTC) + timedelta(seconds=second)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+class Past:
+    """What was written and asked, by seconds after noon. Everything is read a second later, by one
+    run that was always there, unless a test says otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[tuple[Raw, float, str]] = []
+        self.ends: list[Row] = []
+        self.stood: list[Row] = []
+        self.flows = [FLOW]
+        self.progress: list[Row] = []
+        self.ids = {SYNCS: "s1", CHECKED: "c1", COMMITS: "o1"}
+        self._next: dict[tuple[str, str], int] = {}
+
+    def _add(
+        self, topic: str, second: float, key: bytes, value: bytes | None, read: float | None
+    ) -> None:
+        log = (topic, self.ids[topic])
+        offset = self._next.get(log, 0)
+        self._next[log] = offset + 1
+        raw = Raw(key, value, topic, 0, offset, round((NOON + second) * 1000))
+        self.records.append((raw, second + 1 if read is None else read, log[1]))
+
+    def hole(self, topic: str, offsets: int = 1) -> None:
+        """So many offsets have no record."""
+        log = (topic, self.ids[topic])
+        self._next[log] = self._next.get(log, 0) + offsets
+
+    def sync(
+        self, second: float, upstream: int, downstream: int | None = None, *, partition: int = 0
+    ) -> None:
+        value = sync_value(upstream, upstream if downstream is None else downstream)
+        self._add(SYNCS, second, sync_key("orders", partition), value, None)
+
+    def checkpoint(
+        self,
+        second: float,
+        downstream: int,
+        *,
+        group: str = "billing",
+        partition: int = 0,
+        read: float | None = None,
+    ) -> None:
+        key = _text(group) + _text("west.orders") + struct.pack(">i", partition)
+        value = struct.pack(">hqq", 0, downstream, downstream) + _text("")
+        self._add(CHECKED, second, key, value, read)
+
+    def commit(self, second: float, offset: int | None, *, partition: int = 0) -> None:
+        """The connector's: the LAST record it has copied."""
+        key = mirror_key("mm2", "west", "orders", partition)
+        value = None if offset is None else b'{"offset":%d}' % offset
+        self._add(COMMITS, second, key, value, None)
+
+    def asked(
+        self,
+        second: float,
+        position: int | None,
+        *,
+        own: int | None = None,
+        here: tuple[int, int] | None = (0, 3000),
+        there: tuple[int, int] | None = (0, 3000),
+        group: str = "billing",
+        partition: int = 0,
+    ) -> None:
+        """One round of samples of one group."""
+        at = when(second)
+        both = (("west", "orders", position, here), ("east", "west.orders", own, there))
+        for kafka, topic, offset, bounds in both:
+            row = {"at": at, "kafka": kafka, "topic": topic, "partition": partition}
+            row["day"] = at.date()
+            if offset is not None:
+                self.stood.append({**row, "group_id": group, "committed": offset})
+            if bounds is not None:
+                self.ends.append({**row, "log_start": bounds[0], "log_end": bounds[1]})
+
+    def rows(self) -> list[Row]:
+        found = []
+        roles = {
+            SYNCS: Role(OFFSET_SYNCS, None, ""),
+            CHECKED: Role(CHECKPOINTS, None, ""),
+            COMMITS: Role(CONNECT_OFFSETS, "lab", ""),
+        }
+        kafkas = {SYNCS: "west", CHECKED: "east", COMMITS: "east"}
+        for raw, read, topic_id in self.records:
+            (row,) = decoded(raw, roles=roles)
+            stamp = row["kts"]
+            assert isinstance(stamp, datetime)
+            more = {"kafka": kafkas[raw.topic], "topic_id": topic_id}
+            found.append({**row, **more, "ingest_ts": when(read), "day": stamp.date()})
+        return found
+
+    def write(self, base: Path) -> Path:
+        write(base, BRONZE_RECORDS, *self.rows())
+        write(base, BRONZE_LOG_ENDS, *self.ends)
+        write(base, BRONZE_GROUP_OFFSETS, *self.stood)
+        write(base, GOLD_FLOWS, *self.flows)
+        write(base, GOLD_FLOW_PROGRESS, *self.progress)
+        at = {"connect_cluster": "lab", "kafka": "east", "topic": COMMITS}
+        write(base, GOLD_TOPICS, at)
+        return base
+
+
+def usual() -> Past:
+    """Syncs of the first and the last of 3,000 records; a group at 2,700, of which the checkpoint
+    is of the first. Asked once a minute from 12:00 to 12:10.
+    """
+    past = Past()
+    past.sync(-300, 0)
+    past.sync(-200, 2999)
+    past.commit(-190, 2999)
+    past.checkpoint(-100, 1)
+    for minute in range(11):
+        past.asked(minute * 60, 2700)
+    past.commit(660, 2999)
+    return past
