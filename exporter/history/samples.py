@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -39,6 +39,13 @@ _Row = tuple[object, ...]
 
 _log = structlog.get_logger()
 _KEPT_MAX: Final = 500_000  # rows that wait to be written: some hundred megabytes
+
+
+class _Sides(NamedTuple):
+    """A consumer group, and what to ask of it on each Kafka cluster."""
+
+    group: str
+    places: dict[str, set[TopicPartition]]
 
 
 class _Checkpointed(msgspec.Struct):
@@ -76,17 +83,14 @@ class Sampler:
             return  # nothing could be written for very long, and that is told elsewhere
         at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
         standing = self._standing()
-        for kafka, group, places in standing:
-            found = self._committed(kafka, group, places)
-            self._groups += [
-                (at, kafka, group, where.topic, where.partition, offset, at.date())
-                for where, offset in found.items()
-            ]
+        for sides in standing:
+            self._groups += self._committed(at, sides)
         wanted: dict[str, set[TopicPartition]] = {}
         for kafka, place in self._mirrored():
             wanted.setdefault(kafka, set()).add(place)
-        for kafka, _, places in standing:
-            wanted.setdefault(kafka, set()).update(places)
+        for sides in standing:
+            for kafka, places in sides.places.items():
+                wanted.setdefault(kafka, set()).update(places)
         for kafka, places in sorted(wanted.items()):
             self._ends += self._bounds(at, kafka, places)
 
@@ -116,33 +120,37 @@ class Sampler:
                 if kafka is not None and kafka in self._admins and topic is not None:
                     yield kafka, TopicPartition(topic, row.partition)
 
-    def _standing(self) -> list[tuple[str, str, set[TopicPartition]]]:
-        """(Kafka cluster, group, partitions) for both sides of every group with a checkpoint; the
-        newest ones, as the daemon (state/failover.py) asks about no more either.
+    def _standing(self) -> list[_Sides]:
+        """Every group with a checkpoint; the newest ones, as the daemon (state/failover.py) asks
+        about no more either.
         """
-        found: list[tuple[str, str, set[TopicPartition]]] = []
+        found: list[_Sides] = []
         for flow in self._flows:
             topic = checkpoints_of(flow)
             upstream, downstream = flow.upstream, flow.downstream
             if topic is None or upstream not in self._admins or downstream not in self._admins:
                 continue
+            assert upstream is not None
+            assert downstream is not None
             known = {
-                at.topic for at in read.flow_progress(self._base) if at.connector == flow.connector
+                at.topic
+                for at in read.flow_progress(self._base)
+                if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
             }
-            groups: dict[str, list[tuple[TopicPartition, TopicPartition]]] = {}
+            groups: dict[str, _Sides] = {}
             asked = 0
             for seen in self._checkpointed(topic.kafka, topic.topic):
                 name = source_topic(flow, seen.topic, known)
                 new = seen.group not in groups
                 if name is None or asked >= ASKED_MAX or (new and len(groups) >= GROUPS_MAX):
                     continue
-                here = TopicPartition(name, seen.partition)
-                there = TopicPartition(seen.topic, seen.partition)
-                groups.setdefault(seen.group, []).append((here, there))
+                sides = groups.setdefault(
+                    seen.group, _Sides(seen.group, {upstream: set(), downstream: set()})
+                )
+                sides.places[upstream].add(TopicPartition(name, seen.partition))
+                sides.places[downstream].add(TopicPartition(seen.topic, seen.partition))
                 asked += 1
-            for group, pairs in sorted(groups.items()):
-                found.append((str(upstream), group, {here for here, _ in pairs}))
-                found.append((str(downstream), group, {there for _, there in pairs}))
+            found += groups.values()
         return found
 
     def _checkpointed(self, kafka: str, topic: str) -> list[_Checkpointed]:
@@ -159,14 +167,20 @@ class Sampler:
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def _committed(
-        self, kafka: str, group: str, places: set[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        try:
-            return self._admins[kafka].group_offsets(group, places)
-        except ClientError as exc:
-            self._tell(f"{kafka}/{group}", exc)
-            return {}
+    def _committed(self, at: datetime, sides: _Sides) -> list[_Row]:
+        """Of both sides or of none: no row means that it has committed nothing there."""
+        found: list[_Row] = []
+        for kafka, places in sides.places.items():
+            try:
+                offsets = self._admins[kafka].group_offsets(sides.group, places)
+            except ClientError as exc:
+                self._tell(f"{kafka}/{sides.group}", exc)
+                return []
+            found += [
+                (at, kafka, sides.group, where.topic, where.partition, offset, at.date())
+                for where, offset in sorted(offsets.items())
+            ]
+        return found
 
     def _bounds(self, at: datetime, kafka: str, places: set[TopicPartition]) -> list[_Row]:
         try:

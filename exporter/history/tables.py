@@ -31,7 +31,6 @@ SOURCE = ("connect_cluster", "connector", "source_partition")
 DAYS_BACK_MAX = 400
 DAYS_AHEAD_MAX = 1
 
-
 # What the types below are in Arrow.
 ARROW = {
     "STRING": pa.string(),
@@ -109,12 +108,10 @@ class Table:
         return ", ".join(column.ddl() for column in self.columns)
 
 
-_OF_LOG = (
-    Column("kafka", "STRING", required=True),
-    Column("topic", "STRING", required=True),
-    Column("topic_id", "STRING", required=True),
-    Column("kpartition", "INT", required=True),
+_OF_LOG = tuple(
+    Column(name, "INT" if name == "kpartition" else "STRING", required=True) for name in LOG
 )
+_OF_SOURCE = tuple(Column(name, "STRING", required=True) for name in SOURCE)
 _OF_FLOW = tuple(
     Column(name, "STRING", required=True)
     for name in ("connect_cluster", "connector", "source", "target")
@@ -213,9 +210,7 @@ BRONZE_GROUP_OFFSETS = Table(
 SILVER_COMMITS = Table(
     path="silver/commits",
     columns=(
-        Column("connect_cluster", "STRING", required=True),
-        Column("connector", "STRING", required=True),
-        Column("source_partition", "STRING", required=True),
+        *_OF_SOURCE,
         # kts; of a record stamped more than a day ahead of its reading, the end of the next day
         Column("at", "TIMESTAMP", required=True),
         Column("koffset", "BIGINT", required=True),
@@ -231,9 +226,8 @@ SILVER_COMMITS = Table(
         # first | ahead | behind | same | unordered | reset (changes.py); null if undecodable
         Column("change", "STRING"),
         Column("step", "BIGINT"),  # pos minus the previous pos
-        Column(
-            "pause_s", "DOUBLE"
-        ),  # kts minus the previous kts; negative where a clock was set back
+        # kts minus the previous kts; negative where a clock was set back
+        Column("pause_s", "DOUBLE"),
         Column("day", "DATE", required=True),  # as in bronze
     ),
     partitioned_by=("day",),
@@ -263,9 +257,7 @@ SILVER_NEWEST = Table(path="silver/newest", columns=BRONZE_RECORDS.columns)
 SILVER_RATES = Table(
     path="silver/rates",
     columns=(
-        Column("connect_cluster", "STRING", required=True),
-        Column("connector", "STRING", required=True),
-        Column("source_partition", "STRING", required=True),
+        *_OF_SOURCE,
         Column("begins", "TIMESTAMP", required=True),
         Column("commits", "BIGINT", required=True),
         Column("advances", "BIGINT", required=True),  # commits of another offset than before
@@ -309,9 +301,7 @@ SILVER_LOGS = Table(
 GOLD_PROGRESS = Table(
     path="gold/progress",
     columns=(
-        Column("connect_cluster", "STRING", required=True),
-        Column("connector", "STRING", required=True),
-        Column("source_partition", "STRING", required=True),
+        *_OF_SOURCE,
         Column("dialect", "STRING", required=True),
         Column("source_offset", "STRING"),  # null: a tombstone, undecodable, or it holds JSON null
         Column("pos", "BIGINT"),
