@@ -13,16 +13,25 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
-from exporter.history import habits, read, status
+from exporter.history import habits, lags, read, status
 from exporter.history.changes import RESET
 from exporter.history.published import publish
 from exporter.history.session import spark_session, translated
-from exporter.history.tables import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS, SOURCE
+from exporter.history.tables import (
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    GOLD_FLOWS,
+    OFFSET_SYNCS,
+    SILVER_COMMITS,
+    SILVER_LOGS,
+    SOURCE,
+)
 from exporter.model.baselines import Baseline, Baselines, TooLittle
 from exporter.model.offsets import Order
 
@@ -31,6 +40,8 @@ T = TypeVar("T", Baseline, TooLittle)
 _WHOSE: Final = SOURCE[:2]
 _DDL: Final = "habit BINARY, too_little BINARY"
 _SCHEMA: Final = pa.schema([("habit", pa.binary()), ("too_little", pa.binary())])
+_LAG_DDL: Final = "connect_cluster STRING, connector STRING, lag BINARY"
+_LAG_SCHEMA: Final = pa.schema([*((name, pa.string()) for name in _WHOSE), ("lag", pa.binary())])
 
 
 def learn(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Baselines:
@@ -46,10 +57,15 @@ def learn(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> 
     ):
         commits = spark.read.format("delta").load(str(SILVER_COMMITS.at(base)))
         rows = learned(commits, until).collect()
+        lag = usual_lags(spark, base, until)
+    connectors = _decoded((row.habit for row in rows), Baseline)
     found = Baselines(
         made_at=now,
         until=until,
-        connectors=_decoded((row.habit for row in rows), Baseline),
+        connectors=tuple(
+            msgspec.structs.replace(at, lag=lag.get((at.connect_cluster, at.connector)))
+            for at in connectors
+        ),
         insufficient=_decoded((row.too_little for row in rows), TooLittle),
     )
     publish(base, found)
@@ -83,6 +99,49 @@ def _of_one(until: float) -> Callable[[pa.Table], pa.Table]:
         document = msgspec.json.encode(found)
         habit, too_little = (document, None) if isinstance(found, Baseline) else (None, document)
         return pa.table([[habit], [too_little]], schema=_SCHEMA)
+
+    return of_one
+
+
+def usual_lags(
+    spark: SparkSession, base: Path, until: float
+) -> dict[tuple[str, str], tuple[habits.Lags, ...]]:
+    """Of each flow whose log ends were sampled for long enough."""
+    tables = (GOLD_FLOWS, SILVER_COMMITS, BRONZE_RECORDS, BRONZE_LOG_ENDS)
+    if not read.exists(base, tables):
+        return {}  # of an earlier version, and no run since
+    flows, commits, records, log_ends = (
+        spark.read.format("delta").load(str(table.at(base))) for table in tables
+    )
+    # A week more: what is before it is known at the first look.
+    since = sf.timestamp_seconds(sf.lit(until - (habits.WEEKS_MAX + 1) * habits.WEEK_S))
+    found = (
+        lags.lags(
+            flows,
+            commits.where(sf.col("at") >= since),
+            records.where((sf.col("kind") == OFFSET_SYNCS) & (sf.col("kts") >= since)),
+            log_ends.where(sf.col("at") >= since),
+        )
+        .groupBy(*_WHOSE)
+        .applyInArrow(_lag_of_one(until), _LAG_DDL)
+    )
+    return {
+        (row.connect_cluster, row.connector): msgspec.json.decode(
+            bytes(row.lag), type=tuple[habits.Lags, ...]
+        )
+        for row in found.collect()
+    }
+
+
+def _lag_of_one(until: float) -> Callable[[pa.Table], pa.Table]:
+    """What executors do with the looks at one flow."""
+
+    def of_one(rows: pa.Table) -> pa.Table:
+        whose = {name: rows[name][0].as_py() for name in _WHOSE}
+        at, lag = (rows[name].to_numpy().astype(np.float64) for name in ("at", "lag"))
+        found = habits.usual_lag(at, lag, until)
+        made = [] if found is None else [{**whose, "lag": msgspec.json.encode(found)}]
+        return pa.Table.from_pylist(made, schema=_LAG_SCHEMA)
 
     return of_one
 

@@ -48,6 +48,8 @@ _WEEKS_TIMES: Final = 1.3
 _DAYS_MIN: Final = 8
 
 Floats = npt.NDArray[np.float64]
+Lags = tuple[float, float, float]
+"""By QUANTILES, in records."""
 
 
 def habit(
@@ -67,6 +69,30 @@ def habit(
             connect_cluster=connect_cluster, connector=connector, had=0, wanted=WEEKS_MIN
         )
     return _fitted(connect_cluster, connector, times, begin, until)
+
+
+def usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
+    """For each hour of the week the quantiles of what a flow had still to copy, by the hour and
+    those beside it: of each week by itself, and of these the middle one, so that a week in which it
+    stood still changes little. None where an hour was not looked at in WEEKS_MIN weeks.
+
+    at, lag    Unix seconds and records of each look
+    """
+    begin = until - WEEKS_MAX * WEEK_S
+    there = (at >= begin) & (at < until)
+    at, lag = at[there], lag[there]
+    week = ((until - at) // WEEK_S).astype(int)
+    hour = ((at // HOUR_S).astype(int) - _MONDAY_HOURS) % HOURS
+    found: list[Lags] = []
+    for place in range(HOURS):
+        near = np.isin(hour, [(place + beside) % HOURS for beside in (-1, 0, 1)])
+        weeks = [lag[near & (week == number)] for number in range(WEEKS_MAX)]
+        each = [np.quantile(seen, QUANTILES) for seen in weeks if len(seen)]
+        if len(each) < WEEKS_MIN:
+            return None
+        half, most, nearly_all = (float(number) for number in np.median(each, axis=0))
+        found.append((half, most, nearly_all))
+    return tuple(found)
 
 
 def _fitted(

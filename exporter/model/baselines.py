@@ -35,6 +35,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                         it cannot be told by that
     pause_s             so long may a pause be before it is; likewise
     quantiles           of pauses, in advances that were to be expected: 0.5, 0.9 and 0.99
+    lag                 of a flow: the same quantiles of the records that it had still to copy, for
+                        each hour of the week; None where that is not known
     """
 
     connect_cluster: str
@@ -46,6 +48,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pause_advances: float | None
     pause_s: float | None
     quantiles: tuple[float, float, float]
+    lag: tuple[tuple[float, float, float], ...] | None = None
 
     def expected(self, since: float, until: float) -> float:
         """Advances to be expected between two moments (Unix seconds)."""
@@ -69,6 +72,12 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         rate = self.per_hour[_place(at)[1]]
         return None if rate <= 0 else self.quantiles[quantile] / rate * HOUR_S
+
+    def lag_records(self, at: float, quantile: int) -> float | None:
+        """How many records it usually has still to copy at this hour of the week, by the number of
+        a quantile; None where that is not known.
+        """
+        return None if self.lag is None else self.lag[_place(at)[1]][quantile]
 
     def _total(self, at: float) -> float:
         week, hour, part = *_place(at), ((at - _MONDAY_S) % HOUR_S) / HOUR_S
@@ -140,6 +149,8 @@ def _wrong(found: Baselines) -> Iterator[str]:
         numbers = (*at.per_hour, *limits, *at.quantiles)
         if len(at.per_hour) != HOURS or any(number < 0 for number in numbers):
             yield f"{at.connector}: rates of {len(at.per_hour)} hours, or below 0"
+        if at.lag is not None and (len(at.lag) != HOURS or any(min(hour) < 0 for hour in at.lag)):
+            yield f"{at.connector}: lags of {len(at.lag)} hours, or below 0"
 
 
 def _place(at: float) -> tuple[int, int]:

@@ -250,6 +250,13 @@ CATALOG: tuple[Spec, ...] = (
         "the week (UTC), as the history pipeline has learned it; absent for hours in which none is "
         "expected, and for connectors it knows less than four weeks of.",
     ),
+    EXPECTED_LAG := gauge(
+        "expected_lag_records",
+        ("connect_cluster", "connector", "percentile"),
+        "Records that a MirrorSourceConnector usually has still to copy, in all of its partitions "
+        "together, at this hour of the week (UTC), as the history pipeline has learned it; absent "
+        "where log ends were sampled for less than four weeks.",
+    ),
     *MM2,
     *REMEDY,
     SERIES_DROPPED := counter(

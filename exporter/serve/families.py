@@ -236,15 +236,18 @@ def usual(snapshot: Snapshot) -> Iterator[Family]:
     view = snapshot.usual
     yield family(catalog.HISTORY_BASELINES, [()], [None if view.valid is None else int(view.valid)])
     labels: list[Labels] = []
-    values: list[float | None] = []
+    intervals: list[float | None] = []
+    lags: list[float | None] = []
     for at in snapshot.connectors:
         known = view.of.get((at.connect_cluster, at.name))
         if known is None:
             continue
         for number, quantile in enumerate(QUANTILES):
             labels.append((at.connect_cluster, at.name, f"{100 * quantile:.0f}"))
-            values.append(known.interval_s(snapshot.at, number))
-    yield family(catalog.EXPECTED_INTERVAL, labels, values)
+            intervals.append(known.interval_s(snapshot.at, number))
+            lags.append(known.lag_records(snapshot.at, number))
+    yield family(catalog.EXPECTED_INTERVAL, labels, intervals)
+    yield family(catalog.EXPECTED_LAG, labels, lags)
 
 
 def dropped(snapshot: Snapshot) -> Iterator[Family]:

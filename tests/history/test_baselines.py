@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from exporter.errors import HistoryError
 from exporter.history import baselines, published
-from exporter.history.habits import DAY_S, WEEK_S, habit
+from exporter.history.habits import DAY_S, WEEK_S, habit, usual_lag
 from exporter.history.tables import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
 from exporter.model.baselines import (
     HOUR_S,
@@ -122,6 +122,36 @@ def test_its_rates_are_counts_of_what_there_was(kind, seed) -> None:
     times = KINDS[kind](np.random.default_rng(seed), 8 * WEEK_S) + MONDAY
     there = (times >= END - WEEK_S).sum()
     assert learned(times).expected(END - WEEK_S, END) == pytest.approx(there, rel=0.3, abs=10)
+
+
+def looks(lag_at) -> tuple[np.ndarray, np.ndarray]:
+    """Every five minutes of eight weeks; `lag_at` makes the lags of the moments."""
+    times = np.arange(END - 8 * WEEK_S, END, 300.0)
+    return times, np.asarray(lag_at(times), float)
+
+
+def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
+    """A batch every night at two o'clock, and next to nothing else."""
+    times, lag = looks(lambda at: np.where((at // HOUR_S) % 24 == 2, 1000.0, 10.0))
+    found = usual_lag(times, lag, END)
+    assert found is not None
+    by_night, by_day = found[2], found[12]
+    assert (by_night[2], by_day) == (1000.0, (10.0, 10.0, 10.0))
+    assert found[1][2] == 1000.0  # an hour early or late is no surprise
+
+
+def test_a_week_in_which_it_stood_still_is_not_usual() -> None:
+    times, lag = looks(lambda at: np.where(at > END - WEEK_S, 1e9, 10.0))
+    assert usual_lag(times, lag, END) == tuple((10.0, 10.0, 10.0) for _ in range(168))
+
+
+def test_a_lag_is_usual_after_four_weeks_of_looking_and_not_before() -> None:
+    times, lag = looks(lambda at: np.full(len(at), 10.0))
+    few = times > END - 4 * WEEK_S + HOUR_S * 5
+    enough = times >= END - 4 * WEEK_S
+    assert usual_lag(times[few], lag[few], END) is None
+    assert usual_lag(times[enough], lag[enough], END) is not None
+    assert usual_lag(times[:0], lag[:0], END) is None
 
 
 # --- the document --------------------------------------------------------------------------------

@@ -1,0 +1,174 @@
+"""What a flow had still to copy, when its log ends were looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.history.lags import LOOK_S
+from exporter.history.tables import (
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    GOLD_FLOWS,
+    OFFSET_SYNCS,
+    SILVER_COMMITS,
+)
+from tests.history.delta import Row, write
+from tests.history.rows import at
+
+pytestmark = pytest.mark.spark
+
+SYNCS = {"syncs_kafka": "west", "syncs_topic": "mm2-offset-syncs.east.internal"}
+FLOW = {
+    "connect_cluster": "lab",
+    "connector": "mm2",
+    "source": "west",
+    "target": "east",
+    "upstream": "west",
+    "downstream": "east",
+    **SYNCS,
+    "separator": ".",
+    "read_committed": False,
+    "from_start": True,
+}
+BEGIN = 1_795_243_200
+
+
+def moment(second: float) -> Any:
+    return at(round((BEGIN + second) * 1000))
+
+
+def commit(second: float, pos: int | None, partition: int = 0, **changes: Any) -> Row:
+    return {
+        "connect_cluster": "lab",
+        "connector": "mm2",
+        "source_partition": f'{{"cluster":"west","partition":{partition},"topic":"orders"}}',
+        "at": moment(second),
+        "dialect": "mirror_source",
+        "pos": pos,
+        "tombstone": pos is None,
+        "day": moment(second).date(),
+        **changes,
+    }
+
+
+def sync(second: float, upstream: int, partition: int = 0) -> Row:
+    return {
+        "kind": OFFSET_SYNCS,
+        "kafka": SYNCS["syncs_kafka"],
+        "topic": SYNCS["syncs_topic"],
+        "kts": moment(second),
+        "sync_topic": "orders",
+        "sync_partition": partition,
+        "sync_upstream": upstream,
+        "sync_downstream": upstream,
+        "day": moment(second).date(),
+    }
+
+
+def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Row:
+    return {
+        "at": moment(second),
+        "kafka": kafka,
+        "topic": "orders",
+        "partition": partition,
+        "log_start": 0,
+        "log_end": end,
+        "day": moment(second).date(),
+    }
+
+
+@pytest.fixture
+def told(spark: Any, tmp_path: Path) -> Any:
+    """(second, connector, lag) of every look."""
+    from exporter.history.lags import lags
+
+    def tell(
+        *rows: Row, flows: Iterable[Row] = (FLOW,), looks: Iterable[Row] = ()
+    ) -> list[tuple[float, str, int]]:
+        write(tmp_path, GOLD_FLOWS, *flows)
+        write(tmp_path, SILVER_COMMITS, *(row for row in rows if "pos" in row))
+        write(tmp_path, BRONZE_RECORDS, *(row for row in rows if "kind" in row))
+        write(tmp_path, BRONZE_LOG_ENDS, *looks)
+        tables = (GOLD_FLOWS, SILVER_COMMITS, BRONZE_RECORDS, BRONZE_LOG_ENDS)
+        loaded = (spark.read.format("delta").load(str(each.at(tmp_path))) for each in tables)
+        found = lags(*loaded).collect()
+        return sorted((row["at"] - BEGIN, row["connector"], row["lag"]) for row in found)
+
+    return tell
+
+
+def test_a_lag_is_what_lies_behind_the_last_record_that_was_copied(told: Any) -> None:
+    found = told(commit(10, 4), looks=(look(20, 9),))
+    assert found == [(20.0, "mm2", 4)]  # 5, 6, 7 and 8
+
+
+def test_all_partitions_count_together_and_none_counts_below_nothing(told: Any) -> None:
+    rows = (commit(10, 4), commit(10, 99, partition=1))
+    assert told(*rows, looks=(look(20, 9), look(20, 50, partition=1))) == [(20.0, "mm2", 4)]
+
+
+def test_a_sync_counts_where_it_came_after_the_newest_commit(told: Any) -> None:
+    rows = (commit(10, 4), sync(15, 7), sync(400, 8), commit(500, 20))
+    found = told(*rows, looks=(look(20, 9), look(700, 30)))
+    assert found == [(20.0, "mm2", 1), (700.0, "mm2", 9)]
+
+
+def test_what_comes_after_a_look_is_not_known_at_it(told: Any) -> None:
+    rows = (commit(10, 4), commit(25, 8), sync(26, 8))
+    assert told(*rows, looks=(look(20, 9),)) == [(20.0, "mm2", 4)]
+
+
+def test_without_a_position_there_is_no_lag(told: Any) -> None:
+    """Before its first commit, and after its offset was taken away."""
+    rows = (commit(310, 4), commit(610, None))
+    found = told(*rows, looks=(look(20, 9), look(320, 9), look(620, 9)))
+    assert found == [(320.0, "mm2", 4)]
+
+
+def test_one_look_in_five_minutes_is_enough(told: Any) -> None:
+    begins = LOOK_S - BEGIN % LOOK_S
+    looks = [look(begins + second, 9) for second in range(0, 2 * LOOK_S, 60)]
+    found = told(commit(0, 4), looks=looks)
+    assert [second for second, _, _ in found] == [begins, begins + LOOK_S]
+
+
+def test_syncs_of_a_topic_that_flows_share_are_nobodys(told: Any) -> None:
+    flows = (FLOW, {**FLOW, "connector": "other"})
+    found = told(commit(10, 4), sync(15, 8), flows=flows, looks=(look(20, 9),))
+    assert found == [(20.0, "mm2", 4)]
+
+
+def test_what_is_no_flow_of_this_cluster_has_none(told: Any) -> None:
+    flows = ({**FLOW, "upstream": None},)
+    assert told(commit(10, 4), flows=flows, looks=(look(20, 9),)) == []
+
+
+def test_a_log_of_the_same_name_on_another_cluster_is_another(told: Any) -> None:
+    assert told(commit(10, 4), looks=(look(20, 9, kafka="east"),)) == []
+
+
+def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
+    from exporter.history.baselines import usual_lags
+
+    weeks_s = 8 * 7 * 86_400
+    write(tmp_path, GOLD_FLOWS, FLOW)
+    write(tmp_path, SILVER_COMMITS, commit(-1, 4))
+    write(tmp_path, BRONZE_RECORDS)
+    write(tmp_path, BRONZE_LOG_ENDS)
+    assert usual_lags(spark, tmp_path, BEGIN + weeks_s) == {}
+    looks = (look(second, 15) for second in range(0, weeks_s, 1800))
+    write(tmp_path, BRONZE_LOG_ENDS, *looks)
+    assert usual_lags(spark, tmp_path, BEGIN + weeks_s) == {
+        ("lab", "mm2"): ((10.0, 10.0, 10.0),) * 168
+    }
+
+
+def test_tables_of_an_earlier_version_tell_no_lag(spark: Any, tmp_path: Path) -> None:
+    from exporter.history.baselines import usual_lags
+
+    write(tmp_path, SILVER_COMMITS, commit(-1, 4))
+    assert usual_lags(spark, tmp_path, float(BEGIN)) == {}
