@@ -18,18 +18,17 @@ from pyspark.sql import functions as sf
 
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
-from exporter.history import habits, lags, read, status
+from exporter.history import habits, lags, read
 from exporter.history.changes import RESET
+from exporter.history.episodes import read_up_to
 from exporter.history.published import publish
 from exporter.history.session import spark_session, translated
 from exporter.history.tables import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
-    CONNECT_OFFSETS,
     GOLD_FLOWS,
     OFFSET_SYNCS,
     SILVER_COMMITS,
-    SILVER_LOGS,
     SOURCE,
 )
 from exporter.model.baselines import Baseline, Baselines, TooLittle
@@ -147,15 +146,10 @@ def _lag_of_one(until: float) -> Callable[[pa.Table], pa.Table]:
 
 
 def _read_up_to(base: Path) -> float:
-    """Until when the tables know all there was. Quiet since then is not quiet: nobody looked."""
-    found = status.read(base)
-    if found is not None and found.batch_at is not None:
-        return found.batch_at
-    logs = read.opened(base, SILVER_LOGS).to_pyarrow_table(columns=["kind", "last_read_at"])
-    moments = [row["last_read_at"] for row in read.plain(logs) if row["kind"] == CONNECT_OFFSETS]
-    if not moments:
+    found = read_up_to(base)
+    if found is None:
         raise HistoryError(f"{base} holds no commit yet: there is nothing to learn from")
-    return float(max(moments))
+    return found
 
 
 def _decoded(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, ...]:

@@ -22,6 +22,7 @@ class Origin(StrEnum):
     CONFIG = "config"
     STATUS = "status"
     OFFSETS = "offsets"
+    LOG_ENDS = "log ends"
     JOURNAL = "journal"
 
 
@@ -38,6 +39,7 @@ class What(StrEnum):
     forgotten        a tombstone took an offset away
     unreadable       an offset that no task can read
     silent           nothing was committed for much longer than usual
+    behind           a flow had more to copy than usual
     remedy           of guarded remediation or a person's plan, by the journal
     """
 
@@ -51,6 +53,7 @@ class What(StrEnum):
     FORGOTTEN = "forgotten"
     UNREADABLE = "unreadable"
     SILENT = "silent"
+    BEHIND = "behind"
     REMEDY = "remedy"
 
 
@@ -93,11 +96,33 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """From one commit to the next, where others come every `usual_s`."""
+    """A pause, longer than usual.
+
+    ends        Unix seconds; of one that goes on, until when that is known
+    usual_s     one is usually so long, by the window that is asked about
+    missed      advances that were to be expected in it, by what history has taught
+    """
 
     begins: float
     ends: float
-    usual_s: float
+    usual_s: float | None = None
+    missed: float | None = None
+    ongoing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A time in which a flow had more to copy than usual.
+
+    peak    records, of which `usual` are hardly ever exceeded at that hour of the week
+    over    was it seen to end?
+    """
+
+    begins: float
+    ends: float
+    peak: int
+    usual: float
+    over: bool
 
 
 def of_configs(records: Iterable[Seen]) -> Iterator[Event]:
@@ -168,11 +193,29 @@ def of_commits(commits: Iterable[Commit]) -> Iterator[Event]:
 
 
 def of_silences(silences: Iterable[Silence]) -> Iterator[Event]:
-    """When nothing was committed."""
+    """When it stood still."""
     for silence in silences:
         lasted = _span(silence.ends - silence.begins)
-        said = f"no commit for {lasted}; usually there is one every {_span(silence.usual_s)}"
+        if silence.missed is None:
+            said = f"no commit for {lasted}"
+            more = f"usually there is one every {_span(silence.usual_s or 0.0)}"
+        else:
+            said = f"nothing advanced for {lasted}"
+            more = f"{silence.missed:.1f} advances were to be expected"
+        said = f"{said}{', and it goes on' if silence.ongoing else ''}; {more}"
         yield Event(silence.begins, Origin.OFFSETS, What.SILENT, said, until=silence.ends)
+
+
+def of_lags(episodes: Iterable[Behind]) -> Iterator[Event]:
+    """When it had more to copy than usual."""
+    for at in episodes:
+        lasted = _span(at.ends - at.begins)
+        going = "" if at.over else ", not seen to end"
+        said = (
+            f"behind by up to {at.peak} records for {lasted}{going}; "
+            f"at that hour it is hardly ever more than {at.usual:.0f}"
+        )
+        yield Event(at.begins, Origin.LOG_ENDS, What.BEHIND, said, until=at.ends)
 
 
 def in_order(*parts: Iterable[Event]) -> tuple[Event, ...]:

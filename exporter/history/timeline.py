@@ -20,18 +20,18 @@ import pyarrow as pa
 from deltalake import QueryBuilder
 
 from exporter.errors import HistoryError
-from exporter.history import read
+from exporter.history import episodes, read
 from exporter.history.asof import Unanswerable, iso
 from exporter.history.logs import exact, literal, quoted
+from exporter.history.published import published
 from exporter.history.stories import (
-    TOGETHER_S,
     Commit,
     Event,
     Seen,
-    Silence,
     in_order,
     of_commits,
     of_configs,
+    of_lags,
     of_silences,
     of_statuses,
 )
@@ -44,10 +44,7 @@ from exporter.history.tables import (
     STATUS,
     Table,
 )
-
-SILENT_S_MIN: Final = 300.0
-SILENT_TIMES: Final = 20.0  # so many times its usual pause
-SPANS_MIN: Final = 20  # fewer are no habit
+from exporter.model.baselines import TOO_OLD_S, Baseline
 
 _TOLD_BY: Final = {
     CONFIGS: "what was asked of it",
@@ -94,19 +91,45 @@ def timeline(base: Path, asked: Question) -> Timeline:
         where = "" if cluster is None else f" of {cluster}"
         raise Unanswerable(f"no record in the tables is about a connector{where} called so")
     cluster = cluster or found[0]
+    subject = (cluster, asked.connector)
+    usual, why = _usual(base, subject, asked.until)
+    behind, unknown = episodes.behind(base, subject, asked.since, asked.until, usual)
     whose = f"connect_cluster = {quoted(cluster)} AND connector = {quoted(asked.connector)}"
     events = in_order(
         of_configs(_seen(base, CONFIGS, cluster, asked)),
         of_statuses(_seen(base, STATUS, cluster, asked)),
         of_commits(_commits(base, whose, asked)),
-        of_silences(_silences(base, whose, asked)),
+        of_silences(episodes.silences(base, subject, asked.since, asked.until, usual)),
+        of_lags(behind),
     )
     return Timeline(
         connect_cluster=cluster,
         connector=asked.connector,
-        events=tuple(at for at in events if asked.since <= at.at <= asked.until),
-        notes=tuple(_notes(base, cluster, asked.since)),
+        events=tuple(at for at in events if _within(at, asked)),
+        notes=(*_notes(base, cluster, asked.since), *filter(None, (why, unknown))),
     )
+
+
+def _within(event: Event, asked: Question) -> bool:
+    """Of a span, if any of it is."""
+    ends = event.at if event.until is None else event.until
+    return event.at <= asked.until and ends >= asked.since
+
+
+def _usual(base: Path, whose: tuple[str, str], until: float) -> tuple[Baseline | None, str | None]:
+    """What is usual of it, if that can be told of this time; and why not."""
+    try:
+        found = published(base)
+    except HistoryError as exc:
+        return None, f"what is usual is not known: {exc}"
+    if found is None:
+        return None, None
+    if abs(until - found.until) > TOO_OLD_S:
+        return None, f"what is usual was learned from before {iso(found.until)}: not of that time"
+    for at in found.connectors:
+        if (at.connect_cluster, at.connector) == whose:
+            return at, None
+    return None, "history is too short to tell what is usual of it"
 
 
 def _clusters(base: Path, connector: str) -> list[str]:
@@ -150,29 +173,6 @@ def _commits(base: Path, whose: str, asked: Question) -> Iterator[Commit]:
         """  # noqa: S608 - quoted
     for row in _rows(base, SILVER_COMMITS, query):
         yield Commit(**row)
-
-
-def _silences(base: Path, whose: str, asked: Question) -> Iterator[Silence]:
-    """Pauses of the connector as a whole, by its own habit in the time that is asked about."""
-    query = f"""
-        WITH steps AS (
-            SELECT date_part('epoch', at) AS ends,
-                   lag(date_part('epoch', at)) OVER (ORDER BY at) AS begins
-            FROM records
-            WHERE {whose} AND at >= {_moment(asked.since)} AND at <= {_moment(asked.until)}
-        ), spans AS (
-            SELECT begins, ends, ends - begins AS lasted FROM steps
-            WHERE ends - begins > {TOGETHER_S}
-        ), habit AS (
-            SELECT median(lasted) AS usual_s, count(*) AS spans FROM spans
-        )
-        SELECT begins, ends, usual_s FROM spans CROSS JOIN habit
-        WHERE spans.lasted > greatest({SILENT_S_MIN}, {SILENT_TIMES} * usual_s)
-              AND habit.spans >= {SPANS_MIN}
-        ORDER BY begins
-        """  # noqa: S608 - quoted, and numbers
-    for row in _rows(base, SILVER_COMMITS, query):
-        yield Silence(**row)
 
 
 def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:

@@ -12,9 +12,11 @@ from click.testing import CliRunner, Result
 from exporter.cli import cli
 from exporter.errors import ConfigError
 from exporter.history.asof import Unanswerable
+from exporter.history.published import path_of, publish
 from exporter.history.stories import What
-from exporter.history.tables import BRONZE_RECORDS, SILVER_LOGS
+from exporter.history.tables import BRONZE_LOG_ENDS, BRONZE_RECORDS, GOLD_FLOWS, SILVER_LOGS
 from exporter.history.timeline import Question, Timeline, timeline
+from exporter.model.baselines import HOURS, Baseline, Baselines
 from exporter.remedy.plan import Alter, Pair
 from tests.fakes.clock import VirtualClock
 from tests.history.delta import Row, refine_plainly, write
@@ -22,10 +24,14 @@ from tests.history.rows import (
     OBSERVED_ROLES,
     OFFSETS_TOPIC,
     ROLES,
+    SYNCS_TOPIC,
     Raw,
     at,
     decoded,
+    mirror_key,
     offset_key,
+    sync_key,
+    sync_value,
 )
 from tests.unit.remedy.plans import Bench, plan_of
 
@@ -98,6 +104,25 @@ def told(base: Path, *, since: float = -60, until: float = 1e6, **more: Any) -> 
 
 def said(found: Timeline) -> list[tuple[float, str, str]]:
     return [(event.at - MORNING, event.origin.value, event.said) for event in found.events]
+
+
+def usual(**changes: Any) -> Baselines:
+    """One advance in half an hour, all the week; learned up to that morning."""
+    baseline = Baseline(
+        **{
+            "connect_cluster": "payments",
+            "connector": "file",
+            "since": MORNING - 28 * 86_400.0,
+            "until": float(MORNING),
+            "advances": 1000,
+            "per_hour": (2.0,) * HOURS,
+            "pause_advances": None,
+            "pause_s": None,
+            "quantiles": (1.0, 1.0, 2.0),
+            **changes,
+        }
+    )
+    return Baselines(made_at=baseline.until, until=baseline.until, connectors=(baseline,))
 
 
 @pytest.fixture
@@ -200,6 +225,177 @@ def test_a_pause_is_told_where_it_is_far_longer_than_its_habit(log: Log, tmp_pat
     assert [(at.at - MORNING, at.until - MORNING, at.said) for at in silent] == [
         (589, 890, "no commit for 5 min 1 s; usually there is one every 10 s")
     ]
+
+
+def test_a_pause_that_goes_on_is_told_as_far_as_the_tables_know(log: Log, tmp_path: Path) -> None:
+    for number in range(30):
+        log.commit(number * 10, number)
+    (silent,) = (
+        event
+        for event in told(lake(tmp_path, log, read_at=1000)).events
+        if event.what is What.SILENT
+    )
+    assert (silent.at - MORNING, silent.until - MORNING) == (290, 1000)  # type: ignore[operator]
+    assert silent.said == (
+        "no commit for 11 min 50 s, and it goes on; usually there is one every 10 s"
+    )
+
+
+def test_nobody_is_called_silent_for_what_nobody_looked_at(log: Log, tmp_path: Path) -> None:
+    for number in range(30):
+        log.commit(number * 10, number)
+    base = lake(tmp_path, log, read_at=300)
+    assert all(event.what is not What.SILENT for event in told(base).events)
+
+
+def test_a_pause_that_began_before_the_window_is_told_too(log: Log, tmp_path: Path) -> None:
+    log.commit(-5000, 1)
+    for number in range(30):
+        log.commit(number * 10, number + 2)
+    silent = [e for e in told(lake(tmp_path, log), since=-60).events if e.what is What.SILENT]
+    assert [(at.at - MORNING, at.until - MORNING) for at in silent] == [(-5000, 0)]  # type: ignore[operator]
+
+
+def test_a_pause_is_held_against_what_history_has_taught(log: Log, tmp_path: Path) -> None:
+    """By it half an hour is nothing, and two hours are."""
+    for hour in (0, 0.5, 1, 3, 3.5):
+        log.commit(hour * 3600, round(hour * 10))
+    base = lake(tmp_path, log)
+    publish(base, usual(pause_s=5400.0))
+    found = told(base)
+    assert [(at.at - MORNING, at.said) for at in found.events if at.what is What.SILENT] == [
+        (3600, "nothing advanced for 2 h 0 min; 4.0 advances were to be expected")
+    ]
+    assert not any("usual" in note for note in found.notes)
+
+
+def test_what_was_learned_of_another_time_is_not_used_and_that_is_said(
+    log: Log, tmp_path: Path
+) -> None:
+    log.commit(0, 1)
+    base = lake(tmp_path, log)
+    publish(base, usual(until=MORNING - 30 * 86_400.0))
+    assert any("not of that time" in note for note in told(base, until=60).notes)
+    publish(base, usual(connector="other"))
+    assert "history is too short to tell what is usual of it" in told(base, until=60).notes
+    path_of(base).write_text("{")
+    assert any("damaged" in note for note in told(base, until=60).notes)
+
+
+# --- a flow --------------------------------------------------------------------------------------
+
+
+def mirrored(base: Path, log: Log, *looks: tuple[float, int]) -> Path:
+    """The flow `mm2` with one partition, and its log ends."""
+    made = lake(base, log)
+    write(base, GOLD_FLOWS, MIRROR)
+    rows = [
+        {
+            "at": at(round((MORNING + second) * 1000)),
+            "kafka": "west",
+            "topic": "orders",
+            "partition": 0,
+            "log_start": 0,
+            "log_end": end,
+            "day": at(round((MORNING + second) * 1000)).date(),
+        }
+        for second, end in looks
+    ]
+    write(base, BRONZE_LOG_ENDS, *rows)
+    return made
+
+
+MIRROR = {
+    "connect_cluster": "payments",
+    "connector": "mm2",
+    "source": "west",
+    "target": "east",
+    "upstream": "west",
+    "downstream": "east",
+    "syncs_kafka": "east",
+    "syncs_topic": SYNCS_TOPIC,
+    "separator": ".",
+    "read_committed": False,
+    "from_start": True,
+}
+
+
+def copied(log: Log, second: float, last: int | None) -> None:
+    value = None if last is None else {"offset": last}
+    log.add(OFFSETS_TOPIC, second, mirror_key("mm2", "west", "orders", 0), value)
+
+
+def behind(found: Timeline) -> list[tuple[float, float, str]]:
+    return [
+        (event.at - MORNING, event.until - MORNING, event.said)  # type: ignore[operator]
+        for event in found.events
+        if event.what is What.BEHIND
+    ]
+
+
+def test_a_lag_beyond_what_is_usual_is_an_episode(log: Log, tmp_path: Path) -> None:
+    copied(log, 0, 99)
+    copied(log, 250, 5999)
+    looks = ((60, 100), (120, 2000), (180, 6000), (240, 6000), (300, 6000), (360, 6000))
+    base = mirrored(tmp_path, log, *looks)
+    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    ((begins, ends, words),) = behind(told(base, connector="mm2"))
+    assert (begins, ends) == (120, 300)
+    assert words.startswith("behind by up to 5900 records for 3 min 0 s; ")
+    assert words.endswith("at that hour it is hardly ever more than 500")
+
+
+def test_syncs_of_its_own_say_how_far_it_is_too(log: Log, tmp_path: Path) -> None:
+    copied(log, 0, 99)
+    for second in (110, 170):
+        raw = Raw(
+            key=sync_key("orders", 0),
+            value=sync_value(1999, 1999),
+            topic=SYNCS_TOPIC,
+            offset=round(second),
+            ms=round((MORNING + second) * 1000),
+        )
+        log.records.append(raw)
+    base = mirrored(tmp_path, log, (120, 2000), (180, 2000))
+    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    assert behind(told(base, connector="mm2")) == []
+
+
+def test_the_position_of_days_before_is_known_from_their_snapshot(log: Log, tmp_path: Path) -> None:
+    copied(log, -2 * 86_400, 99)
+    log.commit(-86_400, 1)
+    log.commit(0, 2)
+    base = mirrored(tmp_path, log, (60, 5000), (120, 5000))
+    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    ((begins, ends, said),) = behind(told(base, connector="mm2", since=0, until=300))
+    assert (begins, ends) == (60, 120)
+    assert said.startswith("behind by up to 4900 records for 1 min 0 s, not seen to end")
+
+
+def test_one_look_is_no_episode_and_a_hole_between_looks_ends_one(log: Log, tmp_path: Path) -> None:
+    copied(log, 0, 99)
+    looks = ((60, 5000), (60 + 901, 5000), (60 + 960, 5000), (60 + 2000, 100))
+    base = mirrored(tmp_path, log, *looks)
+    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    assert [(begins, ends) for begins, ends, _ in behind(told(base, connector="mm2"))] == [
+        (961, 1020)
+    ]
+
+
+def test_an_offset_that_was_taken_away_is_no_lag(log: Log, tmp_path: Path) -> None:
+    copied(log, 0, 99)
+    copied(log, 30, None)
+    base = mirrored(tmp_path, log, (60, 5000), (120, 5000))
+    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    assert behind(told(base, connector="mm2")) == []
+
+
+def test_without_samples_of_weeks_it_says_that_it_cannot_tell(log: Log, tmp_path: Path) -> None:
+    copied(log, 0, 99)
+    base = mirrored(tmp_path, log, (60, 5000))
+    publish(base, usual(connector="mm2"))
+    found = told(base, connector="mm2", until=300)
+    assert any("what lag is usual is not known" in note for note in found.notes)
 
 
 def test_who_has_no_habit_yet_is_not_called_silent(log: Log, tmp_path: Path) -> None:
