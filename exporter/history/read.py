@@ -197,7 +197,11 @@ def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
 
 def all_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
     """Every row of a table, with times in Unix seconds. Raises HistoryError."""
-    return plain(opened(base, table).to_pyarrow_table(columns=list(table.names)))
+    there = opened(base, table)
+    try:
+        return plain(there.to_pyarrow_table(columns=list(table.names)))
+    except (DeltaError, OSError, pa.ArrowException) as exc:
+        raise HistoryError(f"{base}: {table.path} cannot be read: {exc}") from exc
 
 
 def opened(base: Path, table: Table) -> DeltaTable:

@@ -46,3 +46,326 @@ def test_a_group_that_only_an_early_sync_translates_would_have_read_nearly_every
     assert billing.unknown == {}
     at = first(usual(), tmp_path / "again")
     assert (at.landing, at.landing_from, at.met.best) == (1, "checkpoint", 2700)
+
+
+def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path) -> None:
+    past = usual()
+    past.stood.clear()
+    past.ends.clear()
+    past.asked(0, 2700, own=2690)
+    at = first(past, tmp_path)
+    assert (at.landing, at.landing_from, at.met.reread, at.met.skip) == (2690, "group", 10, 0)
+
+
+def test_a_landing_behind_the_best_one_leaves_records_out(tmp_path: Path) -> None:
+    past = usual()
+    past.checkpoint(-50, 2800)
+    at = first(past, tmp_path)
+    assert (at.met.reread, at.met.skip) == (0, 100)
+
+
+def test_a_checkpoint_that_came_after_the_sample_is_not_held_against_it(tmp_path: Path) -> None:
+    past = usual()
+    past.checkpoint(170, 2650)
+    assert told(past.write(tmp_path)).groups[0].curves.reread == [2699] * 3 + [50] * 8
+
+
+def test_a_position_of_a_minute_ago_is_shown_with_the_time_of_its_sample(tmp_path: Path) -> None:
+    past = Past()
+    past.sync(-300, 0)
+    past.checkpoint(-100, 1)
+    past.commit(-50, 0)
+    past.commit(900, 0)
+    past.asked(55, 70)
+    past.checkpoint(59, 71)
+    found = told(past.write(tmp_path))
+    (alone, billing) = found.partitions
+    assert alone.group is None
+    assert [None if at is None else at[0] - NOON for at in billing.moments] == [
+        *([None] + [55.0] * 5),
+        *[None] * 5,
+    ]
+    assert billing.begun == 1
+    assert found.groups[0].unknown == {Why.NOT_SAMPLED: 5}
+    assert found.groups[0].curves.reread == [None, *[69] * 5, *[None] * 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param({"here": None}, Why.NO_LOG_ENDS, id="upstream end not sampled"),
+        pytest.param({"there": None}, Why.NO_LOG_ENDS, id="downstream end not sampled"),
+        pytest.param({"position": 3001}, Why.BEYOND_THE_END, id="beyond the upstream end"),
+        pytest.param({"there": (0, 2999)}, Why.NOT_TRANSLATED, id="target shorter than acked"),
+        pytest.param({"there": (2, 3000)}, Why.OUTSIDE_THE_LOG, id="landing deleted"),
+        pytest.param({"group": "reports"}, Why.NO_LANDING, id="no commit and no checkpoint"),
+        pytest.param({"partition": 1}, Why.NO_SYNCS, id="no sync of the partition"),
+        pytest.param({"own": 3001}, Why.OUTSIDE_THE_LOG, id="own commit beyond the end"),
+    ],
+)
+def test_there_is_no_number_where_nothing_tells(change, why: Why, tmp_path: Path) -> None:
+    past = usual()
+    past.stood.clear()
+    past.ends.clear()
+    given = {"position": 2700, "group": "billing", "partition": 0, **change}
+    past.asked(0, **given)
+    past.asked(0, None, partition=0 if given["partition"] else 7)
+    (at, *_) = moments(told(past.write(tmp_path)), given["group"], given["partition"])
+    assert at is not None
+    assert (at.met.reread, at.met.skip, at.why) == (None, None, why)
+
+
+def test_before_the_oldest_sync_nothing_is_translated(tmp_path: Path) -> None:
+    past = Past()
+    past.sync(-300, 100)
+    past.commit(900, 100)
+    past.asked(0, 99, own=99)
+    assert first(past, tmp_path).why is Why.NOT_TRANSLATED
+
+
+def test_what_may_not_have_been_read_yet_is_not_known(tmp_path: Path) -> None:
+    past = usual()
+    del past.records[-1]  # the newest is of before noon then
+    found = told(past.write(tmp_path))
+    assert found.groups[0].unknown == {Why.NOT_READ: 11}
+    assert found.groups[0].curves.missing == [None] * 11
+    assert "of the last 11 minutes" in found.notes[0]
+
+
+def test_a_group_is_not_known_where_one_of_its_partitions_is_not(tmp_path: Path) -> None:
+    past = usual()
+    past.sync(-200, 500, partition=1)
+    for minute in range(11):
+        own = 500 if minute < 4 else None  # and no checkpoint
+        past.asked(minute * 60, 510, own=own, partition=1)
+    found = told(past.write(tmp_path))
+    # Of the commit that is gone nobody knows at once: it counts for as long as any sample.
+    assert found.groups[0].curves.reread == [2709] * 9 + [None] * 2
+    assert found.groups[0].unknown == {Why.NO_LANDING: 2}
+    assert found.groups[0].partitions == 2
+
+
+def test_a_partition_that_a_group_begins_to_read_is_not_missing_before(tmp_path: Path) -> None:
+    past = usual()
+    past.sync(-200, 500, partition=1)
+    for minute in range(6, 11):
+        past.asked(minute * 60, 510, own=508, partition=1)
+    assert told(past.write(tmp_path)).groups[0].curves.reread == [2699] * 6 + [2701] * 5
+
+
+# --- what may be missing from the tables ---------------------------------------------------------
+
+
+def checkpointed(*, away: bool, hole: bool, again: bool = True) -> Past:
+    """A checkpoint before noon, another at 12:09, and what lies in between."""
+    past = usual()
+    if away:
+        past.stood = [row for row in past.stood if row["at"].minute in {0, 1, 8, 9, 10}]
+        past.ends = [row for row in past.ends if row["at"].minute in {0, 1, 8, 9, 10}]
+    # A run was there before noon as well.
+    past.asked(-120, 2700)
+    if hole:
+        past.hole(CHECKED)
+    if again:
+        past.checkpoint(540, 2650)
+    return past
+
+
+@pytest.mark.parametrize(
+    ("past", "landings"),
+    [
+        pytest.param(checkpointed(away=False, hole=False), [1, 1, 2650], id="nothing is missing"),
+        pytest.param(checkpointed(away=False, hole=True), [1, 1, 2650], id="a marker"),
+        pytest.param(checkpointed(away=True, hole=False), [1, 1, 2650], id="nobody there"),
+        pytest.param(checkpointed(away=True, hole=True), [None, None, 2650], id="both"),
+        pytest.param(checkpointed(away=True, hole=True, again=False), [1, 1, 1], id="no other"),
+    ],
+)
+def test_a_checkpoint_that_compaction_may_have_taken_is_not_passed_over(
+    past: Past, landings: list[int | None], tmp_path: Path
+) -> None:
+    found = moments(told(past.write(tmp_path)))
+    assert [found[minute].landing for minute in (0, 8, 9)] == landings  # type: ignore[union-attr]
+    hidden = [at.why for at in found if at is not None and at.landing is None]
+    assert set(hidden) <= {Why.CHECKPOINT_HIDDEN}
+
+
+def test_a_clock_that_was_set_back_does_not_put_records_out_of_order(tmp_path: Path) -> None:
+    past = usual()
+    past.checkpoint(400, 2600)  # a minute fast
+    past.checkpoint(350, 2650)
+    found = told(past.write(tmp_path)).groups[0].curves.reread
+    assert found == [2699] * 6 + [50] * 5
+
+
+def test_a_stamp_of_the_future_counts_from_when_it_was_read(tmp_path: Path) -> None:
+    past = usual()
+    past.checkpoint(9000, 2650, read=200)
+    assert told(past.write(tmp_path)).groups[0].curves.reread == [2699] * 4 + [50] * 7
+
+
+def test_syncs_of_a_topic_that_was_created_again_begin_anew(tmp_path: Path) -> None:
+    past = usual()
+    past.ids[SYNCS] = "s2"
+    past.sync(290, 2990, 2990)
+    found = moments(told(past.write(tmp_path)))
+    assert [at.why for at in found if at] == [None] * 5 + [Why.NOT_TRANSLATED] * 6
+
+
+def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
+    past = usual()
+    past.flows = [FLOW, {**FLOW, "connector": "other", "connect_cluster": "there"}]
+    row = {"topic": "orders", "partition": 0, "source": "west", "target": "east"}
+    counts = {"committed": 1, "replicated": 1}
+    past.progress = [{**row, **counts, "connect_cluster": "there", "connector": "other"}]
+    past.write(tmp_path)
+    with pytest.raises(HistoryError, match=r"--connect lab \| there"):
+        told(tmp_path)
+    flow = flows.named(tmp_path, "west->east", "lab")
+    window = moves_read.Window(NOON, NOON + 600)
+    known = moves_read.known(tmp_path, flow, window)
+    found, _ = replayed(known, window.since, window.until)
+    (series,) = found.values()
+    assert {at.why for at in series.values} == {Why.NO_SYNCS}
+
+
+# --- what the target did not have ----------------------------------------------------------------
+
+
+def exposed(base: Path, past: Past) -> list[tuple[object, ...]]:
+    (of,) = (at for at in told(past.write(base)).partitions if at.group is None)
+    return [
+        () if at is None else (at[1].records, at[1].age_s_min, at[1].age_s_max)
+        for at in of.exposures
+    ]
+
+
+def behind(*ends: int) -> Past:
+    """MirrorMaker has copied 100 records, and the log ends here at each minute."""
+    past = Past()
+    past.sync(-300, 99)
+    past.commit(-290, 99)
+    for minute, end in enumerate(ends):
+        past.asked(minute * 60, 50, own=50, here=(0, end), there=(0, 100))
+    past.commit(900, 99)
+    return past
+
+
+def test_the_oldest_record_that_is_missing_came_between_two_looks(tmp_path: Path) -> None:
+    found = exposed(tmp_path, behind(100, 100, 130, 150))
+    assert found[:4] == [(0, 0.0, 0.0), (0, 0.0, 0.0), (30, 0.0, 60.0), (50, 60.0, 120.0)]
+    assert found[9:] == [(), ()]
+
+
+def test_of_what_was_missing_when_first_looked_at_only_the_least_age_is_known(
+    tmp_path: Path,
+) -> None:
+    assert exposed(tmp_path, behind(130, 150))[:2] == [(30, 0.0, None), (50, 60.0, None)]
+
+
+def test_an_end_that_went_back_is_another_topics(tmp_path: Path) -> None:
+    past = behind(200, 120, 140)
+    assert exposed(tmp_path, past)[:3] == [(100, 0.0, None), (20, 0.0, None), (40, 60.0, None)]
+
+
+def test_a_position_beyond_the_log_and_a_reset_one_tell_nothing(tmp_path: Path) -> None:
+    assert exposed(tmp_path / "beyond", behind(90))[0] == (None, None, None)
+    past = behind(130, 130, 130)
+    past.commit(50, None)
+    past.commit(110, 120)
+    assert [at[0] for at in exposed(tmp_path / "reset", past)[:3]] == [30, None, 9]
+
+
+def test_a_sync_newer_than_the_commit_counts(tmp_path: Path) -> None:
+    past = behind(130, 130)
+    past.sync(30, 119)
+    assert [at[0] for at in exposed(tmp_path, past)[:2]] == [30, 10]
+
+
+# --- how long it would take ----------------------------------------------------------------------
+
+
+def test_the_time_to_read_again_is_at_the_groups_own_pace(tmp_path: Path) -> None:
+    past = Past()
+    past.sync(-300, 0)
+    past.commit(900, 0)
+    for minute in range(11):  # a record every two seconds until 12:05, then none
+        past.asked(minute * 60, 1000 + 30 * min(minute, 5), own=880)
+    (billing,) = told(past.write(tmp_path)).groups
+    assert billing.curves.reread[:2] == [120, 150]
+    assert billing.curves.reread_s[:6] == [None, 300.0, 360.0, 420.0, 480.0, 540.0]
+    assert billing.curves.reread_s[10] == 270 / (150 / 600)
+    assert billing.figures["reread_s"].known == 10
+
+
+def test_figures_are_those_of_minutes_that_were(tmp_path: Path) -> None:
+    past = Past()
+    past.sync(-300, 0)
+    past.commit(900, 0)
+    for minute, position in enumerate((5, 100, 7, 9, 8, 6, 4, 3, 2, 1)):
+        past.asked(minute * 60, position, own=0)
+    (billing,) = told(past.write(tmp_path), until=540).groups
+    figures = billing.figures["reread"]
+    assert (figures.median, figures.p95, figures.most) == (5, 100, 100)
+    assert [(at.at - NOON, at.value) for at in billing.worst["reread"]] == [(60, 100)]
+
+
+# --- what cannot be answered ---------------------------------------------------------------------
+
+
+def test_a_flow_that_nobody_knows_or_nobody_could_sample_is_refused(tmp_path: Path) -> None:
+    usual().write(tmp_path)
+    with pytest.raises(HistoryError, match=r"no flow is called a->b; .* found west->east"):
+        flows.named(tmp_path, "a->b", None)
+    with pytest.raises(HistoryError, match="no flow of other is called"):
+        flows.named(tmp_path, "west->east", "other")
+    for lacks, said in (("downstream", "not known"), ("syncs_topic", "no offset syncs")):
+        past = usual()
+        past.flows = [{**FLOW, lacks: None}]
+        with pytest.raises(HistoryError, match=said):
+            told(past.write(tmp_path / lacks))
+
+
+def test_a_time_without_a_sample_or_a_minute_is_refused(tmp_path: Path) -> None:
+    usual().write(tmp_path)
+    with pytest.raises(HistoryError, match="no sample of west's log ends"):
+        told(tmp_path, since=-90_000, until=-89_000)
+    with pytest.raises(HistoryError, match="no whole minute"):
+        minutes_of(NOON + 1, NOON + 59)
+
+
+@pytest.mark.parametrize(
+    "table", ["bronze/records", "bronze/log_ends", "bronze/group_offsets", "gold/flows"]
+)
+def test_tables_that_are_damaged_or_not_there_are_named(table: str, tmp_path: Path) -> None:
+    usual().write(tmp_path)
+    (file, *_) = (tmp_path / table).rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(HistoryError, match=table):
+        told(tmp_path)
+    file.unlink()
+    with pytest.raises(HistoryError, match=table):
+        told(tmp_path)
+    for log in (tmp_path / table / "_delta_log").iterdir():
+        log.unlink()
+    with pytest.raises(HistoryError, match=f"holds no {table}"):
+        told(tmp_path)
+
+
+def test_more_than_can_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual().write(tmp_path)
+    monkeypatch.setattr("exporter.history.moves_read.SAMPLES_MAX", 5)
+    with pytest.raises(HistoryError, match="more than 5 samples"):
+        told(tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr("exporter.history.moves_told.MINUTES_MAX", 20)
+    with pytest.raises(HistoryError, match="shorter time"):
+        told(tmp_path)
+
+
+def test_only_the_groups_that_are_named_are_reported(tmp_path: Path) -> None:
+    past = usual()
+    past.asked(0, 10, group="reports")
+    past.write(tmp_path)
+    assert [at.group for at in told(tmp_path).groups] == ["billing", "reports"]
+    assert [at.group for at in told(tmp_path, groups="reports").groups] == ["reports"]
