@@ -83,7 +83,7 @@ def _absent(asked: Asked, made: Report) -> Iterator[str]:
 def _unknown(made: Report) -> Iterator[str]:
     for told in made.groups:
         for reason, count in sorted(told.unknown.items()):
-            yield f"{told.group}: {count} minutes of partitions not known: {REASONS[reason]}"
+            yield f"{told.group}: not known: {REASONS[reason]} ({count} times)"
 
 
 def _document(made: Report) -> dict[str, Any]:

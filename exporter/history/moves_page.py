@@ -41,7 +41,7 @@ figcaption { font-weight: 600; }
 .key i { display: inline-block; width: 1.1rem; border-top: 3px solid; margin-right: .35rem;
   vertical-align: middle; } .key i.gap { border-top: .7rem solid var(--gap); }
 .plot { display: grid; grid-template-columns: auto 1fr; gap: .5rem; }
-.y { display: flex; flex-direction: column; justify-content: space-between; height: 11rem;
+.y { min-width: 4.5rem; display: flex; flex-direction: column; justify-content: space-between; height: 11rem;
   font-size: .8rem; color: var(--faint); text-align: right; }
 svg { display: block; width: 100%; height: 11rem; }
 .x { position: relative; height: 1.2rem; font-size: .8rem; color: var(--faint); }
@@ -208,7 +208,7 @@ def _shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[
             by = f"{by} of {moment(at.checkpoint_at)}"
         yield (
             f"{of.topic}-{of.partition}: {figure(name, count)}, from {at.position} it lands on "
-            f"{at.landing} by {by}, best were {at.met.best}"
+            f"{at.landing} by {by}, best would be {at.met.best}"
         )
     if len(found) > PARTITIONS_MAX:
         yield f"and {len(found) - PARTITIONS_MAX} more"
@@ -216,4 +216,4 @@ def _shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[
 
 def _unknown(told: Told) -> Iterator[str]:
     for reason, count in sorted(told.unknown.items()):
-        yield f"{count} minutes of partitions not known: {REASONS[reason]}"
+        yield f"not known: {REASONS[reason]} ({count} times)"
