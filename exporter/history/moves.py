@@ -15,8 +15,8 @@ A number is left out for the daemon's reasons (failover.py), and where
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
@@ -98,9 +98,11 @@ class Replay:
 
     def __init__(self, known: Known) -> None:
         self._known = known
-        self._syncs = _Feed(known.syncs)
-        self._checkpoints = _Feed(known.checkpoints)
-        self._commits = _Feed(known.commits)
+        self._syncs = _Feed(known.syncs, lambda sync: sync.at)
+        self._checkpoints = _Feed(known.checkpoints, lambda said: said.at)
+        self._commits = _Feed(known.commits, lambda commit: commit.at)
+        self._restarts = _Feed(known.restarts, float)
+        self._tasks_known = False
         self._read: dict[TopicPartition, tuple[PartitionSyncs, Sync]] = {}
         self._said: dict[tuple[str, TopicPartition], CheckpointSaid] = {}
         self._copied: dict[TopicPartition, Committed] = {}
@@ -108,6 +110,20 @@ class Replay:
 
     def forward(self, at: float) -> None:
         """Take in all that was in the logs by this moment; never back."""
+        for restart in self._restarts.until(at):
+            self._read_syncs(restart)
+            for syncs, _ in self._read.values():
+                syncs.emptied()
+            self._tasks_known = True
+        self._read_syncs(at)
+        for said in self._checkpoints.until(at):
+            if said.anew:
+                self._said.clear()
+            self._said[said.group, said.where] = said
+        for commit in self._commits.until(at):
+            self._copied[commit.where] = commit
+
+    def _read_syncs(self, at: float) -> None:
         for sync in self._syncs.until(at):
             if sync.anew:
                 self._read.clear()
@@ -115,12 +131,6 @@ class Replay:
             syncs = PartitionSyncs() if known is None else known[0]
             syncs.read(sync.upstream, sync.downstream, live=sync.joined)
             self._read[sync.where] = (syncs, sync)
-        for said in self._checkpoints.until(at):
-            if said.anew:
-                self._said.clear()
-            self._said[said.group, said.where] = said
-        for commit in self._commits.until(at):
-            self._copied[commit.where] = commit
 
     def syncs_of(self, where: TopicPartition) -> PartitionSyncs | None:
         """What the syncs told of an upstream partition."""
@@ -152,6 +162,8 @@ class Replay:
             landed_before=said is not None and there is not None and said.at <= there[0],
         )
         found = met(standing) if at <= self._known.read_until else Met()
+        if not self._tasks_known:
+            found = replace(found, translated=None)
         why = None
         if found.reread is None:
             why = Why.NOT_READ if at > self._known.read_until else _why(standing, found, hidden)
@@ -206,14 +218,15 @@ class Replay:
 class _Feed(Generic[T]):
     """Records, each handed out once its time has come."""
 
-    def __init__(self, records: Sequence[T]) -> None:
+    def __init__(self, records: Sequence[T], when: Callable[[T], float]) -> None:
         self._records = records
+        self._when = when
         self._next = 0
 
     def until(self, at: float) -> Iterator[T]:
         while self._next < len(self._records):
             record = self._records[self._next]
-            if record.at > at:  # type: ignore[attr-defined] # each kind of them has one
+            if self._when(record) > at:
                 return
             self._next += 1
             yield record

@@ -116,6 +116,8 @@ class Known:
     positions     where groups stood upstream, and `own` on the target (by the upstream topic too)
     here, there   bounds of upstream logs and, by the upstream topic too, of their copies
     syncs, checkpoints, commits    in order of `at`
+    restarts      when a checkpoint task may have forgotten what it knew; before the first of them,
+                  and where there is none, nobody can say
     not_ours      partitions whose syncs may be another flow's
     read_until    what is older has been read into the tables
     remote        what upstream topics are called on the target, as far as that is known
@@ -130,5 +132,6 @@ class Known:
     syncs: Sequence[Sync] = ()
     checkpoints: Sequence[CheckpointSaid] = ()
     commits: Sequence[Committed] = ()
+    restarts: Sequence[float] = ()
     not_ours: frozenset[TopicPartition] = frozenset()
     read_until: float = float("inf")

@@ -41,8 +41,8 @@ figcaption { font-weight: 600; }
 .key i { display: inline-block; width: 1.1rem; border-top: 3px solid; margin-right: .35rem;
   vertical-align: middle; } .key i.gap { border-top: .7rem solid var(--gap); }
 .plot { display: grid; grid-template-columns: auto 1fr; gap: .5rem; }
-.y { min-width: 4.5rem; display: flex; flex-direction: column; justify-content: space-between; height: 11rem;
-  font-size: .8rem; color: var(--faint); text-align: right; }
+.y { display: flex; flex-direction: column; justify-content: space-between; height: 11rem;
+  min-width: 4.5rem; font-size: .8rem; color: var(--faint); text-align: right; }
 svg { display: block; width: 100%; height: 11rem; }
 .x { position: relative; height: 1.2rem; font-size: .8rem; color: var(--faint); }
 .x span { position: absolute; }

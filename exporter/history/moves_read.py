@@ -1,67 +1,31 @@
-"""Everything the tables know of one flow in a past window, for moves.py. No JVM.
-
-Of records before the window only what still counts in it is taken: of syncs the corners of the
-lines they lie on (state/syncs.py needs no others), of checkpoints and commits the newest of each.
-Samples are taken from a day before, by which the age of a record is found.
+"""Everything the tables know of one flow in a past window, for moves.py: its records
+(moves_records.py), and samples from a day before, by which the age of a record is found. No JVM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-import pyarrow as pa
-from deltalake import QueryBuilder
-from deltalake.exceptions import DeltaError
-
 from exporter.errors import HistoryError
-from exporter.history import read, status
+from exporter.history import moves_records, read, status
 from exporter.history.flows import stored
 from exporter.history.logs import exact, literal, quoted
 from exporter.history.moves import PACE_S
-from exporter.history.moves_known import (
-    ROUND_S,
-    STALE_S,
-    CheckpointSaid,
-    Committed,
-    Ends,
-    Known,
-    Member,
-    Series,
-    Sync,
-)
-from exporter.history.tables import (
-    BRONZE_GROUP_OFFSETS,
-    BRONZE_LOG_ENDS,
-    BRONZE_RECORDS,
-    CHECKPOINTS,
-    CONNECT_OFFSETS,
-    OFFSET_SYNCS,
-    Table,
-)
+from exporter.history.moves_known import ROUND_S, STALE_S, Ends, Known, Member, Series
+from exporter.history.moves_records import Window, query_rows, tuples
+from exporter.history.tables import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from exporter.model.pipeline import BRONZE
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.remote import checkpoints_of, source_topic
 
-_SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
-_COMMIT: Final = (
-    "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
-)
+__all__ = ["Window", "known"]
+
 LOOK_BACK_S: Final = 86_400.0
 # The samples of a thousand partitions over five days, or some gigabytes of this process.
 SAMPLES_MAX: Final = 8_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Unix seconds, both included. `groups`: only these; empty for all of them."""
-
-    since: float
-    until: float
-    groups: frozenset[str] = frozenset()
 
 
 def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
@@ -177,13 +141,13 @@ class _Samples:
         )
 
     def _rows(self, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
-        rows = _query(self._base, table, query)
+        rows = query_rows(self._base, table, query)
         if rows.num_rows > SAMPLES_MAX:
             raise HistoryError(
                 f"more than {SAMPLES_MAX} samples of {table.path} are of that time: ask for a "
                 "shorter one, or name groups"
             )
-        return _tuples(rows)
+        return tuples(rows)
 
 
 def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known]:
@@ -193,13 +157,14 @@ def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known
     assert checkpoints is not None
     home = _home(base, flow)
     counted = [syncs, checkpoints, *([] if home is None else [home])]
-    read_at = [*_read_at(base, counted), *_told_at(base)]
+    read_at = [*moves_records.read_at(base, counted), *_told_at(base)]
     found = Known(
         flow=flow,
         remote={},
-        syncs=list(_syncs(base, syncs, window)),
-        checkpoints=list(_checkpoints(base, checkpoints, window)),
-        commits=[] if home is None else list(_commits(base, flow, home, window)),
+        syncs=list(moves_records.syncs(base, syncs, window)),
+        checkpoints=list(moves_records.checkpoints(base, checkpoints, window)),
+        commits=[] if home is None else list(moves_records.commits(base, flow, home, window)),
+        restarts=moves_records.restarts(base, flow.connect_cluster, window),
     )
     return max(read_at, default=float("-inf")), found
 
@@ -219,159 +184,3 @@ def _told_at(base: Path) -> list[float]:
     """Up to when all streams of the newest run have read, by its own account."""
     told = status.read(base)
     return [] if told is None else [at for layer, at in told.tables if layer == BRONZE]
-
-
-def _read_at(base: Path, topics: Iterable[KafkaTopic]) -> list[float]:
-    within = " OR ".join(f"({_of(at)})" for at in topics)
-    query = f"SELECT max(ingest_ts) AS at FROM records WHERE {within}"  # noqa: S608 - quoted
-    return [at for (at,) in _tuples(_query(base, BRONZE_RECORDS, query)) if at is not None]
-
-
-def _syncs(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Sync]:
-    query = f"""
-        WITH {_logged(topic, OFFSET_SYNCS, _SYNC)}, placed AS (
-            SELECT *, sync_upstream - sync_downstream AS line,
-                   lag(sync_upstream - sync_downstream) OVER own AS line_before,
-                   lead(sync_upstream - sync_downstream) OVER own AS line_after,
-                   lag(sync_upstream) OVER own AS before, lead(sync_upstream) OVER own AS after,
-                   lag(holes) OVER own AS holes_before
-            FROM logged WHERE error IS NULL
-            WINDOW own AS (PARTITION BY topic_id, sync_topic, sync_partition ORDER BY koffset)
-        )
-        SELECT settled, kts, topic_id, sync_topic, sync_partition, sync_upstream, sync_downstream,
-               coalesce(holes = holes_before, FALSE) AS joined
-        FROM placed
-        WHERE {_until(window)} AND (
-            settled >= {_moment(window.since - STALE_S)} OR before IS NULL OR after IS NULL
-            OR line <> line_before OR line <> line_after
-            OR before >= sync_upstream OR after <= sync_upstream)
-        ORDER BY generation, topic_id, koffset
-        """  # noqa: S608 - quoted
-    last = None
-    for at, stamp, topic_id, name, partition, upstream, downstream, joined in _settled(
-        _query(base, BRONZE_RECORDS, query)
-    ):
-        where = TopicPartition(name, partition)
-        yield Sync(at, stamp, where, upstream, downstream, joined, anew=topic_id != last)
-        last = topic_id
-
-
-def _checkpoints(base: Path, topic: KafkaTopic, window: Window) -> Iterator[CheckpointSaid]:
-    query = f"""
-        WITH {_logged(topic, CHECKPOINTS, "key, observation")}, placed AS (
-            SELECT *, lead(settled) OVER own AS until, lead(holes) OVER own AS holes_after
-            FROM logged WHERE error IS NULL AND observation IS NOT NULL
-            WINDOW own AS (PARTITION BY topic_id, key ORDER BY koffset)
-        )
-        SELECT settled, kts, topic_id, observation, date_part('epoch', until) AS until,
-               coalesce(holes = holes_after, TRUE) AS whole
-        FROM placed
-        WHERE {_until(window)} AND (until IS NULL OR until >= {_moment(window.since - STALE_S)})
-        ORDER BY generation, topic_id, koffset
-        """  # noqa: S608 - quoted
-    last = None
-    for at, stamp, topic_id, told, until, whole in _settled(_query(base, BRONZE_RECORDS, query)):
-        said = msgspec.json.decode(told)
-        yield CheckpointSaid(
-            at=at,
-            stamp=stamp,
-            group=said["group"],
-            where=TopicPartition(said["topic"], said["partition"]),
-            downstream=said["downstream_offset"],
-            until=until,
-            whole=whole,
-            anew=topic_id != last,
-        )
-        last = topic_id
-
-
-def _commits(base: Path, flow: MirrorFlow, home: KafkaTopic, window: Window) -> Iterator[Committed]:
-    mine = (
-        f"connector = {quoted(flow.connector)} AND mirror_cluster = {quoted(flow.source)} "
-        f"AND connect_cluster = {quoted(flow.connect_cluster)} AND canonical"
-    )
-    query = f"""
-        WITH {_logged(home, CONNECT_OFFSETS, _COMMIT)}, placed AS (
-            SELECT *, lead(settled) OVER own AS until FROM logged WHERE error IS NULL AND {mine}
-            WINDOW own AS (PARTITION BY topic_id, mirror_topic, mirror_partition ORDER BY koffset)
-        )
-        SELECT settled, kts, mirror_topic, mirror_partition, pos
-        FROM placed
-        WHERE {_until(window)} AND (until IS NULL OR until >= {_moment(window.since - STALE_S)})
-        ORDER BY generation, topic_id, kpartition, koffset
-        """  # noqa: S608 - quoted
-    found = [
-        Committed(at, stamp, TopicPartition(topic, partition), position)
-        for at, stamp, topic, partition, position in _tuples(_query(base, BRONZE_RECORDS, query))
-    ]
-    # A source partition keeps to one Kafka partition: there its commits are in order, and stay so.
-    yield from sorted(found, key=lambda commit: commit.at)
-
-
-def _logged(topic: KafkaTopic, kind: str, columns: str) -> str:
-    """These columns of a topic's rows, with
-
-    generation    when the first record of the topic under this id was read
-    settled       since when it was in its log: not later than it was read, nor than any behind it
-    holes         how often offsets are missing up to it, from the first that was ever read
-    """
-    return f"""
-        numbered AS (
-            SELECT topic_id, kpartition, koffset, kts, ingest_ts, error, {columns},
-                   koffset - lag(koffset) OVER log AS step
-            FROM records WHERE kind = '{kind}' AND {_of(topic)}
-            WINDOW log AS (PARTITION BY topic_id, kpartition ORDER BY koffset)
-        ), logged AS (
-            SELECT *, min(ingest_ts) OVER (PARTITION BY topic_id) AS generation,
-                   sum(CASE WHEN step = 1 THEN 0 ELSE 1 END)
-                       OVER (PARTITION BY topic_id, kpartition ORDER BY koffset) AS holes,
-                   min(least(kts, ingest_ts)) OVER (
-                       PARTITION BY topic_id, kpartition ORDER BY koffset DESC
-                       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS settled
-            FROM numbered
-        )
-        """  # noqa: S608 - quoted
-
-
-def _until(window: Window) -> str:
-    return f"settled <= {_moment(window.until + ROUND_S)}"
-
-
-def _settled(rows: pa.Table) -> list[tuple[Any, ...]]:
-    """In order of time as well, where a topic was created again: what stood in the old one stood
-    there before anything did in the new one.
-    """
-    found: list[tuple[Any, ...]] = []
-    least = float("inf")
-    for at, *rest in reversed(list(_tuples(rows))):
-        least = min(least, at)
-        found.append((least, *rest))
-    return found[::-1]
-
-
-def _of(at: KafkaTopic) -> str:
-    return f"kafka = {quoted(at.kafka)} AND topic = {quoted(at.topic)}"
-
-
-def _moment(at: float) -> str:
-    return literal(exact(at))
-
-
-def _query(base: Path, table: Table, query: str) -> pa.Table:
-    try:
-        found = QueryBuilder().register("records", read.opened(base, table)).execute(query)
-        return pa.table(found)
-    except (DeltaError, OSError, pa.ArrowException) as exc:
-        raise HistoryError(f"{base}: {table.path} cannot be read: {exc}") from exc
-
-
-def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Its rows, with times in Unix seconds."""
-    columns = []
-    for column in rows.columns:
-        if pa.types.is_timestamp(column.type):
-            micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-            columns.append([None if at is None else at / 1e6 for at in micros])
-        else:
-            columns.append(column.to_pylist())
-    return zip(*columns, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,21 +11,36 @@ from exporter.history.tables import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
     CHECKPOINTS,
+    CONFIGS,
     CONNECT_OFFSETS,
     GOLD_FLOW_PROGRESS,
     GOLD_FLOWS,
     GOLD_TOPICS,
     OFFSET_SYNCS,
+    STATUS,
 )
 from tests.history.delta import Row, write
-from tests.history.rows import Raw, Role, decoded, mirror_key, sync_key, sync_value
+from tests.history.rows import (
+    Raw,
+    Role,
+    checkpoint_key,
+    checkpoint_value,
+    decoded,
+    mirror_key,
+    sync_key,
+    sync_value,
+)
 
 NOON = 1_795_262_400  # 2026-11-21T12:00:00Z
-SYNCS, CHECKED, COMMITS = (
-    "mm2-offset-syncs.east.internal",
-    "west.checkpoints.internal",
-    "connect-offsets",
-)
+SYNCS, CHECKED = "mm2-offset-syncs.east.internal", "west.checkpoints.internal"
+COMMITS, STATES, SETTINGS = "connect-offsets", "connect-status", "connect-configs"
+ROLES = {
+    SYNCS: Role(OFFSET_SYNCS, None, "s1"),
+    CHECKED: Role(CHECKPOINTS, None, "c1"),
+    COMMITS: Role(CONNECT_OFFSETS, "lab", "o1"),
+    STATES: Role(STATUS, "lab", "t1"),
+    SETTINGS: Role(CONFIGS, "lab", "g1"),
+}
 FLOW: Row = {
     "connect_cluster": "lab",
     "connector": "mm2",
@@ -46,10 +61,6 @@ def when(second: float) -> datetime:
     return datetime.fromtimestamp(NOON, tz=UTC) + timedelta(seconds=second)
 
 
-def _text(text: str) -> bytes:
-    return struct.pack(">h", len(text)) + text.encode()
-
-
 class Past:
     """What was written and asked, by seconds after noon. Everything is read a second later, by one
     run that was always there, unless a test says otherwise.
@@ -61,7 +72,7 @@ class Past:
         self.stood: list[Row] = []
         self.flows = [FLOW]
         self.progress: list[Row] = []
-        self.ids = {SYNCS: "s1", CHECKED: "c1", COMMITS: "o1"}
+        self.ids = {topic: role.topic_id for topic, role in ROLES.items()}
         self._next: dict[tuple[str, str], int] = {}
 
     def _add(
@@ -93,9 +104,23 @@ class Past:
         partition: int = 0,
         read: float | None = None,
     ) -> None:
-        key = _text(group) + _text("west.orders") + struct.pack(">i", partition)
-        value = struct.pack(">hqq", 0, downstream, downstream) + _text("")
+        key = checkpoint_key(group, "west.orders", partition)
+        value = checkpoint_value(downstream, downstream)
         self._add(CHECKED, second, key, value, read)
+
+    def told(self, second: float, topic: str, key: str, value: dict[str, object]) -> None:
+        """A record of Connect's status or config topic."""
+        self._add(topic, second, key.encode(), json.dumps(value).encode(), None)
+
+    def running(self, second: float, connector: str) -> None:
+        """A worker says that task 0 of this connector runs."""
+        state = {"state": "RUNNING", "worker_id": "a:8083", "generation": 1, "trace": None}
+        self.told(second, STATES, f"status-task-{connector}-0", state)
+
+    def configured(self, second: float, connector: str, class_name: str) -> None:
+        """Somebody has created this connector."""
+        properties = {"connector.class": f"org.apache.kafka.connect.mirror.{class_name}"}
+        self.told(second, SETTINGS, f"connector-{connector}", {"properties": properties})
 
     def commit(self, second: float, offset: int | None, *, partition: int = 0) -> None:
         """The connector's: the LAST record it has copied."""
@@ -127,17 +152,12 @@ class Past:
 
     def rows(self) -> list[Row]:
         found = []
-        roles = {
-            SYNCS: Role(OFFSET_SYNCS, None, ""),
-            CHECKED: Role(CHECKPOINTS, None, ""),
-            COMMITS: Role(CONNECT_OFFSETS, "lab", ""),
-        }
-        kafkas = {SYNCS: "west", CHECKED: "east", COMMITS: "east"}
         for raw, read, topic_id in self.records:
-            (row,) = decoded(raw, roles=roles)
+            (row,) = decoded(raw, roles=ROLES)
             stamp = row["kts"]
             assert isinstance(stamp, datetime)
-            more = {"kafka": kafkas[raw.topic], "topic_id": topic_id}
+            kafka = "west" if raw.topic == SYNCS else "east"
+            more = {"kafka": kafka, "topic_id": topic_id}
             found.append({**row, **more, "ingest_ts": when(read), "day": stamp.date()})
         return found
 

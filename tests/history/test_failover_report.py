@@ -229,6 +229,51 @@ def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
     assert {at.why for at in series.values} == {Why.NO_SYNCS}
 
 
+# --- what a checkpoint task would translate ------------------------------------------------------
+
+
+def dense() -> Past:
+    """A sync for every hundred records until noon, and a group at 950 of 1,000."""
+    past = Past()
+    for number in range(11):
+        past.sync(-300 + number, number * 100)
+    past.commit(900, 1000)
+    for minute in range(11):
+        past.asked(minute * 60, 950, own=901)
+    return past
+
+
+# The sync at 900 would give 901; a task that is older may have to go back four times as far behind the
+# group as the group is behind the newest sync.
+def translated(past: Past, base: Path) -> list[int | None]:
+    return [None if at is None else at.met.translated for at in moments(told(past.write(base)))]
+
+
+def test_what_a_task_translates_is_known_since_somebody_listened_to_tasks(tmp_path: Path) -> None:
+    assert translated(dense(), tmp_path / "nobody") == [None] * 11
+    past = dense()
+    past.configured(-400, "checks", "MirrorCheckpointConnector")
+    past.running(-400, "other")
+    assert translated(past, tmp_path / "listens") == [752] * 11
+
+
+def test_a_task_that_may_have_begun_anew_knows_the_newest_sync_only(tmp_path: Path) -> None:
+    past = dense()
+    past.configured(-400, "checks", "MirrorCheckpointConnector")
+    past.running(-400, "checks")
+    past.running(290, "mm2")
+    past.running(410, "checks")
+    past.sync(500, 1100)
+    assert translated(past, tmp_path) == [752] * 7 + [None] * 4
+
+
+def test_where_nobody_says_which_tasks_are_which_any_may_have_been_it(tmp_path: Path) -> None:
+    past = dense()
+    past.running(-400, "checks")
+    past.running(290, "mm2")
+    assert translated(past, tmp_path) == [752] * 5 + [None] * 6
+
+
 # --- what the target did not have ----------------------------------------------------------------
 
 

@@ -1,0 +1,118 @@
+"""The past is reckoned as the daemon reckoned it when it was the present, whatever was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.history import flows, moves_read
+from exporter.history.moves import replayed
+from exporter.history.moves_known import CheckpointSaid, Ends, Known, Series, Sync
+from exporter.model.readings import LogBounds
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from exporter.state.syncs import PartitionSyncs
+from tests.history.pasts import NOON, Past
+from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
+
+FLOW = MirrorFlow(
+    *("lab", "mm2", "west", "east", "west"), KafkaTopic("west", "syncs"), downstream="east"
+)
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("west.orders", 0)
+OFFSETS = st.integers(0, 60)
+STEPS = st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 9)), min_size=1, max_size=12)
+LOG = LogBounds(0, 200, 200)
+
+
+def added_up(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found, at = [], (5, 5)
+    for step in steps:
+        at = (max(0, at[0] + step[0]), max(0, at[1] + step[1]))
+        found.append(at)
+    return found
+
+
+@given(steps=STEPS, upstream=OFFSETS, own=st.none() | OFFSETS, landed=st.none() | OFFSETS)
+def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
+    """Of syncs that came one by one, each a second, with a look at the group after each."""
+    world = readable()
+    pairs = added_up(steps)
+    said = CheckpointSaid(0.5, 0.5, "billing", COPY, landed or 0, None, True)
+    known = Known(
+        flow=FLOW,
+        remote={"orders": "west.orders"},
+        syncs=[Sync(n, n, ORDERS, *pair, joined=n > 0) for n, pair in enumerate(pairs)],
+        checkpoints=[] if landed is None else [said],
+        restarts=[-1.0],
+    )
+    known.positions["billing", "orders", 0] = positions = Series()
+    known.own["billing", "orders", 0] = owned = Series()
+    known.here[ORDERS], known.there[ORDERS] = Series(), Series()
+    lived = []
+    for number, pair in enumerate(pairs):
+        world.synced(pair[0], downstream=pair[1])
+        if number == 0 and landed is not None:
+            checkpointed(world, checkpoint(landed))
+        at = number + 0.75
+        positions.add(at, upstream)
+        if own is not None:
+            owned.add(at, own)
+        known.here[ORDERS].add(at, Ends(LOG.start, LOG.end))
+        known.there[ORDERS].add(at, Ends(LOG.start, LOG.end))
+        # The daemon looks twice: what it knew before the log ends it knows from the first.
+        for _ in range(2):
+            answered(world, upstream, own, up=LOG, down=LOG)
+            (view,) = world.snapshot().groups
+        lived.append((view.best, view.landing, view.landing_from, view.reread, view.skip))
+    moments, _ = replayed(known, 0.0, float(len(pairs)))
+    (series,) = moments.values()
+    assert [
+        (at.met.best, at.landing, at.landing_from, at.met.reread, at.met.skip)
+        for at in series.values
+    ] == lived
+
+
+@given(steps=STEPS, upstream=OFFSETS, seconds=st.integers(0, 12))
+def test_a_replay_up_to_a_moment_is_the_live_store_fed_with_what_there_was_by_then(
+    steps, upstream, seconds
+):
+    pairs = added_up(steps)
+    live = PartitionSyncs()
+    for number, pair in enumerate(pairs):
+        if number <= seconds:
+            live.read(*pair, live=True)
+    known = Known(
+        flow=FLOW,
+        remote={"orders": "west.orders"},
+        syncs=[Sync(n, n, ORDERS, *pair, joined=True) for n, pair in enumerate(pairs)],
+        restarts=[-1.0],
+    )
+    known.positions["billing", "orders", 0] = Series([float(seconds)], [upstream])
+    known.here[ORDERS] = known.there[ORDERS] = Series([float(seconds)], [Ends(0, 200)])
+    moments, _ = replayed(known, 0.0, 12.0)
+    (moment,) = moments["billing", "orders", 0].values
+    assert moment.met.translated == live.at_least(upstream)
+    assert moment.met.best == live.history.best(upstream, 200)
+
+
+@given(steps=STEPS, upstream=OFFSETS, own=OFFSETS)
+@settings(max_examples=25, deadline=None)
+def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(steps, upstream, own):
+    """Once written long before the window, where only corners are read, and once inside of it."""
+    found = []
+    with TemporaryDirectory() as folder:
+        for name, begin in (("before", -10_000), ("inside", -200)):
+            past = Past()
+            for number, pair in enumerate(added_up(steps)):
+                past.sync(begin + number, *pair)
+            past.commit(900, 0)
+            past.asked(0, upstream, own=own, here=(0, 200), there=(0, 200))
+            base = past.write(Path(folder) / name)
+            flow = flows.named(base, "west->east", None)
+            known = moves_read.known(base, flow, moves_read.Window(NOON, NOON + 60))
+            moments, _ = replayed(known, NOON, NOON + 60)
+            ((moment,),) = (series.values for series in moments.values())
+            found.append(moment)
+    assert found[0] == found[1]
