@@ -243,8 +243,8 @@ def dense() -> Past:
     return past
 
 
-# The sync at 900 would give 901; a task that is older may have to go back four times as far behind the
-# group as the group is behind the newest sync.
+# The sync at 900 would give 901; a task that is older may have to go back four times as far behind
+# the group as the group is behind the newest sync.
 def translated(past: Past, base: Path) -> list[int | None]:
     return [None if at is None else at.met.translated for at in moments(told(past.write(base)))]
 
