@@ -12,14 +12,10 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
 
-from exporter.errors import HistoryError
 from exporter.history import flows as flows_table
 from exporter.history import read, status
 from exporter.history.changes import RESET
@@ -90,15 +86,15 @@ def behind(
     base: Path, whose: tuple[str, str], since: float, until: float, usual: Baseline | None
 ) -> tuple[tuple[Behind, ...], str | None]:
     """When it had more to copy than usual; and why that cannot be told, of a flow."""
-    if not read.exists(base, (GOLD_FLOWS, BRONZE_LOG_ENDS)):
-        return (), None
+    if not read.exists(base, (GOLD_FLOWS,)):
+        return (), None  # of an earlier version, and no run since
     everything = flows_table.stored(base)
     flow = next((at for at in everything if (at.connect_cluster, at.connector) == whose), None)
     if flow is None:
         return (), None
     if flow.upstream is None:
         return (), "where its source is, is not configured: how far it was behind is not known"
-    if usual is None or usual.lag is None:
+    if usual is None or usual.lag is None or not read.exists(base, (BRONZE_LOG_ENDS,)):
         return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
     alone = sum(at.offset_syncs == flow.offset_syncs for at in everything) == 1
     looks = _looks(base, flow, since, until, synced=alone)
@@ -155,7 +151,7 @@ def _moments(
         SELECT date_part('epoch', max(at)) AS second FROM records
         WHERE {mine} AND day >= {_day(begin)} AND at < {_moment(since)}
         """  # noqa: S608 - quoted, and numbers
-    rows = _rows(query, records=read.opened(base, SILVER_COMMITS))
+    rows = read.queried(base, query, records=SILVER_COMMITS).to_pylist()
     return sorted(row["second"] for row in rows if row["second"] is not None)
 
 
@@ -167,7 +163,6 @@ def _looks(
     synced    whether its syncs are its own: where flows share a topic of theirs, nobody knows
     """
     assert flow.upstream is not None
-    commits, snapshots = read.opened(base, SILVER_COMMITS), read.opened(base, SILVER_SNAPSHOTS)
     before = [day for day in read.days(base, SILVER_SNAPSHOTS) if day < _date(since)]
     pictured = max(before, default=None)
     after = "" if pictured is None else f"AND day > {literal(pictured)}"
@@ -219,14 +214,15 @@ def _looks(
         FROM filled WHERE look = 1 AND pos >= 0
         GROUP BY moment ORDER BY moment
         """  # noqa: S608 - quoted, and numbers
-    rows = _rows(
+    rows = read.queried(
+        base,
         query,
-        commits=commits,
-        snapshots=snapshots,
-        bronze=read.opened(base, BRONZE_RECORDS),
-        looks=read.opened(base, BRONZE_LOG_ENDS),
+        commits=SILVER_COMMITS,
+        snapshots=SILVER_SNAPSHOTS,
+        bronze=BRONZE_RECORDS,
+        looks=BRONZE_LOG_ENDS,
     )
-    for row in rows:
+    for row in rows.to_pylist():
         yield row["second"], int(row["lag"])
 
 
@@ -248,14 +244,3 @@ def _date(at: float) -> date:
 
 def _day(at: float) -> str:
     return literal(_date(at))
-
-
-def _rows(query: str, **tables: DeltaTable) -> list[dict[str, Any]]:
-    builder = QueryBuilder()
-    for name, table in tables.items():
-        builder = builder.register(name, table)
-    try:
-        found: list[dict[str, Any]] = pa.table(builder.execute(query)).to_pylist()
-    except (DeltaError, OSError, pa.ArrowException) as exc:
-        raise HistoryError(f"the tables cannot be read: {exc}") from exc
-    return found

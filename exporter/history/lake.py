@@ -101,10 +101,17 @@ class Crowd:
 
 def create(base: Path, table: Table) -> None:
     """Make the table if it is not there; give one of an older version the columns that came since,
-    which are null in its old rows. Raises HistoryError if it is another table.
+    which are null in its old rows. Raises HistoryError if it is another table, or what is left of
+    one.
     """
     with _said(f"creating {table.path}"):
         if not DeltaTable.is_deltatable(str(table.at(base))):
+            if next(table.at(base).rglob("*.parquet"), None) is not None:
+                # A new table over them would make them nobody's, and vacuum deletes those.
+                raise HistoryError(
+                    f"{table.path} holds files and has no log (_delta_log) any more: bring that "
+                    "back, or move the folder away"
+                )
             _make(base, table)
             return
         there = DeltaTable(str(table.at(base)))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 
 from exporter.history import read
 from exporter.history.generations import Gap
@@ -123,8 +123,8 @@ class Newest(NamedTuple):
 
 def logs(base: Path) -> tuple[Log, ...]:
     """Every offsets topic that records were read of, by topic id."""
-    rows = _query(
-        read.opened(base, SILVER_LOGS),
+    rows = read.queried(
+        base,
         f"""
         SELECT connect_cluster, kafka, topic, topic_id,
                min(first_at) AS first_at, max(last_at) AS last_at,
@@ -132,6 +132,7 @@ def logs(base: Path) -> tuple[Log, ...]:
         FROM records WHERE kind = '{CONNECT_OFFSETS}'
         GROUP BY connect_cluster, kafka, topic, topic_id
         """,  # noqa: S608 - a constant of ours
+        records=SILVER_LOGS,
     )
     return tuple(sorted(Log(**row) for row in plain(rows)))
 
@@ -140,7 +141,7 @@ def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
     """The Connect clusters that a connector of this name committed in."""
     where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quoted(connector)}"
     query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
-    found = _query(read.opened(base, SILVER_NEWEST), query)
+    found = read.queried(base, query, records=SILVER_NEWEST)
     return tuple(sorted(found.column(0).to_pylist()))
 
 
@@ -178,23 +179,27 @@ class _Part:
     """Some rows of one table."""
 
     def __init__(self, base: Path, table: Table, terms: Terms) -> None:
+        self._base, self._of = base, table
         self._table = read.opened(base, table)
         self._terms = terms
 
     def files(self) -> tuple[list[str], int]:
         """Those that have to be opened, and how many there are."""
         # The engine skips by the same statistics; this says which.
-        opened = self._table.file_uris(file_pruning_predicate=self._terms)
-        return opened, len(self._table.file_uris())
+        with read.damage_said(self._base, self._of):
+            opened = self._table.file_uris(file_pruning_predicate=self._terms)
+            return opened, len(self._table.file_uris())
 
     def batches(self) -> Iterator[pa.Table]:
         """The rows, as they are read."""
         columns = ", ".join(_KINDS)
         where = " AND ".join(f"{name} {sign} {literal(value)}" for name, sign, value in self._terms)
         query = f"SELECT {columns} FROM records WHERE {where}"  # noqa: S608 - quoted
-        reader = QueryBuilder().register("records", self._table).execute(query)
-        for batch in pa.RecordBatchReader.from_stream(reader):
-            yield pa.table([batch[name].cast(kind) for name, kind in _KINDS.items()], list(_KINDS))
+        with read.damage_said(self._base, self._of):
+            reader = QueryBuilder().register("records", self._table).execute(query)
+            for batch in pa.RecordBatchReader.from_stream(reader):
+                columns_of = [batch[name].cast(kind) for name, kind in _KINDS.items()]
+                yield pa.table(columns_of, list(_KINDS))
 
 
 def _folded(parts: list[_Part]) -> Newest:
@@ -243,7 +248,7 @@ def hidden_from(base: Path, log: Log) -> float | None:
         FROM log LEFT JOIN untouched USING (kpartition)
         WHERE koffset > coalesce(before, -1) + 1 AND (begins IS NULL OR koffset <= begins)
         """  # noqa: S608 - quoted
-    (row,) = _query(read.opened(base, BRONZE_RECORDS), query).to_pylist()
+    (row,) = read.queried(base, query, records=BRONZE_RECORDS).to_pylist()
     return None if row["at"] is None else float(row["at"].timestamp())
 
 
@@ -253,7 +258,7 @@ def last_before(base: Path, log: Log, gap: Gap) -> float:
         SELECT coalesce(max(kts), to_timestamp(0)) AS at FROM records
         WHERE {_inside(log)} AND kpartition = {gap.kpartition} AND koffset < {gap.from_offset}
         """  # noqa: S608 - quoted, and numbers
-    (row,) = _query(read.opened(base, BRONZE_RECORDS), query).to_pylist()
+    (row,) = read.queried(base, query, records=BRONZE_RECORDS).to_pylist()
     return float(row["at"].timestamp())
 
 
@@ -283,7 +288,3 @@ def literal(value: object) -> str:
         text = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
     return f"DATE '{value.isoformat()}'" if isinstance(value, date) else quoted(str(value))
-
-
-def _query(table: DeltaTable, query: str) -> pa.Table:
-    return pa.table(QueryBuilder().register("records", table).execute(query))

@@ -14,10 +14,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-from deltalake import QueryBuilder
-from deltalake.exceptions import DeltaError
 
-from exporter.errors import HistoryError
 from exporter.history import read
 from exporter.history.logs import exact, literal, quoted
 from exporter.history.moves_known import ROUND_S, STALE_S, CheckpointSaid, Committed, Sync
@@ -222,11 +219,7 @@ def _moment(at: float) -> str:
 
 def query_rows(base: Path, table: Table, query: str) -> pa.Table:
     """What a query makes of a table, which it calls `records`. Raises HistoryError."""
-    try:
-        found = QueryBuilder().register("records", read.opened(base, table)).execute(query)
-        return pa.table(found)
-    except (DeltaError, OSError, pa.ArrowException) as exc:
-        raise HistoryError(f"{base}: {table.path} cannot be read: {exc}") from exc
+    return read.queried(base, query, records=table)
 
 
 def tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:

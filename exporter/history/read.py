@@ -7,6 +7,7 @@ ever reads: lake.py writes. Times are Unix seconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from operator import attrgetter
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from exporter.errors import HistoryError
 from exporter.history.generations import Gap, GapReason, LogPlace
@@ -135,10 +136,9 @@ def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
                min(kts) AS first_at, max(kts) AS last_at
         FROM records GROUP BY kafka, topic, topic_id, kind ORDER BY kafka, topic, topic_id
     """
-    table = QueryBuilder().register("records", opened(base, BRONZE_RECORDS)).execute(query)
     return tuple(
         BronzeTopic(at=KafkaTopic(kafka=row.pop("kafka"), topic=row.pop("topic")), **row)
-        for row in plain(pa.table(table))
+        for row in plain(queried(base, query, records=BRONZE_RECORDS))
     )
 
 
@@ -150,10 +150,9 @@ def next_offsets(base: Path, kafka: str) -> dict[LogPlace, int]:
         SELECT kafka, topic, topic_id, kpartition, max(koffset) + 1 AS next_offset
         FROM records GROUP BY kafka, topic, topic_id, kpartition
     """
-    table = QueryBuilder().register("records", opened(base, BRONZE_RECORDS)).execute(query)
     return {
         (row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
-        for row in plain(pa.table(table))
+        for row in plain(queried(base, query, records=BRONZE_RECORDS))
         if row["kafka"] == kafka
     }
 
@@ -197,20 +196,39 @@ def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
 
 def all_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
     """Every row of a table, with times in Unix seconds. Raises HistoryError."""
-    there = opened(base, table)
-    try:
-        return plain(there.to_pyarrow_table(columns=list(table.names)))
-    except (DeltaError, OSError, pa.ArrowException) as exc:
-        raise HistoryError(f"{base}: {table.path} cannot be read: {exc}") from exc
+    with damage_said(base, table):
+        return plain(opened(base, table).to_pyarrow_table(columns=list(table.names)))
+
+
+def queried(base: Path, query: str, **tables: Table) -> pa.Table:
+    """What SQL makes of tables, by the names it calls them. Raises HistoryError."""
+    builder = QueryBuilder()
+    for name, table in tables.items():
+        builder = builder.register(name, opened(base, table))
+    with damage_said(base, *tables.values()):
+        return pa.table(builder.execute(query))
 
 
 def opened(base: Path, table: Table) -> DeltaTable:
     """The newest version of a table. Raises HistoryError where there is none."""
     try:
-        return DeltaTable(str(table.at(base)))
-    except DeltaError as exc:
+        with damage_said(base, table):
+            return DeltaTable(str(table.at(base)))
+    except TableNotFoundError as exc:
         message = f"{base} holds no {table.path}: the history pipeline has not run there yet"
         raise HistoryError(message) from exc
+
+
+@contextmanager
+def damage_said(base: Path, *tables: Table) -> Iterator[None]:
+    """What a table that is damaged raises, or one that is changed by hand, becomes HistoryError."""
+    try:
+        yield
+    except TableNotFoundError:
+        raise
+    except (DeltaError, OSError, pa.ArrowException) as exc:
+        names = ", ".join(table.path for table in tables)
+        raise HistoryError(f"{base}: {names} cannot be read: {exc}") from exc
 
 
 def plain(table: pa.Table) -> Iterator[dict[str, Any]]:

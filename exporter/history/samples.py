@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
-import pyarrow as pa
 import structlog
-from deltalake import QueryBuilder
 
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock
@@ -161,8 +159,7 @@ class Sampler:
                   AND kafka = {quoted(kafka)} AND topic = {quoted(topic)}
             ORDER BY kts DESC, koffset DESC
             """  # noqa: S608 - quoted
-        there = read.opened(self._base, SILVER_NEWEST)
-        rows = pa.table(QueryBuilder().register("records", there).execute(query)).to_pylist()
+        rows = read.queried(self._base, query, records=SILVER_NEWEST).to_pylist()
         return [msgspec.json.decode(row["observation"], type=_Checkpointed) for row in rows]
 
     # --- asking ----------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
-from deltalake import QueryBuilder
 
 from exporter.errors import HistoryError
 from exporter.history import episodes, read
@@ -197,8 +195,4 @@ def _moment(at: float) -> str:
 
 
 def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:
-    try:
-        found = QueryBuilder().register("records", read.opened(base, table)).execute(query)
-        return read.plain(pa.table(found))
-    except OSError as exc:
-        raise HistoryError(f"{base}: {table.path} cannot be read: {exc}") from exc
+    return read.plain(read.queried(base, query, records=table))

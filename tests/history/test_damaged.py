@@ -1,0 +1,168 @@
+"""Tables that are damaged, empty or half written: the same answer as before, or none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from exporter.cli import cli
+from exporter.errors import HistoryError
+from exporter.history import lake
+from exporter.history.tables import TABLES
+from tests.history.delta import refine_plainly, write
+from tests.history.pasts import NOON, usual
+
+VERBS = {
+    "as-of": ("--connector", "mm2", "--time", str(NOON + 600)),
+    "timeline": ("mm2", "--since", str(NOON), "--until", str(NOON + 3600), "--json"),
+    "report": ("--flow", "west->east", "--from", str(NOON), "--to", str(NOON + 1800), "--json"),
+}
+
+
+def asked(base: Path, verb: str) -> Result:
+    path = base.parent / "offsetwatch.yaml"
+    path.write_text(
+        'kafka: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:1"}}\n'
+        "connect: [{name: lab, kafka: east, offsets_topic: connect-offsets}]\n"
+        f"history: {{path: {base}}}\nstate_dir: {base.parent / 'state'}\n"
+    )
+    return CliRunner().invoke(cli, ["history", verb, *VERBS[verb], "--config", str(path)])
+
+
+def answered(done: Result) -> dict[str, Any]:
+    """Without the notes, in which it says what it cannot tell."""
+    document: dict[str, Any] = json.loads(done.stdout)
+    document.pop("notes", None)
+    return document
+
+
+def knows_nothing(report: dict[str, Any]) -> bool:
+    """Not one minute of it."""
+    told = [report["flow"], *report["groups"]]
+    return all(at["known"] == 0 for one in told for at in one["figures"].values())
+
+
+def contents(base: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(base)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(base.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _gone(at: Path) -> Iterator[Path]:
+    yield from sorted(at.rglob("*"), reverse=True)
+    yield at
+
+
+def no_table(at: Path) -> None:
+    for path in _gone(at):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def no_log(at: Path) -> None:
+    no_table(at / "_delta_log")
+
+
+def file_gone(at: Path) -> None:
+    next(at.rglob("*.parquet")).unlink()
+
+
+def file_cut(at: Path) -> None:
+    path = next(at.rglob("*.parquet"))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def file_of_zeros(at: Path) -> None:
+    path = next(at.rglob("*.parquet"))
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def log_cut(at: Path) -> None:
+    """As a disk leaves it that was full, or lost power."""
+    path = max((at / "_delta_log").glob("*.json"))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+DAMAGES: tuple[Callable[[Path], None], ...] = (
+    no_table,
+    no_log,
+    file_gone,
+    file_cut,
+    file_of_zeros,
+    log_cut,
+)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    made = usual().write(tmp_path / "tables")
+    refine_plainly(made)
+    return made
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_undamaged_they_answer(base: Path, verb: str) -> None:
+    done = asked(base, verb)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_damaged_gives_the_same_answer_or_none_and_is_left_as_it_is(
+    base: Path, verb: str, damage: Callable[[Path], None]
+) -> None:
+    whole = answered(asked(base, verb))
+    refused = 0
+    for number, table in enumerate(TABLES):
+        if not any(table.at(base).rglob("*.parquet")):
+            continue
+        copied = base.parent / str(number) / "tables"
+        shutil.copytree(base, copied)
+        damage(table.at(copied))
+        before = contents(copied)
+        done = asked(copied, verb)
+        assert contents(copied) == before, table.path
+        if done.exit_code == 0:
+            assert answered(done) == whole, table.path
+            continue
+        refused += 1
+        assert done.stdout == "" or knows_nothing(json.loads(done.stdout)), table.path
+        if not isinstance(done.exception, SystemExit):
+            assert isinstance(done.exception, HistoryError), (table.path, done.exception)
+            said = str(done.exception)
+            assert table.path in said or str(copied) in said, said
+    assert refused > 0
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_tables_without_a_row_give_no_answer(tmp_path: Path, verb: str) -> None:
+    base = tmp_path / "tables"
+    for table in TABLES:
+        write(base, table)
+    before = contents(base)
+    done = asked(base, verb)
+    assert (done.exit_code != 0, done.stdout) == (True, "")
+    assert contents(base) == before
+
+
+@pytest.mark.parametrize("damage", [no_log, log_cut])
+def test_a_run_puts_nothing_over_a_table_that_is_damaged(
+    base: Path, damage: Callable[[Path], None]
+) -> None:
+    """The first thing that a run does to each of them, before anything is read."""
+    for table in TABLES:
+        if any(table.at(base).rglob("*.parquet")):
+            damage(table.at(base))
+            before = contents(base)
+            with pytest.raises(HistoryError, match=table.path):
+                lake.create(base, table)
+            assert contents(base) == before
