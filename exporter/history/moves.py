@@ -141,25 +141,23 @@ class Replay:
         """Of the sample at this place; forward() has come to its time, and no farther."""
         positions = self._known.positions[member]
         at, position = positions.times[place], positions.values[place]
-        before = positions.times[place + 1] if place + 1 < len(positions.times) else at + STALE_S
         group, topic, partition = member
         where = TopicPartition(topic, partition)
-        here = _beside(self._known.here.get(where), at, before)
-        there = _beside(self._known.there.get(where), at, before)
-        own = _beside(self._known.own.get(member), at, before)
+        own = _exactly(self._known.own.get(member), at)
         copy = TopicPartition(self._known.remote.get(topic, ""), partition)
         said = self._said.get((group, copy))
         hidden = own is None and said is not None and self._hidden(said)
-        syncs, newest = self.syncs_of(where), self._read.get(where)
+        syncs = self.syncs_of(where)
         standing = Standing(
             upstream=position,
-            own=None if own is None else own[1],
+            own=own,
             checkpoint=None if said is None or hidden else said.downstream,
             syncs=syncs,
-            here=_bounds(here),
-            there=_bounds(there),
-            synced_before=newest is not None and there is not None and newest[1].at <= there[0],
-            landed_before=said is not None and there is not None and said.at <= there[0],
+            here=_bounds(_exactly(self._known.here.get(where), at)),
+            there=_bounds(_exactly(self._known.there.get(where), at)),
+            # What counts as of this round was there before it began, and ends are asked for in it.
+            synced_before=True,
+            landed_before=True,
         )
         found = met(standing) if at <= self._known.read_until else Met()
         if not self._tasks_known:
@@ -279,13 +277,13 @@ def pace(positions: Series[int], place: int) -> float | None:
     return went_on / span_s if span_s >= PACE_S_MIN and went_on > 0 else None
 
 
-def _beside(series: Series[T] | None, at: float, before: float) -> tuple[float, T] | None:
-    return None if series is None else series.beside(at, before)
+def _exactly(series: Series[T] | None, at: float) -> T | None:
+    return None if series is None else series.exactly(at)
 
 
-def _bounds(ends: tuple[float, Ends] | None) -> LogBounds | None:
+def _bounds(ends: Ends | None) -> LogBounds | None:
     # The last stable offset is not sampled, and where a group lands does not depend on it.
-    return None if ends is None else LogBounds(ends[1].start, ends[1].end, ends[1].end)
+    return None if ends is None else LogBounds(ends.start, ends.end, ends.end)
 
 
 def _why(at: Standing, found: Met, hidden: bool) -> Why:  # noqa: FBT001 - internal

@@ -16,8 +16,6 @@ from exporter.model.topology import MirrorFlow, TopicPartition
 # A sample counts for so long. One comes every minute; as with a series of Prometheus, what was said
 # five minutes ago is no longer shown.
 STALE_S: Final = 300.0
-# What belongs to one round of asking carries stamps that lie this close.
-ROUND_S: Final = 15.0
 
 T = TypeVar("T")
 Member = tuple[str, str, int]  # group, topic upstream, partition
@@ -97,16 +95,10 @@ class Series(Generic[T]):
             return None
         return self.times[place], self.values[place]
 
-    def beside(self, at: float, before: float) -> tuple[float, T] | None:
-        """That of the same round, which may have been asked for a moment after `at`, but `before`
-        the next; else the newest.
-        """
-        place = bisect_right(self.times, at)
-        exactly = place and self.times[place - 1] == at
-        later = self.times[place] if place < len(self.times) else None
-        if not exactly and later is not None and later < min(before, at + ROUND_S):
-            return later, self.values[place]
-        return self.newest(at)
+    def exactly(self, at: float) -> T | None:
+        """That of the round of this moment: all that is asked for in one carries its time."""
+        place = bisect_right(self.times, at) - 1
+        return self.values[place] if place >= 0 and self.times[place] == at else None
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from exporter.history import moves_records, read, status
 from exporter.history.flows import stored
 from exporter.history.logs import exact, literal, quoted
 from exporter.history.moves import PACE_S
-from exporter.history.moves_known import ROUND_S, STALE_S, Ends, Known, Member, Series
+from exporter.history.moves_known import STALE_S, Ends, Known, Member, Series
 from exporter.history.moves_records import Window, query_rows, tuples
 from exporter.history.tables import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from exporter.model.pipeline import BRONZE
@@ -134,7 +134,7 @@ class _Samples:
 
     def _between(self, before_s: float) -> str:
         since = exact(self._window.since - before_s)
-        until = exact(self._window.until + ROUND_S)
+        until = exact(self._window.until)
         return (
             f"day >= {literal(since.date())} AND day <= {literal(until.date())} "
             f"AND at >= {literal(since)} AND at <= {literal(until)}"

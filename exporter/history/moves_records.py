@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from exporter.history import read
 from exporter.history.logs import exact, literal, quoted
-from exporter.history.moves_known import ROUND_S, STALE_S, CheckpointSaid, Committed, Sync
+from exporter.history.moves_known import STALE_S, CheckpointSaid, Committed, Sync
 from exporter.history.tables import (
     BRONZE_RECORDS,
     CHECKPOINTS,
@@ -157,7 +157,7 @@ def _logged(topic: KafkaTopic, kind: str, columns: str) -> str:
 
 
 def _until(window: Window) -> str:
-    return f"settled <= {_moment(window.until + ROUND_S)}"
+    return f"settled <= {_moment(window.until)}"
 
 
 def _settled(rows: pa.Table) -> list[tuple[Any, ...]]:

@@ -57,6 +57,26 @@ def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path
     assert (at.landing, at.landing_from, at.met.reread, at.met.skip) == (2690, "group", 10, 0)
 
 
+def test_a_commit_that_is_gone_does_not_count_any_more(tmp_path: Path) -> None:
+    past = usual()
+    past.stood.clear()
+    past.ends.clear()
+    past.asked(0, 2700, own=2690)
+    past.asked(60, 2700)
+    found = moments(told(past.write(tmp_path)))
+    assert [at.landing_from for at in found[:2] if at] == ["group", "checkpoint"]
+
+
+def test_ends_of_another_round_are_not_held_against_a_position(tmp_path: Path) -> None:
+    past = usual()
+    past.stood.clear()
+    past.ends.clear()
+    past.asked(0, 2700)
+    past.asked(60, 2700, there=None)
+    found = moments(told(past.write(tmp_path)))
+    assert [at.why for at in found[:2] if at] == [None, Why.NO_LOG_ENDS]
+
+
 def test_a_landing_behind_the_best_one_leaves_records_out(tmp_path: Path) -> None:
     past = usual()
     past.checkpoint(-50, 2800)
@@ -139,9 +159,8 @@ def test_a_group_is_not_known_where_one_of_its_partitions_is_not(tmp_path: Path)
         own = 500 if minute < 4 else None  # and no checkpoint
         past.asked(minute * 60, 510, own=own, partition=1)
     found = told(past.write(tmp_path))
-    # Of the commit that is gone nobody knows at once: it counts for as long as any sample.
-    assert found.groups[0].curves.reread == [2709] * 9 + [None] * 2
-    assert found.groups[0].unknown == {Why.NO_LANDING: 2}
+    assert found.groups[0].curves.reread == [2709] * 4 + [None] * 7
+    assert found.groups[0].unknown == {Why.NO_LANDING: 7}
     assert found.groups[0].partitions == 2
 
 
