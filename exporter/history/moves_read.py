@@ -17,7 +17,6 @@ from exporter.history.moves import PACE_S
 from exporter.history.moves_known import STALE_S, Ends, Known, Member, Series
 from exporter.history.moves_records import Window, query_rows, tuples
 from exporter.history.tables import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
-from exporter.model.pipeline import BRONZE
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.remote import checkpoints_of, source_topic
 
@@ -156,8 +155,7 @@ def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known
     assert syncs is not None
     assert checkpoints is not None
     home = _home(base, flow)
-    counted = [syncs, checkpoints, *([] if home is None else [home])]
-    read_at = [*moves_records.read_at(base, counted), *_told_at(base)]
+    kafkas = {syncs.kafka, checkpoints.kafka, *(set() if home is None else {home.kafka})}
     found = Known(
         flow=flow,
         remote={},
@@ -166,7 +164,19 @@ def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known
         commits=[] if home is None else list(moves_records.commits(base, flow, home, window)),
         restarts=moves_records.restarts(base, flow.connect_cluster, window),
     )
-    return max(read_at, default=float("-inf")), found
+    _refuse_backlog(base, kafkas)
+    return moves_records.read_until(base, kafkas), found
+
+
+def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
+    """While a pipeline catches up, that a batch was read late says nothing of how far it came."""
+    told = status.read(base)
+    for feed in () if told is None else told.feeds:
+        if feed.kafka in kafkas and feed.behind:
+            raise HistoryError(
+                f"the pipeline is {feed.behind} records behind on {feed.kafka}: let it catch up "
+                "first (history run), or what it has not read yet would be missing from the report"
+            )
 
 
 def _home(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
@@ -178,9 +188,3 @@ def _home(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
     }
     home = topics.get(flow.connector, topics.get(None))
     return home if home is not None and home.topic else None
-
-
-def _told_at(base: Path) -> list[float]:
-    """Up to when all streams of the newest run have read, by its own account."""
-    told = status.read(base)
-    return [] if told is None else [at for layer, at in told.tables if layer == BRONZE]

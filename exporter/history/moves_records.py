@@ -7,7 +7,7 @@ lines they lie on (state/syncs.py needs no others), of checkpoints and commits t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,7 @@ _SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
 _COMMIT: Final = (
     "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
 )
+PLANNED_S: Final = 30.0  # more than passes on a busy machine until a batch that is planned begins
 _CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
 
 
@@ -202,11 +203,17 @@ def restarts(base: Path, connect_cluster: str, window: Window) -> list[float]:
     return sorted(at for at in found if found[0] <= at <= window.until)
 
 
-def read_at(base: Path, topics: Iterable[KafkaTopic]) -> list[float]:
-    """When the newest record of these topics was read, if there is one."""
-    within = " OR ".join(f"({_of(at)})" for at in topics)
-    query = f"SELECT max(ingest_ts) AS at FROM records WHERE {within}"  # noqa: S608 - quoted
-    return [at for (at,) in tuples(query_rows(base, BRONZE_RECORDS, query)) if at is not None]
+def read_until(base: Path, kafkas: Collection[str]) -> float:
+    """All that these Kafka clusters' topics held by this moment has been read.
+
+    A batch takes in what was there when it was planned, a moment before its rows are stamped. So
+    of a cluster that is quiet nothing is certain until something comes; that proves all before it.
+    """
+    query = """
+        SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka
+        """
+    found: dict[str, float] = dict(tuples(query_rows(base, BRONZE_RECORDS, query)))
+    return min(found.get(kafka, float("-inf")) for kafka in kafkas) - PLANNED_S
 
 
 def _of(at: KafkaTopic) -> str:

@@ -72,6 +72,7 @@ class Past:
         self.stood: list[Row] = []
         self.flows = [FLOW]
         self.progress: list[Row] = []
+        self.read_until = 1200.0
         self.ids = {topic: role.topic_id for topic, role in ROLES.items()}
         self._next: dict[tuple[str, str], int] = {}
 
@@ -161,8 +162,15 @@ class Past:
             found.append({**row, **more, "ingest_ts": when(read), "day": stamp.date()})
         return found
 
+    def _others(self) -> list[Row]:
+        """What was read last of both clusters, of topics that are no business of the flow."""
+        row = {"topic": "other", "topic_id": "x", "kpartition": 0, "koffset": 0}
+        at = when(self.read_until)
+        stamps = {"kind": OFFSET_SYNCS, "kts": at, "ingest_ts": at, "day": at.date()}
+        return [{**row, **stamps, "kafka": kafka} for kafka in ("west", "east")]
+
     def write(self, base: Path) -> Path:
-        write(base, BRONZE_RECORDS, *self.rows())
+        write(base, BRONZE_RECORDS, *self.rows(), *self._others())
         write(base, BRONZE_LOG_ENDS, *self.ends)
         write(base, BRONZE_GROUP_OFFSETS, *self.stood)
         write(base, GOLD_FLOWS, *self.flows)
@@ -183,5 +191,4 @@ def usual() -> Past:
     past.checkpoint(-100, 1)
     for minute in range(11):
         past.asked(minute * 60, 2700)
-    past.commit(660, 2999)
     return past

@@ -12,6 +12,7 @@ from exporter.errors import HistoryError
 from exporter.history import flows, moves_read
 from exporter.history.moves import Moment, Why, replayed
 from exporter.history.moves_told import Report, minutes_of, report
+from exporter.history.status import Status
 from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
 
 
@@ -95,7 +96,6 @@ def test_a_position_of_a_minute_ago_is_shown_with_the_time_of_its_sample(tmp_pat
     past.sync(-300, 0)
     past.checkpoint(-100, 1)
     past.commit(-50, 0)
-    past.commit(900, 0)
     past.asked(55, 70)
     past.checkpoint(59, 71)
     found = told(past.write(tmp_path))
@@ -138,18 +138,18 @@ def test_there_is_no_number_where_nothing_tells(change, why: Why, tmp_path: Path
 def test_before_the_oldest_sync_nothing_is_translated(tmp_path: Path) -> None:
     past = Past()
     past.sync(-300, 100)
-    past.commit(900, 100)
     past.asked(0, 99, own=99)
     assert first(past, tmp_path).why is Why.NOT_TRANSLATED
 
 
 def test_what_may_not_have_been_read_yet_is_not_known(tmp_path: Path) -> None:
     past = usual()
-    del past.records[-1]  # the newest is of before noon then
+    past.read_until = 330  # and half a minute may pass until a batch begins
     found = told(past.write(tmp_path))
-    assert found.groups[0].unknown == {Why.NOT_READ: 11}
-    assert found.groups[0].curves.missing == [None] * 11
-    assert "of the last 11 minutes" in found.notes[0]
+    assert found.groups[0].unknown == {Why.NOT_READ: 5}
+    assert found.groups[0].curves.reread == [2699] * 6 + [None] * 5
+    assert found.groups[0].curves.missing == [0] * 6 + [None] * 5
+    assert "of the last 5 minutes" in found.notes[0]
 
 
 def test_a_group_is_not_known_where_one_of_its_partitions_is_not(tmp_path: Path) -> None:
@@ -256,7 +256,6 @@ def dense() -> Past:
     past = Past()
     for number in range(11):
         past.sync(-300 + number, number * 100)
-    past.commit(900, 1000)
     for minute in range(11):
         past.asked(minute * 60, 950, own=901)
     return past
@@ -311,7 +310,6 @@ def behind(*ends: int) -> Past:
     past.commit(-290, 99)
     for minute, end in enumerate(ends):
         past.asked(minute * 60, 50, own=50, here=(0, end), there=(0, 100))
-    past.commit(900, 99)
     return past
 
 
@@ -352,7 +350,6 @@ def test_a_sync_newer_than_the_commit_counts(tmp_path: Path) -> None:
 def test_the_time_to_read_again_is_at_the_groups_own_pace(tmp_path: Path) -> None:
     past = Past()
     past.sync(-300, 0)
-    past.commit(900, 0)
     for minute in range(11):  # a record every two seconds until 12:05, then none
         past.asked(minute * 60, 1000 + 30 * min(minute, 5), own=880)
     (billing,) = told(past.write(tmp_path)).groups
@@ -365,7 +362,6 @@ def test_the_time_to_read_again_is_at_the_groups_own_pace(tmp_path: Path) -> Non
 def test_figures_are_those_of_minutes_that_were(tmp_path: Path) -> None:
     past = Past()
     past.sync(-300, 0)
-    past.commit(900, 0)
     for minute, position in enumerate((5, 100, 7, 9, 8, 6, 4, 3, 2, 1)):
         past.asked(minute * 60, position, own=0)
     (billing,) = told(past.write(tmp_path), until=540).groups
@@ -388,6 +384,18 @@ def test_a_flow_that_nobody_knows_or_nobody_could_sample_is_refused(tmp_path: Pa
         past.flows = [{**FLOW, lacks: None}]
         with pytest.raises(HistoryError, match=said):
             told(past.write(tmp_path / lacks))
+
+
+def test_a_pipeline_that_is_behind_is_to_catch_up_first(tmp_path: Path) -> None:
+    usual().write(tmp_path)
+    for kafka, behind in (("north", 9), ("west", 0), ("east", None)):
+        with Status(tmp_path, [kafka]) as said:
+            said.batch(kafka, decoded=1, undecodable=0, behind=behind)
+        assert told(tmp_path).groups
+    with Status(tmp_path, ["west"]) as said:
+        said.batch("west", decoded=1, undecodable=0, behind=7)
+    with pytest.raises(HistoryError, match="7 records behind on west"):
+        told(tmp_path)
 
 
 def test_a_time_without_a_sample_or_a_minute_is_refused(tmp_path: Path) -> None:

@@ -160,7 +160,6 @@ def test_what_is_not_known_is_said_and_ends_with_1_if_it_is_all(tmp_path: Path) 
     past = Past()
     past.sync(-300, 0)
     past.asked(0, 100)
-    past.commit(900, None)
     past.write(tmp_path / "tables")
     done = typed(tmp_path, "--group", "billing", "--group", "nobody")
     assert done.exit_code == 1

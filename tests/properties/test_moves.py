@@ -107,7 +107,6 @@ def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(ste
             past = Past()
             for number, pair in enumerate(added_up(steps)):
                 past.sync(begin + number, *pair)
-            past.commit(900, 0)
             past.asked(0, upstream, own=own, here=(0, 200), there=(0, 200))
             base = past.write(Path(folder) / name)
             flow = flows.named(base, "west->east", None)

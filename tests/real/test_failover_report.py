@@ -75,7 +75,10 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         product.run_pipeline()  # samples last of all
         again, skipped = moved(lab, TOPIC, values, end, view["landing"])
         met[since, time.time()] = (end, view["landing"], again, skipped)
-    product.run_pipeline()  # what was written by the last sample is read now
+    # What comes later proves that all that had come by the last sample was read.
+    write(lab, TOPIC, RECORDS, RECORDS + 1000)
+    until("more copies", lambda: same_count(lab, TOPIC), timeout_s=WAIT_S_MAX)
+    product.run_pipeline()
     begin, last = min(met)[0], max(met)[1]
 
     found = reported(product.history, begin, last)
