@@ -1,6 +1,6 @@
 """What is usual of every connector, learned from silver on Spark, and published for the daemon.
 
-Called by the CLI, as often as what is usual may change: daily is enough, weekly the least. The
+Called by the CLI, and by a run once a day: what is usual does not change more often. The
 arithmetic is habits.py, the document model/baselines.py.
 """
 
@@ -21,20 +21,25 @@ from exporter.errors import HistoryError
 from exporter.history import habits, lags, read
 from exporter.history.changes import RESET
 from exporter.history.episodes import read_up_to
-from exporter.history.published import publish
+from exporter.history.published import publish, published
 from exporter.history.session import spark_session, translated
 from exporter.history.tables import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
+    CONNECT_OFFSETS,
     GOLD_FLOWS,
+    LOG,
     OFFSET_SYNCS,
     SILVER_COMMITS,
+    SILVER_LOGS,
     SOURCE,
 )
 from exporter.model.baselines import Baseline, Baselines, TooLittle
 from exporter.model.offsets import Order
 
 T = TypeVar("T", Baseline, TooLittle)
+
+EVERY_S: Final = 86_400.0
 
 _WHOSE: Final = SOURCE[:2]
 _DDL: Final = "habit BINARY, too_little BINARY"
@@ -49,13 +54,20 @@ def learn(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> 
     what was published before then stays.
     """
     now = (clock or SystemClock()).now()
+    _read_up_to(base)  # refused before the JVM starts
+    with spark_session(master=master, heap=heap, short=True) as spark:
+        return learn_on(spark, base, now)
+
+
+def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
+    """The same, in a session that is there."""
     until = min(now, _read_up_to(base))
-    with (
-        translated("learning what is usual failed"),
-        spark_session(master=master, heap=heap, short=True) as spark,
-    ):
-        commits = spark.read.format("delta").load(str(SILVER_COMMITS.at(base)))
-        rows = learned(commits, until).collect()
+    with translated("learning what is usual failed"):
+        commits, logs = (
+            spark.read.format("delta").load(str(table.at(base)))
+            for table in (SILVER_COMMITS, SILVER_LOGS)
+        )
+        rows = learned(commits, logs, until).collect()
         lag = usual_lags(spark, base, until)
     connectors = _decoded((row.habit for row in rows), Baseline)
     found = Baselines(
@@ -71,15 +83,35 @@ def learn(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> 
     return found
 
 
-def learned(commits: DataFrame, until: float) -> DataFrame:
+def due(base: Path, now: float) -> bool:
+    """Is there enough to learn from, and was it not learned within EVERY_S? A document that is
+    damaged is made anew.
+    """
+    logs = read.all_rows(base, SILVER_LOGS)
+    begun = [row["first_read_at"] for row in logs if row["kind"] == CONNECT_OFFSETS]
+    if not begun or now - min(begun) < habits.WEEKS_MIN * habits.WEEK_S:
+        return False
+    try:
+        found = published(base)
+    except HistoryError:
+        return True
+    return found is None or not 0 <= now - found.made_at < EVERY_S
+
+
+def learned(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
     """Of silver/commits: a document of each connector, or that too little is known of it. What was
-    committed in one second counts once: a flush, of however many partitions.
+    committed in one second counts once: a flush, of however many partitions. What was committed
+    before its log was first read (silver/logs) is not learned from: compaction had left the newest
+    of each key, and the pauses between those are nobody's.
     """
     second = sf.floor(sf.unix_micros("at") / 1_000_000)
     since = until - (habits.WEEKS_MAX + 1) * habits.WEEK_S
     still = [Order.SAME.value, RESET]
+    read_since = sf.broadcast(logs.select(*LOG, "first_read_at"))
     return (
-        commits.where(sf.col("change").isNotNull() & ~sf.col("change").isin(still))
+        commits.join(read_since, on=list(LOG))
+        .where(sf.col("at") >= sf.col("first_read_at"))
+        .where(sf.col("change").isNotNull() & ~sf.col("change").isin(still))
         .select(*_WHOSE, second.alias("second"))
         .where((sf.col("second") >= since) & (sf.col("second") < until))
         .distinct()

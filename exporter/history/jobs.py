@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
+from exporter.history import baselines, gold, lake, read
 from exporter.history import flows as flows_table
-from exporter.history import gold, lake, read
 from exporter.history.feed import Feed, planned
 from exporter.history.records import Role, roles
 from exporter.history.refine import refine
@@ -45,6 +46,8 @@ from exporter.history.tables import (
 from exporter.history.watch import WATCH_S, Watch
 from exporter.model.pipeline import GOLD, SILVER
 from exporter.model.topology import BesideTopic, KafkaTopic, Topology
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ def run_available_now(
         run.refine(reached, None if up_to == run.cut_of(reached) else up_to)
         run.sampler.take()
         run.sampler.write()
+        run.learn()
         return run.report()
 
 
@@ -139,6 +143,7 @@ def run_continuous(
                     sampled_s = 0.0
                 if waited_s >= spec.refine_s and run.follow():
                     run.sampler.write()
+                    run.learn()
                     waited_s = 0.0
         run.follow()
         run.sampler.write()
@@ -282,6 +287,15 @@ class _Run:
             else:
                 self._write_gold(self._load(SILVER_NEWEST), self._cut(self.cut_of(reached)))
         self._refined = reached
+
+    def learn(self) -> None:
+        """Learn what is usual, if that is due. Whatever keeps it from that keeps nothing else."""
+        base, now = self._spec.base, self._clock.now()
+        try:
+            if baselines.due(base, now):
+                baselines.learn_on(self._spark, base, now)
+        except HistoryError as exc:
+            _log.warning("history_baselines_failed", reason=str(exc))
 
     def cut_of(self, reached: Cut) -> Cut:
         """What gold is computed from, of what was read: offsets and syncs."""

@@ -197,9 +197,13 @@ def test_nothing_published_is_nothing_and_half_of_it_is_damage(tmp_path: Path) -
 
 
 def commits(base: Path, *, weeks: int = 8) -> Path:
-    """Of two connectors: one a flush of three partitions every hour, the other new."""
+    """Of two connectors: one a flush of three partitions every hour, the other new. Before the log
+    was first read there is what compaction had left of it.
+    """
+    log = {"kafka": "east", "topic": "offsets", "topic_id": "x", "kpartition": 0}
     rows = [
         {
+            **log,
             "connect_cluster": "lab",
             "connector": "old",
             "source_partition": f'{{"p":{partition}}}',
@@ -211,20 +215,26 @@ def commits(base: Path, *, weeks: int = 8) -> Path:
         for partition in range(3)
     ]
     new = {**rows[-1], "connector": "new", "change": "first"}
-    write(base, SILVER_COMMITS, *rows, new)
-    write(
-        base,
-        SILVER_LOGS,
-        {"kind": CONNECT_OFFSETS, "last_read_at": at(round((MONDAY + weeks * WEEK_S) * 1000))},
-    )
+    left = [{**rows[0], "at": at(round((MONDAY - day * DAY_S) * 1000))} for day in (3, 17, 30)]
+    write(base, SILVER_COMMITS, *left, *rows, new)
+    told = {
+        **log,
+        "kind": CONNECT_OFFSETS,
+        "first_read_at": at(round(MONDAY * 1000)),
+        "last_read_at": at(round((MONDAY + weeks * WEEK_S) * 1000)),
+    }
+    write(base, SILVER_LOGS, told)
     return base
 
 
 @pytest.mark.spark
 def test_spark_learns_what_the_arithmetic_says(spark, tmp_path: Path) -> None:
     base = commits(tmp_path)
-    table = spark.read.format("delta").load(str(SILVER_COMMITS.at(base)))
-    rows = baselines.learned(table, END).collect()
+    tables = (
+        spark.read.format("delta").load(str(table.at(base)))
+        for table in (SILVER_COMMITS, SILVER_LOGS)
+    )
+    rows = baselines.learned(*tables, END).collect()
     (made,) = (msgspec.json.decode(row.habit, type=Baseline) for row in rows if row.habit)
     (few,) = (msgspec.json.decode(row.too_little, type=TooLittle) for row in rows if row.too_little)
     assert made == msgspec.structs.replace(learned(HOURLY), connector="old")
@@ -237,3 +247,16 @@ def test_without_commits_there_is_nothing_to_learn_from_and_nothing_is_written(
     with pytest.raises(HistoryError, match="has not run there"):
         baselines.learn(tmp_path, master="local[2]", heap="700m")
     assert not published.path_of(tmp_path).exists()
+
+
+def test_a_run_learns_once_a_day_and_only_where_there_is_enough(tmp_path: Path) -> None:
+    """Four weeks of commits, and no document of today that is whole."""
+    day = 86_400.0
+    base = commits(tmp_path, weeks=1)
+    assert not baselines.due(base, MONDAY + 27 * day)
+    assert baselines.due(base, MONDAY + 28 * day)
+    published.publish(base, msgspec.structs.replace(DOCUMENT, made_at=MONDAY + 28 * day))
+    assert not baselines.due(base, MONDAY + 28.9 * day)
+    assert baselines.due(base, MONDAY + 29.1 * day)
+    published.path_of(base).write_bytes(b"{")
+    assert baselines.due(base, MONDAY + 28.5 * day)
