@@ -248,6 +248,43 @@ def history_report(**asked: Any) -> None:
     sys.exit(report.print_report(report.Asked(**asked)))
 
 
+@history.command("audit")
+@config_option
+@click.option("--flow", help="A->B or the connector's name; needed if there are several flows.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several copy it.")
+@click.option("--topic", "topics", multiple=True, help="Only this upstream topic; repeatable.")
+@click.option("--from-offset", type=click.IntRange(min=0), help="The first upstream offset.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="The upstream offset to end before.")
+@click.option("--since", help="By the records' own times: ISO 8601 with a zone, or '2h ago'.")
+@click.option("--until", help="Likewise.")
+@click.option(
+    "--sample",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Look at this share only, in pieces between offset syncs.",
+)
+@click.option("--seed", default=0, show_default=True, help="Which pieces a sample takes.")
+@click.option(
+    "--accept-transforms",
+    is_flag=True,
+    help="Count as explained what the connector's transforms or header converter may explain.",
+)
+@click.option("--headers/--no-headers", default=True, help="Whether headers are compared.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON here too."
+)
+@json_option
+@timeout_option
+def history_audit(**asked: Any) -> None:
+    """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
+    if a record is lost, doubled, out of order or changed, and nothing explains it.
+    """
+    from exporter.cli import audit  # noqa: PLC0415
+
+    sys.exit(audit.print_audit(audit.Asked(**asked)))
+
+
 @history.command("baselines")
 @config_option
 @json_option

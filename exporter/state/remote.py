@@ -63,3 +63,17 @@ def beside(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
     """Every topic on the target that may tell of the flow, and need not exist."""
     checkpoints = checkpoints_of(flow)
     return (() if checkpoints is None else (checkpoints,)) + heartbeats_of(flow)
+
+
+def remote_topic(flow: MirrorFlow, topic: str, known: Collection[str]) -> str | None:
+    """What an upstream topic is called on the target; None if it cannot be told.
+
+    known    topics that there are on the target
+    """
+    renamed = f"{flow.source}{flow.separator}{topic}"
+    if flow.policy == IDENTITY:
+        return topic
+    if flow.policy == DEFAULT:
+        return renamed
+    found = {name for name in (topic, renamed) if name in known}
+    return found.pop() if len(found) == 1 else None

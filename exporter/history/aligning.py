@@ -1,0 +1,172 @@
+"""Two sequences brought together: what of the one stands, in the same order, in the other. Pure.
+
+Called by verdicts.py with hashes of records and by audit.py with digests of blocks of them. What is
+found is always a common subsequence. It is the longest one wherever what is left between unique
+items is small; elsewhere, among very many repeated items, it may be a little shorter.
+
+Items that occur once on both sides are matched first, as many as keep their order (Bram Cohen's
+patience diff): they cannot be mistaken for one another, which items that repeat can.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+# Cells of the table for the longest common subsequence: a second at most, and 8 MB.
+CELLS_MAX: Final = 1_000_000
+
+
+class Run(NamedTuple):
+    """So many items in a row, from these two places on, are the same."""
+
+    up: int
+    down: int
+    length: int
+
+
+class Gap(NamedTuple):
+    """What lies between two runs: [up, up_end) of the one and [down, down_end) of the other."""
+
+    up: int
+    up_end: int
+    down: int
+    down_end: int
+
+
+def aligned(up: Sequence[int], down: Sequence[int]) -> tuple[Run, ...]:
+    """The runs, in order."""
+    matches: list[tuple[int, int]] = []
+    todo = [Gap(0, len(up), 0, len(down))]
+    while todo:
+        gap = _trimmed(up, down, todo.pop(), matches)
+        if gap.up == gap.up_end or gap.down == gap.down_end:
+            continue
+        anchors = _increasing(_unique(up, down, gap))
+        if not anchors:
+            if (gap.up_end - gap.up) * (gap.down_end - gap.down) <= CELLS_MAX:
+                matches += _longest(up, down, gap)
+                continue
+            anchors = _increasing(_by_turn(up, down, gap))
+        matches += anchors
+        todo += _between(anchors, gap) if anchors else ()
+    return _runs(sorted(matches))
+
+
+def gaps(runs: Sequence[Run], up_length: int, down_length: int) -> Iterator[Gap]:
+    """What the runs leave, in order; at least one side of each is not empty."""
+    at_up = at_down = 0
+    for run in (*runs, Run(up_length, down_length, 0)):
+        if run.up > at_up or run.down > at_down:
+            yield Gap(at_up, run.up, at_down, run.down)
+        at_up, at_down = run.up + run.length, run.down + run.length
+
+
+def _trimmed(
+    up: Sequence[int], down: Sequence[int], gap: Gap, matches: list[tuple[int, int]]
+) -> Gap:
+    """Without what is the same at its beginning and at its end."""
+    first_up, end_up, first_down, end_down = gap
+    while first_up < end_up and first_down < end_down and up[first_up] == down[first_down]:
+        matches.append((first_up, first_down))
+        first_up, first_down = first_up + 1, first_down + 1
+    while first_up < end_up and first_down < end_down and up[end_up - 1] == down[end_down - 1]:
+        end_up, end_down = end_up - 1, end_down - 1
+        matches.append((end_up, end_down))
+    return Gap(first_up, end_up, first_down, end_down)
+
+
+def _unique(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int, int]]:
+    """Pairs of what occurs exactly once on each side, in the order of `up`."""
+    ups = _places(up, gap.up, gap.up_end)
+    downs = _places(down, gap.down, gap.down_end)
+    return [
+        (places[0], downs[item][0])
+        for item, places in ups.items()
+        if len(places) == 1 and len(downs.get(item, ())) == 1
+    ]
+
+
+def _by_turn(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int, int]]:
+    """Of every item the first with the first, the second with the second; in the order of `up`."""
+    ups = _places(up, gap.up, gap.up_end)
+    downs = _places(down, gap.down, gap.down_end)
+    return sorted(
+        pair
+        for item, places in ups.items()
+        for pair in zip(places, downs.get(item, ()), strict=False)
+    )
+
+
+def _places(items: Sequence[int], first: int, end: int) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for place in range(first, end):
+        found[items[place]].append(place)
+    return dict(found)
+
+
+def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """As many of the pairs as rise on both sides; they come in the order of the first."""
+    tops: list[int] = []  # the lowest end of a rising row of each length
+    ends: list[int] = []  # which pair that is
+    before: list[int] = []
+    for number, (_, down) in enumerate(pairs):
+        length = bisect_left(tops, down)
+        before.append(ends[length - 1] if length else -1)
+        if length == len(tops):
+            tops.append(down)
+            ends.append(number)
+        else:
+            tops[length], ends[length] = down, number
+    found = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _between(anchors: Sequence[tuple[int, int]], gap: Gap) -> Iterator[Gap]:
+    at_up, at_down = gap.up, gap.down
+    for up, down in anchors:
+        yield Gap(at_up, up, at_down, down)
+        at_up, at_down = up + 1, down + 1
+    yield Gap(at_up, gap.up_end, at_down, gap.down_end)
+
+
+def _longest(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int, int]]:
+    """The longest common subsequence, by the usual table, filled from its end."""
+    width = gap.down_end - gap.down
+    table = [[0] * (width + 1)]
+    for at in range(gap.up_end - 1, gap.up - 1, -1):
+        below, row = table[-1], [0] * (width + 1)
+        for column in range(width - 1, -1, -1):
+            if up[at] == down[gap.down + column]:
+                row[column] = below[column + 1] + 1
+            else:
+                row[column] = max(below[column], row[column + 1])
+        table.append(row)
+    table.reverse()
+    found, row_at, column = [], 0, 0
+    while row_at < len(table) - 1 and column < width:
+        if up[gap.up + row_at] == down[gap.down + column]:
+            found.append((gap.up + row_at, gap.down + column))
+            row_at, column = row_at + 1, column + 1
+        elif table[row_at + 1][column] >= table[row_at][column + 1]:
+            row_at += 1
+        else:
+            column += 1
+    return found
+
+
+def _runs(matches: Sequence[tuple[int, int]]) -> tuple[Run, ...]:
+    found: list[Run] = []
+    for up, down in matches:
+        last = found[-1] if found else None
+        if last is not None and (last.up + last.length, last.down + last.length) == (up, down):
+            found[-1] = last._replace(length=last.length + 1)
+        else:
+            found.append(Run(up, down, 1))
+    return tuple(found)

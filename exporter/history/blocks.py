@@ -1,0 +1,128 @@
+"""Records in their order made into blocks that are known by one number each. No Spark in here.
+
+Where a block ends is told by its records alone, so that one record more or less changes the block
+that it is in and no other: the two sides need no common offsets. A block ends with a record whose
+hash has SIZE's lowest bits all zero, if it has MIN records by then, and in any case with MAX.
+
+The number is a sum, wrapping in 64 bits, of each record's hash mixed with its place in the block
+(the finalizer of splitmix64): records in another order give another sum. Two different blocks have
+the same number once in 2^64. Called by comparing.py, in Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+SIZE: Final = 4096  # on average, beyond MIN
+MIN: Final = 512
+MAX: Final = 16 * SIZE
+
+SCHEMA: Final = "slice INT, side INT, first BIGINT, last BIGINT, records BIGINT, digest BIGINT"
+NAMES: Final = ("slice", "side", "first", "last", "records", "digest")
+
+_Longs = npt.NDArray[np.uint64]
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2: Final = np.uint64(0x94D049BB133111EB)
+_PLACES: Final = (np.arange(MAX, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
+
+
+class Block(NamedTuple):
+    """Records in a row: their first and last offset, how many they are, their number."""
+
+    first: int
+    last: int
+    records: int
+    digest: int
+
+
+class Blocks:
+    """Takes the records of one log in their order, in parts of any size, and gives its blocks."""
+
+    def __init__(self) -> None:
+        self._first = self._last = self._records = 0
+        self._digest = np.uint64(0)
+
+    def take(self, offsets: npt.NDArray[np.int64], hashes: _Longs) -> Iterator[Block]:
+        """The blocks that end within these records."""
+        ends = np.flatnonzero((hashes & np.uint64(SIZE - 1)) == 0)
+        at = 0
+        while at < len(hashes):
+            end, whole = self._end(ends, at, len(hashes))
+            self._add(offsets[at:end], hashes[at:end])
+            if whole:
+                yield self._made()
+            at = end
+
+    def rest(self) -> Iterator[Block]:
+        """The block that the log's end ends, if there is one."""
+        if self._records:
+            yield self._made()
+
+    def _end(self, ends: npt.NDArray[np.intp], at: int, length: int) -> tuple[int, bool]:
+        """Up to where the block at work goes, and whether it is whole then."""
+        earliest = at + max(0, MIN - 1 - self._records)
+        latest = at + MAX - self._records
+        number = int(np.searchsorted(ends, earliest))
+        end = int(ends[number]) + 1 if number < len(ends) else length + 1
+        if min(end, latest) > length:
+            return length, False
+        return min(end, latest), True
+
+    def _add(self, offsets: npt.NDArray[np.int64], hashes: _Longs) -> None:
+        if not self._records:
+            self._first, self._digest = int(offsets[0]), np.uint64(0)
+        mixed = hashes + _PLACES[self._records : self._records + len(hashes)]
+        mixed ^= mixed >> np.uint64(30)
+        mixed *= _MIX_1
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= _MIX_2
+        mixed ^= mixed >> np.uint64(31)
+        with np.errstate(over="ignore"):
+            self._digest = np.uint64(self._digest + np.add.reduce(mixed))
+        self._last = int(offsets[-1])
+        self._records += len(hashes)
+
+    def _made(self) -> Block:
+        made = Block(self._first, self._last, self._records, int(self._digest.view(np.int64)))
+        self._records = 0
+        return made
+
+
+def blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For mapInArrow: columns slice, side, offset, hash to SCHEMA. A task has the records of one
+    slice and one side at a time, as Spark's Kafka source reads a partition of a topic in one task.
+    """
+    at_work: Blocks | None = None
+    of: tuple[int, int] | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        slices, sides = (batch.column(name).to_numpy() for name in ("slice", "side"))
+        turns = np.flatnonzero((np.diff(slices) != 0) | (np.diff(sides) != 0)) + 1
+        offsets = batch.column("offset").to_numpy()
+        hashes = batch.column("hash").to_numpy().view(np.uint64)
+        for first, end in zip((0, *turns), (*turns, len(hashes)), strict=True):
+            mine = int(slices[first]), int(sides[first])
+            if mine != of or at_work is None:
+                if at_work is not None and of is not None:
+                    yield _rows(of, list(at_work.rest()))
+                at_work, of = Blocks(), mine
+            found = list(at_work.take(offsets[first:end], hashes[first:end]))
+            if found:
+                yield _rows(mine, found)
+    if at_work is not None and of is not None:
+        yield _rows(of, list(at_work.rest()))
+
+
+def _rows(of: tuple[int, int], found: list[Block]) -> pa.RecordBatch:
+    columns: list[Any] = [pa.array([value] * len(found), pa.int32()) for value in of]
+    columns += [
+        pa.array([at[number] for at in found], pa.int64()) for number in range(len(Block._fields))
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(NAMES))

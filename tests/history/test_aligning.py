@@ -1,0 +1,37 @@
+"""Sequences brought together where items repeat, which properties on small ones do not reach."""
+
+from __future__ import annotations
+
+import random
+
+from exporter.history.aligning import Gap, Run, aligned, gaps
+
+
+def test_equal_sequences_are_one_run() -> None:
+    assert aligned([1, 2, 3], [1, 2, 3]) == (Run(0, 0, 3),)
+
+
+def test_nothing_in_common_is_one_gap() -> None:
+    assert aligned([1, 2], [3]) == ()
+    assert list(gaps((), 2, 1)) == [Gap(0, 2, 0, 1)]
+
+
+def test_a_repeated_item_goes_with_its_neighbours() -> None:
+    assert aligned([9, 1, 9, 2, 9], [9, 1, 2, 9]) == (Run(0, 0, 2), Run(3, 2, 2))
+
+
+def test_long_sequences_of_few_items_are_aligned_but_for_what_is_missing() -> None:
+    up = [random.Random(1).randrange(5) for _ in range(20_000)]
+    down = up[:7000] + up[7003:15_000] + up[15_005:]
+    assert sum(run.length for run in aligned(up, down)) == len(down)
+
+
+def test_repeats_without_any_unique_item_end_and_keep_their_order() -> None:
+    chance = random.Random(2)
+    up = [chance.randrange(3) for _ in range(3000)]
+    down = [chance.randrange(3) for _ in range(3000)]
+    runs = aligned(up, down)
+    assert all(
+        up[run.up : run.up + run.length] == down[run.down : run.down + run.length] for run in runs
+    )
+    assert sum(run.length for run in runs) > 1500

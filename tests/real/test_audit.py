@@ -1,0 +1,248 @@
+"""The audit of a mirror in which we know every record that is wrong, because we made it so.
+
+Each topic of one flow has a fault of its own, in the middle of what MirrorMaker copied before and
+after: while it stood still, its part was played by us, who made the fault.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from lab import Lab, specimens
+from lab.clients import FLUSH_S_MAX, settings
+from lab.specimens import Mirror
+from lab.stories import hands
+from lab.toolbox import Toolbox
+from lab.waiting import NotYet, until
+
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+
+COPIED_S_MAX = 90.0
+BEFORE, PLANTED, AFTER = 1500, 300, 700
+PREFIX = "audited"
+AS_THEY_ARE = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+Sent = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+Fault = Callable[[list[Sent]], list[Sent]]
+
+
+def record(topic: str, number: int) -> Sent:
+    """Unlike any other of its topic; some without a key, a value or headers."""
+    key = None if number % 5 == 0 else f"key-{number % 50}".encode()
+    value = None if number % 11 == 0 and key else f"{topic}-{number}".encode()
+    headers: list[tuple[str, bytes | None]] = [("number", str(number).encode()), ("none", None)]
+    return key, value, headers if value is None or number % 3 else []
+
+
+def hole(sent: list[Sent]) -> list[Sent]:
+    return sent[:100] + sent[140:]
+
+
+def twice(sent: list[Sent]) -> list[Sent]:
+    return sent[:200] + sent[120:]
+
+
+def swapped(sent: list[Sent]) -> list[Sent]:
+    return sent[:50] + sent[70:80] + sent[50:70] + sent[80:]
+
+
+def changed(sent: list[Sent]) -> list[Sent]:
+    (key, _, headers), (other, value, _) = sent[60], sent[61]
+    return [*sent[:60], (key, b"another value", headers), (other, value, []), *sent[62:]]
+
+
+def foreign(sent: list[Sent]) -> list[Sent]:
+    return [*sent[:10], (b"stranger", b"not of this flow", []), *sent[10:]]
+
+
+FAULTS: dict[str, Fault] = {
+    "lost": hole,
+    "doubled": twice,
+    "swapped": swapped,
+    "altered": changed,
+    "added": foreign,
+}
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A flow that has copied all it is to copy, and what a person has at hand beside it."""
+
+    lab: Lab
+    toolbox: Toolbox
+    at: Mirror
+
+    def audit(self, *more: str, status: int) -> Any:
+        arguments = ("history", "audit", "--flow", self.at.name, "--json", *more)
+        return self.toolbox.own(*arguments, status=status).json
+
+
+def named(what: str) -> str:
+    return f"{PREFIX}-{what}"
+
+
+def send(bootstrap: str, topic: str, sent: list[Sent]) -> None:
+    failures: list[str] = []
+    producer = Producer(settings(bootstrap, acks="all"))
+    for key, value, headers in sent:
+        producer.produce(
+            topic,
+            key=key,
+            value=value,
+            headers=headers,
+            partition=0,
+            on_delivery=lambda error, _record: failures.append(str(error)) if error else None,
+        )
+        producer.poll(0)
+    assert producer.flush(FLUSH_S_MAX) == 0
+    assert failures == []
+
+
+def copied(lab: Lab, at: Mirror, ends: dict[str, int]) -> None:
+    """Wait until Connect has it on record that each topic is copied up to its end."""
+
+    def probe() -> None:
+        held = {
+            pair["partition"]["topic"]: pair["offset"]["offset"]
+            for pair in specimens.offsets(lab, at.name)
+        }
+        if held != {topic: end - 1 for topic, end in ends.items()}:
+            raise NotYet(str(held))
+
+    until("the copies", probe, timeout_s=COPIED_S_MAX)
+
+
+@pytest.fixture(scope="module")
+def bed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    toolbox = Toolbox(lab, directory=tmp_path_factory.mktemp("audit"))
+    topics = [named(what) for what in (*FAULTS, "skipped", "clean")]
+    for topic in topics:
+        lab.create_topic("west", topic, 1)
+        send(lab.west, topic, [record(topic, number) for number in range(BEFORE)])
+    config = {"topics": f"{PREFIX}-.*", "header.converter": AS_THEY_ARE}
+    with specimens.mirror(lab, PREFIX, config) as at:
+        copied(lab, at, dict.fromkeys(topics, BEFORE))
+        lab.stop_connector(at.name)
+        for what, fault in FAULTS.items():
+            topic = named(what)
+            planted = [record(topic, number) for number in range(BEFORE, BEFORE + PLANTED)]
+            send(lab.west, topic, planted)
+            send(lab.east, f"{at.source}.{topic}", fault(planted))
+        lab.alter_offsets(
+            at.name,
+            [
+                {
+                    "partition": {"cluster": at.source, "partition": 0, "topic": named(what)},
+                    "offset": {"offset": BEFORE + PLANTED - 1},
+                }
+                for what in FAULTS
+            ],
+        )
+        skipped = named("skipped")
+        send(lab.west, skipped, [record(skipped, BEFORE)])
+        toolbox.change(
+            *("offsets", "reset", "--flow", f"{at.source}->{at.target}", "--topics", skipped),
+            *("--to-offset", str(BEFORE + 1), "--allow-skip"),
+        )
+        lab.resume(at.name)
+        ends = {}
+        for topic in topics:
+            first = len(hands.records(lab.west, topic))
+            send(lab.west, topic, [record(topic, first + number) for number in range(AFTER)])
+            ends[topic] = first + AFTER
+        copied(lab, at, ends)
+        yield Bed(lab, toolbox, at)
+
+
+@pytest.fixture(scope="module")
+def found(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    report: Path = tmp_path_factory.mktemp("report") / "audit.json"
+    told = bed.audit("--report", str(report), status=1)
+    assert json.loads(report.read_text()) == told
+    return {at["topic"]: at for at in told["partitions"]} | {"": told}
+
+
+def told(found: dict[str, Any], what: str) -> list[tuple[str, int, Any, Any]]:
+    """Each finding of a topic: what, how many records, which upstream, which downstream; counted
+    from where we took MirrorMaker's part.
+    """
+
+    def span(at: dict[str, int] | None) -> tuple[int, int] | None:
+        return None if at is None else (at["first"] - BEFORE, at["last"] - BEFORE)
+
+    return [
+        (at["kind"], at["records"], span(at["up"]), span(at["down"]))
+        for at in found[named(what)]["findings"]
+    ]
+
+
+def test_nothing_is_found_where_everything_was_copied(found: dict[str, Any]) -> None:
+    assert told(found, "clean") == []
+    assert found[named("clean")]["upstream_records"] == BEFORE + AFTER
+
+
+def test_a_lost_range_is_found_to_the_record(found: dict[str, Any]) -> None:
+    assert told(found, "lost") == [("lost", 40, (100, 139), None)]
+
+
+def test_a_range_that_is_there_twice_is_found_to_the_record(found: dict[str, Any]) -> None:
+    ((kind, records, up, down),) = told(found, "doubled")
+    assert (kind, records, up) == ("duplicated", 80, (120, 199))
+    assert down in {(120, 199), (200, 279)}
+
+
+def test_records_out_of_order_are_found(found: dict[str, Any]) -> None:
+    assert told(found, "swapped") == [("reordered", 10, (70, 79), (50, 59))]
+
+
+def test_an_altered_value_and_missing_headers_are_found(found: dict[str, Any]) -> None:
+    assert told(found, "altered") == [("altered", 2, (60, 61), (60, 61))]
+
+
+def test_what_somebody_else_wrote_is_found(found: dict[str, Any]) -> None:
+    assert told(found, "added") == [("added", 1, None, (10, 10))]
+
+
+def test_a_skip_is_explained_by_the_plan_in_the_journal(bed: Bed, found: dict[str, Any]) -> None:
+    assert told(found, "skipped") == [("lost", 1, (0, 0), None)]
+    (one,) = found[named("skipped")]["findings"]
+    (plan,) = bed.toolbox.own("plan", "list", "--json").json
+    assert plan["plan_id"] in one["explained"]
+    assert one["certain"]
+    assert found[""]["unexplained"] == len(FAULTS)
+
+
+def test_what_is_explained_is_no_reason_to_fail(bed: Bed) -> None:
+    told = bed.audit("--topic", named("skipped"), "--topic", named("clean"), status=0)
+    assert told["unexplained"] == 0
+    assert told["looked_at"] == 1.0
+
+
+def test_what_lies_beyond_the_bounds_is_not_judged(bed: Bed) -> None:
+    more = ("--topic", named("lost"), "--from-offset")
+    assert bed.audit(*more, str(BEFORE + 140), status=0)["unexplained"] == 0
+    cut = bed.audit(*more, str(BEFORE + 120), "--to-offset", str(BEFORE + 130), status=1)
+    (at,) = cut["partitions"]
+    (one,) = at["findings"]
+    assert (one["kind"], one["up"]) == ("lost", {"first": BEFORE + 120, "last": BEFORE + 129})
+
+
+def test_headers_that_a_converter_has_changed_are_told_and_can_be_left_out(bed: Bed) -> None:
+    with specimens.mirror(bed.lab, "headed", partitions=1) as at:
+        send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(20)])
+        copied(bed.lab, at, {at.topic: 20})
+        headed = Bed(bed.lab, bed.toolbox, at)
+        (one,) = headed.audit(status=1)["partitions"]
+        told = headed.audit("--no-headers", status=0)
+    meant = sum(bool(record(at.topic, number)[2]) for number in range(20))
+    assert sum(found["records"] for found in one["findings"]) == meant
+    assert {(found["kind"], found["certain"]) for found in one["findings"]} == {("altered", False)}
+    assert all("header converter" in found["explained"] for found in one["findings"])
+    assert told["unexplained"] == 0
