@@ -4,7 +4,7 @@
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
 #   make proofs [SEED=n]       kills by the hundred, crashes by the thousand, two minutes of standstill, the toolbox on an older Kafka, properties at length
 #   make bench                 figures as ratios against a named baseline in the same run
-#   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there
+#   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
 
 PYTHON ?= python3
@@ -102,6 +102,7 @@ bench: $(STAMP)
 bench-history: $(STAMP)
 	@$(BIN)/python -m bench.history $(ARGS)
 	@$(BIN)/python -m bench.moment
+	@$(BIN)/python -m bench.audit
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -69,9 +69,12 @@ def print_audit(asked: Asked) -> int:
     with caught_up(loaded, asked.timeout_s) as snapshot:
         flow = _flow(snapshot.topology, asked)
         replicated = _replicated(snapshot, flow)
+        partial = (flow.connect_cluster, flow.connector) in snapshot.partial
     sides = Sides({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
     through = _transforms(loaded, flow)
     pinned = pin(flow, replicated, asked.topics, bounds, sides)
+    if partial:
+        output.error(f"{flow.connector} may copy partitions that are not known here: not audited")
     for note in (*pinned.notes, *_cost(pinned)):
         output.error(note)
     spec = AuditSpec(

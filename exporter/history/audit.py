@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
 from exporter.history.aligning import Gap, Run, aligned, gaps
-from exporter.history.blocks import Block
+from exporter.history.blocks import MAX, Block
 from exporter.history.comparing import (
     DOWN,
     UP,
@@ -29,7 +29,7 @@ from exporter.history.lookups import Lookups
 from exporter.history.pinning import Pinned
 from exporter.history.reasons import Newest, Reasons, Skip, Transforms
 from exporter.history.session import spark_session
-from exporter.history.slices import Reach
+from exporter.history.slices import Reach, Slice
 from exporter.history.verdicts import (
     Finding,
     Item,
@@ -55,6 +55,9 @@ BATCH_TOPICS_MAX: Final = 50
 
 # Of one slice, gaps that are read apart: each is a read of its own.
 GAPS_MAX: Final = 32
+# Of what lies before all that matches, so many records, and so many times those of the other side.
+HEAD_RECORDS: Final = 2 * MAX
+HEAD_TIMES: Final = 4
 
 Progress = Callable[[str], None]
 
@@ -167,6 +170,8 @@ class _Batch:
         self._reaches = reaches
         self._progress = progress
         self._slices = [of for at in reaches for of in at.slices]
+        self._cut_up: dict[int, int] = {}  # slice -> records of its head that are not looked at
+        self._cut_down: set[int] = set()
 
     def audited(self) -> Iterator[Audited]:
         """What came of every partition."""
@@ -174,7 +179,7 @@ class _Batch:
         whole: dict[int, list[Finding]] = defaultdict(list)
         repeats: dict[int, list[_Repeat]] = defaultdict(list)
         windows = self._windows(blocks, whole, repeats)
-        lefts = {number: left_of(self._slices[number], of) for number, of in windows.items()}
+        lefts = {number: left_of(self._judged(number), of) for number, of in windows.items()}
         lookups = self._lookups()
         of_partition: dict[TopicPartition, list[Left]] = defaultdict(list)
         for number, left in lefts.items():
@@ -202,7 +207,8 @@ class _Batch:
                 reach=reach,
                 up_records=_count(blocks, mine, UP),
                 down_records=_count(blocks, mine, DOWN),
-                up_unjudged=sum(lefts[of].up_unjudged for of in mine if of in lefts),
+                up_unjudged=sum(self._cut_up.get(of, 0) for of in mine)
+                + sum(lefts[of].up_unjudged for of in mine if of in lefts),
                 findings=tuple(at for of in mine for at in whole[of]),
             )
 
@@ -226,7 +232,9 @@ class _Batch:
         differing: list[_Differing] = []
         for number in range(len(self._slices)):
             up, down = blocks.get((number, UP), []), blocks.get((number, DOWN), [])
-            differing += _differing(number, up, down, repeats[number])
+            of = self._slices[number]
+            found = _differing(number, up, down, repeats[number], down_head=of.down_head)
+            differing += (self._without_head(at) for at in found)
         looked: list[_Differing] = []
         budget = self._spec.records_max
         for at in sorted(differing, key=lambda one: one.records):
@@ -237,12 +245,36 @@ class _Batch:
                 whole[at.of].append(_too_much(at))
         looked.sort(key=lambda one: (one.of, one.gap))
         read = self._records(looked)
-        found: dict[int, list[Window]] = defaultdict(list)
+        windows: dict[int, list[Window]] = defaultdict(list)
         for number, at in enumerate(looked):
-            found[at.of].append(
+            windows[at.of].append(
                 Window(read.get((number, UP), []), read.get((number, DOWN), []), at.up_before)
             )
-        return dict(found)
+        return dict(windows)
+
+    def _judged(self, number: int) -> Slice:
+        """The slice. Where copies may be among what was cut off, none can be said to be missing."""
+        of = self._slices[number]
+        return replace(of, up_head=False) if number in self._cut_down else of
+
+    def _without_head(self, at: _Differing) -> _Differing:
+        """Of what lies before all that matches and is not judged, only the end is looked at: it may
+        be most of a log.
+        """
+        of = self._slices[at.of]
+        if at.up_before is not None or (of.up_head and of.down_head):
+            return at
+        blocks = [block for run in at.down for block in run]
+        up, down = at.up, tuple(blocks)
+        if not of.up_head:
+            up = _end_of(at.up, down)
+            self._cut_up[at.of] = sum(block.records for block in at.up[: len(at.up) - len(up)])
+        if not of.down_head:
+            kept = _end_of(down, up)
+            if len(kept) < len(down):
+                self._cut_down.add(at.of)
+            down = kept
+        return replace(at, up=up, down=(down,) if down else ())
 
     def _records(self, looked: Sequence[_Differing]) -> dict[tuple[int, int], list[Record]]:
         parts = []
@@ -267,16 +299,33 @@ def _count(blocks: Mapping[tuple[int, int], list[Block]], of: range, side: int) 
     return sum(at.records for number in of for at in blocks.get((number, side), ()))
 
 
+def _end_of(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, ...]:
+    """The last of these, as far back as the copies of the other side's may well lie."""
+    wanted = HEAD_RECORDS + HEAD_TIMES * sum(at.records for at in other)
+    for number in range(len(blocks) - 1, -1, -1):
+        wanted -= blocks[number].records
+        if wanted <= 0:
+            return blocks[number:]
+    return blocks
+
+
 def _differing(
-    of: int, up: Sequence[Block], down: Sequence[Block], repeats: list[_Repeat]
+    of: int,
+    up: Sequence[Block],
+    down: Sequence[Block],
+    repeats: list[_Repeat],
+    *,
+    down_head: bool,
 ) -> Iterator[_Differing]:
     """What lies between blocks that are the same; what repeats one of those goes to `repeats`."""
     runs = aligned([at.digest for at in up], [at.digest for at in down])
     matched = {at.digest: at for run in runs for at in up[run.up : run.up + run.length]}
     for gap in _together(tuple(gaps(runs, len(up), len(down)))):
         kept: list[list[Block]] = [[]]
-        # What is put together holds blocks that match, and they are none that repeat.
-        cut = {} if _matches_within(runs, gap) else matched
+        # What is put together holds blocks that match, and they are none that repeat; before all
+        # that matches there may lie whatever was copied of records that are gone.
+        unjudged = gap.up == 0 and not down_head
+        cut = {} if unjudged or _matches_within(runs, gap) else matched
         for block in down[gap.down : gap.down_end]:
             if block.digest in cut:
                 repeats.append(_Repeat(cut[block.digest], block))

@@ -220,10 +220,21 @@ def joined(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings of the same kind and explanation that go on where another ends, on every side that
     they have, as one.
     """
+    once = _merged(sorted(found, key=_by_kind), _next)
+    turned = [at for at in once if at.kind is Kind.DUPLICATED]
+    others = [at for at in once if at.kind is not Kind.DUPLICATED]
+    # Of a range that is there twice the first copy may be matched to its middle and the second
+    # from there: then what is left is its end, and after it its beginning.
+    return tuple(sorted((*others, *_merged(turned, _next_or_turned)), key=_place))
+
+
+def _merged(
+    found: Iterable[Finding], follows: Callable[[Span | None, Span | None], bool]
+) -> list[Finding]:
     made: list[Finding] = []
-    for at in sorted(found, key=lambda one: (one.kind, one.explained, *_place(one))):
+    for at in found:
         last = made[-1] if made else None
-        if last is not None and _follows(last, at):
+        if last is not None and _alike(last, at) and follows(last.up, at.up):
             made[-1] = replace(
                 last,
                 records=last.records + at.records,
@@ -232,12 +243,16 @@ def joined(found: Iterable[Finding]) -> tuple[Finding, ...]:
             )
         else:
             made.append(at)
-    return tuple(sorted(made, key=_place))
+    return made
 
 
-def _follows(last: Finding, at: Finding) -> bool:
+def _by_kind(found: Finding) -> tuple[str, str, int, int]:
+    return (found.kind, found.explained, *_place(found))
+
+
+def _alike(last: Finding, at: Finding) -> bool:
     same = (last.kind, last.explained, last.certain) == (at.kind, at.explained, at.certain)
-    return same and _next(last.up, at.up) and _next(last.down, at.down)
+    return same and _next(last.down, at.down)
 
 
 def _next(last: Span | None, at: Span | None) -> bool:
@@ -246,8 +261,16 @@ def _next(last: Span | None, at: Span | None) -> bool:
     return at.first == last.last + 1
 
 
+def _next_or_turned(last: Span | None, at: Span | None) -> bool:
+    if last is None or at is None:
+        return False
+    return at.last + 1 == last.first
+
+
 def _both(last: Span | None, at: Span | None) -> Span | None:
-    return None if last is None or at is None else Span(last.first, at.last)
+    if last is None or at is None:
+        return None
+    return Span(min(last.first, at.first), max(last.last, at.last))
 
 
 def _place(found: Finding) -> tuple[int, int]:
@@ -328,7 +351,9 @@ def _paired(
 
 def _goes_on(made: Finding, item: Item) -> bool:
     """What comes from one place goes on there: two ranges that lie together downstream may not."""
-    return made.up is None or item.up is None or item.up.offset > made.up.last
+    if made.up is None or item.up is None:
+        return made.up is item.up
+    return item.up.offset > made.up.last
 
 
 def _wider(span: Span | None, record: Record | None) -> Span | None:

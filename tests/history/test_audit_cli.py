@@ -1,0 +1,152 @@
+"""`history audit`: which flow is meant, what is printed, what the exit code counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.errors import ConfigError
+from exporter.history.slices import Reach, Slice
+from exporter.history.verdicts import Finding, Kind, Span
+from exporter.model.topology import MirrorFlow, TopicPartition, Topology
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def flow(source: str, connector: str, place: str = "payments") -> MirrorFlow:
+    return MirrorFlow(place, connector, source, "east", source, None, downstream="east")
+
+
+TOPOLOGY = Topology((), (flow("west", "mm2-w"), flow("south", "mm2-s"), flow("south", "x", "z")))
+
+
+def asked(**more: Any) -> Any:
+    from exporter.cli.audit import Asked
+
+    given = {
+        "config_path": Path("offsetwatch.yaml"),
+        "flow": None,
+        "connect_cluster": None,
+        "topics": (),
+        "from_offset": None,
+        "to_offset": None,
+        "since": None,
+        "until": None,
+        "sample": 1.0,
+        "seed": 0,
+        "accept_transforms": False,
+        "headers": True,
+        "report": None,
+        "as_json": False,
+        "timeout_s": 1.0,
+        **more,
+    }
+    return Asked(**given)
+
+
+def audited(*findings: Finding, pending: int = 0) -> Any:
+    from exporter.history.audit import Audited
+
+    of = Slice(ORDERS, "west.orders", 0, 100, 0, 100, (0, 100 - pending))
+    reach = Reach(ORDERS, "west.orders", wanted=100, deleted=3, pending=pending, slices=(of,))
+    return Audited(reach, 100, 98, 4, findings)
+
+
+LOST = Finding(Kind.LOST, 2, Span(5, 6), None)
+SKIPPED = Finding(Kind.LOST, 1, Span(9, 9), None, "skipped by plan 7", certain=True)
+DROPPED = Finding(Kind.LOST, 1, Span(12, 12), None, "a filter, possibly (Drop)")
+
+
+@pytest.mark.parametrize("name", ["west->east", "mm2-w"])
+def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
+    from exporter.cli.audit import _flow
+
+    assert _flow(TOPOLOGY, asked(flow=name)).connector == "mm2-w"
+    assert _flow(TOPOLOGY, asked(flow="south->east", connect_cluster="z")).connector == "x"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        pytest.param({"flow": "north->east"}, "there is no such flow", id="unknown"),
+        pytest.param({"flow": "south->east"}, "several flows", id="two"),
+        pytest.param({}, "several flows", id="none named"),
+    ],
+)
+def test_a_flow_that_is_not_clear_is_refused_with_those_there_are(
+    more: dict[str, Any], said: str
+) -> None:
+    from exporter.cli.audit import _flow
+
+    with pytest.raises(ConfigError, match=said) as raised:
+        _flow(TOPOLOGY, asked(**more))
+    assert "west->east (mm2-w)" in str(raised.value)
+
+
+def test_bounds_by_offset_and_by_time_do_not_go_together() -> None:
+    from exporter.cli.audit import _bounds
+
+    with pytest.raises(ConfigError, match="do not go with"):
+        _bounds(asked(from_offset=1, until="1h ago"))
+    assert _bounds(asked(since="2026-01-01T00:00:00Z")).since == 1767225600.0
+
+
+@pytest.mark.parametrize(
+    ("findings", "accept", "unexplained"),
+    [
+        pytest.param((), False, 0, id="clean"),
+        pytest.param((SKIPPED,), False, 0, id="explained"),
+        pytest.param((LOST, SKIPPED), False, 1, id="one is not"),
+        pytest.param((DROPPED,), False, 1, id="perhaps"),
+        pytest.param((DROPPED,), True, 0, id="perhaps, accepted"),
+        pytest.param((LOST,), True, 1, id="accepted without any explanation"),
+    ],
+)
+def test_only_what_nothing_explains_counts(
+    findings: tuple[Finding, ...], accept: bool, unexplained: int
+) -> None:
+    from exporter.cli.audit import _document
+    from exporter.history.pinning import Bounds
+
+    document = _document(
+        flow("west", "mm2"), [audited(*findings)], Bounds(), asked(accept_transforms=accept)
+    )
+    assert document["unexplained"] == unexplained
+
+
+def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from exporter.cli.audit import _print
+    from exporter.history.pinning import Bounds
+
+    _print(flow("west", "mm2"), [audited(LOST, SKIPPED, pending=50)], Bounds(share=0.5))
+    out = capsys.readouterr().out
+    assert "orders-0" in out
+    assert "5-6" in out
+    assert "skipped by plan 7" in out
+    assert "2 findings in what was looked at, 100.0% of it" in out
+
+
+def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
+    from exporter.cli.audit import _document, _write
+    from exporter.history.pinning import Bounds
+
+    document = _document(flow("west", "mm2"), [audited(LOST)], Bounds(), asked())
+    _write(tmp_path / "audit.json", document)
+    (partition,) = json.loads((tmp_path / "audit.json").read_text())["partitions"]
+    assert partition["findings"] == [
+        {
+            "kind": "lost",
+            "records": 2,
+            "up": {"first": 5, "last": 6},
+            "down": None,
+            "explained": "",
+            "certain": False,
+        }
+    ]
+    with pytest.raises(ConfigError, match="--report"):
+        _write(tmp_path / "no" / "audit.json", document)

@@ -1,0 +1,272 @@
+"""The audit on a real broker that plays both sides, with copies that we have made ourselves."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from exporter.history.pinning import Bounds, Sides, pin
+from exporter.history.reasons import Skip, Transforms
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from tests.history.rows import sync_key, sync_value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from exporter.history.audit import Audited
+
+pytestmark = [pytest.mark.real, pytest.mark.spark]
+
+KAFKA = "east"
+_numbers = itertools.count()
+
+Sent = tuple[bytes | None, bytes | None]
+
+
+def numbered(count: int, first: int = 0) -> list[Sent]:
+    return [(b"key-%d" % (at % 1000), b"value-%d" % at) for at in range(first, first + count)]
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A topic and its copy, one partition each, for one test."""
+
+    bootstrap: str
+    admin: AdminClient
+    flow: MirrorFlow
+    topic: str
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, 0)
+
+    @property
+    def remote(self) -> str:
+        return f"west.{self.topic}"
+
+    def send(self, topic: str, sent: Iterable[Sent]) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
+        for key, value in sent:
+            producer.produce(topic, key=key, value=value, partition=0)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def both(self, up: Sequence[Sent], down: Sequence[Sent]) -> None:
+        self.send(self.topic, up)
+        self.send(self.remote, down)
+
+    def transaction(self, sent: Sequence[Sent], *, commit: bool = True) -> None:
+        """Upstream, in one transaction: it leaves a marker, and records even if it is aborted."""
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "transactional.id": f"writes-{self.topic}"}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for key, value in sent:
+            producer.produce(self.topic, key=key, value=value, partition=0)
+        producer.flush(30)
+        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+
+    def sync(self, *syncs: tuple[int, int]) -> None:
+        assert self.flow.offset_syncs is not None
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for up, down in syncs:
+            producer.produce(
+                self.flow.offset_syncs.topic,
+                key=sync_key(self.topic, 0),
+                value=sync_value(up, down),
+            )
+        assert producer.flush(30) == 0
+
+    def forget(self, topic: str, before: int) -> None:
+        """As retention does."""
+        found = self.admin.delete_records([KafkaPartition(topic, 0, before)])
+        for future in found.values():
+            future.result()
+
+    def audited(self, replicated: int | None, bounds: Bounds | None = None, **more: Any) -> Audited:
+        from exporter.history.audit import AuditSpec, audit
+        from exporter.history.comparing import Clusters
+        from exporter.history.security import kafka_options
+
+        sides = Sides({KAFKA: {"bootstrap.servers": self.bootstrap}})
+        pinned = pin(self.flow, {self.at: replicated}, (), bounds or Bounds(), sides)
+        options = kafka_options(KAFKA, sides.kafka[KAFKA])
+        (found,) = audit(
+            AuditSpec(pinned, Clusters((options, options)), **more), lambda _said: None
+        )
+        return found
+
+
+@pytest.fixture
+def bed(kafka: str, spark: SparkSession) -> Bed:
+    return made(kafka)
+
+
+def made(kafka: str, config: dict[str, str] | None = None) -> Bed:
+    name = f"audit-{next(_numbers)}"
+    flow = MirrorFlow(
+        connect_cluster="payments",
+        connector="mm2",
+        source="west",
+        target="east",
+        upstream=KAFKA,
+        downstream=KAFKA,
+        offset_syncs=KafkaTopic(KAFKA, f"{name}-syncs"),
+        read_committed=True,
+        policy="DefaultReplicationPolicy",
+    )
+    admin = AdminClient({"bootstrap.servers": kafka})
+    topics = [NewTopic(name, 1, 1, config=config or {}), NewTopic(f"{name}-syncs", 1, 1)]
+    topics.append(NewTopic(f"west.{name}", 1, 1, config=config or {}))
+    for future in admin.create_topics(topics).values():
+        future.result()
+    return Bed(kafka, admin, flow, name)
+
+
+def told(found: Audited) -> list[tuple[str, int, tuple[int, int] | None]]:
+    return [
+        (at.kind.value, at.records, None if at.up is None else (at.up.first, at.up.last))
+        for at in found.findings
+    ]
+
+
+def test_a_long_range_copied_again_is_one_finding_to_the_record(bed: Bed) -> None:
+    up = numbered(40_000)
+    bed.both(up, up[:30_000] + up[10_000:])
+    found = bed.audited(39_999)
+    assert told(found) == [("duplicated", 20_000, (10_000, 29_999))]
+    again = (Skip(bed.at, 10_000, 29_999, again=True, said="plan 7"),)
+    (one,) = bed.audited(39_999, skips=again).findings
+    assert (one.records, one.explained, one.certain) == (20_000, "plan 7", True)
+
+
+def test_many_faults_far_apart_are_each_found(bed: Bed) -> None:
+    up = numbered(60_000)
+    down = [at for number, at in enumerate(up) if number % 1000 != 500]
+    bed.both(up, down)
+    assert told(bed.audited(59_999)) == [
+        ("lost", 1, (number, number)) for number in range(500, 60_000, 1000)
+    ]
+
+
+def test_records_that_are_all_alike_are_counted_right(bed: Bed) -> None:
+    bed.both([(None, b"tick")] * 9000, [(None, b"tick")] * 8990)
+    found = bed.audited(8999)
+    assert [(kind, records) for kind, records, _ in told(found)] == [("lost", 10)]
+
+
+def test_none_differs_from_an_empty_key_or_value(bed: Bed) -> None:
+    bed.both([(b"", b"a"), (b"k", None), (b"a", b"")], [(None, b"a"), (b"k", b""), (b"a", b"")])
+    assert [(kind, records) for kind, records, _ in told(bed.audited(2))] == [("altered", 2)]
+
+
+def test_markers_and_aborted_records_are_no_difference(bed: Bed) -> None:
+    for number in range(0, 600, 100):
+        bed.transaction(numbered(100, number))
+        bed.transaction(numbered(10, 10_000 + number), commit=False)
+    bed.send(bed.remote, numbered(600))
+    found = bed.audited(10_000)
+    assert told(found) == []
+    assert (found.up_records, found.down_records) == (600, 600)
+
+
+def test_what_is_not_replicated_yet_is_not_lost(bed: Bed) -> None:
+    bed.both(numbered(100), numbered(80))
+    found = bed.audited(79)
+    assert told(found) == []
+    assert found.reach.pending == 20
+    assert told(bed.audited(84)) == [("lost", 5, (80, 84))]
+    assert bed.audited(None).reach.pending == 100
+
+
+def test_what_retention_took_downstream_cannot_be_compared(bed: Bed) -> None:
+    bed.both(numbered(3000), numbered(3000))
+    bed.forget(bed.remote, 700)
+    found = bed.audited(2999)
+    assert told(found) == []
+    assert found.up_unjudged == 700
+
+
+def test_what_retention_took_upstream_is_counted_and_its_copies_are_no_finding(bed: Bed) -> None:
+    bed.both(numbered(3000), numbered(3000))
+    bed.forget(bed.topic, 700)
+    found = bed.audited(2999)
+    assert told(found) == []
+    assert found.reach.deleted == 700
+
+
+def test_what_was_copied_again_of_records_that_are_gone_upstream_is_told_as_doubled(
+    bed: Bed,
+) -> None:
+    sent = numbered(3000)
+    bed.both(sent, sent[:2000] + sent[100:110] + sent[2000:])
+    bed.forget(bed.topic, 700)
+    assert told(bed.audited(2999)) == [("duplicated", 10, None)]
+
+
+def test_bounds_judge_what_was_asked_for_and_nothing_beside_it(bed: Bed) -> None:
+    sent = numbered(3000)
+    bed.both(sent, sent[:500] + sent[510:1500] + sent[1520:])
+    bed.sync((0, 0), (400, 400), (510, 500), (1400, 1390), (1520, 1490), (2500, 2470))
+    assert told(bed.audited(2999, Bounds(first=450, end=1400))) == [("lost", 10, (500, 509))]
+    assert told(bed.audited(2999, Bounds(first=505, end=1510))) == [
+        ("lost", 5, (505, 509)),
+        ("lost", 10, (1500, 1509)),
+    ]
+    found = bed.audited(2999, Bounds(first=600, end=1400))
+    assert told(found) == []
+    assert found.up_records < 1100
+
+
+def test_a_sample_finds_what_is_in_it_and_says_how_much_that_is(bed: Bed) -> None:
+    sent = numbered(60_000)
+    bed.both(sent, [at for number, at in enumerate(sent) if number % 100 != 50])
+    bed.sync(*((at, at - (at + 49) // 100) for at in range(0, 60_000, 1000)))
+    found = bed.audited(59_999, Bounds(share=0.4, seed=1))
+    looked = [of.judged for of in found.reach.slices]
+    size = sum(end - first for first, end in looked)
+    assert 0 < size < 50_000
+    meant = [at for at in range(50, 60_000, 100) if any(a <= at < b for a, b in looked)]
+    assert told(found) == [("lost", 1, (at, at)) for at in meant]
+
+
+def test_compaction_downstream_explains_what_has_a_newer_record(kafka: str, spark: object) -> None:
+    bed = made(kafka, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"})
+    sent = numbered(2000)
+    bed.both(sent, sent[100:150] + sent[200:1100] + sent[1101:])
+    found = bed.audited(1999)
+    assert [(at.kind.value, at.records, at.certain) for at in found.findings] == [
+        ("lost", 100, True),
+        ("lost", 50, True),
+        ("lost", 1, False),
+    ]
+
+
+def test_more_than_can_be_looked_at_is_told_as_a_range(bed: Bed) -> None:
+    bed.both(numbered(3000), numbered(3000, 50_000))
+    found = bed.audited(2999, records_max=100)
+    assert told(found) == [("different", 3000, (0, 2999))]
+
+
+def test_a_filter_is_named_beside_what_it_may_have_dropped(bed: Bed) -> None:
+    bed.both(numbered(10), numbered(9))
+    through = Transforms(("com.acme.Drop",), drops=True)
+    (one,) = bed.audited(9, transforms=through).findings
+    assert "Drop" in one.explained
+    assert not one.certain
+
+
+def test_a_topic_that_is_not_there_downstream_is_refused_by_name(bed: Bed) -> None:
+    from exporter.errors import HistoryError
+
+    other = replace(bed, flow=replace(bed.flow, source="south"))
+    with pytest.raises(HistoryError, match=f"no topic south.{bed.topic} on east"):
+        other.audited(9)

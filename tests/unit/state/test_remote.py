@@ -1,0 +1,27 @@
+"""What an upstream topic is called on the target, by the replication policy or by what is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.model.topology import MirrorFlow
+from exporter.state.remote import DEFAULT, IDENTITY, remote_topic
+
+FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)
+
+
+def test_the_default_policy_puts_the_alias_before_it() -> None:
+    assert remote_topic(FLOW, "orders", ()) == "west.orders"
+    assert remote_topic(replace(FLOW, separator="_"), "orders", ()) == "west_orders"
+
+
+def test_the_identity_policy_leaves_it_as_it_is() -> None:
+    assert remote_topic(replace(FLOW, policy=IDENTITY), "orders", ()) == "orders"
+
+
+def test_of_a_policy_that_nobody_knows_what_is_there_decides_if_it_is_one() -> None:
+    unknown = replace(FLOW, policy=None)
+    assert remote_topic(unknown, "orders", ("west.orders", "lines")) == "west.orders"
+    assert remote_topic(unknown, "orders", ("orders",)) == "orders"
+    assert remote_topic(unknown, "orders", ("orders", "west.orders")) is None
+    assert remote_topic(unknown, "orders", ()) is None
