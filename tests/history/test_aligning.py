@@ -35,3 +35,12 @@ def test_repeats_without_any_unique_item_end_and_keep_their_order() -> None:
         up[run.up : run.up + run.length] == down[run.down : run.down + run.length] for run in runs
     )
     assert sum(run.length for run in runs) > 1500
+
+
+def test_of_few_repeated_items_the_longest_common_sequence_is_found() -> None:
+    up, down = [5, 1, 2, 1, 2, 6], [7, 2, 1, 2, 1, 8]
+    runs = aligned(up, down)
+    assert sum(run.length for run in runs) == 3
+    assert all(
+        up[run.up : run.up + run.length] == down[run.down : run.down + run.length] for run in runs
+    )
