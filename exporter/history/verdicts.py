@@ -352,7 +352,7 @@ def _paired(
 def _goes_on(made: Finding, item: Item) -> bool:
     """What comes from one place goes on there: two ranges that lie together downstream may not."""
     if made.up is None or item.up is None:
-        return made.up is item.up
+        return made.up is None and item.up is None
     return item.up.offset > made.up.last
 
 
