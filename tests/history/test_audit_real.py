@@ -52,7 +52,9 @@ class Bed:
         return f"west.{self.topic}"
 
     def send(self, topic: str, sent: Iterable[Sent]) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
+        # Without it a producer that gets no answer in time may write a batch twice.
+        more = {"linger.ms": 20, "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self.bootstrap, **more})
         for key, value in sent:
             producer.produce(topic, key=key, value=value, partition=0)
             producer.poll(0)

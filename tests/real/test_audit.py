@@ -90,7 +90,7 @@ def named(what: str) -> str:
 
 def send(bootstrap: str, topic: str, sent: list[Sent]) -> None:
     failures: list[str] = []
-    producer = Producer(settings(bootstrap, acks="all"))
+    producer = Producer(settings(bootstrap, acks="all", **{"enable.idempotence": "true"}))
     for key, value, headers in sent:
         producer.produce(
             topic,
