@@ -32,13 +32,6 @@ def source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> str |
     return found.pop() if len(found) == 1 else None
 
 
-def remote_topic(flow: MirrorFlow, topic: str) -> str | None:
-    """What an upstream topic is called on the target; None if it cannot be told."""
-    if flow.policy == IDENTITY:
-        return topic
-    return f"{flow.source}{flow.separator}{topic}" if flow.policy == DEFAULT else None
-
-
 def checkpoints_of(flow: MirrorFlow) -> KafkaTopic | None:
     """Where the flow's checkpoints are, if there are any."""
     if flow.downstream is None:
@@ -65,7 +58,7 @@ def beside(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
     return (() if checkpoints is None else (checkpoints,)) + heartbeats_of(flow)
 
 
-def remote_topic(flow: MirrorFlow, topic: str, known: Collection[str]) -> str | None:
+def remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ()) -> str | None:
     """What an upstream topic is called on the target; None if it cannot be told.
 
     known    topics that there are on the target

@@ -1,0 +1,207 @@
+"""`history`: the verbs as they are declared. What they do is in pipeline.py, asof.py, timeline.py,
+report.py and audit.py, which need the extra.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exporter.cli.options import config_option, json_option, output_file, timeout_option
+
+
+@click.group()
+def history() -> None:
+    """The Spark pipeline: every commit ever seen."""
+
+
+@history.command("run")
+@config_option
+@click.option(
+    "--available-now", "mode", flag_value="available-now", help="What is there, then end."
+)
+@click.option("--continuous", "mode", flag_value="continuous", help="Until stopped.")
+@click.option(
+    "--up-to",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help='Compute gold at this log end: a JSON file {"kafka/topic": {"partition": next offset}}.',
+)
+@json_option
+@timeout_option
+def history_run(
+    config_path: Path, mode: str | None, up_to: Path | None, as_json: bool, timeout_s: float
+) -> None:
+    """Read the offset topics into the tables."""
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    if mode is None:
+        raise click.UsageError("say --available-now or --continuous")
+    if mode == "continuous" and up_to is not None:
+        raise click.UsageError("--up-to goes with --available-now")
+    pipeline.run(
+        config_path,
+        continuous=mode == "continuous",
+        up_to=up_to,
+        as_json=as_json,
+        timeout_s=timeout_s,
+    )
+
+
+@history.command("as-of")
+@config_option
+@click.option(
+    "--time",
+    "moment",
+    required=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--connector", help="Only this connector.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
+@click.option("--topic", help="Read this offsets topic, whichever the connector uses now.")
+@click.option(
+    "--diff", is_flag=True, help="What has changed since: against Connect, or the tables."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["kip199", "patch", "table"]),
+    default="kip199",
+    show_default=True,
+    help="KIP-199 JSON, the body of PATCH /connectors/{connector}/offsets, or a table.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say which files were opened.")
+def history_as_of(**asked: Any) -> None:
+    """Print source offsets as they were at a moment, from the tables, without a JVM. Exit code 1 if
+    the tables cannot tell.
+    """
+    from exporter.cli import asof  # noqa: PLC0415
+
+    sys.exit(asof.print_as_of(asof.Asked(**asked)))
+
+
+@history.command("timeline")
+@click.argument("connector")
+@config_option
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
+@click.option(
+    "--since",
+    default="1d ago",
+    show_default=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--until", help="Likewise; now unless said.")
+@json_option
+def history_timeline(**asked: Any) -> None:
+    """Print what happened to a connector, as far as the tables know: how its offsets moved
+    otherwise than on, and what remedies came to. Exit code 1 if nothing is known of it.
+    """
+    from exporter.cli import timeline  # noqa: PLC0415
+
+    sys.exit(timeline.print_timeline(timeline.Asked(**asked)))
+
+
+@history.command("report")
+@config_option
+@click.option("--flow", required=True, help="SOURCE->TARGET, by MirrorMaker's aliases.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have it.")
+@click.option("--group", "groups", multiple=True, help="Only this consumer group; repeatable.")
+@click.option(
+    "--from",
+    "since",
+    default="1d ago",
+    show_default=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--to", "until", help="Likewise; now unless said.")
+@click.option("--html", type=output_file, help="Write a page with plots here.")
+@click.option("--parquet", type=output_file, help="Write every minute of every partition here.")
+@json_option
+def history_report(**asked: Any) -> None:
+    """Say what moving consumer groups to the target of a flow would have met at each minute of a
+    past window: records read again or never, records that were not there yet. Exit code 1 if
+    nothing is known of that time.
+    """
+    from exporter.cli import report  # noqa: PLC0415
+
+    sys.exit(report.print_report(report.Asked(**asked)))
+
+
+@history.command("audit")
+@config_option
+@click.option("--flow", help="A->B or the connector's name; needed if there are several flows.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several copy it.")
+@click.option("--topic", "topics", multiple=True, help="Only this upstream topic; repeatable.")
+@click.option("--from-offset", type=click.IntRange(min=0), help="The first upstream offset.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="The upstream offset to end before.")
+@click.option("--since", help="By the records' own times: ISO 8601 with a zone, or '2h ago'.")
+@click.option("--until", help="Likewise.")
+@click.option(
+    "--sample",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Look at this share only, in pieces between offset syncs.",
+)
+@click.option("--seed", default=0, show_default=True, help="Which pieces a sample takes.")
+@click.option(
+    "--accept-transforms",
+    is_flag=True,
+    help="Count as explained what the connector's transforms or header converter may explain.",
+)
+@click.option("--headers/--no-headers", default=True, help="Whether headers are compared.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON here too."
+)
+@json_option
+@timeout_option
+def history_audit(**asked: Any) -> None:
+    """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
+    if a record is lost, doubled, out of order or changed, and nothing explains it.
+    """
+    from exporter.cli import audit  # noqa: PLC0415
+
+    sys.exit(audit.print_audit(audit.Asked(**asked)))
+
+
+@history.command("baselines")
+@config_option
+@json_option
+def history_baselines(config_path: Path, as_json: bool) -> None:
+    """Learn from the tables what is usual of each connector, and publish it for the daemon. Run it
+    daily, or weekly at least.
+    """
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    pipeline.baselines(config_path, as_json=as_json)
+
+
+@history.command("maintain")
+@config_option
+@json_option
+def history_maintain(config_path: Path, as_json: bool) -> None:
+    """Make few files of many, delete what no version of the tables needs any more, and count
+    bronze. Exit code 1 if a record is stored twice.
+    """
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    sys.exit(pipeline.maintain(config_path, as_json=as_json))
+
+
+@history.command("package")
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to write to.",
+)
+@json_option
+def history_package(output: Path, as_json: bool) -> None:
+    """Write what spark-submit needs to run the pipeline on a cluster: the code, the jars, and the
+    list of what executors must have installed.
+    """
+    from exporter.cli import pipeline  # noqa: PLC0415
+
+    pipeline.package(output, as_json=as_json)
