@@ -23,7 +23,7 @@ from exporter.state.remote import checkpoints_of, source_topic
 __all__ = ["Window", "known"]
 
 LOOK_BACK_S: Final = 86_400.0
-# The samples of a thousand partitions over five days, or some gigabytes of this process.
+# Of one kind and one cluster: a thousand partitions over five days, and half a gigabyte.
 SAMPLES_MAX: Final = 8_000_000
 
 

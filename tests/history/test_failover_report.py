@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history import flows, moves_read
+from exporter.history import flows, lake, moves_read
 from exporter.history.moves import Moment, Why, replayed
 from exporter.history.moves_told import Report, minutes_of, report
 from exporter.history.status import Status
+from exporter.history.tables import GOLD_FLOWS
+from exporter.model.topology import KafkaTopic, MirrorFlow
 from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
 
 
@@ -433,6 +435,35 @@ def test_more_than_can_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("exporter.history.moves_told.MINUTES_MAX", 20)
     with pytest.raises(HistoryError, match="shorter time"):
         told(tmp_path)
+
+
+@pytest.mark.parametrize("policy", [None, "OurOwnPolicy"])
+def test_under_a_policy_that_nobody_knows_the_syncs_say_which_topic_is_meant(
+    policy: str | None, tmp_path: Path
+) -> None:
+    past = usual()
+    past.flows = [{**FLOW, "policy": policy}]
+    assert told(past.write(tmp_path)).groups[0].curves.reread == [2699] * 11
+
+
+def test_a_topic_that_the_flow_does_not_copy_is_no_part_of_it(tmp_path: Path) -> None:
+    past = usual()
+    for row in [*past.ends, *past.stood]:
+        if row["kafka"] == "west":
+            rows = past.ends if "log_end" in row else past.stood
+            rows.append({**row, "topic": "east.orders"})
+    found = told(past.write(tmp_path))
+    assert {of.topic for of in found.partitions} == {"orders"}
+
+
+def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    syncs = KafkaTopic("west", SYNCS)
+    one = MirrorFlow("lab", "mm2", "west", "east", "west", syncs, downstream="east", separator="_")
+    other = MirrorFlow("lab", "mm2", "east", "west", None, None, read_committed=True)
+    lake.create(tmp_path, GOLD_FLOWS)
+    batch = lake.batch(flows.rows([one, other]), GOLD_FLOWS)
+    lake.append(lake.given([batch], tmp_path, GOLD_FLOWS), tmp_path, GOLD_FLOWS)
+    assert flows.stored(tmp_path) == (other, one)
 
 
 def test_only_the_groups_that_are_named_are_reported(tmp_path: Path) -> None:
