@@ -108,6 +108,7 @@ def run_available_now(
     counts as empty. Raises HistoryError if it lies beyond what could be read.
     """
     with _prepared(spec, short=True, clock=clock) as run:
+        run.sampler.take()  # of this it can be told what was so, once all of before is read
         with run.streams(every=None):
             run.finish()
         reached = run.reached()
@@ -141,10 +142,11 @@ def run_continuous(
                 if sampled_s >= spec.cadence_s:
                     run.sampler.take()
                     sampled_s = 0.0
-                if waited_s >= spec.refine_s and run.follow():
+                if waited_s >= spec.refine_s:
                     run.sampler.write()
-                    run.learn()
-                    waited_s = 0.0
+                    if run.follow():
+                        run.learn()
+                        waited_s = 0.0
         run.follow()
         run.sampler.write()
         return run.report()

@@ -85,8 +85,10 @@ def test_states_checkpoints_log_ends_and_groups_are_kept_and_secrets_are_not(
         "configs": 0,
         "status": 0,
     }
-    kept = f"observation LIKE '%{SECRET}%' OR CAST(value AS VARCHAR) LIKE '%{SECRET}%'"
-    assert rows(product, BRONZE_RECORDS, f"SELECT * FROM records WHERE {kept}") == []
+    stored = read.opened(product.history, BRONZE_RECORDS).to_pyarrow_table(
+        columns=["key", "value", "observation", "source_offset", "error"]
+    )
+    assert not [row for row in stored.to_pylist() if SECRET in str(row)]
 
     told = json.loads(product.cli("history", "timeline", TOLD, "--json"))
     said = [(event["origin"], event["said"]) for event in told["events"]]
