@@ -107,26 +107,31 @@ def learned(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
     second = sf.floor(sf.unix_micros("at") / 1_000_000)
     since = until - (habits.WEEKS_MAX + 1) * habits.WEEK_S
     still = [Order.SAME.value, RESET]
+    moved = sf.col("change").isNotNull() & ~sf.col("change").isin(still)
     read_since = sf.broadcast(logs.select(*LOG, "first_read_at"))
     return (
         commits.join(read_since, on=list(LOG))
         .where(sf.col("at") >= sf.col("first_read_at"))
-        .where(sf.col("change").isNotNull() & ~sf.col("change").isin(still))
-        .select(*_WHOSE, second.alias("second"))
+        .select(*_WHOSE, second.alias("second"), moved.alias("moved"))
         .where((sf.col("second") >= since) & (sf.col("second") < until))
-        .distinct()
+        .groupBy(*_WHOSE, "second")
+        .agg(sf.max("moved").alias("moved"))
         .groupBy(*_WHOSE)
         .applyInArrow(_of_one(until), _DDL)
     )
 
 
 def _of_one(until: float) -> Callable[[pa.Table], pa.Table]:
-    """What executors do with the advances of one connector."""
+    """What executors do with the commits of one connector."""
 
     def of_one(rows: pa.Table) -> pa.Table:
         cluster, connector = (rows[name][0].as_py() for name in _WHOSE)
-        seconds = np.sort(rows["second"].to_numpy().astype(np.float64))
-        found = habits.habit(cluster, connector, seconds, until)
+        seconds = rows["second"].to_numpy().astype(np.float64)
+        order, moved = np.argsort(seconds), rows["moved"].to_numpy()
+        found = habits.habit(cluster, connector, seconds[order][moved[order]], until)
+        if isinstance(found, Baseline):
+            often = habits.often(seconds[order][seconds[order] >= found.since])
+            found = msgspec.structs.replace(found, commit_s=often)
         document = msgspec.json.encode(found)
         habit, too_little = (document, None) if isinstance(found, Baseline) else (None, document)
         return pa.table([[habit], [too_little]], schema=_SCHEMA)

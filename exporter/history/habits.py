@@ -71,6 +71,14 @@ def habit(
     return _fitted(connect_cluster, connector, times, begin, until)
 
 
+def often(commits: Floats) -> tuple[float, float, float] | None:
+    """Quantiles of the seconds from one commit to the next, of their times in order."""
+    if len(commits) < 2:
+        return None
+    half, most, nearly_all = (float(at) for at in np.quantile(np.diff(commits), QUANTILES))
+    return half, most, nearly_all
+
+
 def usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
     """For each hour of the week the quantiles of what a flow had still to copy, by the hour and
     those beside it: of each week by itself, and of these the middle one, so that a week in which it

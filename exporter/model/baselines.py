@@ -35,6 +35,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                         it cannot be told by that
     pause_s             so long may a pause be before it is; likewise
     quantiles           of pauses, in advances that were to be expected: 0.5, 0.9 and 0.99
+    commit_s            the same quantiles of the seconds from one commit to the next, whether or
+                        not it was of another offset
     lag                 of a flow: the same quantiles of the records that it had still to copy, for
                         each hour of the week; None where that is not known
     """
@@ -48,6 +50,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pause_advances: float | None
     pause_s: float | None
     quantiles: tuple[float, float, float]
+    commit_s: tuple[float, float, float] | None = None
     lag: tuple[tuple[float, float, float], ...] | None = None
 
     def expected(self, since: float, until: float) -> float:
@@ -145,7 +148,7 @@ def decoded(document: bytes) -> Baselines:
 
 def _wrong(found: Baselines) -> Iterator[str]:
     for at in found.connectors:
-        limits = (at.pause_advances or 0.0, at.pause_s or 0.0)
+        limits = (at.pause_advances or 0.0, at.pause_s or 0.0, *(at.commit_s or ()))
         numbers = (*at.per_hour, *limits, *at.quantiles)
         if len(at.per_hour) != HOURS or any(number < 0 for number in numbers):
             yield f"{at.connector}: rates of {len(at.per_hour)} hours, or below 0"

@@ -250,6 +250,12 @@ CATALOG: tuple[Spec, ...] = (
         "the week (UTC), as the history pipeline has learned it; absent for hours in which none is "
         "expected, and for connectors it knows less than four weeks of.",
     ),
+    EXPECTED_COMMITS := gauge(
+        "expected_commit_interval_seconds",
+        ("connect_cluster", "connector", "percentile"),
+        "Seconds that usually pass from one commit of the connector to the next, whether or not it "
+        "is of another offset, as the history pipeline has learned it.",
+    ),
     EXPECTED_LAG := gauge(
         "expected_lag_records",
         ("connect_cluster", "connector", "percentile"),

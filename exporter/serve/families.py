@@ -237,6 +237,7 @@ def usual(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.HISTORY_BASELINES, [()], [None if view.valid is None else int(view.valid)])
     labels: list[Labels] = []
     intervals: list[float | None] = []
+    commits: list[float | None] = []
     lags: list[float | None] = []
     for at in snapshot.connectors:
         known = view.of.get((at.connect_cluster, at.name))
@@ -245,8 +246,10 @@ def usual(snapshot: Snapshot) -> Iterator[Family]:
         for number, quantile in enumerate(QUANTILES):
             labels.append((at.connect_cluster, at.name, f"{100 * quantile:.0f}"))
             intervals.append(known.interval_s(snapshot.at, number))
+            commits.append(None if known.commit_s is None else known.commit_s[number])
             lags.append(known.lag_records(snapshot.at, number))
     yield family(catalog.EXPECTED_INTERVAL, labels, intervals)
+    yield family(catalog.EXPECTED_COMMITS, labels, commits)
     yield family(catalog.EXPECTED_LAG, labels, lags)
 
 

@@ -217,6 +217,7 @@ USUAL = Baseline(
     pause_advances=7.5,
     pause_s=None,
     quantiles=(0.5, 1.5, 4.0),
+    commit_s=(60.0, 61.0, 120.0),
     lag=tuple((3.0, 40.0, 500.0) for _ in range(HOURS)),
 )
 
@@ -435,6 +436,9 @@ def expected(snapshot: Snapshot) -> Samples:
         for percentile, seconds in (("50", 30.0), ("90", 90.0), ("99", 240.0)):
             at = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
             out.add("expected_advance_interval_seconds", seconds, **at)
+        for percentile, seconds in (("50", 60.0), ("90", 61.0), ("99", 120.0)):
+            at = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
+            out.add("expected_commit_interval_seconds", seconds, **at)
         for percentile, records in (("50", 3.0), ("90", 40.0), ("99", 500.0)):
             at = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
             out.add("expected_lag_records", records, **at)
