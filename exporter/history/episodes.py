@@ -40,9 +40,6 @@ SILENT_TIMES: Final = 20.0  # so many times its usual pause
 SPANS_MIN: Final = 20  # fewer are no habit
 BEFORE_S: Final = 60 * 86_400.0  # a pause that began earlier is told as one of so long at least
 
-# More than twice what is exceeded once in a hundred looks, and by more than a few records.
-LAG_TIMES: Final = 2.0
-LAG_RECORDS_MIN: Final = 100
 APART_S: Final = 900.0  # looks further apart say nothing of what was between them
 
 _NEARLY_ALL: Final = 2  # the number of the quantile 0.99
@@ -106,12 +103,12 @@ def fold(looks: Iterable[tuple[float, int]], usual: Baseline) -> Iterator[Behind
     over: list[tuple[float, int]] = []
     before: float | None = None
     for at, lag in looks:
-        most = usual.lag_records(at, _NEARLY_ALL) or 0.0
+        much = lag > (usual.lag_limit(at) or 0.0)
         apart = before is not None and at - before > APART_S
-        if over and (apart or lag <= _limit(most)):
+        if over and (apart or not much):
             yield from _episode(over, usual, None if apart else at)
             over = []
-        if lag > _limit(most):
+        if much:
             over.append((at, lag))
         before = at
     yield from _episode(over, usual, None)
@@ -125,10 +122,6 @@ def _episode(
     peak_at, peak = max(over, key=lambda look: look[1])
     most = usual.lag_records(peak_at, _NEARLY_ALL) or 0.0
     yield Behind(over[0][0], over[-1][0] if ended is None else ended, peak, most, ended is not None)
-
-
-def _limit(most: float) -> float:
-    return LAG_TIMES * most + LAG_RECORDS_MIN
 
 
 def _often(spans: list[tuple[float, float]], since: float) -> float | None:

@@ -45,6 +45,7 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.RESTART_LOOP: (Sight.STATES,),
     Name.SINK_STUCK: (*_STALL, Sight.GROUPS),
     Name.SINK_BELOW_LOG_START: (Sight.STATES, Sight.GROUPS),
+    Name.MM2_LAG_UNUSUAL: _MM2,
     Name.MM2_RETENTION_NEAR: _MM2,
     Name.MM2_RECORDS_LOST: _MM2,
     Name.MM2_TOPIC_RECREATED: _MM2,
@@ -60,6 +61,7 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.INPUT_DOWN: (),
     # What rules count the time of (Held), by their own words for it.
     "ahead": _MM2,
+    "lag": _MM2,
     "below": (Sight.STATES, Sight.GROUPS),
     "unsynced": (Sight.STATES, Sight.OFFSETS),
     "checkpoints": (Sight.FAILOVER,),

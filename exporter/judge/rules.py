@@ -47,6 +47,7 @@ RULES: Final[tuple[tuple[int, Rule], ...]] = (
     (21, rules_failover.checkpoints_stale),
     (22, rules_ourselves.hanging_transaction),
     (23, rules_ourselves.input_down),
+    (24, rules_replication.lag_unusual),
 )
 _STALLS: Final = frozenset(
     {
@@ -57,18 +58,21 @@ _STALLS: Final = frozenset(
         Name.SINK_STUCK,
     }
 )
+_EFFECTS: Final = _STALLS | {Name.MM2_LAG_UNUSUAL}
 # What is told of a connector already says why the others are so: they are named in its evidence.
 # A cause before its effects, a diagnosis before its symptoms.
 EXPLAINS: Final[dict[Name, frozenset[Name]]] = {
     Name.POISON_SUSPECTED: frozenset({Name.RESTART_LOOP, Name.CONNECTOR_FAILED, Name.TASK_FAILED})
-    | _STALLS,
-    Name.RESTART_LOOP: frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED}) | _STALLS,
-    Name.CONNECTOR_FAILED: frozenset({Name.TASK_FAILED}) | _STALLS,
-    Name.TASK_FAILED: _STALLS,
+    | _EFFECTS,
+    Name.RESTART_LOOP: frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED}) | _EFFECTS,
+    Name.CONNECTOR_FAILED: frozenset({Name.TASK_FAILED}) | _EFFECTS,
+    Name.TASK_FAILED: _EFFECTS,
     Name.SINK_BELOW_LOG_START: frozenset({Name.SINK_STUCK}),
-    Name.MM2_TOPIC_RECREATED: frozenset({Name.REWOUND}),
-    Name.RECOPY: frozenset({Name.REWOUND}),
-    Name.HALF_RESET: frozenset({Name.REWOUND}),
+    Name.MM2_TOPIC_RECREATED: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
+    Name.RECOPY: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
+    Name.HALF_RESET: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
+    Name.MM2_STALLED: frozenset({Name.MM2_LAG_UNUSUAL}),
+    Name.MM2_SILENT_STALL: frozenset({Name.MM2_LAG_UNUSUAL}),
 }
 
 

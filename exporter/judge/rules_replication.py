@@ -1,5 +1,5 @@
-"""Rules 10 to 14: what MirrorMaker 2 has lost, is about to lose, or copies again. Registered in
-rules.py.
+"""Rules 10 to 14 and 24: what MirrorMaker 2 has lost, is about to lose, copies again, or has still
+to copy. Registered in rules.py.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from exporter.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
 # Of intervals of sixty seconds these are an hour, in which somebody can act, and ten minutes.
 NEAR_INTERVALS: Final = 60
 VERY_NEAR_INTERVALS: Final = 10
+
+_AT_REST: Final = frozenset({"stopped", "paused"})
+_NEARLY_ALL: Final = 2  # the number of the quantile 0.99
 
 
 def retention_near(seen: Seen) -> Iterator[Finding]:
@@ -201,3 +204,30 @@ def _ahead(view: MirrorPartitionView) -> tuple[str, str]:
         f"{view.topic}-{view.partition}",
         f"at {view.lag_position}, the log ends at {view.log_end}: {view.ahead} beyond",
     )
+
+
+def lag_unusual(seen: Seen) -> Iterator[Finding]:
+    """Rule 24: for three intervals a flow has had more to copy than history knows of that hour of
+    the week (twice what is hardly ever exceeded, and a few). Not of one that a person has stopped
+    or paused: its lag is that person's.
+    """
+    for who, views in seen.look.mirrors.items():
+        usual, view = seen.snapshot.usual.of.get(who), seen.look.connectors.get(who)
+        limit = None if usual is None else usual.lag_limit(seen.now)
+        if usual is None or limit is None or (view is not None and view.state in _AT_REST):
+            continue
+        waiting = {
+            f"{at.topic}-{at.partition}": at.lag for at in views if at.lag and not at.caught_up
+        }
+        total = sum(waiting.values())
+        if total <= limit or seen.lasts("lag", who) < seen.settings.patience_s:
+            continue
+        most = sorted(waiting, key=lambda name: -waiting[name])
+        yield seen.found(
+            FindingName.MM2_LAG_UNUSUAL,
+            Severity.INFO,
+            who,
+            f"It has {total} records still to copy; at this hour of the week it is hardly ever "
+            f"more than {usual.lag_records(seen.now, _NEARLY_ALL):.0f}.",
+            evidence=examples([(name, several(waiting[name], "record")) for name in most]),
+        )

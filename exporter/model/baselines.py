@@ -22,6 +22,8 @@ HOURS: Final = 168
 HOUR_S: Final = 3600.0
 VERSION: Final = 1
 TOO_OLD_S: Final = 14 * 86_400.0  # what was usual half a month ago may not be any more
+LAG_TIMES: Final = 2.0
+LAG_RECORDS_MIN: Final = 100
 _MONDAY_S: Final = 4 * 86_400.0  # the first Monday of Unix time
 
 
@@ -81,6 +83,13 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         a quantile; None where that is not known.
         """
         return None if self.lag is None else self.lag[_place(at)[1]][quantile]
+
+    def lag_limit(self, at: float) -> float | None:
+        """More than so many records still to copy are out of the ordinary at this hour: twice what
+        is exceeded once in a hundred looks, and a few.
+        """
+        most = self.lag_records(at, QUANTILES.index(0.99))
+        return None if most is None else LAG_TIMES * most + LAG_RECORDS_MIN
 
     def _total(self, at: float) -> float:
         week, hour, part = *_place(at), ((at - _MONDAY_S) % HOUR_S) / HOUR_S

@@ -80,6 +80,7 @@ class FindingName(StrEnum):
     REWOUND = "rewound"
     REWINDS_AT_ONCE = "rewinds_at_once"
     RECOPY = "recopy"
+    MM2_LAG_UNUSUAL = "mm2_lag_unusual"
     # failures
     CONNECTOR_FAILED = "connector_failed"
     TASK_FAILED = "task_failed"

@@ -22,6 +22,7 @@ from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, Play, failed, task
 from .test_rules import (
     a_connector_is_made_again,
     a_flow_copies_again,
+    a_flow_has_more_to_copy_than_ever,
     a_flow_is_silent,
     a_position_is_past_the_end,
     a_task_fails_and_gets_on,
@@ -346,6 +347,9 @@ def test_a_finding_of_a_connector_that_was_deleted_is_gone():
         pytest.param(the_syncs_are_deleted, OFFSETS_TAIL, id="half-reset-and-offsets"),
         pytest.param(a_position_is_past_the_end, InputId("west", LOG_ENDS), id="log-ends"),
         pytest.param(a_flow_copies_again, InputId(str(SYNCS), TAIL), id="syncs"),
+        pytest.param(
+            a_flow_has_more_to_copy_than_ever, InputId("west", LOG_ENDS), id="lag-and-log-ends"
+        ),
         pytest.param(checkpoints_stop, InputId(str(SYNCS), TAIL), id="checkpoints"),
     ],
 )
@@ -433,6 +437,7 @@ def test_blindness_is_no_break_in_what_a_rule_counts_the_time_of():
         the_syncs_are_deleted,
         a_connector_is_made_again,
         checkpoints_stop,
+        a_flow_has_more_to_copy_than_ever,
         three_connectors_go_back,
     ],
     ids=lambda play: play.__name__,

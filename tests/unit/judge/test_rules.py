@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from exporter.judge import register as registers
 from exporter.judge.rules import RULES
+from exporter.model.baselines import HOURS, Baseline
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import Frozen, InputFailed, InputId, SinkOffset, TopicFactsRead
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
 from exporter.state.snapshot import GroupView, Loss, TopicRecreation
+from exporter.state.usual import UsualView
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,
@@ -323,6 +327,32 @@ def checkpoints_stop() -> Play:
     return play
 
 
+def what_is_usual(play: Play, **changes: Any) -> None:
+    """Of mm2, at any hour: ten records to copy, hardly ever more than fifty."""
+    usual = Baseline(
+        connect_cluster="lab",
+        connector="mm2",
+        since=0.0,
+        until=play.world.now,
+        advances=1000,
+        per_hour=(60.0,) * HOURS,
+        pause_advances=None,
+        pause_s=None,
+        quantiles=(1.0, 1.0, 2.0),
+        lag=((10.0, 20.0, 50.0),) * HOURS,
+    )
+    of = {("lab", "mm2"): replace_struct(usual, **changes)}
+    play.more["usual"] = UsualView(valid=True, of=of)
+
+
+def a_flow_has_more_to_copy_than_ever(*, log_end: int = 301, **changes: Any) -> Play:
+    """More than twice fifty and a hundred: 201."""
+    play = mirrored(99, log_end=log_end)
+    what_is_usual(play, **changes)
+    play.run(3.5)
+    return play
+
+
 def a_transaction_hangs() -> Play:
     play = filed()
     play.world.tail(frozen=(Frozen(3, 10, "producer 7 since noon", 5),))
@@ -366,6 +396,7 @@ FOUND = [
     (21, checkpoints_stop, Name.CHECKPOINTS_STALE),
     (22, a_transaction_hangs, Name.HANGING_TRANSACTION),
     (23, an_input_fails, Name.INPUT_DOWN),
+    (24, a_flow_has_more_to_copy_than_ever, Name.MM2_LAG_UNUSUAL),
 ]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
@@ -712,7 +743,38 @@ def what_retention_took_is_not_near_it() -> Play:
     return play
 
 
+def a_flow_has_as_much_to_copy_as_it_may() -> Play:
+    return a_flow_has_more_to_copy_than_ever(log_end=300)
+
+
+def a_flow_of_which_no_lag_is_known_to_be_usual() -> Play:
+    return a_flow_has_more_to_copy_than_ever(lag=None)
+
+
+def a_flow_has_much_to_copy_for_a_moment() -> Play:
+    play = mirrored(99, log_end=301)
+    what_is_usual(play)
+    play.run(2.8)
+    play.world.commit("mm2", orders(), {"offset": 299})
+    play.world.synced(299, downstream=299)
+    play.world.ends(301)
+    play.run(3)
+    return play
+
+
+def a_person_has_paused_a_flow() -> Play:
+    play = mirrored(99, log_end=9000)
+    what_is_usual(play)
+    play.world.listed(replace(mirror(), state="paused"))
+    play.run(5)
+    return play
+
+
 WELL = [
+    a_flow_has_as_much_to_copy_as_it_may,
+    a_flow_of_which_no_lag_is_known_to_be_usual,
+    a_flow_has_much_to_copy_for_a_moment,
+    a_person_has_paused_a_flow,
     a_flow_has_just_begun,
     a_flow_is_at_work,
     a_flow_emits_no_syncs,
@@ -745,6 +807,14 @@ WELL = [
 @pytest.mark.parametrize("played", WELL, ids=lambda play: play.__name__)
 def test_what_is_well_is_no_finding_at_any_moment(played, monkeypatch):
     assert told_in(played, monkeypatch) == set()
+
+
+def test_a_stall_explains_why_there_is_more_to_copy_than_ever():
+    play = a_flow_has_more_to_copy_than_ever()
+    play.judge(Verdict.SILENT, "mm2")
+    play.look()
+    assert play.names() == [Name.MM2_SILENT_STALL.value]
+    assert ("explains", "mm2_lag_unusual") in play.only().evidence
 
 
 def test_a_topic_that_is_another_one_explains_all_that_follows(monkeypatch):
