@@ -72,7 +72,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         consume(lab, end)
         view: dict[str, Any] = settled_landing(lab, product, GROUP, {TOPIC: end})[TOPIC]
         since = time.time()
-        product.run_pipeline()  # samples last of all
+        product.run_pipeline()  # samples before and after
         again, skipped = moved(lab, TOPIC, values, end, view["landing"])
         met[since, time.time()] = (end, view["landing"], again, skipped)
     # What comes later proves that all that had come by the last sample was read.
@@ -89,7 +89,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
     for (since, till), expected in met.items():
         of = [at for moment, at in sampled.items() if since <= moment <= till]
         sys.stdout.write(f"moved: {expected}; reported: {of}\n")
-        assert of == [expected]
+        assert set(of) == {expected}
     assert all(again > 0 for _, _, again, _ in met.values())
 
     # As it is typed: of whole minutes, each with what was sampled before it.
