@@ -354,7 +354,10 @@ class TailReader:
         Raises the error librdkafka reported since the last call, if any.
         """
         with translated(self.name):
-            messages: list[ck.Message] = self._consumer.consume(records_max, timeout_s)
+            found: list[ck.Message] = self._consumer.consume(records_max, timeout_s)
+        # Of a group that nobody joins: that we may not see it keeps no record from us.
+        messages = [at for at in found if not _of_the_group(at.error())]
+        self._errors[:] = [at for at in self._errors if not _of_the_group(at)]
         if self._errors:
             error = self._errors[0]
             self._errors.clear()
@@ -374,6 +377,10 @@ class TailReader:
     def close(self) -> None:
         """Leave; no commit is made."""
         self._consumer.close()
+
+
+def _of_the_group(error: ck.KafkaError | None) -> bool:
+    return error is not None and error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def end_of_partition(message: ck.Message) -> int | None:

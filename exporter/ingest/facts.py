@@ -118,7 +118,8 @@ def read_topic_facts(
     shapes: dict[str, TopicShape] = {}
     for name, shape in admin.shapes((wanted.keys() | beside) & cluster.topics.keys()).items():
         if isinstance(shape, TopicShape):
-            shapes[name] = shape
+            if name in wanted or shape.may("READ"):  # what a sibling is, only its keys tell
+                shapes[name] = shape
         elif not isinstance(shape, Refused):  # deleted just now, or not for our eyes
             raise shape
     bounds = admin.bounds(

@@ -162,6 +162,30 @@ def test_an_event_that_is_neither_record_nor_end_is_raised():
         end_of_partition(ck.Message(topic="t", partition=0, offset=0, error=error))
 
 
+def test_a_group_that_we_may_not_see_keeps_no_record_from_us(monkeypatch):
+    """librdkafka looks for the coordinator of a group that is never joined, and brokers that deny
+    what nobody has allowed say no to that.
+    """
+    reader = TailReader("east", {"bootstrap.servers": "127.0.0.1:1"})
+    denied = ck.KafkaError(ck.KafkaError.GROUP_AUTHORIZATION_FAILED)
+    record = ck.Message(topic="t", partition=0, offset=0, value=b"v")
+    told = [ck.Message(topic=None, error=denied), record]
+
+    class Consumer:
+        def consume(self, _records: int, _timeout_s: float) -> list[ck.Message]:
+            reader._errors.append(denied)
+            return told
+
+    monkeypatch.setattr(reader, "_consumer", Consumer())
+    assert reader.read(10, 0.1) == [record]
+    told.clear()
+    assert reader.read(10, 0.1) == []
+    topic = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    told.append(ck.Message(topic="t", partition=0, offset=0, error=topic))
+    with pytest.raises(Denied):
+        end_of_partition(*reader.read(10, 0.1))
+
+
 def test_a_hook_is_asked_for_a_token_without_anyone_polling():
     asked = []
 

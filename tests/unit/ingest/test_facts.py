@@ -100,6 +100,16 @@ def test_a_topic_of_the_same_name_and_other_keys_is_somebody_elses(cluster: Clus
     assert list(cluster.read()) == [OFFSETS]
 
 
+def test_a_neighbour_that_may_be_described_and_not_read_hides_nothing_else(
+    cluster: Cluster,
+) -> None:
+    cluster.kafka.create("connect-status")
+    cluster.kafka.produce("connect-status", b"status-connector-jdbc", b"{}")
+    cluster.admin.made["connect-status"] = Made(operations=frozenset({"DESCRIBE"}))
+    assert list(cluster.read()) == [OFFSETS]
+    assert cluster.readers.opened == 0
+
+
 def test_an_empty_neighbour_is_looked_at_again(cluster: Cluster) -> None:
     cluster.kafka.create("connect-configs")
     assert list(cluster.read()) == [OFFSETS]
