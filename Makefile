@@ -5,6 +5,7 @@
 #   make proofs [SEED=n]       kills by the hundred, crashes by the thousand, two minutes of standstill, the toolbox on an older Kafka, properties at length
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
+#   make references            the pages under docs/reference, docs/guards.md and config-reference.yaml, from the code
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests-1 tests-2 test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab format install clean
+.PHONY: help demo test tests-1 tests-2 test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -103,6 +104,9 @@ bench-history: $(STAMP)
 	@$(BIN)/python -m bench.history $(ARGS)
 	@$(BIN)/python -m bench.moment
 	@$(BIN)/python -m bench.audit
+
+references: $(STAMP)
+	@$(BIN)/python -m tools.references
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -1,1 +1,3 @@
-"""Programs of others that our checks run. Nothing in here is shipped."""
+"""Programs of others that our checks run, and what the pages under docs/reference are made with.
+Nothing in here is shipped.
+"""

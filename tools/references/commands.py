@@ -1,0 +1,131 @@
+"""docs/reference/cli.md: every verb with its arguments and options, from the declarations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from exporter.cli import cli
+from tools.references.markdown import MADE, code, flowing, table
+
+PROGRAM: Final = "offsetwatch"
+EXIT_CODES: Final = (
+    (0, "as asked, and nothing wrong was found"),
+    (1, "findings or differences, or not known"),
+    (2, "wrong usage, or a mistake in the configuration; nothing was asked of anybody"),
+    (3, "denied: by a guard, out of bounds, not confirmed; all is as it was before"),
+    (4, "the world changed between the question and the answer; everything is as before"),
+    (5, "in doubt or parked: a person has to decide"),
+    (6, "unauthorised: credentials, ACLs, or the role of a token"),
+    (7, "the outside world could not be reached, or tables could not be read"),
+    (70, "a bug in offsetwatch"),
+)
+
+_HEAD: Final = f"""\
+# Command line
+
+{MADE} Every verb says the same with `--help`.
+
+Results go to standard output, progress and errors to standard error. Verbs that print a table print
+it with `--json` as JSON. What the codes mean for a change of offsets is told in
+[offsets-toolbox.md](../offsets-toolbox.md#exit-codes), and for plans in
+[remediation.md](../remediation.md#exit-codes).
+
+## Exit codes
+
+The same for every verb.
+
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    codes = table(("code", "means"), ((str(number), text) for number, text in EXIT_CODES))
+    verbs = tuple(_verbs(cli, (PROGRAM,)))
+    parts = [_HEAD + codes, "", "## Verbs", "", *(_line(at) for at in verbs), ""]
+    for at in verbs:
+        parts += _verb(at)
+    return "\n".join(parts)
+
+
+def _verbs(group: click.Group, path: tuple[str, ...]) -> Iterator[click.Context]:
+    """A context for each verb, which knows by what it was reached."""
+    for name in sorted(group.commands):
+        found, words = group.commands[name], (*path, name)
+        if isinstance(found, click.Group):
+            yield from _verbs(found, words)
+        else:
+            yield click.Context(found, info_name=" ".join(words))
+
+
+def _line(verb: click.Context) -> str:
+    name = verb.info_name or ""
+    first = _help(verb).split(". ")[0].split("\n\n")[0].removesuffix(".")
+    return f"- [`{name}`](#{name.replace(' ', '-')}): {first}"
+
+
+def _help(verb: click.Context) -> str:
+    text = flowing(inspect.cleandoc(verb.command.help or "").replace("\b\n", ""))
+    assert text, f"{verb.info_name} has no help"
+    return text
+
+
+def _verb(verb: click.Context) -> Iterator[str]:
+    usage = " ".join(verb.command.collect_usage_pieces(verb))
+    yield from (f"## {verb.info_name}", "", f"    {verb.info_name} {usage}".rstrip(), "")
+    yield from (_help(verb), "")
+    arguments = [at for at in verb.command.params if isinstance(at, click.Argument)]
+    if arguments:
+        yield table(("argument", "takes", "given"), (_argument(at) for at in arguments))
+        yield ""
+    options = [at for at in verb.command.params if isinstance(at, click.Option) and not at.hidden]
+    if options:
+        rows = (_option(verb, at) for at in sorted(options, key=lambda at: not at.required))
+        yield table(("option", "default", "meaning"), rows)
+        yield ""
+
+
+def _argument(argument: click.Argument) -> tuple[str, str, str]:
+    kind = argument.type
+    takes = kind.name if not isinstance(kind, click.Choice) else " or ".join(kind.choices)
+    given = "always" if argument.required else "if wanted"
+    return (code(argument.human_readable_name.upper()), takes, given)
+
+
+def _option(verb: click.Context, option: click.Option) -> tuple[str, str, str]:
+    names = ", ".join(option.opts)
+    if option.secondary_opts:
+        names = f"{names} / {', '.join(option.secondary_opts)}"
+    if not option.is_flag and not option.count:
+        names = f"{names} {option.make_metavar(verb).removesuffix(' RANGE')}"
+    meaning = flowing(option.help or "")
+    if isinstance(option.type, (click.IntRange, click.FloatRange)):
+        meaning = f"{meaning} {_range(option.type)}"
+    if option.multiple and "repeat" not in meaning:
+        meaning = f"{meaning} Repeatable."
+    return (code(names), _default(verb, option), meaning)
+
+
+def _range(kind: click.IntRange | click.FloatRange) -> str:
+    words = []
+    if kind.min is not None:
+        words.append(f"{'more than' if kind.min_open else 'at least'} {kind.min:g}")
+    if kind.max is not None:
+        words.append(f"{'less than' if kind.max_open else 'at most'} {kind.max:g}")
+    return f"({', '.join(words)})"
+
+
+def _default(verb: click.Context, option: click.Option) -> str:
+    if option.required:
+        return "*required*"
+    default = option.get_default(verb)
+    if option.is_flag and not option.secondary_opts:
+        return ""
+    if isinstance(default, bool):
+        return code(next(iter(option.opts if default else option.secondary_opts)))
+    if isinstance(default, (str, int, float)) and default != "":
+        return code(str(default))
+    return ""
