@@ -1,4 +1,4 @@
-"""The pages under docs/reference: made from the code, whole, and true of a book whose input dies."""
+"""The pages under docs/reference: made from the code, whole, true of a book whose inputs die."""
 
 from __future__ import annotations
 

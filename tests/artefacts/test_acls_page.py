@@ -1,0 +1,147 @@
+"""docs/acls.md against what the code asks for: doctor's checks, and every request to Connect."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from exporter.cli import diagnosis
+from exporter.clients.connect_read import ConnectReader
+from exporter.clients.kafka_facts import TopicShape
+from exporter.remedy.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Delete,
+    Pair,
+    Reset,
+    Restart,
+    State,
+    ToState,
+)
+from exporter.remedy.requests import of_step
+
+PAGE = (Path(__file__).parents[2] / "docs" / "acls.md").read_text()
+COMMANDS = re.findall(r"^    (kafka-acls .*)$", PAGE, re.MULTILINE)
+# What kafka-acls takes for each kind of resource (KIP-11 and its successors).
+OPERATIONS = {
+    "--topic": {
+        *("Read", "Write", "Create", "Delete", "Alter"),
+        *("Describe", "DescribeConfigs", "AlterConfigs"),
+    },
+    "--group": {"Read", "Describe", "Delete"},
+}
+DOCTORS = {"Describe": "DESCRIBE", "Read": "READ", "DescribeConfigs": "DESCRIBE_CONFIGS"}
+
+
+def rows(section: str) -> Iterator[list[str]]:
+    """Cells of the tables of rights in a section."""
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("|") and len(cells) == 5 and cells[0] not in {"cluster", "---"}:
+            yield cells
+
+
+def rights(section: str, resource: str) -> set[str]:
+    (found,) = (row[2] for row in rows(section) if row[1].startswith(resource))
+    return set(found.split(", "))
+
+
+def verdicts(operations: set[str], groups: set[str]) -> list[str]:
+    shape = TopicShape("id", 25, 3, frozenset(DOCTORS[at] for at in operations))
+    asked = {"connect-out": frozenset(DOCTORS[at] for at in groups)}
+    found = diagnosis.permissions("kafka east", {"connect-offsets": shape}, asked)
+    return [line.verdict for line in found]
+
+
+def test_doctor_is_content_with_what_the_page_grants():
+    granted = rights("Watching", "topic: offsets topic")
+    assert verdicts(granted, rights("Watching", "group: groups of sinks")) == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("operation", ["Describe", "Read", "DescribeConfigs"])
+def test_the_page_grants_no_more_than_doctor_asks_for(operation: str):
+    granted = rights("Watching", "topic: offsets topic")
+    assert verdicts(granted - {operation}, {"Describe"}) != ["ok", "ok"]
+
+
+def test_without_describe_on_groups_doctor_says_so():
+    assert "fail" in verdicts(rights("Watching", "topic: offsets topic"), set())
+
+
+@pytest.mark.parametrize("section", re.findall(r"^## (.*)$", PAGE, re.MULTILINE)[:-1])
+def test_every_right_is_one_that_kafka_knows_and_says_what_is_lost_without_it(section: str):
+    found = list(rows(section))
+    assert found
+    for _, resource, operations, what_for, without in found:
+        kind = f"--{resource.split(':')[0]}"
+        known = OPERATIONS.get(kind, {"IdempotentWrite"})
+        assert set(operations.split(", ")) <= known, resource
+        assert what_for
+        assert without
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_grants_a_principal_rights_on_one_resource(command: str):
+    words = shlex.split(command)
+    (kind,) = OPERATIONS.keys() & set(words)
+    given = {words[at + 1] for at, word in enumerate(words) if word == "--operation"}
+    assert given
+    assert given <= OPERATIONS[kind]
+    assert words[words.index("--allow-principal") + 1].startswith("User:")
+    assert "--add" in words
+
+
+# --- Connect -------------------------------------------------------------------------------------
+
+
+def read_requests() -> set[str]:
+    """What our reader may ask for, found by asking."""
+    asked: set[str] = set()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.add(f"{request.method} {request.url.path}")
+        return httpx.Response(200, json={})
+
+    reader = ConnectReader(
+        "lab", ("http://worker:8083",), 1.0, transport=httpx.MockTransport(answer)
+    )
+    for ask in (reader.root, reader.connectors, reader.plugins):
+        ask()
+    for ask_of in (reader.status, reader.connector_config, reader.tasks, reader.offsets):
+        ask_of("{c}")
+    return {text.replace("%7Bc%7D", "{c}") for text in asked}
+
+
+STEPS: tuple[AnyStep, ...] = (
+    *(ToState(state) for state in State),
+    Restart(include_tasks=True, only_failed=True),
+    Alter((Pair("{}", "{}"),)),
+    Reset(),
+    Create(config_sha256=""),
+    Delete(),
+)
+
+
+def write_requests() -> set[str]:
+    """What a step of a plan may ask for."""
+    found = [of_step("{c}", step) for step in STEPS]
+    return {f"{at.method} {at.path.split('?')[0]}" for at in found if at is not None}
+
+
+def test_every_request_to_connect_is_on_the_page_and_no_other():
+    asked = read_requests() | {text.replace("%7Bc%7D", "{c}") for text in write_requests()}
+    said = set(re.findall(r"`((?:GET|PUT|POST|PATCH|DELETE) /[^`]*)`", PAGE))
+    assert said == asked
+
+
+def test_every_question_of_the_reader_was_asked():
+    public = {name for name in vars(ConnectReader) if not name.startswith("_")}
+    covered = {"root", "connectors", "plugins", "status", "connector_config", "tasks", "offsets"}
+    assert public - {"close"} == covered
