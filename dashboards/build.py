@@ -22,7 +22,7 @@ from exporter.serve.spec import CONNECTOR, INPUT, Spec
 FOLDER = Path(__file__).parent
 CHOSEN = ("connect_cluster", "connector")  # labels that the variables on top of the board choose
 
-# The thresholds of alerts/offsetwatch.rules.yaml; a test compares the two.
+# The thresholds of alerts/thresholds.rules.yaml; a test compares the two.
 LAG_RECORDS_HIGH = 10_000
 BEHIND_RECORDS_HIGH = 10_000
 INPUT_SILENCE_S = 300

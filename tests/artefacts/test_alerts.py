@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from dashboards import build
+from exporter.model.findings import FindingName, Verdict
+from exporter.state import lint
 from tools.promtool import check_rules, run_rule_tests
 
 from .promql import (
@@ -22,17 +24,30 @@ from .promql import (
 )
 
 ALERTS = Path(__file__).parents[2] / "alerts"
-RULES_FILE = ALERTS / "offsetwatch.rules.yaml"
+RULE_FILES = sorted(ALERTS.glob("*.rules.yaml"))
+OPTIONAL_FILES = sorted(ALERTS.glob("optional/*.rules.yaml"))
 TEST_FILES = sorted((ALERTS / "tests").glob("*.test.yaml"))
 FLUSH_S = 60  # Connect's default offset.flush.interval.ms
 
-RULES: list[dict[str, Any]] = [
-    rule
-    for group in yaml.safe_load(RULES_FILE.read_text(encoding="utf-8"))["groups"]
-    for rule in group["rules"]
-]
-ALERT_RULES = {rule["alert"]: rule for rule in RULES if "alert" in rule}
-THRESHOLDS = {rule["record"]: rule["expr"] for rule in RULES if "record" in rule}
+
+def groups(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load(path.read_text(encoding="utf-8"))["groups"])
+
+
+def rules(*paths: Path) -> list[dict[str, Any]]:
+    return [rule for path in paths for group in groups(path) for rule in group["rules"]]
+
+
+def alerts(*paths: Path) -> dict[str, dict[str, Any]]:
+    return {rule["alert"]: rule for rule in rules(*paths) if "alert" in rule}
+
+
+ALERT_RULES = alerts(*RULE_FILES)
+OPTIONAL_ALERTS = alerts(*OPTIONAL_FILES)
+RECORDED = {
+    rule["record"]: rule["expr"] for rule in rules(*RULE_FILES, *OPTIONAL_FILES) if "record" in rule
+}
+THRESHOLDS = {rule["record"]: rule["expr"] for rule in rules(ALERTS / "thresholds.rules.yaml")}
 FIRES, QUIET = True, False
 
 every_alert = pytest.mark.parametrize("name", sorted(ALERT_RULES))
@@ -41,6 +56,10 @@ every_test_file = pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: p
 
 def seconds(duration: str) -> int:
     return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+
+
+def windows(rule: dict[str, Any]) -> list[int]:
+    return [seconds(window) for window in re.findall(r"\[(\w+)\]", rule["expr"])]
 
 
 def cases() -> set[tuple[str, bool]]:
@@ -54,7 +73,7 @@ def cases() -> set[tuple[str, bool]]:
 
 
 def test_promtool_finds_nothing_to_complain_about():
-    assert check_rules(RULES_FILE) == []
+    assert check_rules(*RULE_FILES, *OPTIONAL_FILES) == []
 
 
 @every_test_file
@@ -68,7 +87,7 @@ def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_must_not(n
 
 
 def test_no_case_is_about_an_alert_that_does_not_exist():
-    assert {name for name, _ in cases()} <= ALERT_RULES.keys()
+    assert {name for name, _ in cases()} <= (ALERT_RULES | OPTIONAL_ALERTS).keys()
 
 
 @every_alert
@@ -129,32 +148,47 @@ def test_an_alert_waits_before_it_fires_and_outlives_a_missed_scrape(name):
     rule = ALERT_RULES[name]
     assert seconds(rule["for"]) >= 2 * FLUSH_S
     assert seconds(rule["keep_firing_for"]) >= 2 * FLUSH_S
-    windows = re.findall(r"\[(\w+)\]", rule["expr"])
-    assert windows
-    assert min(map(seconds, windows)) >= 2 * FLUSH_S  # two scrapes, at the slowest that we support
+    assert min(windows(rule)) >= 2 * FLUSH_S  # two scrapes, at the slowest that we support
 
 
-def test_lag_has_to_last_for_three_flushes():
-    rule = ALERT_RULES["MirrorMaker2ReplicationLagHigh"]
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MirrorMaker2ReplicationLagHigh",
+        "MirrorMaker2ReplicationLagUnusual",
+        "MirrorMaker2DataLate",
+        "SinkLagHigh",
+        "SinkDataLate",
+    ],
+)
+def test_lag_has_to_last_for_three_flushes(name):
+    rule = ALERT_RULES[name]
     assert seconds(rule["for"]) >= 3 * FLUSH_S
-    assert min(map(seconds, re.findall(r"\[(\w+)\]", rule["expr"]))) >= 3 * FLUSH_S
+    assert min(windows(rule)) >= 3 * FLUSH_S
 
 
 @every_alert
 def test_whoever_loses_an_alert_with_its_input_hears_of_blindness_before(name):
     def after_the_last_sample(rule: dict[str, Any], last: str) -> int:
-        return max(map(seconds, re.findall(r"\[(\w+)\]", rule["expr"]))) + seconds(rule[last])
+        return max(windows(rule)) + seconds(rule[last])
 
     blind = after_the_last_sample(ALERT_RULES["OffsetwatchBlind"], "for")
     if name != "OffsetwatchBlind":
         assert after_the_last_sample(ALERT_RULES[name], "keep_firing_for") > blind
 
 
-def test_thresholds_are_recorded_on_top_and_nowhere_else():
-    kinds = ["record" if "record" in rule else "alert" for rule in RULES]
-    assert kinds == sorted(kinds, reverse=True)
+def test_no_alert_has_a_number_of_its_own_and_none_needs_another_recording_rule():
     for name, rule in ALERT_RULES.items():
-        assert read(rule["expr"]).numbers <= {0, 1}, name
+        expression = read(rule["expr"])
+        assert expression.numbers <= {0, 1}, name
+        assert {metric for metric in expression.metrics if ":" in metric} <= THRESHOLDS.keys(), name
+
+
+def test_the_tests_evaluate_thresholds_before_what_uses_them():
+    for path in TEST_FILES:
+        test = yaml.safe_load(path.read_text(encoding="utf-8"))
+        files = [(path.parent / name).resolve() for name in test["rule_files"]]
+        assert test["group_eval_order"] == [at["name"] for file in files for at in groups(file)]
 
 
 def test_every_threshold_is_a_number_that_some_alert_uses():
@@ -167,7 +201,7 @@ def test_every_threshold_is_a_number_that_some_alert_uses():
 
 def test_a_threshold_that_several_rulers_record_is_still_one_number():
     # scalar() of two series is NaN, and nothing is greater than NaN: the alert would be silent.
-    text = RULES_FILE.read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in RULE_FILES)
     for name in THRESHOLDS:
         assert text.count(name) == 1 + text.count(f"scalar(max({name}))")
 
@@ -180,4 +214,89 @@ def test_the_board_and_the_alerts_have_the_same_thresholds():
         "history_age_seconds": build.HISTORY_AGE_S,
     }
     recorded = {f"offsetwatch:{name}:threshold": f"vector({n})" for name, n in on_the_board.items()}
-    assert recorded == THRESHOLDS
+    assert recorded.items() <= THRESHOLDS.items()
+
+
+# --- what is recorded, and what is optional ------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED.keys() - THRESHOLDS.keys()))
+def test_a_recording_rule_names_metrics_and_labels_that_exist(name):
+    expr = RECORDED[name]
+    problems = unknown_names(expr, recorded=RECORDED)
+    if read(expr).metrics & RECORDED.keys():  # the labels of what is recorded are not known here
+        problems = [problem for problem in problems if problem.startswith("no metric")]
+    assert problems == []
+    assert misused_counters(expr) == []
+
+
+def test_what_is_loaded_by_default_records_under_names_that_nobody_else_has():
+    recorded = [rule["record"] for rule in rules(*RULE_FILES) if "record" in rule]
+    assert all("offsetwatch" in name and ":" in name for name in recorded)
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONAL_ALERTS))
+def test_an_optional_alert_is_written_like_the_others(name):
+    rule = OPTIONAL_ALERTS[name]
+    assert name not in ALERT_RULES
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert rule["annotations"]["runbook_url"] == f"runbooks/{name}.md"
+    assert (ALERTS / rule["annotations"]["runbook_url"]).is_file()
+    assert seconds(rule["for"]) >= 2 * FLUSH_S
+    assert seconds(rule["keep_firing_for"]) >= 2 * FLUSH_S
+    assert read(rule["expr"]).metrics <= RECORDED.keys()
+
+
+# --- what the daemon finds -----------------------------------------------------------------------
+
+TOLD_BY = {  # those that are told by a state, a verdict or a metric of their own
+    FindingName.CONNECTOR_FAILED: "ConnectorOrTaskFailed",
+    FindingName.TASK_FAILED: "ConnectorOrTaskFailed",
+    FindingName.CONNECTOR_STALLED: "ConnectorStalled",
+    FindingName.MM2_STALLED: "ConnectorStalled",
+    FindingName.SINK_STUCK: "ConnectorStalled",
+    FindingName.CONNECTOR_SILENT: "ConnectorSilent",
+    FindingName.MM2_SILENT_STALL: "ConnectorSilent",
+    FindingName.INTERNAL_TOPIC_PROBLEM: "InternalTopicEndangered",
+    FindingName.HANGING_TRANSACTION: "OffsetwatchBlind",
+    FindingName.INPUT_DOWN: "OffsetwatchBlind",
+}
+
+
+def asked_for(metric: str, label: str) -> dict[str, list[str]]:
+    """The values of a label that alerts ask a metric for, and which alerts do."""
+    found: dict[str, set[str]] = {}
+    for name, rule in ALERT_RULES.items():
+        for selected, matchers in read(rule["expr"]).selectors:
+            for at, _, values in matchers if selected == metric else ():
+                for value in values.split("|") if at == label else ():
+                    found.setdefault(value, set()).add(name)
+    return {value: sorted(names) for value, names in found.items()}
+
+
+@pytest.mark.parametrize("finding", FindingName)
+def test_whatever_can_be_found_is_told_by_one_alert(finding):
+    by_name = asked_for("offsetwatch_findings", "finding").get(finding.value, [])
+    assert len(by_name) == (finding not in TOLD_BY)
+    assert TOLD_BY.get(finding, *by_name) in ALERT_RULES
+
+
+def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
+    findings = asked_for("offsetwatch_findings", "finding")
+    assert findings.keys() <= {at.value for at in FindingName}
+    verdicts = asked_for("offsetwatch_connector_progress", "verdict")
+    assert {"silent", "stalled", "slow"} == verdicts.keys() <= {at.value for at in Verdict}
+    problems = asked_for("offsetwatch_internal_topic_problem", "problem")
+    assert problems.keys() == {problem for problem, _ in lint.RULES} | {lint.SHARED}
+    assert all(len(names) == 1 for names in problems.values())
+
+
+def test_the_readme_has_every_alert_with_its_severity_and_its_summary():
+    text = (ALERTS / "README.md").read_text(encoding="utf-8")
+    for name, rule in ALERT_RULES.items():
+        said = rule["annotations"]["summary"]
+        if "offsetwatch_findings" in rule["expr"]:
+            said += " *finding*"
+        assert f"| [{name}](runbooks/{name}.md) | {rule['labels']['severity']} | {said} |" in text
+    for path in (*RULE_FILES, *OPTIONAL_FILES):
+        assert f"`{path.name}`" in text
