@@ -257,6 +257,7 @@ TOLD_BY = {  # those that are told by a state, a verdict or a metric of their ow
     FindingName.SINK_STUCK: "ConnectorStalled",
     FindingName.CONNECTOR_SILENT: "ConnectorSilent",
     FindingName.MM2_SILENT_STALL: "ConnectorSilent",
+    FindingName.MM2_LAG_UNUSUAL: "MirrorMaker2ReplicationLagUnusual",
     FindingName.INTERNAL_TOPIC_PROBLEM: "InternalTopicEndangered",
     FindingName.HANGING_TRANSACTION: "OffsetwatchBlind",
     FindingName.INPUT_DOWN: "OffsetwatchBlind",
