@@ -12,6 +12,7 @@ from exporter.judge.falls import Recopy
 from exporter.judge.looks import Who
 from exporter.judge.phrases import examples, several
 from exporter.judge.seen import Seen
+from exporter.judge.sight import rests
 from exporter.judge.words import length, moment
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
@@ -20,7 +21,6 @@ from exporter.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
 NEAR_INTERVALS: Final = 60
 VERY_NEAR_INTERVALS: Final = 10
 
-_AT_REST: Final = frozenset({"stopped", "paused"})
 _NEARLY_ALL: Final = 2  # the number of the quantile 0.99
 
 
@@ -214,7 +214,7 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
     for who, views in seen.look.mirrors.items():
         usual, view = seen.snapshot.usual.of.get(who), seen.look.connectors.get(who)
         limit = None if usual is None else usual.lag_limit(seen.now)
-        if usual is None or limit is None or (view is not None and view.state in _AT_REST):
+        if usual is None or limit is None or (view is not None and rests(view)):
             continue
         waiting = {
             f"{at.topic}-{at.partition}": at.lag for at in views if at.lag and not at.caught_up
