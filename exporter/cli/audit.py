@@ -23,11 +23,10 @@ from exporter.clients.connect_read import reader_of
 from exporter.clock import SystemClock
 from exporter.errors import ClientError, ConfigError, HistoryError
 from exporter.model.topology import MirrorFlow, TopicPartition, Topology
-from exporter.remedy.journal import NAME, Entry, Journal
+from exporter.remedy.journal import NAME, Journal
 from exporter.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1
-ENTRIES_MAX = 1000
 
 try:
     from exporter.history.audit import Audited, AuditSpec, audit
@@ -170,14 +169,7 @@ def _skips(folder: Path, topology: Topology, flow: MirrorFlow) -> tuple[Skip, ..
         str(at.at) for at in topology.offsets_topics if at.connect_cluster == flow.connect_cluster
     }
     with closing(Journal(folder)) as journal:
-        return skips(_entries(journal), frozenset(places), flow.connector, flow.source)
-
-
-def _entries(journal: Journal) -> Iterator[Entry]:
-    seq = 1
-    while found := journal.since(seq, ENTRIES_MAX):
-        seq = found[-1].seq + 1
-        yield from found
+        return skips(journal.every(), frozenset(places), flow.connector, flow.source)
 
 
 def _cost(pinned: Pinned) -> Iterator[str]:

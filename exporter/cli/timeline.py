@@ -36,7 +36,6 @@ from exporter.remedy.records import (
 )
 
 OK, UNKNOWN = 0, 1
-ENTRIES_MAX = 1000
 
 # What a person who asks what happened wants of a plan; the rest is in `plan show`.
 _TOLD = (
@@ -116,20 +115,13 @@ def _journalled(folder: Path, cluster: str, asked: Question) -> Iterator[Event]:
         return
     with closing(Journal(folder)) as journal:
         ours: set[str] = set()
-        for entry in _entries(journal):
+        for entry in journal.every():
             known = _names(entry, cluster, asked.connector)
             ours |= known
             record = entry.record
             about = known or entry.plan_id in ours or _incident(record) in ours
             if about and isinstance(record, _TOLD) and asked.since <= record.at <= asked.until:
                 yield Event(record.at, Origin.JOURNAL, What.REMEDY, _said(entry))
-
-
-def _entries(journal: Journal) -> Iterator[Entry]:
-    seq = 1
-    while found := journal.since(seq, ENTRIES_MAX):
-        seq = found[-1].seq + 1
-        yield from found
 
 
 def _names(entry: Entry, cluster: str, connector: str) -> set[str]:

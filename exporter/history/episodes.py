@@ -8,7 +8,6 @@ is told that is far longer than those of the same window, and no lag.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -19,7 +18,7 @@ import msgspec
 from exporter.history import flows as flows_table
 from exporter.history import read, status
 from exporter.history.changes import RESET
-from exporter.history.logs import exact, literal, quoted
+from exporter.history.logs import exact, literal, moment, quoted
 from exporter.history.stories import TOGETHER_S, Behind, Silence
 from exporter.history.tables import (
     BRONZE_LOG_ENDS,
@@ -41,8 +40,6 @@ SPANS_MIN: Final = 20  # fewer are no habit
 BEFORE_S: Final = 60 * 86_400.0  # a pause that began earlier is told as one of so long at least
 
 APART_S: Final = 900.0  # looks further apart say nothing of what was between them
-
-_NEARLY_ALL: Final = 2  # the number of the quantile 0.99
 
 
 def read_up_to(base: Path) -> float | None:
@@ -120,7 +117,7 @@ def _episode(
     if len(over) < 2:
         return
     peak_at, peak = max(over, key=lambda look: look[1])
-    most = usual.lag_records(peak_at, _NEARLY_ALL) or 0.0
+    most = usual.lag_at_most(peak_at) or 0.0
     yield Behind(over[0][0], over[-1][0] if ended is None else ended, peak, most, ended is not None)
 
 
@@ -139,10 +136,10 @@ def _moments(
     begin = since - BEFORE_S
     query = f"""
         SELECT DISTINCT date_part('epoch', at) AS second FROM records
-        WHERE {mine} AND at >= {_moment(since)} AND at <= {_moment(until)}
+        WHERE {mine} AND at >= {moment(since)} AND at <= {moment(until)}
         UNION
         SELECT date_part('epoch', max(at)) AS second FROM records
-        WHERE {mine} AND day >= {_day(begin)} AND at < {_moment(since)}
+        WHERE {mine} AND day >= {_day(begin)} AND at < {moment(since)}
         """  # noqa: S608 - quoted, and numbers
     rows = read.queried(base, query, records=SILVER_COMMITS).to_pylist()
     return sorted(row["second"] for row in rows if row["second"] is not None)
@@ -156,7 +153,7 @@ def _looks(
     synced    whether its syncs are its own: where flows share a topic of theirs, nobody knows
     """
     assert flow.upstream is not None
-    before = [day for day in read.days(base, SILVER_SNAPSHOTS) if day < _date(since)]
+    before = [day for day in read.days(base, SILVER_SNAPSHOTS) if day < exact(since).date()]
     pictured = max(before, default=None)
     after = "" if pictured is None else f"AND day > {literal(pictured)}"
     of_day = "FALSE" if pictured is None else f"day = {literal(pictured)}"
@@ -168,7 +165,7 @@ def _looks(
         syncs = (
             f"kind = '{OFFSET_SYNCS}' AND kafka = {quoted(flow.offset_syncs.kafka)} "
             f"AND topic = {quoted(flow.offset_syncs.topic)} AND sync_upstream IS NOT NULL "
-            f"AND day >= {_day(since - 86_400.0)} AND kts <= {_moment(until)}"
+            f"AND day >= {_day(since - 86_400.0)} AND kts <= {moment(until)}"
         )
     query = f"""
         WITH events AS (
@@ -178,7 +175,7 @@ def _looks(
             UNION ALL
             SELECT source_partition, at AS moment, 0, coalesce(pos, -1), at AS pos_at,
                    NULL AS sync, NULL AS sync_at, NULL AS log_end
-            FROM commits WHERE {mine} AND at <= {_moment(until)} {after}
+            FROM commits WHERE {mine} AND at <= {moment(until)} {after}
             UNION ALL
             SELECT {_place(flow, "sync_topic", "sync_partition")}, kts AS moment, 0,
                    NULL AS pos, NULL AS pos_at, sync_upstream, kts AS sync_at, NULL AS log_end
@@ -188,7 +185,7 @@ def _looks(
                    NULL AS pos, NULL AS pos_at, NULL AS sync, NULL AS sync_at, log_end
             FROM looks
             WHERE kafka = {quoted(flow.upstream)} AND day >= {_day(since)}
-                  AND at >= {_moment(since)} AND at <= {_moment(until)}
+                  AND at >= {moment(since)} AND at <= {moment(until)}
         ), filled AS (
             SELECT moment, look, log_end,
                    last_value(pos) IGNORE NULLS OVER so_far AS pos,
@@ -227,13 +224,5 @@ def _place(flow: MirrorFlow, topic: str, partition: str) -> str:
     return f"concat({begins}, {partition}, ',\"topic\":\"', {topic}, '\"}}')"
 
 
-def _moment(at: float) -> str:
-    return literal(exact(at))
-
-
-def _date(at: float) -> date:
-    return (datetime.fromtimestamp(0, tz=UTC) + timedelta(seconds=at)).date()
-
-
 def _day(at: float) -> str:
-    return literal(_date(at))
+    return literal(exact(at).date())

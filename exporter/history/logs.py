@@ -280,6 +280,11 @@ def quoted(text: str) -> str:
     return f"'{doubled}'"
 
 
+def moment(at: float) -> str:
+    """Unix seconds, as SQL has them."""
+    return literal(exact(at))
+
+
 def literal(value: object) -> str:
     """A value of Terms, as SQL has it."""
     if value is True:

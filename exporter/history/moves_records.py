@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from exporter.history import read
-from exporter.history.logs import exact, literal, quoted
+from exporter.history.logs import moment, quoted
 from exporter.history.moves_known import STALE_S, CheckpointSaid, Committed, Sync
 from exporter.history.tables import (
     BRONZE_RECORDS,
@@ -62,7 +62,7 @@ def syncs(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Sync]:
                coalesce(holes = holes_before, FALSE) AS joined
         FROM placed
         WHERE {_until(window)} AND (
-            settled >= {_moment(window.since - STALE_S)} OR before IS NULL OR after IS NULL
+            settled >= {moment(window.since - STALE_S)} OR before IS NULL OR after IS NULL
             OR line <> line_before OR line <> line_after
             OR before >= sync_upstream OR after <= sync_upstream)
         ORDER BY generation, topic_id, koffset
@@ -87,7 +87,7 @@ def checkpoints(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Check
         SELECT settled, kts, topic_id, observation, date_part('epoch', until) AS until,
                coalesce(holes = holes_after, TRUE) AS whole
         FROM placed
-        WHERE {_until(window)} AND (until IS NULL OR until >= {_moment(window.since - STALE_S)})
+        WHERE {_until(window)} AND (until IS NULL OR until >= {moment(window.since - STALE_S)})
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
@@ -121,7 +121,7 @@ def commits(base: Path, flow: MirrorFlow, home: KafkaTopic, window: Window) -> I
         )
         SELECT settled, kts, mirror_topic, mirror_partition, pos
         FROM placed
-        WHERE {_until(window)} AND (until IS NULL OR until >= {_moment(window.since - STALE_S)})
+        WHERE {_until(window)} AND (until IS NULL OR until >= {moment(window.since - STALE_S)})
         ORDER BY generation, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     found = [
@@ -158,7 +158,7 @@ def _logged(topic: KafkaTopic, kind: str, columns: str) -> str:
 
 
 def _until(window: Window) -> str:
-    return f"settled <= {_moment(window.until)}"
+    return f"settled <= {moment(window.until)}"
 
 
 def _settled(rows: pa.Table) -> list[tuple[Any, ...]]:
@@ -218,10 +218,6 @@ def read_until(base: Path, kafkas: Collection[str]) -> float:
 
 def _of(at: KafkaTopic) -> str:
     return f"kafka = {quoted(at.kafka)} AND topic = {quoted(at.topic)}"
-
-
-def _moment(at: float) -> str:
-    return literal(exact(at))
 
 
 def query_rows(base: Path, table: Table, query: str) -> pa.Table:

@@ -8,7 +8,7 @@ unknown for ever, and stays so: a round that fails is a hole, and never fails a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -80,11 +80,12 @@ class Sampler:
         if len(self._ends) + len(self._groups) > _KEPT_MAX:
             return  # nothing could be written for very long, and that is told elsewhere
         at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
-        standing = self._standing()
+        progress = read.flow_progress(self._base)
+        standing = self._standing(progress)
         for sides in standing:
             self._groups += self._committed(at, sides)
         wanted: dict[str, set[TopicPartition]] = {}
-        for kafka, place in self._mirrored():
+        for kafka, place in self._mirrored(progress):
             wanted.setdefault(kafka, set()).add(place)
         for sides in standing:
             for kafka, places in sides.places.items():
@@ -104,10 +105,10 @@ class Sampler:
 
     # --- what to ask -----------------------------------------------------------------------------
 
-    def _mirrored(self) -> Iterator[_Place]:
+    def _mirrored(self, progress: Iterable[read.FlowProgressRow]) -> Iterator[_Place]:
         """Both sides of every partition that a flow has committed an offset for."""
         flows = {(at.connect_cluster, at.connector): at for at in self._flows}
-        for row in read.flow_progress(self._base):
+        for row in progress:
             flow = flows.get((row.connect_cluster, row.connector))
             if flow is None:
                 continue
@@ -118,7 +119,7 @@ class Sampler:
                 if kafka is not None and kafka in self._admins and topic is not None:
                     yield kafka, TopicPartition(topic, row.partition)
 
-    def _standing(self) -> list[_Sides]:
+    def _standing(self, progress: Collection[read.FlowProgressRow]) -> list[_Sides]:
         """Every group with a checkpoint; the newest ones, as the daemon (state/failover.py) asks
         about no more either.
         """
@@ -132,7 +133,7 @@ class Sampler:
             assert downstream is not None
             known = {
                 at.topic
-                for at in read.flow_progress(self._base)
+                for at in progress
                 if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
             }
             groups: dict[str, _Sides] = {}

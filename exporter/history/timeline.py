@@ -20,7 +20,7 @@ import msgspec
 from exporter.errors import HistoryError
 from exporter.history import episodes, read
 from exporter.history.asof import Unanswerable, iso
-from exporter.history.logs import exact, literal, quoted
+from exporter.history.logs import moment, quoted
 from exporter.history.published import published
 from exporter.history.stories import (
     Commit,
@@ -155,7 +155,7 @@ def _seen(base: Path, kind: str, cluster: str, asked: Question) -> Iterator[Seen
     query = f"""
         SELECT kts, observation FROM records
         WHERE kind = '{kind}' AND connect_cluster = {quoted(cluster)} AND error IS NULL
-              AND {_about(asked.connector)} AND kts <= {_moment(asked.until)}
+              AND {_about(asked.connector)} AND kts <= {moment(asked.until)}
         ORDER BY kts, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     for row in _rows(base, BRONZE_RECORDS, query):
@@ -165,7 +165,7 @@ def _seen(base: Path, kind: str, cluster: str, asked: Question) -> Iterator[Seen
 def _commits(base: Path, whose: str, asked: Question) -> Iterator[Commit]:
     query = f"""
         SELECT at, source_partition, change, source_offset, pos, step, error FROM records
-        WHERE {whose} AND at >= {_moment(asked.since)} AND at <= {_moment(asked.until)}
+        WHERE {whose} AND at >= {moment(asked.since)} AND at <= {moment(asked.until)}
               AND (change IS NULL OR change IN ('first', 'behind', 'reset'))
         ORDER BY at, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
@@ -188,10 +188,6 @@ def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:
                 f"the {topic} is read since {iso(read_at[kind])}: of before that is known only "
                 "what compaction had left of it"
             )
-
-
-def _moment(at: float) -> str:
-    return literal(exact(at))
 
 
 def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:

@@ -21,8 +21,6 @@ from exporter.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
 NEAR_INTERVALS: Final = 60
 VERY_NEAR_INTERVALS: Final = 10
 
-_NEARLY_ALL: Final = 2  # the number of the quantile 0.99
-
 
 def retention_near(seen: Seen) -> Iterator[Finding]:
     """Rule 10: at its present pace retention reaches the position within sixty intervals, critical
@@ -228,6 +226,6 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
             Severity.INFO,
             who,
             f"It has {total} records still to copy; at this hour of the week it is hardly ever "
-            f"more than {usual.lag_records(seen.now, _NEARLY_ALL):.0f}.",
+            f"more than {usual.lag_at_most(seen.now):.0f}.",
             evidence=examples([(name, several(waiting[name], "record")) for name in most]),
         )

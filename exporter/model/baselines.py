@@ -84,11 +84,15 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         return None if self.lag is None else self.lag[_place(at)[1]][quantile]
 
+    def lag_at_most(self, at: float) -> float | None:
+        """How many it hardly ever has more of: exceeded once in a hundred looks."""
+        return self.lag_records(at, QUANTILES.index(0.99))
+
     def lag_limit(self, at: float) -> float | None:
         """More than so many records still to copy are out of the ordinary at this hour: twice what
         is exceeded once in a hundred looks, and a few.
         """
-        most = self.lag_records(at, QUANTILES.index(0.99))
+        most = self.lag_at_most(at)
         return None if most is None else LAG_TIMES * most + LAG_RECORDS_MIN
 
     def _total(self, at: float) -> float:

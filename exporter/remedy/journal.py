@@ -34,6 +34,7 @@ from exporter.remedy.records import (
 )
 
 NAME: Final = "journal.sqlite"
+_AT_ONCE: Final = 1000  # records read in one go
 VERSION: Final = 2  # 1 knew no records but those of steps
 CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
 _NOTHING: Final = "0" * 64
@@ -170,6 +171,13 @@ class Journal:
     def since(self, seq: int, count: int) -> tuple[Entry, ...]:
         """Up to so many records from this one on, in order."""
         return tuple(self._entries("WHERE seq >= ?", seq, count))
+
+    def every(self) -> Iterator[Entry]:
+        """All records, in order; no more of them in memory than one reading takes."""
+        seq = 1
+        while found := self.since(seq, _AT_ONCE):
+            seq = found[-1].seq + 1
+            yield from found
 
     def lines(self, seq: int, count: int) -> tuple[Line, ...]:
         """The same, as they are written."""
