@@ -184,6 +184,12 @@ class Falls:
         if len(self._stands) > 2 * partitions + RECOPIES_MAX:
             self._stands.clear()
 
+    def unclear(self, now: float, interval_s: float) -> set[Who]:
+        """Connectors of which it is too early to say whether they copy again what they had, or a
+        topic that is another one.
+        """
+        return {at.where[:2] for at in self.recopies.values() if abs(now - at.at) < interval_s}
+
     def end(self, where: Where) -> None:
         """It was told for long enough."""
         self.recopies.pop(where, None)

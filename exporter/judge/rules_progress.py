@@ -62,12 +62,15 @@ def silent(seen: Seen) -> Iterator[Finding]:
 
 def rewound(seen: Seen) -> Iterator[Finding]:
     """Rule 3: source partitions went back and have not come as far again; not if those of other
-    connectors went back with them (rule 4), or a person set back a stopped connector's.
+    connectors went back with them (rule 4), or a person set back a stopped connector's. What may
+    turn out to be copied again as a whole (rule 14) is told by that name, an interval later.
     """
+    falls = seen.memory.falls
+    unclear = falls.unclear(seen.now, seen.settings.interval_s)
     for who, partitions in _partitions(seen, Verdict.REWOUND).items():
-        if who in seen.memory.falls.meant:
+        if who in falls.meant or who in unclear:
             continue
-        together = seen.memory.falls.together.get(who[0])
+        together = falls.together.get(who[0])
         if together is not None and who[1] in together.connectors and _lately(seen, together.at):
             continue
         yield seen.found(

@@ -186,12 +186,17 @@ def known(
 def settled_landing(
     lab: Lab, product: Product, group: str, offsets: Mapping[str, int]
 ) -> dict[str, dict[str, Any]]:
-    """Once we and the library say the same landing, and what we make of it."""
+    """Once the checkpoint of this offset is there (until then there may be one of an offset before
+    it) and we and the library say the same landing: what we make of it.
+    """
     found: dict[str, dict[str, Any]] = {}
 
     def probe() -> None:
         found.clear()
         found.update(known(product, group, offsets, "checkpoint"))
+        for topic, view in found.items():
+            if view["translated"] is not None and view["landing"] < view["translated"]:
+                raise NotYet(f"{topic}: {view}")
         ours = {f"{UPSTREAM}.{topic}": view["landing"] for topic, view in found.items()}
         theirs = landings(lab, group)
         if ours != theirs:

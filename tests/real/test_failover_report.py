@@ -75,11 +75,20 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         product.run_pipeline()  # samples before and after
         again, skipped = moved(lab, TOPIC, values, end, view["landing"])
         met[since, time.time()] = (end, view["landing"], again, skipped)
+    # A report is of whole minutes, each with the last sample before its end: no other one before
+    # this minute is over.
+    begin, last = min(met)[0], max(met)[1]
+    shown = (last // 60 + 1) * 60
+
+    def passed() -> None:
+        if time.time() < shown:
+            raise NotYet(f"{shown - time.time():.0f} s to the minute")
+
+    until("a whole minute", passed, timeout_s=90.0)
     # What comes later proves that all that had come by the last sample was read.
     write(lab, TOPIC, RECORDS, RECORDS + 1000)
     until("more copies", lambda: same_count(lab, TOPIC), timeout_s=WAIT_S_MAX)
     product.run_pipeline()
-    begin, last = min(met)[0], max(met)[1]
 
     found = reported(product.history, begin, last)
     sampled = {
@@ -92,14 +101,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         assert set(of) == {expected}
     assert all(again > 0 for _, _, again, _ in met.values())
 
-    # As it is typed: of whole minutes, each with what was sampled before it.
-    shown = (max(at for at in found if at <= last) // 60 + 1) * 60
-
-    def passed() -> None:
-        if time.time() < shown:
-            raise NotYet(f"{shown - time.time():.0f} s to the minute")
-
-    until("a whole minute", passed, timeout_s=90.0)
+    # As it is typed.
     rows, page = tmp_path / "rows.parquet", tmp_path / "report.html"
     asked = ("history", "report", "--flow", "west->east", "--group", GROUP)
     window = ("--from", str(shown - 600), "--to", str(shown))
