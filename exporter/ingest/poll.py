@@ -17,7 +17,7 @@ from exporter.clients.kafka import KafkaAdmin
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import Clock
 from exporter.decode.connect_rest import decode_assignment, decode_connectors
-from exporter.errors import ClientError, NotFound
+from exporter.errors import ClientError, Denied, NotFound
 from exporter.ingest import rest
 from exporter.model.observations import (
     CONNECT_REST,
@@ -186,9 +186,15 @@ def poll_groups(
     sinks: Iterable[SinkGroup],
     clock: Clock,
 ) -> Batch:
-    """Committed offsets of sink connectors, then the log ends of the same partitions."""
+    """Committed offsets of sink connectors, then the log ends of the same partitions.
+
+    A sink whose group or topics we may not see is left out and counted as a failure; the others are
+    read all the same. Where it is all of them, nothing is.
+    """
     input_id = InputId(connect_cluster, GROUPS)
     found: list[SinkOffset] = []
+    denied: list[Denied] = []
+    read = 0
     existing: dict[str, dict[str, int]] = {}
     asked_at = clock.now()
     try:
@@ -198,10 +204,17 @@ def poll_groups(
             admin = admins[sink.kafka]
             if sink.kafka not in existing:
                 existing[sink.kafka], _ = admin.topics()
-            found.extend(_sink_offsets(admin, sink, existing[sink.kafka]))
+            try:
+                found.extend(_sink_offsets(admin, sink, existing[sink.kafka]))
+                read += 1
+            except Denied as exc:
+                denied.append(exc)
     except ClientError as exc:
         return (failure(input_id, exc),)
+    if denied and not read:
+        return (failure(input_id, denied[0]),)
     return (
+        *(failure(input_id, exc) for exc in denied),
         SinkOffsetsRead(connect_cluster=connect_cluster, offsets=tuple(found), at=asked_at),
         InputSucceeded(input=input_id, at=clock.now()),
     )

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from exporter.clients.connect_read import ConnectReader
-from exporter.errors import Unreachable
+from exporter.errors import Denied, Unreachable
 from exporter.ingest.poll import (
     TOPIC_IDS_MAX,
     _turn,
@@ -342,6 +342,38 @@ def test_groups_that_cannot_be_read_are_one_failure():
     kafka.down = Unreachable("west", "away")
     (failed,) = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
     assert (failed.input, failed.reason) == (InputId("lab", GROUPS), "unreachable")
+
+
+class _Secretive(FakeAdmin):
+    """Some groups may not be seen."""
+
+    def __init__(self, kafka: FakeKafka, *hidden: str) -> None:
+        super().__init__(kafka)
+        self._hidden = hidden
+
+    def group_offsets(self, group, partitions):
+        if group in self._hidden:
+            raise Denied(self.name, f"{group}: not authorized")
+        return super().group_offsets(group, partitions)
+
+
+def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
+    kafka = upstream()
+    kafka.groups["connect-s"] = kafka.groups["connect-t"] = {ORDERS: 1}
+    sinks = [replace(sink(), connector="t", group="connect-t"), sink()]
+    failed, read, succeeded = poll_groups(
+        "lab", {"west": _Secretive(kafka, "connect-t")}, sinks, CLOCK
+    )
+    assert (failed.reason, failed.detail) == ("denied", "connect-t: not authorized")
+    assert [at.connector for at in read.offsets] == ["s"]
+    assert isinstance(succeeded, InputSucceeded)
+
+
+def test_groups_of_which_none_may_be_seen_are_one_failure():
+    admin = _Secretive(upstream(), "connect-s", "connect-t")
+    sinks = [replace(sink(), connector="t", group="connect-t"), sink()]
+    (failed,) = poll_groups("lab", {"west": admin}, sinks, CLOCK)
+    assert (failed.input, failed.reason) == (InputId("lab", GROUPS), "denied")
 
 
 class _Remade(FakeAdmin):
