@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
 COPIED_S_MAX = 90.0
 BEFORE, PLANTED, AFTER = 1500, 300, 700
 PREFIX = "audited"
+TRANSFORMS = "org.apache.kafka.connect.transforms"
 AS_THEY_ARE = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 Sent = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -245,3 +246,30 @@ def test_headers_that_a_converter_has_changed_are_told_and_can_be_left_out(bed: 
     assert {(found["kind"], found["certain"]) for found in one["findings"]} == {("altered", False)}
     assert all("header converter" in found["explained"] for found in one["findings"])
     assert told["unexplained"] == 0
+
+
+def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(bed: Bed) -> None:
+    drop = {
+        "header.converter": AS_THEY_ARE,
+        "predicates": "empty",
+        "predicates.empty.type": f"{TRANSFORMS}.predicates.RecordIsTombstone",
+        "transforms": "drop",
+        "transforms.drop.type": f"{TRANSFORMS}.Filter",
+        "transforms.drop.predicate": "empty",
+    }
+    with specimens.mirror(bed.lab, "filtered", drop, partitions=1) as at:
+        sent = [record(at.topic, number) for number in range(98)]
+        dropped = [number for number, (_, value, _) in enumerate(sent) if value is None]
+        send(bed.lab.west, at.topic, sent)
+        copied(bed.lab, at, {at.topic: 98})
+        filtered = Bed(bed.lab, bed.toolbox, at)
+        (one,) = filtered.audit(status=1)["partitions"]
+        accepted = filtered.audit("--accept-transforms", status=0)
+    assert [
+        number
+        for found in one["findings"]
+        for number in range(found["up"]["first"], found["up"]["last"] + 1)
+    ] == dropped
+    assert {(found["kind"], found["certain"]) for found in one["findings"]} == {("lost", False)}
+    assert all("(Filter)" in found["explained"] for found in one["findings"])
+    assert accepted["unexplained"] == 0
