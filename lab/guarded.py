@@ -155,6 +155,13 @@ class Guarded:
         """A plan of a person's own: whatever comes back."""
         return self._request("POST", "/api/v1/plans", PERSON, wish, {"Idempotency-Key": key})
 
+    def token_file(self, who: str) -> Path:
+        """A file that nobody else may read, with the token of PERSON or ALERTS."""
+        path = self.product.directory / f"{who}.token"
+        path.touch(mode=0o600)
+        path.write_text(self._tokens[who])
+        return path
+
     def cli(self, *arguments: str, status: int = 0) -> str:
         """A verb on the daemon's host, with its configuration."""
         return self.product.cli(*arguments, status=status, timeout_s=COMES_S_MAX)

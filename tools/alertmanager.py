@@ -1,6 +1,6 @@
 """An Alertmanager that runs on loopback for as long as a test needs it.
 
-From the PATH, else from Debian's package, unpacked in the cache. Called by tests.
+From the PATH, else from Debian's package, unpacked in the cache. Called by tests and by the lab.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ _STARTED = b"/proc/self/cwd".ljust(len(_INSTALLED), b"/")
 @contextmanager
 def alertmanager(folder: Path, port: int, config: str) -> Iterator[str]:
     """Started, not yet up; its address. `folder` is empty and keeps its data. Raises ToolError."""
-    program = _program(folder)
     (folder / "alertmanager.yml").write_text(config)
     command = [
-        str(program),
+        str(program(folder)),
         "--config.file=alertmanager.yml",
         "--storage.path=data",
         f"--web.listen-address=127.0.0.1:{port}",
@@ -47,18 +46,19 @@ def alertmanager(folder: Path, port: int, config: str) -> Iterator[str]:
                 process.wait()
 
 
-def _program(folder: Path) -> Path:
+def program(folder: Path) -> Path:
+    """The one to start, in `folder`: what it shows is looked for there. Raises ToolError."""
     for name in ("alertmanager", PACKAGE):
         found = shutil.which(name)
         if found is not None:
             return Path(found)
     unpacked = package(PACKAGE, HINT)
-    program = folder / "alertmanager"
+    made = folder / "alertmanager"
     try:
         text = (unpacked / "usr" / "bin" / PACKAGE).read_bytes()
-        program.write_bytes(text.replace(_INSTALLED, _STARTED))
-        program.chmod(0o755)
+        made.write_bytes(text.replace(_INSTALLED, _STARTED))
+        made.chmod(0o755)
         shutil.copytree(unpacked / _INSTALLED.decode().lstrip("/"), folder, dirs_exist_ok=True)
     except OSError as exc:
         raise ToolError(f"the package of {PACKAGE} is not what it used to be: {exc}") from exc
-    return program
+    return made

@@ -1,0 +1,200 @@
+"""From an alert to a remedy and back, over a real Prometheus and a real Alertmanager: what each of
+them shows, what reaches the control listener, and what offsetwatch makes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab import Lab
+from lab.alerted import FAILED, GOOD_BEFORE, POISON, Alerted, alerted, good
+from lab.guarded import ALERTS, PERSON
+from lab.stories import hands, poison
+from lab.stories.sinks import NOT_JSON
+from tests.real.telling import SKIP, Told, asked, looks_again, plan_of
+
+pytestmark = pytest.mark.real
+
+NAME = "alerted"
+APPROVED = ("--yes", "--because", "looked at the record")
+NOT_ALLOWED = 6
+
+
+@pytest.fixture(scope="module")
+def told(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with alerted(lab, NAME, tmp_path_factory.mktemp("alerted") / "daemon") as at:
+        yield tell(at)
+
+
+def tell(at: Alerted) -> Told:
+    told = Told()
+    seen = told.values
+    seen["before"] = ([*at.alerting.alerts(), *at.alerting.active()], at.alerting.hooks())
+    seen["poison"] = at.meets()
+    seen["firing"], seen["active"], seen["hooks"] = at.alarmed()
+    incident = seen["incident"] = at.incident()
+    at.restarted()
+    seen["suspected"] = at.alerting.raised(POISON)
+    plan = told.plans["skip"] = at.proposed()
+    seen["misled"] = at.misled()
+    looks_again(at.daemon)
+    seen["after misled"] = (
+        plan_of(at.daemon, at.connector, plan["plan_id"])["state"],
+        at.ended(incident),
+    )
+    seen["listed"] = at.asks("plan", "list").stdout
+    told.changes["before"] = at.daemon.changes(at.connector)
+
+    approve = ("plan", "approve", plan["plan_id"], *APPROVED)
+    seen["by the alert"] = at.asks(*approve, who=ALERTS)
+    seen["stands then"] = plan_of(at.daemon, at.connector, plan["plan_id"])["state"]
+    seen["approval"] = at.asks(*approve)
+    told.ends["skip"] = at.daemon.ended(plan)
+
+    seen["lines"] = at.mended()
+    seen["committed"] = (at.sink.committed(), hands.bounds(at.sink.lab.east, at.sink.topic)[1])
+    seen["states"] = [task["state"] for task in at.sink.lab.status(at.connector)["tasks"]]
+    seen["hooks later"] = at.over(incident)
+    seen["left"] = [
+        found.name
+        for found in (*at.alerting.alerts(), *at.alerting.active())
+        if found.connector == at.connector
+    ]
+    looks_again(at.daemon)
+    told.changes["all"] = at.daemon.changes(at.connector)
+    seen["plans"] = at.daemon.plans(at.connector)
+    kept = json.loads(at.daemon.cli("quarantine", "list", "--json"))
+    seen["quarantine"] = [row for row in kept if row["connector"] == at.connector]
+    seen["copies"] = [
+        at.daemon.cli("quarantine", "get", row["id"], "--raw") for row in seen["quarantine"]
+    ]
+    seen["journal"] = at.daemon.journal()
+    at.daemon.cli("journal", "verify")  # or it ends
+    return told
+
+
+def of_plan(told: Told, kind: str) -> dict[str, Any]:
+    (found,) = (
+        at
+        for at in told.values["journal"]
+        if (at["plan_id"], at["record"]) == (told.plans["skip"]["plan_id"], kind)
+    )
+    return found
+
+
+def test_a_sink_that_is_well_raises_no_alert_and_nothing_is_posted(told: Told) -> None:
+    alerts, hooks = told.values["before"]
+    assert [at for at in alerts if at.connector] == []
+    assert hooks == {}
+
+
+def test_the_alert_fires_and_alertmanager_has_it_with_the_connector_that_failed(
+    told: Told,
+) -> None:
+    for alert in (told.values["firing"], told.values["active"]):
+        assert alert.name == FAILED
+        assert alert.labels == {
+            "connect_cluster": "lab",
+            "connector": f"{NAME}-sink",
+            "job": "offsetwatch",
+            "severity": "critical",
+        }
+        assert "has 1 failed part(s)" in alert.annotations["description"]
+        assert alert.annotations["runbook_url"] == f"runbooks/{FAILED}.md"
+
+
+def test_alertmanager_posts_it_with_its_token_and_it_is_taken_once(told: Told) -> None:
+    assert told.values["hooks"] == {"new": 1}
+
+
+def test_there_is_an_incident_for_what_offsetwatch_itself_has_seen_fail(told: Told) -> None:
+    incident = told.values["incident"]
+    assert (incident["connector"], incident["what"]) == (f"{NAME}-sink", "failed")
+    assert "com.fasterxml.jackson.core.JsonParseException" in incident["said"]
+
+
+def test_once_restarts_did_not_help_poison_is_suspected(told: Told) -> None:
+    assert [at.name for at in told.values["suspected"]] == [POISON, POISON]
+
+
+def test_the_skip_of_that_record_is_proposed_for_that_incident_and_nothing_is_done(
+    told: Told,
+) -> None:
+    plan = told.plans["skip"]
+    offset = told.values["poison"]
+    said = f"skip the record at offset {offset} of east/{NAME}-0 for {NAME}-sink"
+    assert (plan["state"], plan["created_by"], plan["verb"]) == ("proposed", "detector", said)
+    remedy = of_plan(told, "proposed")["plan"]["remedy"]
+    assert remedy["incident"] == told.values["incident"]["incident"]
+    (row,) = (at for at in told.values["listed"].splitlines() if at.startswith(plan["plan_id"]))
+    assert re.search(rf" {said} +proposed +detector ", row)
+    assert told.changes["before"] == []
+
+
+def test_an_alert_that_ends_ends_no_incident_and_takes_no_plan_back(told: Told) -> None:
+    before, after = told.values["misled"]
+    assert all(after[reason] > before.get(reason, 0) for reason in ("new", "resolved"))
+    assert told.values["after misled"] == ("proposed", False)
+
+
+def test_who_hands_in_alerts_approves_nothing(told: Told) -> None:
+    assert told.values["by the alert"].returncode == NOT_ALLOWED
+    assert "your role does not allow this" in told.values["by the alert"].stderr
+    assert told.values["stands then"] == "proposed"
+
+
+def test_an_operator_approves_it_from_elsewhere_and_follows_it_to_its_end(told: Told) -> None:
+    done = told.values["approval"]
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert f"plan {told.plans['skip']['plan_id']} is approved" in done.stderr
+    assert told.ends["skip"]["ending"] == "succeeded"
+    approved = of_plan(told, "approved")
+    assert approved["by"] == PERSON != of_plan(told, "proposed")["plan"]["created_by"]
+    assert approved["plan_sha256"] == told.plans["skip"]["sha256"]
+
+
+def test_exactly_that_record_is_skipped_and_nothing_else_is_asked_for(told: Told) -> None:
+    changes = told.changes["all"]
+    assert asked(changes) == SKIP
+    assert {at.reached for at in changes} == {1}
+    assert json.loads(changes[1].body)["offsets"] == [
+        {
+            "partition": {"kafka_topic": NAME, "kafka_partition": 0},
+            "offset": {"kafka_offset": told.values["poison"] + 1},
+        }
+    ]
+    assert told.values["poison"] == GOOD_BEFORE
+    assert told.values["lines"] == [poison.line(at) for at in good()]
+
+
+def test_the_connector_runs_and_has_committed_everything_behind_it(told: Told) -> None:
+    assert told.values["states"] == ["RUNNING"]
+    committed, log_end = told.values["committed"]
+    assert committed == log_end == len(good()) + 1
+
+
+def test_quarantine_holds_the_record_to_the_byte_and_no_other(told: Told) -> None:
+    (row,) = told.values["quarantine"]
+    assert (row["topic"], row["partition"], row["offset"]) == (NAME, 0, told.values["poison"])
+    assert told.values["copies"] == [NOT_JSON]
+
+
+def test_the_alert_is_resolved_everywhere_and_the_incident_is_over(told: Told) -> None:
+    hooks = told.values["hooks later"]
+    assert hooks["new"] == hooks["resolved"] >= 2
+    assert set(hooks) <= {"new", "resolved", "duplicate"}
+    assert told.values["left"] == []
+    incident = told.values["incident"]["incident"]
+    of_it = [
+        at["record"]
+        for at in told.values["journal"]
+        if at["plan_id"] == "control" and at.get("incident") == incident
+    ]
+    assert (of_it[0], of_it[-1]) == ("incident_seen", "incident_over")
+    others = [at for at in told.values["plans"] if at["plan_id"] != told.plans["skip"]["plan_id"]]
+    assert {(at["action"], at["state"]) for at in others} <= {("restart_failed", "lapsed")}
