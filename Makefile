@@ -1,5 +1,6 @@
 # Two commands matter: `make demo` shows the main job, `make test` proves it. Each installs what it needs.
 #   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table, and two records to be skipped
+#   make demo ARGS=--alerts    one such record from alert to alert, over a real Prometheus and Alertmanager
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
 #   make proofs [SEED=n]       kills by the hundred, crashes by the thousand, two minutes of standstill, the toolbox on an older Kafka, properties at length

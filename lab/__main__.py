@@ -3,6 +3,8 @@
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -94,26 +96,39 @@ def up(
 @main.command()
 @_kafka_version
 @click.option(
-    "--once", is_flag=True, help="No terminal: compare everything, agree to both plans, then end."
+    "--once", is_flag=True, help="No terminal: compare everything, agree to all plans, then end."
+)
+@click.option(
+    "--alerts", is_flag=True, help="Instead: one record, from the first alert to its end."
 )
 @click.option("--free-ports", is_flag=True, help="Any free ports instead of the usual ones.")
-def demo(*, kafka_version: str, once: bool, free_ports: bool) -> None:
+def demo(*, kafka_version: str, once: bool, alerts: bool, free_ports: bool) -> None:
     """The lab, the daemon and the pipeline, with a live table of what they see; then two records
     that connectors cannot get past, and what is done about them.
     """
-    from lab import demo as demonstration  # noqa: PLC0415 - Spark's readers are slow to import
-
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    show = demonstration.once if once else demonstration.watch
     try:
-        status = show(kafka_version=kafka_version, free_ports=free_ports)
+        status = _demonstration(alerts=alerts, once=once)(
+            kafka_version=kafka_version, free_ports=free_ports
+        )
     except _Ended:
         click.echo("stopped")
         status = 0
     except LabError as exc:
         raise click.ClickException(str(exc)) from exc
     sys.exit(status)
+
+
+def _demonstration(*, alerts: bool, once: bool) -> Callable[..., int]:
+    """What is to be shown. Neither needs what the other one imports, and that is slow."""
+    if alerts:
+        from lab import demo_alerts  # noqa: PLC0415
+
+        return partial(demo_alerts.show, once=once)
+    from lab import demo as demonstration  # noqa: PLC0415
+
+    return demonstration.once if once else demonstration.watch
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

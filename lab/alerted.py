@@ -6,6 +6,8 @@ Called by the real tests and by the demonstration. Each step waits until what it
 seen, where a person would look: Prometheus, Alertmanager, offsetwatch's commands.
 """
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -126,6 +128,11 @@ class Alerted:
             for at in self.daemon.journal()
         )
 
+    def kept(self) -> list[Json]:
+        """What stands in quarantine for it."""
+        found = json.loads(self.daemon.cli("quarantine", "list", "--json"))
+        return [at for at in found if at["connector"] == self.connector]
+
     # ---- a person elsewhere -------------------------------------------------------------------
 
     def typed(self, *verb: str, who: str = PERSON) -> tuple[str, ...]:
@@ -141,6 +148,16 @@ class Alerted:
             directory=self.directory,
             timeout_s=VERB_S_MAX,
         )
+
+    def in_terminal(self, *verb: str) -> int:
+        """The same in this terminal, which it may ask: its exit status."""
+        done = subprocess.run(
+            (*_COMMAND, *self.typed(*verb)),
+            cwd=self.directory,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},  # both outputs in their order
+            check=False,
+        )
+        return done.returncode
 
 
 _COMMAND = (sys.executable, "-P", "-m", "exporter")

@@ -56,14 +56,16 @@ def configuration() -> str:
     return f"remedy: {json.dumps(REMEDY)}\n"
 
 
-def told() -> Iterator[str]:
+def told(shortened: Mapping[str, object] = SHORTENED) -> Iterator[str]:
     """Which waiting guards are shorter here than by default."""
     usual = Remedy().model_dump()
     yield "guards that only wait are shortened for this demonstration, all others are as always:"
-    for name, value in SHORTENED.items():
+    for name, value in shortened.items():
         parts = value.items() if isinstance(value, dict) else [("", value)]
         for part, here in parts:
             default = usual[name][part] if part else usual[name]
+            if here == default:
+                continue
             setting = f"remedy.{name}{f'.{part}' if part else ''}"
             yield f"  {setting:<24} {here:>3} instead of {default:g}"
 

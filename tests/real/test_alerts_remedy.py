@@ -68,8 +68,7 @@ def tell(at: Alerted) -> Told:
     looks_again(at.daemon)
     told.changes["all"] = at.daemon.changes(at.connector)
     seen["plans"] = at.daemon.plans(at.connector)
-    kept = json.loads(at.daemon.cli("quarantine", "list", "--json"))
-    seen["quarantine"] = [row for row in kept if row["connector"] == at.connector]
+    seen["quarantine"] = at.kept()
     seen["copies"] = [
         at.daemon.cli("quarantine", "get", row["id"], "--raw") for row in seen["quarantine"]
     ]
