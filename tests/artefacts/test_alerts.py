@@ -230,6 +230,28 @@ def test_a_recording_rule_names_metrics_and_labels_that_exist(name):
     assert misused_counters(expr) == []
 
 
+def values() -> str:
+    """Each expression that some case gives a value."""
+    return "\n".join(
+        case["expr"]
+        for path in TEST_FILES
+        for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+        for case in test.get("promql_expr_test", ())
+        if case["exp_samples"]
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in (*RULE_FILES, *OPTIONAL_FILES) if path.stem.startswith(("recor", "compat"))],
+    ids=lambda path: path.stem,
+)
+def test_every_sum_and_every_name_of_others_has_a_case_with_its_value(path):
+    found = values()
+    for rule in rules(path):
+        assert re.search(rf"(?<![\w:]){rule['record']}(?![\w:])", found), rule["record"]
+
+
 def test_what_is_loaded_by_default_records_under_names_that_nobody_else_has():
     recorded = [rule["record"] for rule in rules(*RULE_FILES) if "record" in rule]
     assert all("offsetwatch" in name and ":" in name for name in recorded)
