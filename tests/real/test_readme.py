@@ -1,0 +1,103 @@
+"""README's commands that need clusters, typed as they stand. Those that do not are run in
+tests/artefacts/test_readme.py; only addresses and names that README itself made up are other ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from lab import Lab, specimens
+from lab.connectors import FILE_SOURCE
+from lab.product import Product
+from lab.settings import DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.specimens import Mirror
+from lab.waiting import NotYet, until
+from tests.artefacts.readme import RESET_FLOW, RESET_STORED, Shell, followed, smallest
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+RECORDS = 20
+COPIED_S_MAX = 150.0
+OK, FOUND, DENIED = 0, 1, 3
+
+
+@pytest.fixture
+def shell(lab: Lab, product: Product, tmp_path: Path) -> Shell:
+    """Where F is the smallest configuration, of the clusters and the daemon that are there."""
+    made = Shell(tmp_path)
+    (tmp_path / "F").write_text(
+        smallest(
+            east=lab.east,
+            west=lab.west,
+            connect=lab.connect_urls[0],
+            listen=urlsplit(product.url).netloc,
+        )
+    )
+    return made
+
+
+def becomes(at: Mirror, expected: dict[int, list[str]]) -> None:
+    def probe() -> None:
+        if (seen := at.came()) != expected:
+            raise NotYet(f"{ {number: len(held) for number, held in seen.items()} }")
+
+    until(f"the copies of {at.name}", probe, timeout_s=COPIED_S_MAX)
+
+
+@pytest.mark.parametrize(
+    ("command", "may_end"),
+    [
+        ("offsetwatch status", {OK, FOUND}),
+        (f"offsetwatch explain {FILE_SOURCE}", {OK, FOUND}),
+        ("offsetwatch connectors status", {OK}),
+        ("offsetwatch offsets list --connect lab", {OK}),
+        ("offsetwatch doctor", {OK, FOUND}),
+    ],
+)
+def test_what_is_only_asked_is_answered(shell: Shell, command: str, may_end: set[int]) -> None:
+    done = shell.run(f"{command} --config F")
+    assert done.returncode in may_end, done.stderr
+    assert FILE_SOURCE in done.stdout or "doctor" in command
+
+
+def test_a_flow_is_set_back_to_a_moment(lab: Lab, shell: Shell) -> None:
+    with specimens.mirror(lab, "readme-mirror", records=RECORDS) as at:
+        once = at.meant()
+        flow = f"{at.source}->{at.target}"
+        done = shell.run(followed(RESET_FLOW, {"west->east": flow}), typed=at.name)
+        assert done.returncode == 0, done.stderr
+        # Two hours ago there was nothing: all of it comes again.
+        becomes(at, {number: held * 2 for number, held in once.items()})
+
+
+def test_a_reset_by_a_properties_file_says_what_it_would_do_and_asks(
+    exact: Lab, tmp_path: Path
+) -> None:
+    """It would reset every topic of that flow, which others use: so it is not agreed to here."""
+    topic = f"{DEDICATED_TOPIC}-readme"
+    exact.create_topic("west", topic)
+    exact.produce("west", topic, RECORDS)
+    offsets = f"mm2-offsets.{DEDICATED_UPSTREAM}.internal"
+    wanted = f'{{"offset":{RECORDS - 1}}}'
+
+    def committed() -> None:
+        held = specimens.newest(exact.east, offsets)
+        if [value for key, value in held.items() if f'"{topic}"' in key] != [wanted]:
+            raise NotYet(str(held))
+
+    until("the last commit", committed, timeout_s=COPIED_S_MAX)
+    shell = Shell(tmp_path)
+    exact.terminate("mm2")
+    try:
+        shutil.copy(exact.directory / "mm2.properties", tmp_path / "mm2.properties")
+        done = shell.run(RESET_STORED, typed="another")
+        assert done.returncode == DENIED, done.stderr
+        assert f'"topic":"{topic}"' in done.stdout
+        assert wanted in done.stdout
+        committed()
+    finally:
+        exact.start_process("mm2")
