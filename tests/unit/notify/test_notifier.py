@@ -351,3 +351,42 @@ def test_trouble_is_logged_once_and_without_the_address_or_a_secret(hook, tmp_pa
     for text in (str(logs), str(world.memory), repr(world.notifier.__dict__)):
         assert SECRET not in text
         assert hook.url not in text
+
+
+@pytest.mark.parametrize(
+    ("auth", "shown"),
+    [({}, "Bearer second"), ({"username": "ada"}, "Basic YWRhOnNlY29uZA==")],
+    ids=["token", "password"],
+)
+def test_a_secret_that_was_renewed_in_its_file_is_sent_without_a_restart(
+    hook, tmp_path, auth, shown
+):
+    url, secret = tmp_path / "hook", tmp_path / "secret"
+    url.write_text(f"{hook.url}/before")
+    secret.write_text("first")
+    named = "password_file" if auth else "bearer_token_file"
+    world = World(webhooks=[{"name": "on-call", "url_file": url, "auth": {**auth, named: secret}}])
+    hook.status = 401
+    world.show(LOST)
+    assert world.failed() == {"denied": 1}
+    url.write_text(f"{hook.url}/after")
+    secret.write_text("second")
+    hook.status = 200
+    world.show(LOST, later=10.0)
+    assert [at.path for at in hook.got] == ["/before", "/after"]
+    assert hook.got[1].headers["Authorization"] == shown
+    assert hook.got[0].headers["Authorization"] != shown
+
+
+def test_a_secret_that_cannot_be_read_is_told_as_such_and_not_by_its_path(hook, tmp_path):
+    missing = tmp_path / "gone"
+    missing.write_text(SECRET)
+    auth = {"bearer_token_file": missing}
+    world = World(webhooks=[{"name": "on-call", "url": hook.url, "auth": auth}])
+    missing.unlink()
+    with capture_logs() as logs:
+        world.show(LOST)
+    assert hook.got == []
+    assert (logs[0]["event"], logs[0]["reason"]) == ("notification_failed", "unreachable")
+    assert "bearer_token_file" in logs[0]["detail"]
+    assert str(missing) not in str(logs)
