@@ -304,6 +304,15 @@ def test_whatever_can_be_found_is_told_by_one_alert(finding):
     assert TOLD_BY.get(finding, *by_name) in ALERT_RULES
 
 
+@pytest.mark.parametrize(
+    "name", [at for at in sorted(ALERT_RULES) if "offsetwatch_findings" in ALERT_RULES[at]["expr"]]
+)
+def test_a_finding_names_no_connector_so_its_alert_says_what_does(name):
+    assert "connector" not in known_metrics()["offsetwatch_findings"]
+    said = ALERT_RULES[name]["annotations"]["description"]
+    assert "`offsetwatch status` says which connector" in said
+
+
 def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
     findings = asked_for("offsetwatch_findings", "finding")
     assert findings.keys() <= {at.value for at in FindingName}
