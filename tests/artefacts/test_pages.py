@@ -61,6 +61,14 @@ def test_a_command_that_cannot_be_typed_would_be_noticed():
             parse(line)
 
 
+def test_what_is_handed_to_spark_is_a_command_of_ours_as_well():
+    text = (ROOT / "docs" / "history-on-a-cluster.md").read_text()
+    submitted = re.findall(r"^ .*\bmain\.py (.+)$", text, re.MULTILINE)
+    assert submitted
+    for arguments in submitted:
+        parse(f"offsetwatch {arguments}")
+
+
 @every_page
 def test_a_verb_that_is_named_with_options_is_there_and_has_them(page: Path):
     for command in re.findall(r"`(offsetwatch \w[^`]*--\w[^`]*)`", page.read_text()):
