@@ -4,6 +4,8 @@ Numbers are exact at any size: offsets are the connector's own JSON, embedded as
 our own integers are written in full. (JavaScript rounds beyond 2^53 when it reads them.) Times are
 Unix seconds. Every part of a document comes from one snapshot.
 
+Asked with `?connect_cluster=...&connector=...` (either of them, or both) they hold that one alone.
+
 Both documents have
 
     at                 when the snapshot was made
@@ -64,7 +66,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -94,7 +96,24 @@ _FlowKey = tuple[str, str, str, str]
 Document = dict[str, Any]
 
 
-def connectors(snapshot: Snapshot) -> bytes:
+class Only(NamedTuple):
+    """Of what a document is wanted; None stands for all."""
+
+    connect_cluster: str | None = None
+    connector: str | None = None
+
+    def wants(self, connect_cluster: str, connector: str) -> bool:
+        """Is this one of them?"""
+        return self.connect_cluster in {None, connect_cluster} and self.connector in {
+            None,
+            connector,
+        }
+
+
+ALL = Only()
+
+
+def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
     """The body of /api/v1/connectors."""
     listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
     sources = _grouped(snapshot.source_partitions, _connector_of)
@@ -106,11 +125,12 @@ def connectors(snapshot: Snapshot) -> bytes:
             "sink_partitions": [_sink_partition(view, snapshot.at) for view in sinks.get(key, ())],
         }
         for key in sorted(listed.keys() | sources.keys() | sinks.keys())
+        if only.wants(*key)
     ]
     return msgspec.json.encode({**_head(snapshot), "connectors": rows})
 
 
-def flows(snapshot: Snapshot) -> bytes:
+def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
     """The body of /api/v1/flows."""
     known = {_flow_key(flow): flow for flow in snapshot.topology.flows}
     partitions = _grouped(snapshot.mirror_partitions, _flow_key)
@@ -121,9 +141,11 @@ def flows(snapshot: Snapshot) -> bytes:
     rows = []
     for key in sorted(known.keys() | partitions.keys()):
         connect_cluster, connector, source, target = key
+        if not only.wants(connect_cluster, connector):
+            continue
         mirrored = partitions.get(key, [])
         lags = [view.lag for view in mirrored if view.lag is not None]
-        whole = bool(lags) and len(lags) == len(mirrored)
+        whole = bool(lags) and len(lags) == len(mirrored) and key[:2] not in snapshot.partial
         pair = (connect_cluster, source, target)
         rows.append(
             {

@@ -281,7 +281,7 @@ class Book:
             topic_problems=self._facts.problems(now, self._topology),
             by_topic=within.by_topic,
             not_exported=within.not_exported,
-            partial=self._replication.partial(within.by_topic),
+            partial=self._replication.partial(),
             pipeline=self._pipeline.view(now),
             usual=self._usual.view(now),
             losses=losses,

@@ -134,13 +134,12 @@ class Replication:
             self.shown(at.flow, now) for at in self.positions(kafka)
         )
 
-    def partial(self, of: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-        """Those of these connectors that may have positions which are not among the views."""
+    def partial(self) -> frozenset[tuple[str, str]]:
+        """The connectors of flows that may have positions which are not among the views."""
         return frozenset(
             (flow.connect_cluster, flow.connector)
             for flow in self.flows
-            if (flow.connect_cluster, flow.connector) in of
-            and self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
+            if self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
         )
 
     def positions(self, upstream: str) -> tuple[Position, ...]:

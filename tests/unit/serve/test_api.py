@@ -318,3 +318,16 @@ def test_a_flow_whose_every_lag_is_known_shows_their_sum():
     views = (replace(MIRROR, lag=3), replace(MIRROR, partition=8, lag=4))
     (flow,) = flows(replace(EMPTY, mirror_partitions=views))["flows"]
     assert flow["lag_records"] == 7
+
+
+def test_a_flow_that_may_have_positions_which_are_not_known_has_no_sum():
+    seen = replace(full(), mirror_partitions=(MIRROR,))
+    (flow,) = (at for at in flows(seen)["flows"] if at["connector"] == MIRROR.connector)
+    assert flow["lag_records"] == MIRROR.lag
+    partial = frozenset({(MIRROR.connect_cluster, MIRROR.connector)})
+    (flow,) = (
+        at
+        for at in flows(replace(seen, partial=partial))["flows"]
+        if at["connector"] == MIRROR.connector
+    )
+    assert flow["lag_records"] is None

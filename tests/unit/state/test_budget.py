@@ -194,3 +194,12 @@ def test_what_a_flow_copies_and_never_committed_counts_too():
     assert world.snapshot().by_topic == {("lab", "mm2")}
     world.assigned(0)
     assert world.snapshot().by_topic == frozenset()
+
+
+@pytest.mark.parametrize("by_topic", [True, False])
+def test_a_flow_of_which_a_position_cannot_be_told_is_known_in_part(by_topic):
+    world = world_of(mirror(), series_max=1000, by_topic=by_topic)
+    world.commit("mm2", orders(0), {"offset": 9})
+    assert world.snapshot().partial == frozenset()
+    world.commit("mm2", orders(1), {"offset": "nine"})
+    assert world.snapshot().partial == {("lab", "mm2")}
