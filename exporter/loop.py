@@ -21,6 +21,7 @@ from exporter.judge.judge import Judge
 from exporter.model.observations import Observation
 from exporter.state.book import Book
 from exporter.state.snapshot import EMPTY, Snapshot
+from exporter.state.trends import Trends
 
 Batch = tuple[Observation, ...]
 Save = Callable[[str, bytes], bool]
@@ -49,11 +50,12 @@ class Remembering(Protocol):
 
 
 class Loop:
-    """Owns book and judge. `put` may be called from any thread, everything else from one."""
+    """Owns book, judge and trends. `put` is for any thread, everything else for one."""
 
     def __init__(self, book: Book, judge: Judge, clock: Clock, tick_s: float) -> None:
         self._book = book
         self._judge = judge
+        self._trends = Trends()
         self._clock = clock
         self._tick_s = tick_s
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
@@ -89,7 +91,8 @@ class Loop:
             self._book.apply(seen, now)
         snapshot = self._judge.judged(self._book.snapshot(now))
         self._remember(now)
-        self._snapshot = replace(snapshot, saved_at=self._saved_at)
+        trends = self._trends.see(snapshot)
+        self._snapshot = replace(snapshot, saved_at=self._saved_at, trends=trends)
         self._beat_at = now
         return self._snapshot
 

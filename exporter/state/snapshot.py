@@ -16,6 +16,7 @@ from exporter.model.offsets import SourceOffset
 from exporter.model.remedies import RemedySeen
 from exporter.model.topology import FlowKey, KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
+from exporter.state.marks import Marks
 from exporter.state.pipeline import NOTHING_SAID, PipelineView
 from exporter.state.usual import NOTHING_PUBLISHED, UsualView
 
@@ -324,6 +325,7 @@ class Snapshot:
     histories       what became of connectors and tasks, as far as status topics tell
     failure_runs    who fails over and over, and where (judge/)
     remedies        what guarded remediation says of itself; None where it does not run
+    trends          the last hour, a mark a minute, oldest first (state/trends.py)
     """
 
     at: float
@@ -360,6 +362,7 @@ class Snapshot:
     histories: tuple[StateHistory, ...] = ()
     failure_runs: tuple[FailureRun, ...] = ()
     remedies: RemedySeen | None = None
+    trends: Marks = ()
 
 
 EMPTY = Snapshot(

@@ -1,0 +1,125 @@
+"""A mark a minute, for an hour, within bounds."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from exporter.state import trends as module
+from exporter.state.marks import Column, Marks, unpacked
+from exporter.state.snapshot import EMPTY, Snapshot
+from exporter.state.trends import EVERY_S, MARKS_MAX, Trends
+from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK
+
+START = 1_763_712_000.0  # a full minute
+MIB = 1024 * 1024
+
+
+def seen(at: float, *, lag: int | None = 15, name: str = "out") -> Snapshot:
+    return replace(EMPTY, at=at, sink_partitions=(replace(SINK, connector=name, lag=lag),))
+
+
+def records(marks: Marks) -> list[float | None]:
+    return [unpacked(mark.connectors.lag_records)[0] for mark in marks]
+
+
+def test_within_a_minute_there_is_one_mark():
+    trends = Trends()
+    first = trends.see(seen(START, lag=1))
+    assert trends.see(seen(START + 59.9, lag=2)) is first
+    assert records(trends.see(seen(START + 60.0, lag=3))) == [1, 3]
+
+
+def test_an_hour_is_kept_and_no_more():
+    trends = Trends()
+    for minute in range(200):
+        trends.see(seen(START + minute * EVERY_S, lag=minute))
+    assert records(trends.marks) == list(range(200 - MARKS_MAX, 200))
+
+
+def test_what_is_not_known_is_a_gap_and_not_0():
+    trends = Trends()
+    for minute, lag in enumerate((4, None, 0)):
+        trends.see(seen(START + minute * EVERY_S, lag=lag))
+    assert records(trends.marks) == [4, None, 0]
+
+
+def test_minutes_that_nobody_saw_are_not_filled():
+    trends = Trends()
+    trends.see(seen(START))
+    trends.see(seen(START + 10 * EVERY_S))
+    assert [mark.at - START for mark in trends.marks] == [0.0, 600.0]
+
+
+def test_after_a_pause_of_an_hour_nothing_old_is_left():
+    trends = Trends()
+    trends.see(seen(START))
+    assert [mark.at for mark in trends.see(seen(START + 3600.0))] == [START + 3600.0]
+
+
+def test_a_clock_that_is_set_back_takes_the_marks_of_the_future_away():
+    trends = Trends()
+    for minute in range(5):
+        trends.see(seen(START + minute * EVERY_S))
+    back = START + 2.5 * EVERY_S
+    assert [mark.at for mark in trends.see(seen(back))][-1] == back
+    assert all(mark.at <= back for mark in trends.marks)
+
+
+def test_a_number_that_would_be_rounded_is_a_gap():
+    trends = Trends()
+    assert records(trends.see(seen(START, lag=2**53 + 1))) == [None]
+
+
+def test_a_source_is_told_by_the_time_since_it_advanced():
+    view = replace(FORGOTTEN, advanced_at=START - 42.0)
+    (mark,) = Trends().see(replace(EMPTY, at=START, source_partitions=(view,)))
+    assert mark.connectors.keys == (("lab", "files"),)
+    assert unpacked(mark.connectors.quiet_seconds) == (42.0,)
+    assert unpacked(mark.connectors.lag_seconds) == (None,)
+
+
+def test_beyond_the_bound_they_are_cut_and_counted(monkeypatch):
+    monkeypatch.setattr(module, "SUBJECTS_MAX", 3)
+    sinks = tuple(replace(SINK, connector=f"out-{number}") for number in range(5))
+    (mark,) = Trends().see(replace(EMPTY, at=START, sink_partitions=sinks))
+    assert (len(mark.connectors.keys), mark.left_out) == (3, 2)
+
+
+def size_of(marks: Marks) -> int:
+    """Bytes, each object once."""
+    seen: dict[int, int] = {}
+
+    def count(found: object) -> None:
+        if id(found) in seen:
+            return
+        seen[id(found)] = sys.getsizeof(found)
+        if isinstance(found, tuple):
+            for each in found:
+                count(each)
+        elif isinstance(found, Column):
+            for field in fields(found):
+                count(getattr(found, field.name))
+
+    for mark in marks:
+        count(mark)
+        count(mark.connectors)
+        count(mark.flows)
+    return sum(seen.values())
+
+
+@pytest.mark.parametrize("changing", [False, True], ids=["the same ones", "others each minute"])
+def test_an_hour_of_2000_connectors_and_500_flows_takes_less_than_10_mib(changing):
+    trends = Trends()
+    sinks = tuple(replace(SINK, connector=f"out-{number}") for number in range(1500))
+    flows = tuple(replace(MIRROR, connector=f"copy-{number}") for number in range(500))
+    for minute in range(MARKS_MAX):
+        # With one that comes and goes no two columns have the same keys.
+        fresh = replace(SINK, connector=f"new-{minute if changing else 0}")
+        at = START + minute * EVERY_S
+        trends.see(replace(EMPTY, at=at, sink_partitions=(*sinks, fresh), mirror_partitions=flows))
+    size = size_of(trends.marks)
+    print(f"{size / MIB:.1f} MiB")  # noqa: T201 - pytest -rP
+    assert size <= 10 * MIB
