@@ -22,6 +22,7 @@ from exporter.daemon.remedy_parts import Drivers, parts_of
 from exporter.errors import JournalDamaged
 from exporter.model.observations import Observation
 from exporter.model.remedies import RemedySeen
+from exporter.remedy import shown
 from exporter.remedy.agent import LOOK_S, Agent
 from exporter.remedy.conductor import Conductor, Life
 from exporter.remedy.decisions import Stands
@@ -178,6 +179,8 @@ def _seen(agent: Agent, now: float) -> RemedySeen:
     fleet, counts = agent.fleet, agent.counts
     states = Counter(dict.fromkeys(_STATES, 0))
     states.update(at.stands.value for at in agent.dossiers() if at.plan.remedy is not None)
+    open_plans, more_plans = shown.plans(agent.dossiers(), agent.refused, now)
+    refusals, more_refusals = shown.refusals(agent.refusals())
     return RemedySeen(
         at=now,
         mode=agent.mode.value,
@@ -188,4 +191,7 @@ def _seen(agent: Agent, now: float) -> RemedySeen:
             (connect, connector, since)
             for (connect, connector), since in sorted(fleet.stopped_by_us().items())
         ),
+        open_plans=open_plans,
+        refusals=refusals,
+        untold=more_plans + more_refusals,
     )

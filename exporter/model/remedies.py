@@ -6,6 +6,60 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class GuardSeen:
+    """What one guard has answered.
+
+    answer   pass, deny or unknown, which denies as well
+    asks     it keeps the plan from being carried out without a person, and from nothing else
+    """
+
+    number: int
+    guard: str
+    answer: str
+    said: str
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSeen:
+    """A plan that is not over.
+
+    steps        (the step in words, the requests it makes), of one that has not begun
+    expires_at   until when it can be approved; None of one that cannot be any more
+    guards       as they answered when it was proposed, or held back
+    """
+
+    plan_id: str
+    sha256: str
+    state: str
+    connect_cluster: str
+    connector: str
+    verb: str
+    said: str
+    created_at: float
+    created_by: str
+    expires_at: float | None
+    steps: tuple[tuple[str, tuple[str, ...]], ...]
+    guards: tuple[GuardSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalSeen:
+    """Why nothing is done about something, as of when that was found to be so.
+
+    would    every guard passed, and the mode is to observe
+    """
+
+    at: float
+    connect_cluster: str
+    connector: str
+    action: str
+    would: bool
+    guards: tuple[GuardSeen, ...]
+    recommend: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RemedySeen:
     """As of one round of its loop; an observation like those of observations.py.
 
@@ -15,6 +69,9 @@ class RemedySeen:
     actions         (Connect cluster, connector, action, how it ended, how often) since the start
     blocked         (Connect cluster, connector, action, guard, how often) since the start
     stopped_by_us   (Connect cluster, connector, since when) of those that we hold stopped
+    open_plans      those that are not over, the newest first
+    refusals        why nothing is done about what is wrong now, the newest first
+    untold          how many of these two were cut
     """
 
     at: float
@@ -23,3 +80,6 @@ class RemedySeen:
     actions: tuple[tuple[str, str, str, str, int], ...] = ()
     blocked: tuple[tuple[str, str, str, str, int], ...] = ()
     stopped_by_us: tuple[tuple[str, str, float], ...] = ()
+    open_plans: tuple[PlanSeen, ...] = ()
+    refusals: tuple[RefusalSeen, ...] = ()
+    untold: int = 0

@@ -102,6 +102,14 @@ class Agent:
         """Every plan that the journal has."""
         return self._ledger.dossiers.values()
 
+    def refused(self, plan: Plan) -> Refused | None:
+        """Why nothing was done about a plan's incident when that was last looked at."""
+        return self._ledger.refused(plan)
+
+    def refusals(self) -> Collection[Refused]:
+        """Why nothing is done about what is wrong now, an incident and action each."""
+        return self._ledger.refusals.values()
+
     def wake(self, connect: str, connector: str) -> None:
         """Look there at once: a hint, and no more than that. Any thread."""
         self._woken.add((connect, connector))

@@ -1,0 +1,116 @@
+"""What of the journal the status page shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from exporter.remedy import shown
+from exporter.remedy.decisions import Dossier, Stands
+from exporter.remedy.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
+from exporter.remedy.records import Proposed, Refused, Told
+
+AT = 1_800_000_000.0
+PLAN = Plan(
+    plan_id="p1",
+    verb="stop orders until a person acts",
+    subject=Subject("rest", "lab", "orders", "sink"),
+    steps=(ToState(State.STOPPED),),
+    original=State.RUNNING,
+    final=State.STOPPED,
+    created_at=AT,
+    created_by="detector",
+    remedy=Remedy(Action.STOP, "i1"),
+)
+ANSWERS = (Told(1, "mode_auto", "deny", "mode propose"), Told(7, "pause", "pass", ""))
+DOSSIER = Dossier(
+    plan=PLAN,
+    stands=Stands.PROPOSED,
+    at=AT,
+    proposed=Proposed(at=AT, plan=PLAN, mode="propose", expires_at=AT + 3600.0, answers=ANSWERS),
+)
+REFUSED = Refused(
+    at=AT + 5.0,
+    incident="i1",
+    connect_cluster="lab",
+    connector="orders",
+    action="stop",
+    mode="propose",
+    answers=(Told(9, "storm", "deny", "three others fail"),),
+)
+
+
+def plans(*dossiers: Dossier, refused: Refused | None = None, now: float = AT + 10.0):
+    return shown.plans(dossiers, lambda _: refused, now)
+
+
+def test_a_proposal_is_shown_with_each_guard_and_each_request():
+    ((found,), more) = plans(DOSSIER)
+    assert more == 0
+    assert (found.state, found.sha256, found.expires_at) == ("proposed", PLAN.sha256, AT + 3600.0)
+    assert [(at.guard, at.answer, at.asks) for at in found.guards] == [
+        ("mode_auto", "deny", True),
+        ("pause", "pass", False),
+    ]
+    ((_, requests),) = found.steps
+    assert requests == ("PUT /connectors/orders/stop",)
+
+
+def test_a_proposal_whose_time_is_over_is_no_proposal_any_more():
+    ((found,), _) = plans(DOSSIER, now=AT + 3600.0)
+    assert found.state == "lapsed"
+
+
+def test_of_an_approved_one_that_is_held_back_the_guards_say_why():
+    approved = replace(DOSSIER, stands=Stands.APPROVED, approved_by="ada")
+    ((found,), _) = plans(approved, refused=REFUSED)
+    assert [at.guard for at in found.guards] == ["storm"]
+
+
+@pytest.mark.parametrize("stands", [Stands.REJECTED, Stands.EXPIRED, Stands.VOID])
+def test_what_is_over_is_not_shown(stands):
+    assert plans(replace(DOSSIER, stands=stands)) == ((), 0)
+
+
+def test_a_plan_of_the_toolbox_is_not_shown():
+    own = msgspec.structs.replace(PLAN, remedy=None)
+    assert plans(replace(DOSSIER, plan=own, stands=Stands.RUNNING, proposed=None)) == ((), 0)
+
+
+def test_of_one_that_has_begun_no_steps_are_told():
+    running = replace(DOSSIER, stands=Stands.RUNNING)
+    ((found,), _) = plans(running)
+    assert found.steps == ()
+
+
+def test_the_newest_are_shown_and_the_rest_counted():
+    many = [
+        replace(
+            DOSSIER,
+            plan=msgspec.structs.replace(PLAN, plan_id=f"p{number}", created_at=AT + number),
+        )
+        for number in range(shown.SHOWN_MAX + 7)
+    ]
+    found, more = plans(*many)
+    assert more == 7
+    assert [at.plan_id for at in found][:2] == ["p26", "p25"]
+    assert len(found) == shown.SHOWN_MAX
+
+
+def test_a_request_of_thousands_of_offsets_is_cut():
+    pairs = tuple(Pair(f'{{"n":{number}}}', '{"offset":1}') for number in range(2000))
+    long = msgspec.structs.replace(PLAN, steps=(Alter(pairs),))
+    ((found,), _) = plans(replace(DOSSIER, plan=long))
+    ((_, (request,)),) = found.steps
+    assert len(request) < 2 * shown.REQUEST_CHARS_MAX
+    assert "characters more" in request
+
+
+def test_refusals_are_shown_the_newest_first():
+    older = msgspec.structs.replace(REFUSED, at=AT, connector="other", would=True)
+    found, more = shown.refusals([older, REFUSED])
+    assert [(at.connector, at.would) for at in found] == [("orders", False), ("other", True)]
+    assert more == 0
+    assert found[0].guards[0].said == "three others fail"
