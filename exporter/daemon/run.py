@@ -7,6 +7,7 @@ take over when they have caught up. A file that is wrong changes nothing but one
 from __future__ import annotations
 
 import queue
+import shlex
 import signal
 import threading
 from concurrent.futures import Future
@@ -62,6 +63,7 @@ class Daemon:
             version=__version__,
             reload=self.reload,
             reloaded=lambda: self._reloaded,
+            options=f"--config {shlex.quote(str(path.resolve()))}",
         )
 
     def run(self) -> int:

@@ -1,4 +1,5 @@
-"""The read listener: /metrics, health and the JSON API, in its own thread. The daemon starts it.
+"""The read listener: /metrics, health, the JSON API and the status page, in its own thread. The
+daemon starts it.
 
 A request is answered from the newest snapshot alone: no network, no lock, no waiting for the loop.
 It keeps answering while every input is down, because then it is needed most.
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import html
 import platform
 import socket
 from collections.abc import Callable, Hashable
@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from exporter import __version__
-from exporter.serve import api, findings
+from exporter.serve import api, findings, overview, page, trends
 from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
 from exporter.serve.listening import STOP_S_MAX, Listening
@@ -28,24 +28,6 @@ from exporter.serve.renders import Renders, TooManyRenders
 from exporter.state.snapshot import EMPTY, Snapshot
 
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>offsetwatch</title></head>
-<body>
-<h1>offsetwatch {version}</h1>
-<p>Progress and lag of Kafka Connect source connectors and MirrorMaker 2.</p>
-<ul>
-<li><a href="metrics">metrics</a></li>
-<li><a href="api/v1/findings">findings and verdicts (JSON)</a></li>
-<li><a href="api/v1/connectors">connectors (JSON)</a></li>
-<li><a href="api/v1/flows">replication flows (JSON)</a></li>
-<li><a href="-/healthy">healthy</a></li>
-<li><a href="-/ready">ready</a></li>
-</ul>
-</body>
-</html>
-"""
 
 log = structlog.get_logger()
 
@@ -57,6 +39,7 @@ class ReadServer:
     alive      is the writer's loop still turning?
     reload     ask for the configuration to be read again; what is wrong with it comes back
     reloaded   how that went last
+    options    tell a command on this host which daemon it is about: `--config FILE`
     """
 
     def __init__(
@@ -69,12 +52,15 @@ class ReadServer:
         reloaded: Callable[[], Reload],
         version: str = __version__,
         revision: str = "unknown",
+        options: str = "",
     ) -> None:
         self._listening = Listening("read-listener", listen, self._serve)
         self._snapshot = snapshot
         self._alive = alive
         self._reload_asked = reload
-        self._page = _PAGE.format(version=html.escape(version))
+        self._version = version
+        self._options = options
+        self._page, self._assets = page.assets(version)
         self._exposition = Exposition(
             Build(version=version, revision=revision, python=platform.python_version()), reloaded
         )
@@ -116,13 +102,22 @@ class ReadServer:
             ("/api/v1/connectors", self._connectors),
             ("/api/v1/flows", self._flows),
             ("/api/v1/findings", self._findings),
+            ("/api/v1/overview", self._overview),
+            ("/api/v1/trends", self._trends),
+            ("/static/{name}", self._static),
         ):
             app.router.add_get(path, handler, allow_head=False)
         app.router.add_post("/-/reload", self._reload)
         return app
 
-    async def _landing(self, _: web.Request) -> web.Response:
-        return web.Response(text=self._page, content_type="text/html")
+    async def _landing(self, request: web.Request) -> web.Response:
+        return _asset(request, self._page)
+
+    async def _static(self, request: web.Request) -> web.Response:
+        found = self._assets.get(request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        return _asset(request, found)
 
     async def _healthy(self, _: web.Request) -> web.Response:
         if self._alive():
@@ -155,27 +150,57 @@ class ReadServer:
         )
 
     async def _connectors(self, request: web.Request) -> web.Response:
-        return await self._json(request, api.connectors)
+        only = _only(request)
+        return await self._json(
+            request, ("connectors", only), lambda seen: api.connectors(seen, only)
+        )
 
     async def _flows(self, request: web.Request) -> web.Response:
-        return await self._json(request, api.flows)
+        only = _only(request)
+        return await self._json(request, ("flows", only), lambda seen: api.flows(seen, only))
 
     async def _findings(self, request: web.Request) -> web.Response:
-        return await self._json(request, findings.findings)
+        return await self._json(request, "findings", findings.findings)
+
+    async def _overview(self, request: web.Request) -> web.Response:
+        alive = self._alive()
+        return await self._json(
+            request,
+            ("overview", alive),
+            lambda seen: overview.overview(
+                seen, version=self._version, alive=alive, options=self._options
+            ),
+        )
+
+    async def _trends(self, request: web.Request) -> web.Response:
+        return await self._json(request, "trends", trends.trends, version=trends.version)
 
     async def _json(
-        self, request: web.Request, document: Callable[[Snapshot], bytes]
+        self,
+        request: web.Request,
+        form: Hashable,
+        document: Callable[[Snapshot], bytes],
+        *,
+        version: Callable[[Snapshot], str] | None = None,
     ) -> web.Response:
+        """`version`: what changes with the document, of one that seldom does."""
         snapshot = self._snapshot()
         if snapshot is EMPTY:  # a document of no moment would look like one in which nothing exists
             return web.Response(status=503, text="nothing has been read yet\n")
-        return await self._rendered(
+        headers = {"Cache-Control": "no-cache"}
+        if version is not None:
+            headers["ETag"] = f'W/"{version(snapshot)}"'  # weak: it may be sent compressed
+            if _has(request, headers["ETag"]):
+                return web.Response(status=304, headers=headers)
+        answer = await self._rendered(
             request,
             snapshot=snapshot,
-            form=document,
+            form=form,
             make=lambda: document(snapshot),
             content_type="application/json",
         )
+        answer.headers.update(headers)
+        return answer
 
     async def _rendered(
         self,
@@ -216,6 +241,25 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
 def _header(request: web.Request, name: str) -> str:
     """A header that may be given several times and then means one list."""
     return ",".join(request.headers.getall(name, ()))
+
+
+def _only(request: web.Request) -> api.Only:
+    """Which connector a request is about: all of them unless it names one."""
+    return api.Only(request.query.get("connect_cluster"), request.query.get("connector"))
+
+
+def _has(request: web.Request, etag: str) -> bool:
+    """Does the client have what it asks for already?"""
+    known = (tag.strip() for tag in _header(request, "If-None-Match").split(","))
+    return etag.removeprefix("W/") in {tag.removeprefix("W/") for tag in known}
+
+
+def _asset(request: web.Request, asset: page.Asset) -> web.Response:
+    headers = {**page.HEADERS, "ETag": asset.etag}
+    if _has(request, asset.etag):
+        return web.Response(status=304, headers=headers)
+    headers["Content-Type"] = asset.content_type
+    return web.Response(body=asset.body, headers=headers)
 
 
 def _zipped(body: bytes) -> bytes:

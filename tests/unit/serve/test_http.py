@@ -26,7 +26,8 @@ from .worlds import BUILD, RELOADED, expected, full
 
 DEADLINE_S = 10.0
 DOCUMENTS = ("/api/v1/connectors", "/api/v1/flows", "/api/v1/findings")
-ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", *DOCUMENTS)
+OF_THE_PAGE = ("/api/v1/overview", "/api/v1/trends")
+ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", *DOCUMENTS, *OF_THE_PAGE)
 
 
 def free_port() -> int:
@@ -242,7 +243,7 @@ def test_the_landing_page_links_to_pages_that_answer(client):
     page = client.get("/")
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
     assert BUILD.version in page.text
-    links = [part.split('"')[0] for part in page.text.split('href="')[1:]]
+    links = [part.split('"')[0] for part in page.text.split('<a href="')[1:]]
     assert {"/" + link for link in links} == set(ROUTES) - {"/"}
     assert all(client.get("/" + link).status_code == 200 for link in links)
 

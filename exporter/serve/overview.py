@@ -1,0 +1,223 @@
+"""Everything that the status page shows at once, as one document: /api/v1/overview. Called by
+http.py.
+
+    at, ready, waiting_for   as in /api/v1/connectors
+    version, alive     of this daemon: does its main loop turn? If not, all of this is of `at`
+    inputs             how many there are
+    inputs_down        [{input, kind, up, live, last_success_at, last_error}], those of which
+                       the last attempt failed or which tell nothing now
+    connectors         [{connect_cluster, name, kind, state, tasks: {state: how many}, ...}]
+    flows              [{connect_cluster, connector, source, target, ...}]
+    findings           as in /api/v1/findings
+    remedies           null where remediation does not run, else {at, mode,
+                         plans: [{plan_id, sha256, state, connect_cluster, connector, verb, said,
+                           created_at, created_by, expires_at, approve: the command | null,
+                           steps: [{step, requests}], guards}],
+                         refusals: [{at, connect_cluster, connector, action, would, guards,
+                           recommend}],
+                         untold: how many of these two are not in here}
+                       guards: [{number, guard, answer, said, asks}]; `asks`: it only keeps the plan
+                       from being carried out without a person
+
+Connectors and flows both have
+
+    verdict, rule, reason, since, evidence     null, and [] if there is no judgement yet
+    partitions, position, committed_at, advanced_at, lag_records, lag_seconds
+                       of all partitions together (state/overall.py); null is not known
+
+`position` is text: what the connector has stored for its only partition, cut where it is long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from exporter.model.connectors import ConnectorKind
+from exporter.model.findings import Judgement, Scope
+from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen, RemedySeen
+from exporter.serve.findings import finding_row
+from exporter.state import overall
+from exporter.state.marks import ConnectorKey
+from exporter.state.overall import NOTHING, Overall
+from exporter.state.snapshot import ConnectorView, InputView, Snapshot
+
+Document = dict[str, Any]
+
+POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
+
+
+def overview(snapshot: Snapshot, *, version: str, alive: bool, options: str = "") -> bytes:
+    """The body of /api/v1/overview. `options` tell a command which daemon it is about."""
+    down = [view for view in snapshot.inputs if not (view.up and view.live)]
+    return msgspec.json.encode(
+        {
+            "at": snapshot.at,
+            "ready": snapshot.ready,
+            "waiting_for": snapshot.waiting_for,
+            "version": version,
+            "alive": alive,
+            "inputs": len(snapshot.inputs),
+            "inputs_down": [_input(view) for view in down],
+            "connectors": _connectors(snapshot),
+            "flows": _flows(snapshot),
+            "findings": [finding_row(at) for at in snapshot.findings],
+            "remedies": None
+            if snapshot.remedies is None
+            else _remedies(snapshot.remedies, options),
+        }
+    )
+
+
+def _input(view: InputView) -> Document:
+    return {
+        "input": view.id.input,
+        "kind": view.id.kind,
+        "up": view.up,
+        "live": view.live,
+        "last_success_at": view.last_success_at,
+        "last_error": view.last_error,
+    }
+
+
+def _connectors(snapshot: Snapshot) -> list[Document]:
+    listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+    known = overall.connectors(snapshot)
+    judged = {
+        (at.connect_cluster, at.connector): at
+        for at in snapshot.judgements
+        if at.scope is Scope.CONNECTOR
+    }
+    return [
+        {
+            **_connector(key, listed.get(key)),
+            **_judged(judged.get(key)),
+            **_together(known.get(key, NOTHING)),
+        }
+        for key in sorted(listed.keys() | known.keys())
+    ]
+
+
+def _flows(snapshot: Snapshot) -> list[Document]:
+    known = overall.flows(snapshot)
+    judged = {
+        (at.connect_cluster, at.connector, at.subject): at
+        for at in snapshot.judgements
+        if at.scope is Scope.FLOW
+    }
+    keys = known.keys() | {
+        (flow.connect_cluster, flow.connector, flow.source, flow.target)
+        for flow in snapshot.topology.flows
+    }
+    return [
+        {
+            "connect_cluster": cluster,
+            "connector": connector,
+            "source": source,
+            "target": target,
+            **_judged(judged.get((cluster, connector, f"{source}->{target}"))),
+            **_together(known.get((cluster, connector, source, target), NOTHING)),
+        }
+        for cluster, connector, source, target in sorted(keys)
+    ]
+
+
+def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
+    """Without a view it has offsets and is not listed: REST is not asked, or is down."""
+    cluster, name = key
+    return {
+        "connect_cluster": cluster,
+        "name": name,
+        "kind": (ConnectorKind.UNKNOWN if view is None else view.kind).value,
+        "state": None if view is None else view.state,
+        "tasks": {} if view is None else dict(Counter(task.state for task in view.tasks)),
+    }
+
+
+def _judged(judgement: Judgement | None) -> Document:
+    if judgement is None:
+        return {"verdict": None, "rule": None, "reason": None, "since": None, "evidence": []}
+    return {
+        "verdict": judgement.verdict,
+        "rule": judgement.rule,
+        "reason": judgement.reason,
+        "since": judgement.since,
+        "evidence": [{"what": what, "how_much": much} for what, much in judgement.evidence],
+    }
+
+
+def _together(seen: Overall) -> Document:
+    position = seen.position
+    if position is not None and len(position) > POSITION_CHARS_MAX:
+        position = f"{position[:POSITION_CHARS_MAX]}…"
+    return {
+        "partitions": seen.partitions,
+        "position": position,
+        "committed_at": seen.committed_at,
+        "advanced_at": seen.advanced_at,
+        "lag_records": seen.lag_records,
+        "lag_seconds": seen.lag_seconds,
+    }
+
+
+def _remedies(seen: RemedySeen, options: str) -> Document:
+    return {
+        "at": seen.at,
+        "mode": seen.mode,
+        "plans": [_plan(at, options) for at in seen.open_plans],
+        "refusals": [_refusal(at) for at in seen.refusals],
+        "untold": seen.untold,
+    }
+
+
+def _plan(plan: PlanSeen, options: str) -> Document:
+    return {
+        "plan_id": plan.plan_id,
+        "sha256": plan.sha256,
+        "state": plan.state,
+        "connect_cluster": plan.connect_cluster,
+        "connector": plan.connector,
+        "verb": plan.verb,
+        "said": plan.said,
+        "created_at": plan.created_at,
+        "created_by": plan.created_by,
+        "expires_at": plan.expires_at,
+        "approve": approval(plan, options),
+        "steps": [{"step": step, "requests": requests} for step, requests in plan.steps],
+        "guards": _guards(plan.guards),
+    }
+
+
+def approval(plan: PlanSeen, options: str) -> str | None:
+    """What a person types to approve exactly this plan; None where that is decided."""
+    if plan.state != "proposed":
+        return None
+    return f"offsetwatch plan approve {plan.plan_id} --sha256 {plan.sha256} {options}".rstrip()
+
+
+def _refusal(refusal: RefusalSeen) -> Document:
+    return {
+        "at": refusal.at,
+        "connect_cluster": refusal.connect_cluster,
+        "connector": refusal.connector,
+        "action": refusal.action,
+        "would": refusal.would,
+        "guards": _guards(refusal.guards),
+        "recommend": refusal.recommend,
+    }
+
+
+def _guards(guards: Iterable[GuardSeen]) -> list[Document]:
+    return [
+        {
+            "number": at.number,
+            "guard": at.guard,
+            "answer": at.answer,
+            "said": at.said,
+            "asks": at.asks,
+        }
+        for at in guards
+    ]

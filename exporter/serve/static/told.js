@@ -1,0 +1,155 @@
+// Findings, inputs and plans.
+
+import { element, list, write } from "./dom.js";
+import { UNKNOWN, clock, counted, since } from "./words.js";
+
+const CARDS_MAX = 30;
+const cards = new Map();
+let all = false;
+let heard = null; // keys of the findings that were announced; null before the first
+
+export function findings(root, announced, overview) {
+  const found = overview.findings;
+  const shown = all ? found : found.slice(0, CARDS_MAX);
+  const keys = new Set();
+  const nodes = shown.map((finding) => {
+    const key = keyOf(finding);
+    keys.add(key);
+    return card(key, finding, overview.at);
+  });
+  for (const key of cards.keys()) if (!keys.has(key)) cards.delete(key);
+  if (!found.length) nodes.push(element("p", { kind: "faint" }, nothing(overview)));
+  if (found.length > shown.length) nodes.push(rest(root, announced, overview, found.length));
+  if (nodes.length !== root.childNodes.length || nodes.some((node, n) => node !== root.childNodes[n])) root.replaceChildren(...nodes);
+  announce(announced, found);
+}
+
+function nothing(overview) {
+  if (!overview.ready) return "None known so far: not everything has been read yet.";
+  return overview.inputs_down.length ? "None in what can be read. Not everything can." : "Nothing is wrong that can be seen from here.";
+}
+
+function keyOf(finding) {
+  return JSON.stringify([finding.name, finding.connect_cluster, finding.connector, finding.subject]);
+}
+
+function card(key, finding, at) {
+  const seen = JSON.stringify(finding);
+  let known = cards.get(key);
+  if (known?.seen !== seen) {
+    const age = element("span");
+    const whose = [finding.connect_cluster, finding.connector, finding.subject].filter(Boolean).join(" / ");
+    const node = element(
+      "article",
+      { kind: `finding ${finding.severity}` },
+      element("h3", {}, element("span", { kind: "badge" }, finding.severity), ` ${finding.summary}`),
+      list(finding.evidence),
+      element("p", { kind: "faint" }, element("code", {}, finding.name), ` ${whose}, since ${clock(finding.since)} (`, age, ")"),
+    );
+    if (known?.node.isConnected) known.node.replaceWith(node);
+    known = { seen, node, age };
+    cards.set(key, known);
+  }
+  write(known.age, since(finding.since, at));
+  return known.node;
+}
+
+function rest(root, announced, overview, count) {
+  const button = element("button", { type: "button" }, `Show all ${count}`);
+  button.addEventListener("click", () => {
+    all = true;
+    findings(root, announced, overview);
+  });
+  return button;
+}
+
+function announce(announced, found) {
+  const now = new Map(found.map((finding) => [keyOf(finding), finding]));
+  if (heard !== null) {
+    const fresh = [...now].filter(([key]) => !heard.has(key)).map(([, finding]) => `${finding.severity}: ${finding.summary}`);
+    const over = [...heard].filter((key) => !now.has(key)).length;
+    const said = [...fresh.slice(0, 3)];
+    if (fresh.length > 3) said.push(`and ${counted(fresh.length - 3, "more finding", "more findings")}`);
+    if (over) said.push(counted(over, "finding is over", "findings are over"));
+    if (said.length) write(announced, said.join(". "));
+  }
+  heard = new Set(now.keys());
+}
+
+export function inputs(root, overview) {
+  const down = overview.inputs_down;
+  const seen = JSON.stringify(down.map((at) => [at.input, at.kind, at.up, at.live, at.last_error]));
+  if (root.dataset.seen === seen) return;
+  root.dataset.seen = seen;
+  if (!down.length) return root.replaceChildren();
+  const rows = down.slice(0, CARDS_MAX).map((at) => element("li", {}, element("code", {}, `${at.kind} ${at.input}`), ` ${trouble(at)}`));
+  const more = down.length > rows.length ? [element("li", {}, `and ${down.length - rows.length} more`)] : [];
+  const head = `${down.length} of ${counted(overview.inputs, "input", "inputs")} cannot be relied on now. What depends on those that tell nothing is not shown.`;
+  root.replaceChildren(element("p", { kind: "warned" }, head), element("ul", {}, ...rows, ...more));
+}
+
+function trouble(at) {
+  const last = at.last_success_at === null ? "never worked so far" : `last worked at ${clock(at.last_success_at)}`;
+  return `${at.live ? "still counts" : "tells nothing"}, ${last}${at.last_error ? `: ${at.last_error}` : ""}`;
+}
+
+export function remedies(root, overview) {
+  const seen = overview.remedies && { ...overview.remedies, at: null };
+  const text = JSON.stringify(seen) ?? "null";
+  if (root.dataset.seen === text) return;
+  root.dataset.seen = text;
+  if (!seen) {
+    root.replaceChildren(element("p", { kind: "faint" }, overview.ready ? "Guarded remediation says nothing yet, or does not run here." : "Not known yet."));
+    return;
+  }
+  const nodes = [element("p", { kind: "faint" }, `Mode ${seen.mode}. ${seen.plans.length ? "" : "No plan waits for anybody."}`)];
+  nodes.push(...seen.plans.map(plan), ...seen.refusals.map(refusal));
+  if (seen.untold) nodes.push(element("p", { kind: "faint" }, `${seen.untold} more are not shown: `, element("code", {}, "offsetwatch plan list")));
+  root.replaceChildren(...nodes);
+}
+
+function plan(at) {
+  const parts = [
+    element("h3", {}, element("span", { kind: "badge" }, at.state), ` ${at.verb}`),
+    element("p", { kind: "faint" }, `${at.connect_cluster} / ${at.connector}, planned ${clock(at.created_at)} by ${at.created_by}${at.said && at.said !== at.verb ? `. ${at.said}` : ""}`),
+  ];
+  if (at.approve) {
+    const until = at.expires_at === null ? "" : ` until ${clock(at.expires_at)}`;
+    parts.push(element("p", {}, `Whoever wants it done approves it${until}, on the daemon's host:`));
+    parts.push(element("pre", { tabindex: "0", "aria-label": "the command that approves it" }, element("code", {}, at.approve)));
+  }
+  parts.push(guards(at.guards, true));
+  if (at.steps.length) {
+    const steps = at.steps.map(({ step, requests }) => element("li", {}, step, ...requests.map((text) => element("pre", { tabindex: "0" }, element("code", {}, text)))));
+    parts.push(element("details", {}, element("summary", {}, counted(at.steps.length, "step", "steps")), element("ol", {}, ...steps)));
+  }
+  return element("article", { kind: `plan ${at.state}` }, ...parts);
+}
+
+function refusal(at) {
+  const why = at.would ? "would be done, were the mode not to observe" : "is not done";
+  return element(
+    "article",
+    { kind: "plan refused" },
+    element("h3", {}, `${at.action} of ${at.connector} ${why}`),
+    element("p", { kind: "faint" }, `${at.connect_cluster} / ${at.connector}, as of ${clock(at.at)}`),
+    guards(at.guards, false),
+    ...(at.recommend.length ? [element("ul", {}, ...at.recommend.map((text) => element("li", {}, text)))] : []),
+  );
+}
+
+const WORDS = { pass: "lets it pass", deny: "says no", unknown: `${UNKNOWN}, so no` };
+
+function guards(found, open) {
+  if (!found.length) return element("p", { kind: "faint" }, "No guard has been asked.");
+  const weight = (at) => (at.answer === "pass" ? 2 : at.asks ? 1 : 0);
+  const sorted = [...found].sort((a, b) => weight(a) - weight(b) || a.number - b.number);
+  const rows = sorted.map((at) => {
+    const answer = at.answer !== "pass" && at.asks ? "asks for approval" : (WORDS[at.answer] ?? at.answer);
+    const name = `G${String(at.number).padStart(2, "0")} ${at.guard}`;
+    return element("li", { kind: `guard ${at.asks ? "asks" : at.answer}` }, element("b", {}, answer), " ", element("code", {}, name), at.said ? ` ${at.said}` : "");
+  });
+  const against = sorted.filter((at) => weight(at) === 0).length;
+  const said = `${counted(found.length, "guard", "guards")}: ${against ? `${against} against it` : "none against it"}`;
+  return element("details", { open: open || against > 0 }, element("summary", {}, said), element("ul", { kind: "guards" }, ...rows));
+}

@@ -1,0 +1,55 @@
+// Numbers and times in words. What is not known is said to be so, and is never 0.
+
+export const UNKNOWN = "not known";
+
+const GROUPED = new Intl.NumberFormat("en");
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const A_DAY_S = 86400;
+
+// Integers beyond 2^53 would be rounded by the parser: they stay the text that was sent, or are
+// said to be too large where the browser does not show that text.
+export function parsed(text) {
+  return JSON.parse(text, (_key, value, context) =>
+    typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value)
+      ? (context?.source ?? "beyond 2^53")
+      : value,
+  );
+}
+
+export function amount(value) {
+  if (value === null || value === undefined) return UNKNOWN;
+  return typeof value === "number" ? GROUPED.format(value) : String(value);
+}
+
+// For sorting and drawing only; null if it is not known.
+export function size(value) {
+  if (value === null || value === undefined) return null;
+  if (typeof value === "number") return value;
+  const found = Number(value);
+  return Number.isNaN(found) ? Number.MAX_VALUE : found;
+}
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return UNKNOWN;
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole >= 600 && whole < 3600) return `${Math.floor(whole / 60)} min`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < A_DAY_S) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return `${Math.floor(whole / A_DAY_S)} d ${Math.floor((whole % A_DAY_S) / 3600)} h`;
+}
+
+export function since(at, now) {
+  return at === null || at === undefined ? UNKNOWN : duration(now - at);
+}
+
+export function clock(at) {
+  if (at === null || at === undefined) return UNKNOWN;
+  const then = new Date(at * 1000);
+  return Math.abs(Date.now() - then.getTime()) < A_DAY_S * 1000 ? TIME.format(then) : DAY.format(then);
+}
+
+export function counted(count, one, many) {
+  return `${GROUPED.format(count)} ${count === 1 ? one : many}`;
+}

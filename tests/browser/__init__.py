@@ -1,0 +1,1 @@
+"""The status page in a real Chromium, against the real listener."""

@@ -1,0 +1,87 @@
+"""A listener that serves whatever world a test sets, and one browser for all of them."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+
+from exporter.serve.families import Reload
+from exporter.serve.http import ReadServer
+from exporter.state.snapshot import Snapshot
+from tests.browser import worlds
+from tests.browser.chromium import MISSING, PROGRAM, Chromium, chromium
+
+
+class Site:
+    """The listener of a daemon, and what that daemon sees."""
+
+    def __init__(self) -> None:
+        self.now: Snapshot = worlds.full()
+        self.alive = True
+        self.port = _free_port()
+        self.server = self._server()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def die(self) -> None:
+        self.server.stop()
+
+    def come_back(self) -> None:
+        self.server = self._server()
+
+    def _server(self) -> ReadServer:
+        server = ReadServer(
+            f"127.0.0.1:{self.port}",
+            lambda: self.now,
+            lambda: self.alive,
+            version="1.2.3",
+            options="--config /etc/offsetwatch/offsetwatch.yaml",
+            reload=Future,
+            reloaded=lambda: Reload(successful=True, at=worlds.NOW),
+        )
+        server.start()
+        return server
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    made = Site()
+    yield made
+    made.die()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Chromium]:
+    if PROGRAM is None:
+        pytest.skip(MISSING)
+    with chromium(tmp_path_factory.mktemp("chromium")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser) -> Iterator[Chromium]:
+    """Nothing that a test does may be refused by the page's policy, or go wrong in its script."""
+    browser.errors.clear()
+    yield browser
+    browser.call("Page.navigate", url="about:blank")
+    assert browser.errors == []
+
+
+def _free_port() -> int:
+    """Below 32768, where no outgoing connection can take it between our look and our use."""
+    for _ in range(200):
+        port = random.randint(20_000, 32_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    pytest.fail("no free port")

@@ -1,0 +1,273 @@
+"""What the status page is shown in these tests, and in the pictures of its documentation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+from exporter.model.offsets import SourceOffset
+from exporter.model.remedies import GuardSeen, PlanSeen, RemedySeen
+from exporter.model.topology import MirrorFlow, Topology
+from exporter.remedy.guards_table import GUARDS
+from exporter.state.snapshot import EMPTY, Snapshot
+from exporter.state.trends import EVERY_S, Trends
+from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, connector
+
+NOW = 1_763_712_006.5
+HOSTILE = "<img src=x onerror=\"document.title='hit'\">"
+
+PLAN = PlanSeen(
+    plan_id="20251121-080012-3f9c",
+    sha256="9f2c41d07be5a8836c1f0e42d7ab95c36e18f04b2d9c7a5510e3f8b6c4d2a197",
+    state="proposed",
+    connect_cluster="lab",
+    connector="invoices-to-s3",
+    verb="skip the record at offset 4711 of east/invoices-2 for invoices-to-s3",
+    said="skip the record at offset 4711 of east/invoices-2 for invoices-to-s3",
+    created_at=NOW - 140,
+    created_by="detector",
+    expires_at=NOW + 3460,
+    steps=(
+        ("copy the record at offset 4711 of east/invoices-2 to quarantine", ()),
+        ("ask for stopped", ("PUT /connectors/invoices-to-s3/stop",)),
+        (
+            "set the offset behind it",
+            ('PATCH /connectors/invoices-to-s3/offsets {"kafka_offset": 4712}',),
+        ),
+        ("ask for running", ("PUT /connectors/invoices-to-s3/resume",)),
+    ),
+    guards=tuple(
+        GuardSeen(
+            number=guard.number,
+            guard=guard.name,
+            answer="deny" if guard.name == "mode_auto" else "pass",
+            said="mode propose" if guard.name == "mode_auto" else "",
+            asks=guard.name == "mode_auto",
+        )
+        for guard in GUARDS
+        if guard.name in {"mode_auto", "pause", "read_just_now", "cool_down", "views_agree"}
+    ),
+)
+
+
+def full() -> Snapshot:
+    """A morning with three troubles, and an hour of marks before it."""
+    return _with_trends(_morning)
+
+
+def many(count: int) -> Snapshot:
+    """So many source connectors, with an hour of marks each."""
+
+    def made(at: float) -> Snapshot:
+        names = [f"orders-{number:04}" for number in range(count)]
+        verdicts = (Verdict.OK, Verdict.OK, Verdict.IDLE, Verdict.STALLED)
+        return replace(
+            EMPTY,
+            at=at,
+            ready=True,
+            waiting_for=(),
+            connectors=tuple(connector(name, tasks=(Task(0, "running"),)) for name in names),
+            source_partitions=tuple(_source(name, at - 30.0) for name in names),
+            judgements=tuple(
+                _judged(name, verdicts[number % 4]) for number, name in enumerate(names)
+            ),
+        )
+
+    return _with_trends(made)
+
+
+def _with_trends(made) -> Snapshot:
+    trends = Trends()
+    for minute in range(59, 0, -1):
+        if not 30 <= minute < 37:  # a gap: nobody looked
+            trends.see(made(NOW - minute * EVERY_S))
+    now = made(NOW)
+    return replace(now, trends=trends.see(now))
+
+
+def hostile() -> Snapshot:
+    """Everything that somebody else may have written has markup in it."""
+    found = full()
+    named = replace(found.connectors[0], name=HOSTILE, connect_cluster=HOSTILE)
+    return replace(
+        found,
+        connectors=(*found.connectors, named),
+        source_partitions=(
+            *found.source_partitions,
+            replace(
+                found.source_partitions[0],
+                connect_cluster=HOSTILE,
+                connector=HOSTILE,
+                label=HOSTILE,
+            ),
+        ),
+        judgements=(*found.judgements, replace(found.judgements[0], reason=HOSTILE)),
+        findings=(
+            replace(
+                found.findings[0],
+                connector=HOSTILE,
+                summary=HOSTILE,
+                subject=HOSTILE,
+                evidence=((HOSTILE, HOSTILE),),
+            ),
+            *found.findings,
+        ),
+        remedies=replace(found.remedies, open_plans=(replace(PLAN, verb=HOSTILE, said=HOSTILE),)),
+    )
+
+
+def _morning(at: float) -> Snapshot:
+    old = NOW - at  # how long before now
+    stalled_for = max(0.0, 1500.0 - old)
+    none_lost = (("retention", 0), ("recreated", 0))
+    mirrored = replace(MIRROR, topic="inventory", lost=none_lost, headroom_s=518_400.0)
+    stalled = replace(
+        mirrored,
+        connector="copy-west",
+        behind_since=at - stalled_for,
+        caught_up=stalled_for == 0,
+        committed_at=NOW - 1500.0,
+    )
+    flowing = replace(
+        mirrored,
+        connector="copy-south",
+        source="south",
+        behind_since=at - 1.5 - (old / 60) % 7,
+        committed_at=at - 21.0,
+    )
+    return replace(
+        EMPTY,
+        at=at,
+        ready=True,
+        waiting_for=(),
+        topology=Topology(
+            offsets_topics=(),
+            flows=tuple(
+                MirrorFlow(
+                    connect_cluster="lab",
+                    connector=f"copy-{source}",
+                    source=source,
+                    target="east",
+                    upstream=source,
+                    downstream="east",
+                    offset_syncs=None,
+                )
+                for source in ("west", "south")
+            ),
+        ),
+        connectors=(
+            connector("customers", tasks=(Task(0, "running"),)),
+            connector("price-list", tasks=(Task(0, "running"),)),
+            replace(
+                connector("invoices-to-s3", tasks=(Task(0, "failed"), Task(1, "running"))),
+                kind=ConnectorKind.SINK,
+            ),
+            replace(connector("copy-west", tasks=(Task(0, "running"),)), kind=ConnectorKind.MIRROR),
+            replace(
+                connector("copy-south", tasks=(Task(0, "running"),)), kind=ConnectorKind.MIRROR
+            ),
+        ),
+        source_partitions=(
+            _source("customers", at - 30.0),
+            _source("price-list", NOW - 3600.0 - 900.0),
+        ),
+        mirror_partitions=(
+            *(_copied(stalled, partition, round(stalled_for * 11)) for partition in (0, 1)),
+            _copied(flowing, 0, round(70 + 30 * ((old / 60) % 7))),
+        ),
+        sink_partitions=(
+            replace(
+                SINK,
+                connector="invoices-to-s3",
+                topic="invoices",
+                partition=2,
+                committed=4711,
+                log_end=4711 + round(max(0.0, 900.0 - old)),
+                lag=round(max(0.0, 900.0 - old)),
+                behind_since=at - max(0.0, 900.0 - old),
+                caught_up=old >= 900.0,
+            ),
+        ),
+        judgements=(
+            _judged("customers", Verdict.OK),
+            _judged("price-list", Verdict.UNKNOWN),
+            _judged("invoices-to-s3", Verdict.STALLED),
+            _judged("copy-west", Verdict.SILENT),
+            _judged("copy-south", Verdict.OK),
+            replace(_judged("copy-west", Verdict.SILENT), scope=Scope.FLOW, subject="west->east"),
+            replace(_judged("copy-south", Verdict.OK), scope=Scope.FLOW, subject="south->east"),
+        ),
+        findings=(
+            Finding(
+                name=FindingName.MM2_SILENT_STALL,
+                severity=Severity.CRITICAL,
+                connect_cluster="lab",
+                connector="copy-west",
+                subject="west->east",
+                summary="MirrorMaker copies nothing from west to east, and claims to run",
+                since=NOW - 1320.0,
+                evidence=(
+                    ("lag", "33,000 records"),
+                    ("oldest record", "25 minutes"),
+                    ("last commit", "25 minutes ago"),
+                    ("tasks", "1 of 1 running"),
+                ),
+            ),
+            Finding(
+                name=FindingName.POISON_SUSPECTED,
+                severity=Severity.WARNING,
+                connect_cluster="lab",
+                connector="invoices-to-s3",
+                subject="invoices-2",
+                summary="invoices-to-s3 fails again and again at offset 4711 of invoices-2",
+                since=NOW - 720.0,
+                evidence=(("failures", "3 of one kind"), ("at", "offset 4711"), ("kind", "data")),
+            ),
+        ),
+        remedies=RemedySeen(at=at, mode="propose", plans=(("proposed", 1),), open_plans=(PLAN,)),
+    )
+
+
+def _copied(of, partition: int, lag: int):
+    """A partition of which so much is left to copy."""
+    end = 48_211_305 + 17 * partition
+    position = end - 1 - lag
+    return replace(
+        of, partition=partition, lag=lag, log_end=end, replicated=position, lag_position=position
+    )
+
+
+def _source(name: str, committed_at: float):
+    number = round(committed_at) % 100_000
+    text = f'{{"position":{number}}}'
+    return replace(
+        FORGOTTEN,
+        connector=name,
+        identity=f'{{"table":"{name}"}}',
+        label=f"table={name}",
+        offset=SourceOffset(text=text, numbers=(("position", number),)),
+        committed_at=committed_at,
+        advanced_at=committed_at,
+    )
+
+
+def _judged(name: str, verdict: Verdict) -> Judgement:
+    reasons = {
+        Verdict.OK: "it advanced within the last interval",
+        Verdict.IDLE: "nothing waits, and the log end stands still",
+        Verdict.UNKNOWN: "it has been quiet for 75 minutes, and nothing tells idle from dead",
+        Verdict.STALLED: "records wait, nothing advances, and a task has failed",
+        Verdict.SILENT: "records wait and nothing was copied for 25 minutes, while all tasks run",
+    }
+    return Judgement(
+        scope=Scope.CONNECTOR,
+        connect_cluster="lab",
+        connector=name,
+        subject="",
+        verdict=verdict,
+        rule=7,
+        reason=reasons[verdict],
+        since=NOW - 1320.0,
+        evidence=(("watched for", "10 intervals"),),
+    )
