@@ -180,7 +180,7 @@ def _seen(agent: Agent, now: float) -> RemedySeen:
     states = Counter(dict.fromkeys(_STATES, 0))
     states.update(at.stands.value for at in agent.dossiers() if at.plan.remedy is not None)
     open_plans, more_plans = shown.plans(agent.dossiers(), agent.refused, now)
-    refusals, more_refusals = shown.refusals(agent.refusals())
+    refusals, more_refusals = shown.refusals(agent.refusals(), open_plans)
     return RemedySeen(
         at=now,
         mode=agent.mode.value,

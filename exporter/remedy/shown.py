@@ -34,9 +34,15 @@ def plans(
     return tuple(_plan(at, refused(at.plan), now) for at in found[:SHOWN_MAX]), _more(found)
 
 
-def refusals(found: Collection[Refused]) -> tuple[tuple[RefusalSeen, ...], int]:
-    """The newest first, and how many more there are."""
-    newest = sorted(found, key=lambda at: at.at, reverse=True)
+def refusals(
+    found: Iterable[Refused], planned: Iterable[PlanSeen]
+) -> tuple[tuple[RefusalSeen, ...], int]:
+    """The newest first, and how many more there are. Of what there is a plan for by now nobody is
+    told that nothing is done about it.
+    """
+    waiting = {(at.connect_cluster, at.connector) for at in planned}
+    told = [at for at in found if (at.connect_cluster, at.connector) not in waiting]
+    newest = sorted(told, key=lambda at: at.at, reverse=True)
     return tuple(_refusal(at) for at in newest[:SHOWN_MAX]), _more(newest)
 
 

@@ -46,7 +46,11 @@ _KEYS: Final = {
 
 
 class Chromium:
-    """A page. `errors` is what its console was told of errors and refusals."""
+    """A page.
+
+    errors   what its console was told of errors and refusals
+    heard    the names of all events so far
+    """
 
     def __init__(self, to: int, frm: int) -> None:
         self._to = to
@@ -55,6 +59,7 @@ class Chromium:
         self._rest = b""
         self._session: str | None = None
         self.errors: list[str] = []
+        self.heard: set[str] = set()
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -90,6 +95,7 @@ class Chromium:
 
     def _note(self, event: dict[str, Any]) -> None:
         params = event.get("params", {})
+        self.heard.add(event.get("method", ""))
         match event.get("method"):
             case "Runtime.exceptionThrown":
                 self.errors.append(str(params["exceptionDetails"]))
@@ -129,6 +135,13 @@ class Chromium:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=url)
         self.until(f"location.href.startsWith({json.dumps(url)})")
+
+    def let_pass(self, seconds: float) -> None:
+        """So much time, for the page alone and at once. From then on its clock stands still."""
+        self.call("Emulation.setVirtualTimePolicy", policy="advance", budget=seconds * 1000)
+        deadline = time.monotonic() + DEADLINE_S
+        while "Emulation.virtualTimeBudgetExpired" not in self.heard:
+            self._note(self._read(deadline))
 
     def press(self, key: str) -> None:
         """A key, down and up."""

@@ -9,6 +9,7 @@ import pytest
 
 from exporter.state.snapshot import EMPTY
 from tests.browser import worlds
+from tests.browser.chromium import chromium
 
 pytestmark = pytest.mark.slow
 
@@ -186,6 +187,24 @@ def test_a_daemon_that_has_read_nothing_yet_says_so(page, site):
     page.open(site.url)
     page.until("document.getElementById('alarm').innerText.includes('nothing has been read yet')")
     assert text_of(page, "connectors") == "Not known yet."
+
+
+@pytest.mark.usefixtures("browser")  # skipped with the others
+@pytest.mark.parametrize("hidden", [True, False], ids=["hidden", "seen"])
+def test_nothing_is_asked_while_the_tab_is_hidden(site, tmp_path, hidden):
+    with chromium(tmp_path) as page:  # one of its own, as its clock is stopped
+        opened(page, site)
+        page.run(
+            "{ const real = fetch; window.asked = 0;"
+            "  window.fetch = (...wanted) => { asked += 1; return real(...wanted); }; }"
+        )
+        page.run(
+            f"Object.defineProperty(document, 'hidden', {{ get: () => {json.dumps(hidden)} }})"
+        )
+        page.run("document.dispatchEvent(new Event('visibilitychange'))")
+        before = page.run("asked")
+        page.let_pass(60.0)
+        assert (page.run("asked") == before) is hidden
 
 
 def test_an_offset_beyond_2_to_the_53_is_never_rounded(page, site):

@@ -146,7 +146,7 @@ function guards(found, open) {
   const sorted = [...found].sort((a, b) => weight(a) - weight(b) || a.number - b.number);
   const rows = sorted.map((at) => {
     const answer = at.answer !== "pass" && at.asks ? "asks for approval" : (WORDS[at.answer] ?? at.answer);
-    const name = `G${String(at.number).padStart(2, "0")} ${at.guard}`;
+    const name = `${at.number ? `G${String(at.number).padStart(2, "0")} ` : ""}${at.guard}`;
     return element("li", { kind: `guard ${at.asks ? "asks" : at.answer}` }, element("b", {}, answer), " ", element("code", {}, name), at.said ? ` ${at.said}` : "");
   });
   const against = sorted.filter((at) => weight(at) === 0).length;

@@ -7,10 +7,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from exporter.daemon import remediation
 from exporter.remedy import shown
 from exporter.remedy.decisions import Dossier, Stands
+from exporter.remedy.desk import Mode
 from exporter.remedy.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
 from exporter.remedy.records import Proposed, Refused, Told
+from tests.unit.remedy.agency import POLICY, Agency
 
 AT = 1_800_000_000.0
 PLAN = Plan(
@@ -110,7 +113,37 @@ def test_a_request_of_thousands_of_offsets_is_cut():
 
 def test_refusals_are_shown_the_newest_first():
     older = msgspec.structs.replace(REFUSED, at=AT, connector="other", would=True)
-    found, more = shown.refusals([older, REFUSED])
+    found, more = shown.refusals([older, REFUSED], ())
     assert [(at.connector, at.would) for at in found] == [("orders", False), ("other", True)]
     assert more == 0
     assert found[0].guards[0].said == "three others fail"
+
+
+def test_what_there_is_a_plan_for_by_now_is_not_told_as_refused():
+    planned, _ = plans(DOSSIER)
+    assert shown.refusals([REFUSED], planned) == ((), 0)
+
+
+def failed_once(agency: Agency):
+    agency.bad()
+    agency.wait(5.0)
+    agency.go_on(3)
+    return remediation._seen(agency.agent, agency.wall.now())
+
+
+def test_what_the_daemon_proposes_is_in_what_it_says_of_itself(tmp_path):
+    agency = Agency(tmp_path)
+    seen = failed_once(agency)
+    (plan,) = seen.open_plans
+    (proposed,) = agency.dossiers(Stands.PROPOSED)
+    assert (plan.sha256, plan.state) == (proposed.plan.sha256, "proposed")
+    assert len(plan.guards) == len(proposed.proposed.answers) > 0
+    assert any("/restart" in request for _, requests in plan.steps for request in requests)
+
+
+def test_what_it_would_do_if_it_did_not_only_observe_is_too(tmp_path):
+    seen = failed_once(Agency(tmp_path, policy=replace(POLICY, mode=Mode.OBSERVE)))
+    assert seen.open_plans == ()
+    (refusal,) = seen.refusals
+    assert refusal.would
+    assert "mode" in {at.guard for at in refusal.guards}
