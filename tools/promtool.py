@@ -56,6 +56,11 @@ def check_rules(*files: Path) -> list[str]:
     return _problems(run([*command, *map(str, files)]))
 
 
+def check_web_config(*files: Path) -> list[str]:
+    """What promtool finds wrong with web config files, and with what they name."""
+    return _problems(run([str(promtool()), "check", "web-config", *map(str, files)]))
+
+
 def run_rule_tests(*files: Path) -> list[str]:
     """What `promtool test rules` says of test files that do not pass."""
     return _problems(run([str(promtool()), "test", "rules", *map(str, files)]))

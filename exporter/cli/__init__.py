@@ -54,8 +54,13 @@ def run(config_path: Path) -> None:
 def check(config_path: Path) -> None:
     """Check a configuration file, offline; print every mistake at once."""
     from exporter import config  # noqa: PLC0415
+    from exporter.serve.web import current  # noqa: PLC0415
 
     loaded = config.load(config_path)
+    control = None if loaded.control is None else loaded.control.web_config_file
+    for file in (loaded.web_config_file, control):
+        if file is not None:
+            current.check(file)
     click.echo(
         f"{config_path.name}: ok: {len(loaded.kafka)} Kafka and {len(loaded.connect)} Connect "
         f"cluster(s), listening on {loaded.listen}"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-import httpx
-
-from exporter.cli import output
+from exporter.cli import output, own_daemon
 from exporter.config import Config
 from exporter.daemon import state_dir
+from exporter.errors import ClientError, ConfigError
 from exporter.judge.verdicts import LAWS
 from exporter.model.findings import Evidence, Finding, Judgement, Scope, Severity
 from exporter.serve.findings import Told, read, told
@@ -39,17 +39,10 @@ class Judged:
         return any(at.severity in LOUD for at in self.snapshot.findings)
 
 
-def address(config: Config) -> str:
-    """Where the daemon of this configuration answers on this machine."""
-    host, _, port = config.listen.rpartition(":")
-    reachable = "127.0.0.1" if host in {"", "0.0.0.0", "*"} else host  # noqa: S104 - compared only
-    return f"{reachable}:{port}"
-
-
 def judged(config: Config, snapshot: Snapshot) -> Judged:
     """See the module."""
-    where = address(config)
-    answer = _asked(where)
+    where = own_daemon.address(config)
+    answer = _asked(config)
     if answer is not None and answer.ready and _of_the_same(answer, snapshot):
         return Judged(
             snapshot=replace(snapshot, findings=answer.found(), judgements=answer.judged()),
@@ -67,12 +60,12 @@ def judged(config: Config, snapshot: Snapshot) -> Judged:
     return Judged(snapshot=snapshot, document=told(snapshot), by=by)
 
 
-def _asked(where: str) -> Told | None:
+def _asked(config: Config) -> Told | None:
     try:
-        answer = httpx.get(f"http://{where}/api/v1/findings", timeout=ASK_S, trust_env=False)
-    except (httpx.HTTPError, httpx.InvalidURL):
+        answer = own_daemon.get(config, "/api/v1/findings", ASK_S)
+    except (ClientError, ConfigError):
         return None
-    return read(answer.content) if answer.status_code == httpx.codes.OK else None
+    return read(answer.body) if answer.status == HTTPStatus.OK else None
 
 
 def _of_the_same(answer: Told, snapshot: Snapshot) -> bool:

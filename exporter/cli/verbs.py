@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
+from typing import Final
 
-import httpx
 import msgspec
 
 from exporter import config
-from exporter.cli import output, told
+from exporter.cli import output, own_daemon, told
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.clients.connect_read import reader_of
 from exporter.decode.source_offsets import partition_label
-from exporter.errors import ConfigError
+from exporter.errors import ClientError, ConfigError
 from exporter.ingest import rest
 from exporter.model.connectors import Connector
 from exporter.model.findings import Scope
@@ -28,7 +29,8 @@ from exporter.state.snapshot import (
 )
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
-OK, FINDINGS, UNREACHABLE = 0, 1, 7
+HEALTH_S: Final = 5.0
+OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
 
 
 def status(path: Path, *, as_json: bool, timeout_s: float) -> int:
@@ -279,13 +281,16 @@ def metrics(*, as_json: bool) -> None:
 
 def healthcheck(path: Path) -> int:
     """Ask the daemon that this file configures."""
-    where = told.address(config.load(path))
+    loaded = config.load(path)
     try:
-        answer = httpx.get(f"http://{where}/-/healthy", timeout=5.0, trust_env=False)
-    except httpx.HTTPError as exc:
-        output.error(f"no daemon answers on {where}: {exc}")
+        answer = own_daemon.get(loaded, "/-/healthy", HEALTH_S)
+    except ClientError as exc:
+        output.error(f"no daemon answers: {exc}")
         return UNREACHABLE
-    if answer.status_code != httpx.codes.OK:
-        output.error(answer.text.strip())
+    if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        output.error(f"{own_daemon.address(loaded)} does not know us: see own_access")
+        return UNAUTHORISED
+    if answer.status != HTTPStatus.OK:
+        output.error(answer.body.decode(errors="replace").strip())
         return FINDINGS
     return OK

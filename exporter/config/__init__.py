@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.config.control import Client, Control, ControlTls, Token
+from exporter.config.control import Client, Control, ControlTls, Token, User
 from exporter.config.load import load, parse
 from exporter.config.remedy import Quarantine, Remedy
 from exporter.config.section import Patterns
@@ -19,10 +19,12 @@ from exporter.config.shape import (
     Log,
     Notify,
     OffsetSyncs,
+    OwnAccess,
     Poll,
     Tls,
     Webhook,
 )
+from exporter.config.web import Web
 
 __all__ = [
     "Alertmanager",
@@ -40,12 +42,15 @@ __all__ = [
     "Log",
     "Notify",
     "OffsetSyncs",
+    "OwnAccess",
     "Patterns",
     "Poll",
     "Quarantine",
     "Remedy",
     "Tls",
     "Token",
+    "User",
+    "Web",
     "Webhook",
     "load",
     "parse",

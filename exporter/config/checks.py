@@ -14,6 +14,7 @@ from exporter.config.control_checks import control_checks
 from exporter.config.files import problem_with, read_secret
 from exporter.config.raw import both, known, mapping, mappings
 from exporter.config.remedy_checks import remedy_checks
+from exporter.config.web_checks import web_checks
 
 _FILE = "_file"
 _AUTH = ("username", "password", "password_file", "bearer_token", "bearer_token_file")
@@ -46,9 +47,22 @@ def cross_checks(document: dict[str, Any], folder: Path) -> list[str]:
             mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
         mistakes.extend(both(f"kafka.{name}.properties", properties))
     mistakes.extend(_notify(mapping(document.get("notify"))))
+    mistakes.extend(_own_access(document))
+    mistakes.extend(web_checks(document, folder))
     mistakes.extend(control_checks(document, folder))
     mistakes.extend(remedy_checks(document))
     return mistakes
+
+
+def _own_access(document: dict[Any, Any]) -> Iterator[str]:
+    """Who our own commands are to our own listener."""
+    own = mapping(document.get("own_access"))
+    yield from _access("own_access", own)
+    auth = mapping(own.get("auth"))
+    if any(auth.get(name) is not None for name in ("bearer_token", "bearer_token_file")):
+        yield "own_access.auth: a username and its password, as web_config_file knows no tokens"
+    if own and document.get("web_config_file") is None:
+        yield "own_access: of no use without web_config_file"
 
 
 def fill_from_files(document: dict[str, Any], folder: Path, mistakes: list[str]) -> dict[str, Any]:

@@ -68,14 +68,27 @@ class Client(Principal):
     common name does not count."""
 
 
+class User(Principal):
+    """Somebody known by a password."""
+
+    user: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    """As it stands under basic_auth_users in web_config_file. Who has a password there and is not
+    named here is nobody to this listener."""
+
+
 class Control(Section):
     """A listener of its own for what changes something. Metrics are not served here."""
 
     listen: Listen = "127.0.0.1:9641"
-    """Anything but loopback needs tls."""
+    """Anything but loopback needs tls, or a web_config_file with TLS."""
     tls: ControlTls | None = None
-    """None: plain HTTP, for this machine alone."""
+    """None, and no web_config_file with TLS: plain HTTP, for this machine alone."""
+    web_config_file: File | None = None
+    """Instead of tls: a file in the shape that Prometheus and its exporters share, with TLS,
+    headers and passwords; read again when it changes. See docs/web-config.md."""
     tokens: list[Token] = Field(default_factory=list)
     """Who is known by a bearer token."""
     clients: list[Client] = Field(default_factory=list)
     """Who is known by a certificate."""
+    users: list[User] = Field(default_factory=list)
+    """Who is known by a password of web_config_file."""

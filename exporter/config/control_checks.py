@@ -25,23 +25,31 @@ def control_checks(document: dict[str, Any], folder: Path) -> Iterator[str]:
     control = mapping(document["control"])
     tls = mapping(control.get("tls"))
     listen = control.get("listen")
-    if control.get("tls") is None and isinstance(listen, str) and not is_loopback(listen):
+    web = control.get("web_config_file") is not None
+    named = control.get("tls") is not None or web  # web_checks.py looks whether that has TLS
+    if not named and isinstance(listen, str) and not is_loopback(listen):
         yield "control.listen: tls is required to listen on anything but loopback"
     if isinstance(listen, str) and listen == document.get("listen"):
         yield "control.listen: metrics are served there already"
     tokens = tuple(mappings(control.get("tokens"), "control.tokens"))
     clients = tuple(mappings(control.get("clients"), "control.clients"))
-    if not tokens and not clients:
-        yield "control: give tokens or clients, or nobody can ask for anything"
+    users = tuple(mappings(control.get("users"), "control.users"))
+    if not tokens and not clients and not users:
+        yield "control: give tokens, clients or users, or nobody can ask for anything"
+    if users and not web:
+        yield "control.users: control.web_config_file is required, as passwords stand there"
+    if web and control.get("tls") is not None:
+        yield "control: give tls or web_config_file, not both"
     yield from both("control.tls", tls)
-    if clients and "client_ca_file" not in tls:
+    if clients and not web and "client_ca_file" not in tls:
         yield "control.clients: control.tls.client_ca_file is required to know a client"
     if "client_ca_file" in tls and not clients:
         yield "control.tls: client_ca_file is of no use without control.clients"
     connects = [str(at.get("name")) for _, at in mappings(document.get("connect"), "")]
-    yield from _principals((*tokens, *clients), connects)
+    yield from _principals((*tokens, *clients, *users), connects)
     yield from _tokens(tokens, folder)
     yield from _twice(clients, "san")
+    yield from _twice(users, "user")
 
 
 def _principals(

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from exporter.config import control, remedy, section, shape
-from exporter.config.load import section_in
+from exporter.config.document import section_in
 from exporter.config.section import Section
 from exporter.config.shape import Config
 
@@ -85,6 +85,12 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Token.token_sha256": "0" * 64,
     "Token.token_file": "secrets/on-call-token",
     "Token.expires": "2030-01-31T00:00:00Z",
+    "User.name": "ada",
+    "User.role": "approver",
+    "User.connect": ["lab"],
+    "User.user": "ada",
+    "Config.web_config_file": "web.yaml",
+    "Control.web_config_file": "web-control.yaml",
     "Client.name": "alertmanager",
     "Client.role": "hook",
     "Client.connect": ["lab"],

@@ -23,7 +23,7 @@ from exporter.config.described import (
     takes,
     told_at,
 )
-from exporter.config.load import section_in
+from exporter.config.document import section_in
 from exporter.config.section import Section
 from exporter.config.shape import Config
 

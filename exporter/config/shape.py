@@ -82,6 +82,18 @@ class Tls(Section):
     """Instead of key_password."""
 
 
+class OwnAccess(Section):
+    """How commands on this machine (healthcheck, status, explain) are known at `listen`, where
+    web_config_file asks for something.
+    """
+
+    auth: Auth | None = Field(default=None, repr=False)
+    """A username and its password, of those under basic_auth_users."""
+    tls: Tls | None = Field(default=None, repr=False)
+    """A certificate to show, where one is asked for. Without ca_file only the very certificate that
+    web_config_file names is trusted, whatever names stand in it and however old it is."""
+
+
 class Poll(Section):
     """How often the Connect REST API is asked."""
 
@@ -287,6 +299,12 @@ class Config(Section):
     """Beside those that discovery finds."""
     listen: Listen = "127.0.0.1:9640"
     """Where metrics, the status page and the JSON API are served."""
+    web_config_file: File | None = None
+    """TLS, passwords and headers of `listen`, in the shape that Prometheus and its exporters share;
+    read again when it changes. Without it: plain HTTP for whoever can reach it. See
+    docs/web-config.md."""
+    own_access: OwnAccess | None = None
+    """None: nothing is shown, which is enough where web_config_file asks for nothing."""
     control: Control | None = None
     """Where alerts and people may ask for repairs; without this section nobody can over HTTP."""
     tick_s: float = Field(default=1.0, ge=0.05)

@@ -16,6 +16,7 @@ from exporter.remedy.desk import Asked, Hint, Mode, NotFound, Refused
 from exporter.remedy.office import Office, Planned, World
 from exporter.remedy.planner import Planner, told
 from exporter.serve.control.server import ControlServer
+from exporter.serve.families import WebFile
 from exporter.state.snapshot import Snapshot
 
 
@@ -68,6 +69,12 @@ class ControlDesk:
         )
         server.start()
         self._server = server
+
+    @property
+    def web_file(self) -> WebFile | None:
+        """How reading the listener's web config file went; None without one. Any thread."""
+        server = self._server
+        return None if server is None else server.web_file
 
     def stop(self) -> None:
         """Answer nobody any more."""

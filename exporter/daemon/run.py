@@ -11,6 +11,7 @@ import shlex
 import signal
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -60,10 +61,10 @@ class Daemon:
             loaded.listen,
             snapshot=lambda: self._edge.snapshot,
             alive=self.alive,
-            version=__version__,
             reload=self.reload,
-            reloaded=lambda: self._reloaded,
+            reloaded=self._last_reload,
             options=f"--config {shlex.quote(str(path.resolve()))}",
+            web_config=loaded.web_config_file,
         )
 
     def run(self) -> int:
@@ -184,9 +185,14 @@ class Daemon:
         return ()
 
     def _refuse_what_needs_a_restart(self, loaded: Config) -> None:
-        for name in ("listen", "log", "state_dir"):
+        for name in ("listen", "web_config_file", "log", "state_dir"):
             if getattr(loaded, name) != getattr(self._config, name):
                 raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
+
+    def _last_reload(self) -> Reload:
+        """With how it went for the control listener's own file."""
+        found = None if self._control is None else self._control.web_file
+        return self._reloaded if found is None else replace(self._reloaded, web=(found,))
 
     def _take_over(self, loaded: Config) -> None:
         edge = Edge(loaded)

@@ -42,6 +42,23 @@ CATALOG: tuple[Spec, ...] = (
         (),
         "Unix time at which the configuration in use was read.",
     ),
+    WEB_RELOAD_SUCCESSFUL := gauge(
+        "web_config_last_reload_successful",
+        ("listener",),
+        "1 if the web config file of a listener (read, control), and what it names, could be used "
+        "when it last changed, 0 if not and what was in use before still is.",
+    ),
+    WEB_RELOAD_FAILURES := counter(
+        "web_config_reload_failures_total",
+        ("listener",),
+        "Changes of a web config file, or of what it names, that could not be used.",
+    ),
+    READ_REFUSED := counter(
+        "read_refused_total",
+        ("reason",),
+        "What the read listener refused, by reason: handshake and overload of connections, "
+        "unauthorised, throttled and certificate (a name that is not let in) of requests.",
+    ),
     STATE_SAVED_AT := gauge(
         "state_saved_timestamp_seconds",
         (),

@@ -31,17 +31,37 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
+class WebFile:
+    """How reading a listener's web config file went last, and how often it could not be used."""
+
+    listener: str
+    successful: bool
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reload:
-    """How reading the configuration went last, and when it last went well (Unix seconds)."""
+    """How reading the configuration went last, and when it last went well (Unix seconds).
+
+    web         the web config files in use
+    refused     what the read listener refused, by reason
+    """
 
     successful: bool
     at: float
+    web: tuple[WebFile, ...] = ()
+    refused: tuple[tuple[str, int], ...] = ()
 
 
 def reload(last: Reload) -> Iterator[Family]:
     """The configuration in use."""
     yield Family(catalog.RELOAD_SUCCESSFUL, [()], [int(last.successful)])
     yield Family(catalog.RELOAD_AT, [()], [last.at])
+    listeners: list[Labels] = [(at.listener,) for at in last.web]
+    yield family(catalog.WEB_RELOAD_SUCCESSFUL, listeners, [int(at.successful) for at in last.web])
+    yield family(catalog.WEB_RELOAD_FAILURES, listeners, [at.failures for at in last.web])
+    reasons: list[Labels] = [(reason,) for reason, _ in last.refused]
+    yield family(catalog.READ_REFUSED, reasons, [count for _, count in last.refused])
 
 
 def build_info(build: Build) -> Family:

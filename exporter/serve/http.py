@@ -9,27 +9,43 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import platform
 import socket
+from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from exporter import __version__
+from exporter.clock import SteadyClock
 from exporter.serve import api, findings, overview, page, trends
+from exporter.serve.accepting import Accepting
 from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
 from exporter.serve.listening import STOP_S_MAX, Listening
 from exporter.serve.negotiate import choose, gzip_accepted
 from exporter.serve.renders import Renders, TooManyRenders
+from exporter.serve.web.current import Current
+from exporter.serve.web.guard import Guard
 from exporter.state.snapshot import EMPTY, Snapshot
 
+CONNECTIONS_MAX: Final = 256  # at once; the daemon needs file descriptors for Kafka, too
+HANDSHAKE_S: Final = 5.0  # for TLS
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
 
+BUILD: Final = Build(version=__version__, revision="unknown", python=platform.python_version())
+
 log = structlog.get_logger()
+
+_SILENT: Final = logging.getLogger("exporter.serve.silent")
+_SILENT.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
 
 
 class ReadServer:
@@ -40,6 +56,8 @@ class ReadServer:
     reload     ask for the configuration to be read again; what is wrong with it comes back
     reloaded   how that went last
     options    tell a command on this host which daemon it is about: `--config FILE`
+    web_config TLS, passwords and headers, read again when it changes; ConfigError is raised where
+               it cannot be used
     """
 
     def __init__(
@@ -50,20 +68,24 @@ class ReadServer:
         *,
         reload: Callable[[], Future[tuple[str, ...]]],
         reloaded: Callable[[], Reload],
-        version: str = __version__,
-        revision: str = "unknown",
+        build: Build = BUILD,
         options: str = "",
+        web_config: Path | None = None,
     ) -> None:
         self._listening = Listening("read-listener", listen, self._serve)
         self._snapshot = snapshot
         self._alive = alive
         self._reload_asked = reload
-        self._version = version
+        self._version = build.version
         self._options = options
-        self._page, self._assets = page.assets(version)
-        self._exposition = Exposition(
-            Build(version=version, revision=revision, python=platform.python_version()), reloaded
-        )
+        self._page, self._assets = page.assets(build.version)
+        self._refused: Counter[str] = Counter()
+        self._web = None if web_config is None else Current(web_config, "read")
+        self._guard = None
+        if self._web is not None:
+            self._guard = Guard(self._web, SteadyClock(), self._refused)
+        self._reloaded = reloaded
+        self._exposition = Exposition(build, self._last)
         self._renders = Renders()
 
     def start(self) -> None:
@@ -79,18 +101,54 @@ class ReadServer:
         """The port that was bound; 0 before start()."""
         return self._listening.port
 
+    def _last(self) -> Reload:
+        """How reading went, that of the listener's own file with it."""
+        last = self._reloaded()
+        web = last.web if self._web is None else (self._web.seen, *last.web)
+        return replace(last, web=web, refused=tuple(sorted(self._refused.items())))
+
     async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
         # One worker: the encoder's cache has one user, and a second would only fight for the
         # interpreter lock.
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-listener-render")
         asyncio.get_running_loop().set_default_executor(worker)
-        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=STOP_S_MAX)
+        runner = web.AppRunner(
+            self._app(), access_log=None, logger=_SILENT, shutdown_timeout=STOP_S_MAX
+        )
         await runner.setup()
+        server = runner.server
+        assert server is not None  # it was set up
+        accepting = Accepting(
+            listener,
+            lambda connection: self._take(connection, server),
+            full=lambda taken: taken + len(server.connections) >= CONNECTIONS_MAX,
+            refused=lambda: self._refused.update(("overload",)),
+            failed=lambda reason: log.warning("read_accept_failed", reason=reason),
+        )
+        accepting.begin()
         try:
-            await web.SockSite(runner, listener).start()
             await stopping.wait()
         finally:
+            accepting.end()
+            await accepting.cancel()
             await runner.cleanup()
+            if self._guard is not None:
+                self._guard.end()
+
+    async def _take(self, connection: socket.socket, server: web.Server) -> bool:
+        """To where its requests are answered; false if it does not come to that."""
+        tls = None if self._web is None else self._web.get().context
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                server,
+                connection,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+            )
+        except (OSError, TimeoutError):  # a certificate that is not trusted among them
+            self._refused["handshake"] += 1
+            return False
+        return True
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[_answer_errors])
@@ -108,6 +166,8 @@ class ReadServer:
         ):
             app.router.add_get(path, handler, allow_head=False)
         app.router.add_post("/-/reload", self._reload)
+        if self._guard is not None:
+            self._guard.on(app)
         return app
 
     async def _landing(self, request: web.Request) -> web.Response:

@@ -12,7 +12,12 @@ from exporter.config.reference import render
 from exporter.errors import ConfigError
 
 REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
-FILES = {"worker.properties": "key.converter=a.B\nvalue.converter=a.B\n"}
+HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
+FILES = {
+    "web.yaml": "http_server_config: {http2: false}\n",
+    "web-control.yaml": f"basic_auth_users: {{ada: {HASH}}}\n",
+    "worker.properties": "key.converter=a.B\nvalue.converter=a.B\n",
+}
 
 
 def test_the_file_is_what_the_code_makes_of_it():
@@ -53,10 +58,18 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
     expected += [
         f"notify.webhooks[0]{mistake}" for mistake in (*access, ": give url or url_file, not both")
     ]
+    expected += [f"own_access{mistake}" for mistake in access]
     expected += [
+        "own_access.auth: a username and its password, as web_config_file knows no tokens",
+        (
+            "control.web_config_file: verifies no certificates, so nobody under control.clients "
+            "can be known"
+        ),
+        "control: give tls or web_config_file, not both",
         "control.tls: give key_password or key_password_file, not both",
         "control.tokens[0].connectors: names none; for all of them leave it out",
         "control.clients[0].connectors: names none; for all of them leave it out",
+        "control.users[0].connectors: names none; for all of them leave it out",
         "control.tokens[0]: give token_sha256 or token_file, not both",
     ]
     assert caught.value.mistakes == tuple(f"config.yaml: {mistake}" for mistake in expected)

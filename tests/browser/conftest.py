@@ -14,6 +14,7 @@ from exporter.serve.http import ReadServer
 from exporter.state.snapshot import Snapshot
 from tests.browser import worlds
 from tests.browser.chromium import MISSING, PROGRAM, Chromium, chromium
+from tests.unit.serve.worlds import BUILD
 
 
 class Site:
@@ -40,7 +41,7 @@ class Site:
             f"127.0.0.1:{self.port}",
             lambda: self.now,
             lambda: self.alive,
-            version="1.2.3",
+            build=BUILD,
             options="--config /etc/offsetwatch/offsetwatch.yaml",
             reload=Future,
             reloaded=lambda: Reload(successful=True, at=worlds.NOW),

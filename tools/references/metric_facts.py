@@ -69,6 +69,19 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         c.RELOAD_AT: Facts(
             besides=_ALWAYS, purpose="Tells whether a change of the file has been taken up."
         ),
+        c.WEB_RELOAD_SUCCESSFUL: Facts(
+            besides="Absent for a listener without a web config file.",
+            purpose="0: the file on disk, or a certificate it names, is wrong or asks for less "
+            "protection; what was in use before still is.",
+        ),
+        c.WEB_RELOAD_FAILURES: Facts(
+            besides=f"{_COUNTED} Absent for a listener without a web config file.",
+            purpose="Rises with each change that could not be used, also where the next was right.",
+        ),
+        c.READ_REFUSED: Facts(
+            besides=_COUNTED,
+            purpose="`unauthorised` and `throttled`: somebody tries passwords, or has a wrong one.",
+        ),
         c.STATE_SAVED_AT: Facts(
             besides="Absent until the first write.",
             purpose="Falls behind where state_dir cannot be written: a restart would then forget.",

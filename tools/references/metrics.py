@@ -60,6 +60,7 @@ _UNITS: Final = (
     ("_reads_skipped_total", "reads"),
     ("_recreations_total", "times"),
     ("_failed_total", "notifications"),
+    ("_failures_total", "changes of files"),
     ("_received_total", "alerts and requests"),
     ("_refused_total", "requests and connections"),
     ("_dropped_total", "series and subjects"),

@@ -10,19 +10,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
 import structlog
 
-from exporter.config import Client, Control, Token
+from exporter.config import Client, Control, Token, User
 from exporter.config.files import problem_with, read_private, stamp, tokens_in
 
-FAILURES_MAX: Final = 10  # of one address
-WINDOW_S: Final = 60.0
-_ADDRESSES_MAX: Final = 1024  # beyond it the oldest is forgotten
 _BEARER = re.compile(r"[Bb]earer +([\x21-\x7e]{1,512})")
 _SANS: Final = {"DNS": "dns", "URI": "uri", "email": "email", "IP Address": "ip"}
 
@@ -53,7 +49,7 @@ _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 class Principal:
     """Somebody who was recognised."""
 
-    def __init__(self, configured: Token | Client) -> None:
+    def __init__(self, configured: Token | Client | User) -> None:
         self.name = configured.name
         self.role = Role(configured.role)
         self._clusters = None if configured.connect is None else frozenset(configured.connect)
@@ -77,6 +73,7 @@ class Principals:
     def __init__(self, control: Control) -> None:
         self._tokens = [_Holder(token) for token in control.tokens]
         self._clients = [(client.san, Principal(client)) for client in control.clients]
+        self._users = {user.user: Principal(user) for user in control.users}
 
     def who(
         self, authorization: Sequence[str], certificate: Mapping[str, Any] | None, now: float
@@ -87,6 +84,15 @@ class Principals:
         if authorization:
             return self._by_token(authorization, now)
         return None if not certificate else self._by_certificate(certificate)
+
+    @property
+    def users(self) -> bool:
+        """Whether anybody is known by a password."""
+        return bool(self._users)
+
+    def of_user(self, user: str) -> Principal | None:
+        """Who is known by a password under this name."""
+        return self._users.get(user)
 
     def _by_token(self, authorization: Sequence[str], now: float) -> Principal | None:
         given = _BEARER.fullmatch(authorization[0])
@@ -149,25 +155,3 @@ def _names(alternatives: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _canonical(san: str) -> str:
     """Names of hosts are the same in capitals and without."""
     return san.lower() if san.startswith("dns:") else san
-
-
-class Failures:
-    """How often an address has failed to say who it is, in the last minute.
-
-    Beyond the bound it is told 429 and nothing is logged. A right token is let in all the same: an
-    address may be that of a proxy or of this machine, and who must stop something now cannot be
-    locked out by a neighbour. A token of 128 bits is not guessed at any rate.
-    """
-
-    def __init__(self) -> None:
-        self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
-
-    def again(self, address: str, now: float) -> bool:
-        """Count one. True if it is one too many."""
-        begun_at, count = self._windows.pop(address, (now, 0))
-        if not begun_at <= now < begun_at + WINDOW_S:
-            begun_at, count = now, 0
-        self._windows[address] = (begun_at, count + 1)
-        if len(self._windows) > _ADDRESSES_MAX:
-            self._windows.popitem(last=False)
-        return count >= FAILURES_MAX

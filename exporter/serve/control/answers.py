@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from exporter.serve.web.passwords import CHALLENGE
+
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 
@@ -40,6 +42,13 @@ UNAUTHORISED: Final = problem(
     "unauthorised",
     "a valid bearer token or client certificate is required",
     ("WWW-Authenticate", "Bearer"),
+)
+UNAUTHORISED_USERS: Final = problem(
+    401,
+    "unauthorised",
+    "a valid bearer token, password or client certificate is required",
+    ("WWW-Authenticate", "Bearer"),
+    CHALLENGE,
 )
 THROTTLED: Final = problem(
     429, "throttled", "too many failed attempts from this address", ("Retry-After", "60")

@@ -57,6 +57,11 @@ class Request:
             None if transport is None else transport.get_extra_info("peercert")
         )
 
+    def cut(self) -> None:
+        """End its connection without an answer."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
     def whole(self) -> None:
         """It is all there: from now on it is our turn."""
         if isinstance(self._request.protocol, Connection):
@@ -141,8 +146,15 @@ class Connection(web.RequestHandler):
 class Server(web.Server):
     """Makes connections."""
 
-    def __init__(self, answer: Callable[[Request], Awaitable[Answer]], bounds: Bounds) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Request], Awaitable[Answer]],
+        bounds: Bounds,
+        *,
+        headers: Callable[[], tuple[tuple[str, str], ...]] = tuple,
+    ) -> None:
         super().__init__(self._handle)
+        self._headers = headers
         self._answer = answer
         self._bounds = bounds
 
@@ -151,7 +163,10 @@ class Server(web.Server):
         return Connection(self, loop=asyncio.get_running_loop(), bounds=self._bounds)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return response(await self._answer(Request(request)))
+        made = response(await self._answer(Request(request)))
+        for name, value in self._headers():
+            made.headers[name] = value
+        return made
 
 
 def response(answer: Answer) -> web.Response:

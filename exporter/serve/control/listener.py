@@ -17,12 +17,12 @@ from urllib.parse import parse_qsl
 import structlog
 
 from exporter.clock import Clock
-from exporter.config import Control
+from exporter.config import Control, Web
 from exporter.config.types import is_loopback
 from exporter.errors import JournalDamaged
 from exporter.remedy.desk import Desk
 from exporter.serve.control import answers, openapi, routes
-from exporter.serve.control.access import Failures, Principal, Principals, Role
+from exporter.serve.control.access import Principal, Principals, Role
 from exporter.serve.control.answers import Answer, problem, told
 from exporter.serve.control.connection import BODY_BYTES_MAX, Request
 from exporter.serve.control.counts import Counts
@@ -31,6 +31,9 @@ from exporter.serve.control.routes import PREFIX, Call, Route
 from exporter.serve.control.strict import Wrong, parsed
 from exporter.serve.control.wishes import body_of
 from exporter.serve.control.workers import Workers
+from exporter.serve.failures import Failures
+from exporter.serve.web.passwords import No, Passwords
+from exporter.serve.web.tls import allowed
 
 HOOK: Final = PREFIX + openapi.HOOK_PATH
 DOCUMENT: Final = PREFIX + openapi.DOCUMENT_PATH
@@ -50,6 +53,7 @@ class Listener:
 
     workers     of one thread each: alerts do not wait for people, nor people for alerts, nor
                 whoever must stop something for a plan that is worked out
+    web         the web config file of now, if there is one
     """
 
     def __init__(
@@ -59,12 +63,16 @@ class Listener:
         clock: Clock,
         counts: Counts,
         workers: Workers,
+        *,
+        web: Callable[[], Web | None] = lambda: None,
     ) -> None:
         self._desk = desk
         self._clock = clock
         self._counts = counts
         self._workers = workers
         self._failures = Failures()
+        self._web = web
+        self._passwords = Passwords(Failures(), "control-listener")
         self._document = told(openapi.document())
         self._paths = [
             (re.compile(re.escape(PREFIX + path).replace(r"\{id\}", f"({routes.PLAN_ID})")), found)
@@ -76,6 +84,15 @@ class Listener:
         """Let in those that this configuration names, from the next request on. Any thread."""
         self._names = _names(control.listen)
         self._principals = Principals(control)
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """To be sent with every answer."""
+        web = self._web()
+        return () if web is None else web.headers
+
+    def end(self) -> None:
+        """Nobody asks any more."""
+        self._passwords.end()
 
     async def answer(self, request: Request) -> Answer:
         """Always an answer; whatever goes wrong is logged without a word of the request."""
@@ -97,15 +114,25 @@ class Listener:
 
     async def _answer(self, request: Request, path: str) -> tuple[Answer, str | None]:
         """The answer, and if it is a refusal the reason that it is counted under."""
+        web = self._web()
+        if web is not None and not allowed(request.certificate, web):
+            request.cut()  # before anything is said, as all other listeners with such a file do
+            return answers.UNAUTHORISED, "unauthorised"
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             return answers.MISDIRECTED, "misdirected"
         if "Origin" in request.headers:  # a browser would add its user's certificate by itself
             return answers.BROWSER, "misdirected"
         now = self._clock.now()
-        by = self._principals.who(
-            request.headers.getall("Authorization", []), request.certificate, now
-        )
+        authorization = request.headers.getall("Authorization", [])
+        if web is not None and any(at[:6].lower() == "basic " for at in authorization):
+            users = web.basic_auth_users
+            who = await self._passwords.who(authorization, users, request.address, now)
+            if who is No.THROTTLED:
+                return answers.THROTTLED, "throttled"
+            by = None if isinstance(who, No) else self._principals.of_user(who)
+        else:
+            by = self._principals.who(authorization, request.certificate, now)
         if by is None:
             return self._unknown(request, now)
         if path == HOOK:
@@ -121,6 +148,8 @@ class Listener:
         if self._failures.again(request.address, now):
             return answers.THROTTLED, "throttled"
         log.warning("control_unauthorised", address=request.address)
+        if self._principals.users:
+            return answers.UNAUTHORISED_USERS, "unauthorised"
         return answers.UNAUTHORISED, "unauthorised"
 
     async def _hook(self, request: Request, by: Principal) -> tuple[Answer, str | None]:

@@ -14,18 +14,19 @@ from typing import Final
 import structlog
 
 from exporter.clock import Clock
-from exporter.config import Control
+from exporter.config import Control, Web
 from exporter.model.observations import ControlSeen
 from exporter.remedy.desk import Desk
+from exporter.serve.accepting import Accepting
 from exporter.serve.control.connection import Bounds, Server
 from exporter.serve.control.counts import Counts
 from exporter.serve.control.listener import Listener
 from exporter.serve.control.tls import ServerTls
 from exporter.serve.control.workers import Workers
+from exporter.serve.families import WebFile
 from exporter.serve.listening import STOP_S_MAX, Listening
 from exporter.state.snapshot import Snapshot
 
-ACCEPT_AGAIN_S: Final = 1.0  # where the process has no file descriptors left
 TELL_S: Final = 1.0
 
 log = structlog.get_logger()
@@ -57,9 +58,8 @@ class ControlServer:
         self._report = report
         self._counts = Counts()
         self._workers = Workers()
-        self._listener = Listener(control, desk, clock, self._counts, self._workers)
         self._tls = ServerTls(control)
-        self._open: set[asyncio.Task[None]] = set()
+        self._listener = Listener(control, desk, clock, self._counts, self._workers, web=self._web)
         self._listening = Listening("control-listener", control.listen, self._serve)
 
     def start(self) -> None:
@@ -70,13 +70,19 @@ class ControlServer:
         """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
         self._listening.stop()
         self._workers.end(self._at_end)
+        self._listener.end()
 
     def follow(self, control: Control) -> None:
         """Let in whom this configuration names, from the next request on; the address stays. Any
         thread. Raises ConfigError, and changes nothing then.
         """
-        self._tls = ServerTls(control)
+        self._tls = self._tls.following(control)
         self._listener.follow(control)
+
+    @property
+    def web_file(self) -> WebFile | None:
+        """How reading its web config file went; None without one. Any thread."""
+        return self._tls.web_file
 
     @property
     def port(self) -> int:
@@ -84,50 +90,33 @@ class ControlServer:
         return self._listening.port
 
     async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
-        server = Server(self._listener.answer, self._bounds)
+        server = Server(self._listener.answer, self._bounds, headers=self._listener.headers)
         telling = asyncio.create_task(self._tell(stopping))
-        listener.setblocking(False)
-        self._accept_from(listener, server)
+        self._accepting = Accepting(
+            listener,
+            lambda connection: self._take(connection, server),
+            full=lambda taken: taken >= self._bounds.connections_max,
+            refused=self._refused,
+            failed=lambda reason: log.warning("control_accept_failed", reason=reason),
+        )
+        self._accepting.begin()
         try:
             await stopping.wait()
         finally:
-            asyncio.get_running_loop().remove_reader(listener)
-            listener.close()
+            self._accepting.end()
             server.pre_shutdown()  # who has not asked yet need not be waited for
             await server.shutdown(STOP_S_MAX)
-            for task in self._open:
-                task.cancel()
-            await asyncio.gather(telling, *self._open, return_exceptions=True)
+            await self._accepting.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
 
-    def _accept_from(self, listener: socket.socket, server: Server) -> None:
-        """Not with `sock_accept`: who stops waiting for that may lose a socket it has accepted."""
-        if listener.fileno() >= 0:  # it may have been closed while we had to wait
-            loop = asyncio.get_running_loop()
-            loop.add_reader(listener, self._accept, listener, server)
+    def _web(self) -> Web | None:
+        """The web config file of now, if there is one; which one it is may change."""
+        return self._tls.web()
 
-    def _accept(self, listener: socket.socket, server: Server) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            connection, _ = listener.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return  # whoever it was has gone
-        except OSError as exc:
-            log.warning("control_accept_failed", reason=exc.strerror)
-            loop.remove_reader(listener)
-            loop.call_later(ACCEPT_AGAIN_S, self._accept_from, listener, server)
-            return
-        if len(self._open) >= self._bounds.connections_max:
-            self._counts.refused["overload"] += 1
-            connection.close()
-            return
-        connection.setblocking(False)
-        task = loop.create_task(self._take(connection, server))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-        # Not within the task: one that is cancelled before its first step does nothing at all.
-        task.add_done_callback(lambda _: connection.close())
+    def _refused(self) -> None:
+        self._counts.refused["overload"] += 1
 
-    async def _take(self, connection: socket.socket, server: Server) -> None:
+    async def _take(self, connection: socket.socket, server: Server) -> bool:
         """One connection to its end, whatever that is."""
         made = server()
         tls = self._tls.get()
@@ -143,6 +132,7 @@ class ControlServer:
             self._counts.refused["handshake"] += 1
         finally:
             await made.cut()
+        return False
 
     async def _tell(self, stopping: asyncio.Event) -> None:
         """What was counted, until the picture has it: on its way there it may be dropped."""

@@ -1,4 +1,6 @@
-"""The TLS context of the control listener, made anew when one of its files has changed."""
+"""The TLS context of the control listener, made anew when one of its files has changed: of
+`control.tls`, or of the web config file that stands in its place.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,11 @@ from typing import Final
 
 import structlog
 
-from exporter.config import Control, ControlTls
+from exporter.config import Control, ControlTls, Web
 from exporter.config.files import problem_with, read_secret, stamp
 from exporter.errors import ConfigError
+from exporter.serve.families import WebFile
+from exporter.serve.web.current import Current
 
 _OLDEST: Final = ssl.TLSVersion.TLSv1_2
 
@@ -21,15 +25,37 @@ class ServerTls:
     they cannot, the context stays as it was: a certificate may be half written.
     """
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, current: Current | None = None) -> None:
+        self._path = control.web_config_file
+        if current is None and self._path is not None:
+            current = Current(self._path, "control")
+        self._current = current
         self._tls = control.tls
         # Who is known by a token alone shows no certificate; where nobody is, everybody must.
         self._verify = ssl.CERT_OPTIONAL if control.tokens else ssl.CERT_REQUIRED
         self._stamp = self._now()
         self._context = self._made()
 
+    def following(self, control: Control) -> ServerTls:
+        """As this configuration has it. A web config file that is still the one is not begun anew:
+        it keeps what it refuses. Raises as the class does.
+        """
+        same = self._path is not None and control.web_config_file == self._path
+        return ServerTls(control, self._current if same else None)
+
+    @property
+    def web_file(self) -> WebFile | None:
+        """How reading the web config file went. Any thread."""
+        return None if self._current is None else self._current.seen
+
+    def web(self) -> Web | None:
+        """The web config file of now, if there is one."""
+        return None if self._current is None else self._current.get().web
+
     def get(self) -> ssl.SSLContext | None:
         """The context of now; None for plain HTTP."""
+        if self._current is not None:
+            return self._current.get().context
         now = self._now()
         if now != self._stamp:
             self._stamp = now

@@ -26,6 +26,9 @@ def test_an_empty_snapshot_has_only_the_build_and_the_configuration():
         "offsetwatch_build_info",
         "offsetwatch_config_last_reload_successful",
         "offsetwatch_config_last_reload_timestamp_seconds",
+        "offsetwatch_web_config_last_reload_successful",
+        "offsetwatch_web_config_reload_failures_total",
+        "offsetwatch_read_refused_total",
     ]
 
 

@@ -75,8 +75,7 @@ def serving(world: World) -> Iterator[httpx.Client]:
         f"127.0.0.1:{free_port()}",
         world.snapshot,
         world.is_alive,
-        version=BUILD.version,
-        revision=BUILD.revision,
+        build=BUILD,
         reload=world.reload,
         reloaded=lambda: RELOADED,
     )
@@ -250,7 +249,9 @@ def test_the_landing_page_links_to_pages_that_answer(client):
 
 def test_a_version_with_markup_does_not_reach_the_page():
     listen = f"127.0.0.1:{free_port()}"
-    server = ReadServer(listen, lambda: EMPTY, lambda: True, version="<script>", **RELOADING)
+    server = ReadServer(
+        listen, lambda: EMPTY, lambda: True, build=replace(BUILD, version="<script>"), **RELOADING
+    )
     server.start()
     try:
         text = httpx.get(f"http://127.0.0.1:{server.port}/", trust_env=False).text

@@ -19,7 +19,7 @@ from exporter.model.offsets import SourceOffset
 from exporter.model.pipeline import FeedStatus, PipelineStatus
 from exporter.model.remedies import RemedySeen
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-from exporter.serve.families import Build, Reload
+from exporter.serve.families import Build, Reload, WebFile
 from exporter.state.lint import TopicProblem
 from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import (
@@ -41,7 +41,12 @@ from exporter.state.snapshot import (
 from exporter.state.usual import UsualView
 
 BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")
-RELOADED = Reload(successful=True, at=1_763_712_000.0)
+RELOADED = Reload(
+    successful=True,
+    at=1_763_712_000.0,
+    web=(WebFile("control", successful=True, failures=0), WebFile("read", False, 2)),
+    refused=(("handshake", 3), ("unauthorised", 1)),
+)
 FORGOTTEN = SourcePartitionView(
     connect_cluster="lab",
     connector="files",
@@ -401,6 +406,12 @@ def expected(snapshot: Snapshot) -> Samples:
     out = _Collected()
     out.add("config_last_reload_successful", RELOADED.successful)
     out.add("config_last_reload_timestamp_seconds", RELOADED.at)
+    for file in RELOADED.web:
+        at = {"listener": file.listener}
+        out.add("web_config_last_reload_successful", file.successful, **at)
+        out.add("web_config_reload_failures_total", file.failures, **at)
+    for reason, count in RELOADED.refused:
+        out.add("read_refused_total", count, reason=reason)
     out.add("build_info", 1, version="1.2.3", revision="abc123", python="3.11.7")
     out.add("state_saved_timestamp_seconds", snapshot.saved_at)
     _expect_inputs(out, snapshot)

@@ -7,15 +7,9 @@ from structlog.testing import capture_logs
 
 from exporter.config import Patterns
 from exporter.errors import JournalDamaged
-from exporter.serve.control.access import (
-    FAILURES_MAX,
-    WINDOW_S,
-    Failures,
-    Principal,
-    Principals,
-    Role,
-)
+from exporter.serve.control.access import Principal, Principals, Role
 from exporter.serve.control.routes import ROUTES
+from exporter.serve.failures import FAILURES_MAX, WINDOW_S, Failures
 
 from .stage import BECAUSE, ROLES, Stage, control, sha256, token, until
 

@@ -166,7 +166,7 @@ def _(_stage, _):
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(get("localhost"))
         until(lambda: asked, "it is asked")
-        until(lambda: not stage.server._open, "nobody is connected any more")
+        until(lambda: not stage.server._accepting.open, "nobody is connected any more")
         return [None]
 
 

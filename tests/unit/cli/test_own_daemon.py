@@ -1,0 +1,92 @@
+"""healthcheck, status and explain ask a daemon that has a web config file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.cli import own_daemon, told, verbs
+from exporter.config import load
+from exporter.errors import Unreachable
+from tests.unit.serve.web.sites import ADA, PASSWORD, Site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def configured(site: Site, own_access: dict[str, Any] | None = None) -> Path:
+    path = site.folder / "offsetwatch.yaml"
+    document = {
+        "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
+        "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
+        "listen": f"127.0.0.1:{site.server.port}",
+        "web_config_file": str(site.file),
+        "own_access": own_access,
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def password(text: str = PASSWORD) -> dict[str, Any]:
+    return {"auth": {"username": "ada", "password": text}}
+
+
+def certificate(site: Site) -> dict[str, Any]:
+    shown = site.authority.issue("own", names="DNS:own.example.com")
+    return {"tls": {"cert_file": str(shown.cert), "key_file": str(shown.key)}}
+
+
+def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str]):
+    with site.serving(site.tls(), ADA):
+        assert verbs.healthcheck(configured(site, password())) == 0
+        assert verbs.healthcheck(configured(site, password("wrong"))) == 6
+        assert verbs.healthcheck(configured(site)) == 6
+    said = capsys.readouterr()
+    assert "own_access" in said.err
+    assert "wrong" not in said.err + said.out
+
+
+def test_a_certificate_makes_us_known_and_without_one_nothing_answers(site: Site):
+    with site.serving(site.mutual()):
+        assert verbs.healthcheck(configured(site, certificate(site))) == 0
+        assert verbs.healthcheck(configured(site)) == 7
+
+
+def test_a_certificate_of_any_name_and_age_is_trusted_if_it_is_the_one(site: Site):
+    site.own = site.authority.issue_expired("expired", names="DNS:elsewhere.example.com")
+    with site.serving(site.tls()):
+        assert verbs.healthcheck(configured(site)) == 0
+
+
+def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
+    with site.serving(site.tls(), ADA) as server:
+        path = configured(site, password())
+        other = site.authority.issue("other")
+        kept = site.folder / "kept.pem"
+        kept.write_bytes(other.cert.read_bytes())
+        document = yaml.safe_load(site.file.read_text())
+        document["tls_server_config"]["cert_file"] = str(kept)  # its key does not fit
+        site.file.write_text(yaml.safe_dump(document))
+        with pytest.raises(Unreachable, match="another certificate"):
+            own_daemon.get(load(path, {}), "/-/healthy", 10.0)
+        assert not server._refused
+
+
+def test_an_authority_that_is_named_is_gone_by_instead(site: Site):
+    with site.serving(site.tls()):
+        named = {"tls": {"ca_file": str(site.authority.ca)}}
+        assert verbs.healthcheck(configured(site, named)) == 0
+        stranger = Site(site.folder / "stranger")
+        named = {"tls": {"ca_file": str(stranger.authority.ca)}}
+        assert verbs.healthcheck(configured(site, named)) == 7
+
+
+def test_findings_are_asked_for_in_the_same_way(site: Site):
+    with site.serving(site.tls(), ADA):
+        assert told._asked(load(configured(site, password()), {})) is not None
+        assert told._asked(load(configured(site), {})) is None
