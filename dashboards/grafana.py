@@ -1,171 +1,34 @@
-"""The pieces of a classic Grafana dashboard as plain dicts, and how they lie on the grid.
+"""A classic Grafana dashboard as a plain dict: its variables, its links, its panels on the grid.
 
-Called by build.py, which says what is on a board; here is how that is written. Grafana 10 to 13
-read this model: from a provisioned file, from the sidecar, on import.
+Grafana 10 to 13 read this model: from a provisioned file, from the sidecar, on import.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
-Json = dict[str, Any]
+from dashboards.panels import DATASOURCE, Json, Panel
+from dashboards.queries import Choice, Scope
+from exporter.serve.catalog import BUILD_INFO
 
-DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
-SCHEMA_VERSION = 39
-TAG = "offsetwatch"
-GRID_WIDTH = 24
-BLUE = "blue"
-GREEN = "green"
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One PromQL expression and the legend of its series."""
-
-    expr: str
-    legend: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A panel without its place. `body` is what its type adds to the common part."""
-
-    title: str
-    description: str
-    type: str
-    width: int
-    height: int
-    targets: tuple[Json, ...]
-    body: Json
-
-
-def stat(
-    title: str, description: str, expr: str, *, unit: str = "short", bad: Mapping[float, str]
-) -> Panel:
-    """One number; `bad` gives the colours from these values up. No data stays no data."""
-    steps: list[Json] = [{"color": GREEN if bad else BLUE, "value": None}]
-    steps += [{"color": colour, "value": value} for value, colour in bad.items()]
-    return Panel(
-        title=title,
-        description=description,
-        type="stat",
-        width=3,
-        height=4,
-        targets=_targets([Query(expr)], instant=True),
-        body={
-            "fieldConfig": {
-                "defaults": {
-                    "unit": unit,
-                    "noValue": "unknown",
-                    "thresholds": {"mode": "absolute", "steps": steps},
-                },
-                "overrides": [],
-            },
-            "options": {
-                "colorMode": "background",
-                "graphMode": "none",
-                "justifyMode": "auto",
-                "orientation": "auto",
-                "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-                "textMode": "auto",
-            },
-        },
-    )
-
-
-def table(title: str, description: str, expr: str, *, columns: Sequence[str]) -> Panel:
-    """One row per series of an instant query, with these labels as columns, then the value."""
-    return Panel(
-        title=title,
-        description=description,
-        type="table",
-        width=24,
-        height=8,
-        targets=tuple({**at, "format": "table"} for at in _targets([Query(expr)], instant=True)),
-        body={
-            "fieldConfig": {
-                "defaults": {"unit": "short", "custom": {"align": "left", "filterable": True}},
-                "overrides": [],
-            },
-            "options": {"cellHeight": "sm", "showHeader": True},
-            "transformations": [
-                {
-                    "id": "organize",
-                    "options": {
-                        "excludeByName": {"Time": True},
-                        "indexByName": {name: at for at, name in enumerate([*columns, "Value"])},
-                        "renameByName": {"Value": "value"},
-                    },
-                }
-            ],
-        },
-    )
-
-
-def lines(
-    title: str, description: str, queries: Sequence[Query], *, unit: str, stacked: bool = False
-) -> Panel:
-    """Series over time."""
-    custom: Json = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never"}
-    if stacked:
-        custom |= {"stacking": {"group": "A", "mode": "normal"}, "fillOpacity": 40}
-    return Panel(
-        title=title,
-        description=description,
-        type="timeseries",
-        width=12,
-        height=8,
-        targets=_targets(queries, instant=False),
-        body={
-            "fieldConfig": {
-                "defaults": {"unit": unit, "custom": custom},
-                "overrides": [],
-            },
-            "options": {
-                "legend": {
-                    "calcs": ["lastNotNull", "max"],
-                    "displayMode": "table",
-                    "placement": "bottom",
-                    "showLegend": True,
-                },
-                "tooltip": {"mode": "multi", "sort": "desc"},
-            },
-        },
-    )
-
-
-def variable(name: str, label: str, query: str) -> Json:
-    """A choice of label values; the default is all of them, whichever they are by then."""
-    return {
-        "name": name,
-        "label": label,
-        "type": "query",
-        "datasource": DATASOURCE,
-        "definition": query,
-        "query": {"query": query, "refId": f"variable-{name}"},
-        "refresh": 2,
-        "multi": True,
-        "includeAll": True,
-        "allValue": ".+",
-        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
-        "sort": 1,
-    }
+SCHEMA_VERSION: Final = 39
+TAG: Final = "offsetwatch"
+GRID_WIDTH: Final = 24
 
 
 def dashboard(
-    uid: str,
-    title: str,
+    name: str,
     description: str,
     *,
-    variables: Sequence[Json],
+    scope: Scope,
     rows: Mapping[str, Sequence[Panel]],
 ) -> Json:
-    """The whole file."""
+    """The whole file. `name` is one word: that of the file, of its address and of its title."""
+    job = _variable(Choice("job", "Job", BUILD_INFO), f"label_values({BUILD_INFO.name}, job)")
     return {
-        "uid": uid,
-        "title": title,
+        "uid": uid(name),
+        "title": f"offsetwatch / {name.capitalize()}",
         "description": description,
         "tags": [TAG],
         "schemaVersion": SCHEMA_VERSION,
@@ -186,8 +49,37 @@ def dashboard(
                 "keepTime": True,
             }
         ],
-        "templating": {"list": [_datasource(), *variables]},
+        "templating": {
+            "list": [_datasource(), job, *(_variable(at, query) for at, query in scope.values())]
+        },
         "panels": list(_placed(rows)),
+    }
+
+
+def uid(name: str) -> str:
+    """What a board of this name is called in addresses."""
+    return f"{TAG}-{name}"
+
+
+def _variable(choice: Choice, query: str) -> Json:
+    """A choice of label values: all of them, whichever they are by then, or the first of them."""
+    every: Json = {
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+    }
+    single: Json = {"multi": False, "includeAll": False, "current": {}}
+    return {
+        "name": choice.label,
+        "label": choice.title,
+        "type": "query",
+        "datasource": DATASOURCE,
+        "definition": query,
+        "query": {"query": query, "refId": f"variable-{choice.label}"},
+        "refresh": 2,  # when the time range changes
+        **(every if choice.many else single),
+        "sort": 1,
     }
 
 
@@ -200,20 +92,6 @@ def _datasource() -> Json:
         "refresh": 1,
         "current": {},
     }
-
-
-def _targets(queries: Sequence[Query], *, instant: bool) -> tuple[Json, ...]:
-    return tuple(
-        {
-            "refId": chr(ord("A") + number),
-            "datasource": DATASOURCE,
-            "expr": query.expr,
-            "legendFormat": query.legend,
-            "instant": instant,
-            "range": not instant,
-        }
-        for number, query in enumerate(queries)
-    )
 
 
 def _placed(rows: Mapping[str, Sequence[Panel]]) -> Iterator[Json]:
@@ -240,13 +118,13 @@ def _placed(rows: Mapping[str, Sequence[Panel]]) -> Iterator[Json]:
 
 
 def _panel(panel: Panel, number: int, left: int, top: int) -> Json:
+    asks: Json = {"datasource": DATASOURCE, "targets": list(panel.targets)} if panel.targets else {}
     return {
         "id": number,
         "type": panel.type,
         "title": panel.title,
         "description": panel.description,
-        "datasource": DATASOURCE,
         "gridPos": {"x": left, "y": top, "w": panel.width, "h": panel.height},
-        "targets": list(panel.targets),
+        **asks,
         **panel.body,
     }

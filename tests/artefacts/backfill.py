@@ -1,4 +1,7 @@
-"""A Prometheus with a past: the text of one scrape, repeated over the last minutes."""
+"""A Prometheus with a past: the text of one scrape, repeated over ten minutes, or of many scrapes.
+
+The past is where the samples want it to be: no clock is read, and every age is the same each time.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +10,52 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 
 from tools.promtool import binaries
 
+from .promql import SCRAPE
+
 SCRAPES = 40
 INTERVAL_S = 15
 START_S_MAX = 60.0
+KEPT = "100y"  # samples may be of any day
 
 Series = tuple[dict[str, str], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """A running server, and the time of its newest sample."""
+    """A running server, and the time of its newest sample. What it holds does not change, so each
+    question is put to it once.
+    """
 
     url: str
     at: int
+    client: httpx.Client
+    asked: dict[str, list[Series]] = field(default_factory=dict)
 
     def query(self, expr: str) -> list[Series]:
         """The answer of an instant query."""
-        answer = httpx.get(
-            f"{self.url}/api/v1/query",
-            params={"query": expr, "time": str(self.at)},
-            trust_env=False,
-        ).json()
-        assert answer["status"] == "success", answer
-        return [(at["metric"], float(at["value"][1])) for at in answer["data"]["result"]]
+        if expr not in self.asked:
+            params = {"query": expr, "time": str(self.at)}
+            answer = self.client.get(f"{self.url}/api/v1/query", params=params).json()
+            assert answer["status"] == "success", answer
+            self.asked[expr] = [
+                (at["metric"], float(at["value"][1])) for at in answer["data"]["result"]
+            ]
+        return self.asked[expr]
 
 
 @contextmanager
-def serving(
-    folder: Path, openmetrics: str, targets: Sequence[Mapping[str, str]]
-) -> Iterator[Prometheus]:
-    """Serve these samples as if each target had shown them for the last minutes."""
+def serving(folder: Path, openmetrics: str, at: int) -> Iterator[Prometheus]:
+    """Serve these samples, each with its time; the newest is of `at`."""
     found = binaries()
-    at = int(time.time())
     scrapes = folder / "scrapes.om"
-    times = [at - INTERVAL_S * back for back in reversed(range(SCRAPES))]
-    scrapes.write_text(repeated(openmetrics, targets, times), encoding="utf-8")
+    scrapes.write_text(openmetrics, encoding="utf-8")
     data = folder / "data"
     create = ["tsdb", "create-blocks-from", "openmetrics", str(scrapes), str(data)]
     subprocess.run([found.promtool, *create], check=True, capture_output=True, timeout=START_S_MAX)
@@ -59,22 +66,29 @@ def serving(
         str(found.prometheus),
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={data}",
+        f"--storage.tsdb.retention.time={KEPT}",
         f"--web.listen-address={address}",
     ]
     with (
+        httpx.Client(trust_env=False, timeout=START_S_MAX) as client,
         (folder / "log").open("w") as log,
         subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as process,
     ):
         try:
-            _wait(process, f"http://{address}/-/ready", folder / "log")
-            yield Prometheus(url=f"http://{address}", at=at)
+            _wait(process, client, f"http://{address}/-/ready", folder / "log")
+            yield Prometheus(url=f"http://{address}", at=at, client=client)
         finally:
             process.terminate()
             process.wait(START_S_MAX)
 
 
-def repeated(text: str, targets: Sequence[Mapping[str, str]], times: Sequence[int]) -> str:
-    """Every sample once per target and time, in the order that OpenMetrics demands."""
+def repeated(text: str, targets: Sequence[Mapping[str, str]], at: int) -> str:
+    """Every sample once per target and time, in the order that OpenMetrics demands, and beside them
+    what Prometheus itself says of a target.
+    """
+    times = [at - INTERVAL_S * back for back in reversed(range(SCRAPES))]
+    own = "".join(f"# TYPE {name} gauge\n{name} 1\n" for name in SCRAPE)
+    text = text.replace("# EOF", f"{own}# EOF")
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("#"):
@@ -89,11 +103,11 @@ def repeated(text: str, targets: Sequence[Mapping[str, str]], times: Sequence[in
     return "\n".join(lines) + "\n"
 
 
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], client: httpx.Client, url: str, log: Path) -> None:
     deadline = time.monotonic() + START_S_MAX
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if httpx.get(url, trust_env=False).status_code == httpx.codes.OK:
+            if client.get(url).status_code == httpx.codes.OK:
                 return
         except httpx.TransportError:
             pass

@@ -15,13 +15,14 @@ from exporter.serve.catalog import CATALOG
 from exporter.serve.exposition import process_families
 
 TARGET = frozenset({"job", "instance", "pod"})  # put there by the scrape, not by us
-KEYWORDS = frozenset({"and", "or", "unless", "bool", "offset", "inf", "nan"})
+SCRAPE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")  # Prometheus' own, of a target
+KEYWORDS = frozenset({"and", "or", "unless", "bool", "inf", "nan"})
 
 _COMMENT = re.compile(r"#.*")
 _STRING = re.compile(r'"[^"]*"')
 _SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
-_WINDOW = re.compile(r"\[[^\]]*\]")
+_WINDOW = re.compile(r"\[[^\]]*\]|\boffset\s+[$\w]+")
 _GROUPING = re.compile(r"\b(by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 _NAME = re.compile(r"(?<![\w:.])([a-zA-Z_:][\w:]*)(?!\s*\(|[\w:])")
 _REPLACED = re.compile(r'"(\w+)", "[^"]*", "", ""')
@@ -29,10 +30,10 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 
 
 def known_metrics() -> dict[str, frozenset[str]]:
-    """Every metric that a scrape of ours can hold, with its labels. `up` is Prometheus' own."""
+    """Every metric that a scrape of ours can hold, or leaves behind, with its labels."""
     ours = {spec.name: frozenset(spec.labels) for spec in CATALOG}
-    process = process_families(ProcessCollector(registry=None))
-    return {**ours, **{family.spec.name: frozenset() for family in process}, "up": frozenset()}
+    process = [family.spec.name for family in process_families(ProcessCollector(registry=None))]
+    return {**ours, **dict.fromkeys((*process, *SCRAPE), frozenset())}
 
 
 @dataclass(frozen=True, slots=True)

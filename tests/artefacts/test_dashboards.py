@@ -1,61 +1,48 @@
-"""The boards: the rules of Grafana's dashboard linter, and every query put to a real Prometheus."""
+"""The boards as files: the rules of Grafana's dashboard linter, links, and what queries name.
+
+test_board_queries.py puts the queries to a real Prometheus.
+"""
 
 from __future__ import annotations
 
-import itertools
-import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from dashboards import build, remediation
 from dashboards.build import boards, main
-from exporter.serve.exposition import Exposition
-from exporter.serve.negotiate import OPENMETRICS_1_0_0
-from tests.unit.serve.worlds import BUILD, RELOADED, full
+from dashboards.words import MODES, STATES, UNWELL, VERDICTS
+from exporter.model import connectors
+from exporter.model.findings import FindingName, Verdict
+from exporter.remedy.desk import Mode
+from exporter.remedy.guards_table import GUARDS
+from exporter.serve.catalog import CATALOG
 from tools.promtool import check_rules
 
-from .backfill import Prometheus, serving
+from .boards import BOARDS, asking, panels, queries, substituted, targets
 from .promql import known_metrics, misused_counters, plain_regexes, read, unknown_names
 
-BOARDS = {path.name: json.loads(text) for path, text in boards().items()}
-FOLDER = next(iter(boards())).parent
-SUBSTITUTES = {
-    "$__rate_interval": "1m",
-    "$job": ".+",
-    "$connect_cluster": ".+",
-    "$connector": ".+",
-}
+FOLDER = build.FOLDER
 UNITS = {"short", "s", "cps", "bytes", "percentunit", "none"}
+EVERYWHERE = {"job", "instance"}  # labels of every series that is scraped
+CHOICES = {
+    "fleet": ["connect_cluster", "connector"],
+    "connector": ["connect_cluster", "connector"],
+    "flow": ["connect_cluster", "source", "target", "topic"],
+    "failover": ["connect_cluster", "source", "target", "group"],
+    "remediation": ["connect_cluster", "connector"],
+    "health": ["instance"],
+}
+OF_ONE = {
+    "connector": {"connect_cluster", "connector"},
+    "flow": {"connect_cluster", "source", "target"},
+}
 
-# What is told by its age, and the age of what the tests feed in depends on the day they run.
-OLD = {"input silent", "history stands still"}
-every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS.keys())
-
-
-def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
-    return [panel for panel in board["panels"] if panel["type"] != "row"]
-
-
-def targets(board: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for panel in panels(board):
-        for target in panel["targets"]:
-            yield f"{panel['title']} {target['refId']}", target
-
-
-def substituted(expr: str) -> str:
-    for name, value in SUBSTITUTES.items():
-        expr = expr.replace(name, value)
-    return expr
-
-
+every_board = pytest.mark.parametrize("name", BOARDS)
 every_query = pytest.mark.parametrize(
-    "target",
-    [target for board in BOARDS.values() for _, target in targets(board)],
-    ids=[f"{name}-{title}" for name, board in BOARDS.items() for title, _ in targets(board)],
+    ("name", "target"),
+    [pytest.param(name, target, id=f"{name}-{title}") for name, title, target in queries()],
 )
 
 
@@ -64,7 +51,7 @@ every_query = pytest.mark.parametrize(
 
 def test_the_committed_files_are_what_the_builder_makes():
     assert main(["--check"]) == 0
-    assert {path.name for path in FOLDER.glob("*.json")} == BOARDS.keys()
+    assert {path.stem for path in FOLDER.glob("*.json")} == BOARDS.keys() == CHOICES.keys()
 
 
 def test_a_file_that_is_out_of_date_is_noticed_and_written(tmp_path, monkeypatch, capsys):
@@ -73,72 +60,87 @@ def test_a_file_that_is_out_of_date_is_noticed_and_written(tmp_path, monkeypatch
     assert not any(tmp_path.iterdir())
     assert main([]) == 0
     assert main(["--check"]) == 0
-    assert capsys.readouterr().out == "fleet.json: out of date\nfleet.json: written\n"
+    out = capsys.readouterr().out
+    assert out.count("out of date\n") == out.count("written\n") == len(BOARDS)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in boards()}
 
 
-# --- the board -----------------------------------------------------------------------------------
-
-
-@every_board
-def test_a_board_is_of_a_model_that_grafana_10_to_13_read(board):
-    assert 39 <= board["schemaVersion"] <= 42
-    assert "__inputs" not in board
-    assert "id" not in board
+# --- a board -------------------------------------------------------------------------------------
 
 
 @every_board
-def test_a_board_has_a_stable_name_and_is_changed_in_the_repository_only(board):
-    assert re.fullmatch(r"offsetwatch-[a-z0-9-]{1,28}", board["uid"])
-    assert board["title"]
-    assert board["description"]
+def test_a_board_is_of_a_model_that_grafana_10_to_13_read(name):
+    assert 39 <= BOARDS[name]["schemaVersion"] <= 42
+    assert "__inputs" not in BOARDS[name]
+    assert "id" not in BOARDS[name]
+
+
+@every_board
+def test_a_board_has_a_stable_name_and_is_changed_in_the_repository_only(name):
+    board = BOARDS[name]
+    assert board["uid"] == f"offsetwatch-{name}"
+    assert len(board["uid"]) <= 40
+    assert name.capitalize() in board["title"]
+    assert board["description"].endswith(".")
     assert board["editable"] is False
     assert board["timezone"] in {"", "utc"}
     assert board["graphTooltip"] == 1
 
 
 @every_board
-def test_boards_share_a_tag_and_link_to_each_other_by_it(board):
-    (link,) = board["links"]
+def test_boards_share_a_tag_and_link_to_each_other_by_it(name):
+    (link,) = BOARDS[name]["links"]
     assert link["type"] == "dashboards"
-    assert set(link["tags"]) <= set(board["tags"])
+    assert set(link["tags"]) <= set(BOARDS[name]["tags"])
     assert link["keepTime"]
     assert link["includeVars"]
 
 
 @every_board
-def test_there_is_one_data_source_variable_and_everything_uses_it(board):
+def test_there_is_one_data_source_variable_and_everything_uses_it(name):
+    board = BOARDS[name]
     found = [at for at in board["templating"]["list"] if at["type"] == "datasource"]
     assert [(at["name"], at["query"], at["label"]) for at in found] == [
         ("datasource", "prometheus", "Data source")
     ]
     expected = {"type": "prometheus", "uid": "${datasource}"}
-    for panel in panels(board):
+    for panel in asking(board):
         assert panel["datasource"] == expected
     for title, target in targets(board):
         assert target["datasource"] == expected, title
 
 
 @every_board
-def test_the_other_variables_are_chained_and_mean_everything_at_first(board):
-    names = [at["name"] for at in board["templating"]["list"]]
-    assert names == ["datasource", "job", "connect_cluster", "connector"]
-    for at, before in zip(board["templating"]["list"][1:], names, strict=False):
-        assert at["multi"]
-        assert at["includeAll"]
-        assert at["allValue"] == ".+"
-        assert at["current"]["value"] == ["$__all"]
+def test_the_other_variables_are_chained_and_mean_everything_or_one_thing(name):
+    variables = BOARDS[name]["templating"]["list"][1:]
+    assert [at["name"] for at in variables] == ["job", *CHOICES[name]]
+    before: dict[str, str] = {}
+    for at in variables:
+        many = at["name"] not in OF_ONE.get(name, set())
+        assert at["multi"] == at["includeAll"] == many
+        assert at.get("allValue") == (".+" if many else None)
+        assert at["current"] == (
+            {"selected": True, "text": ["All"], "value": ["$__all"]} if many else {}
+        )
         assert at["refresh"] == 2  # when the time range changes
-        query = at["query"]["query"]
-        assert before == "datasource" or f'{before}=~"${before}"' in query
-        selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", query).groups()
-        assert unknown_names(selector) == []
-        (metric,) = read(selector).metrics
+        selector, label = re.fullmatch(
+            r"label_values\((.*), (\w+)\)", at["query"]["query"]
+        ).groups()
         assert label == at["name"]
-        assert label in known_metrics()[metric] | {"job"}
+        assert unknown_names(selector) == []
+        ((metric, matchers),) = read(selector).selectors
+        labels = known_metrics()[metric] | EVERYWHERE
+        assert label in labels
+        assert set(matchers) == {
+            (known, operator, f"${known}") for known, operator in before.items() if known in labels
+        }
+        # In a regular expression a dot of a single name would match any letter.
+        before[label] = "=~" if many else "="
 
 
 @every_board
-def test_panels_have_their_own_ids_and_places(board):
+def test_panels_have_their_own_ids_and_places(name):
+    board = BOARDS[name]
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
     cells = [
@@ -152,31 +154,83 @@ def test_panels_have_their_own_ids_and_places(board):
 
 
 @every_board
-def test_a_panel_says_what_it_shows_and_in_which_unit(board):
-    titles = [panel["title"] for panel in panels(board)]
+def test_a_panel_says_what_it_shows_and_in_which_unit(name):
+    titles = [panel["title"] for panel in panels(BOARDS[name])]
     assert len(set(titles)) == len(titles)
-    for panel in panels(board):
+    assert not any("," in title for title in titles)  # the page of metrics lists them with commas
+    for panel in panels(BOARDS[name]):
         assert panel["title"]
         assert panel["description"].endswith("."), panel["title"]
+    for panel in asking(BOARDS[name]):
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, panel["title"]
         assert panel["targets"], panel["title"]
+        for override in panel["fieldConfig"]["overrides"]:
+            units = [at["value"] for at in override["properties"] if at["id"] == "unit"]
+            assert set(units) <= UNITS, panel["title"]
 
 
 @every_board
-def test_targets_of_a_panel_have_different_names_and_series_a_legend(board):
-    for panel in panels(board):
+def test_targets_of_a_panel_have_different_names_and_series_a_legend(name):
+    for panel in asking(BOARDS[name]):
         names = [target["refId"] for target in panel["targets"]]
         assert len(set(names)) == len(names)
-        if panel["type"] == "timeseries":
+        if panel["type"] in {"timeseries", "state-timeline"}:
             legends = [target["legendFormat"] for target in panel["targets"]]
             assert all(legends), panel["title"]
             assert len(set(legends)) == len(legends), panel["title"]
 
 
 @every_board
-def test_what_is_wrong_now_comes_first(board):
-    first = panels(board)[:9]
-    assert [panel["type"] for panel in first] == ["stat"] * 8 + ["table"]
+def test_what_is_to_be_known_first_comes_first(name):
+    first = panels(BOARDS[name])
+    assert BOARDS[name]["panels"][0]["title"] == "Now"
+    assert {panel["type"] for panel in first[:6]} == {"stat"}
+
+
+def test_the_overview_begins_with_numbers_and_lists_of_what_is_wrong():
+    kinds = [panel["type"] for panel in panels(BOARDS["fleet"])]
+    assert kinds[:14] == ["stat"] * 12 + ["table"] * 2
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+
+def linked():
+    """(board, panel, column or "", link) of every link of a panel."""
+    for name, board in BOARDS.items():
+        for panel in asking(board):
+            config = panel["fieldConfig"]
+            for link in config["defaults"].get("links", ()):
+                yield name, panel, "", link
+            for override in config["overrides"]:
+                for at in override["properties"]:
+                    for link in at["value"] if at["id"] == "links" else ():
+                        yield name, panel, override["matcher"]["options"], link
+
+
+@pytest.mark.parametrize(
+    ("name", "panel", "column", "link"),
+    [pytest.param(*at, id=f"{at[0]}-{at[1]['title']}-{at[2]}") for at in linked()],
+)
+def test_a_link_leads_to_a_board_and_takes_along_what_was_clicked(name, panel, column, link):
+    board, query = re.fullmatch(r"/d/offsetwatch-(\w+)\?(.*)", link["url"]).groups()
+    kept, chosen = query.split("&")[:3], query.split("&")[3:]
+    assert kept == ["${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}"]
+    field = "__data.fields" if column else "__field.labels"
+    found = [re.fullmatch(rf"var-(\w+)=\${{{field}\.(\w+)}}", at).groups() for at in chosen]
+    assert {variable for variable, _ in found} == OF_ONE[board]
+    assert all(variable == label for variable, label in found)
+    if column:
+        have = panel["transformations"][-1]["options"]["indexByName"].keys()
+        assert {column, *OF_ONE[board]} <= have
+
+
+def test_the_overview_leads_to_the_connector_and_to_the_flow():
+    boards_linked = {re.search(r"/d/([\w-]+)", link["url"])[1] for *_, link in linked()}
+    assert boards_linked == {"offsetwatch-connector", "offsetwatch-flow"}
+    assert {"offsetwatch-connector", "offsetwatch-flow"} <= {
+        board["uid"] for board in BOARDS.values()
+    }
 
 
 # --- the queries ---------------------------------------------------------------------------------
@@ -185,9 +239,7 @@ def test_what_is_wrong_now_comes_first(board):
 def test_every_query_is_valid_promql(tmp_path):
     rules = [
         {"record": f"query:{number}", "expr": substituted(target["expr"])}
-        for number, (_, target) in enumerate(
-            itertools.chain.from_iterable(map(targets, BOARDS.values()))
-        )
+        for number, (_, _, target) in enumerate(queries())
     ]
     path = tmp_path / "queries.rules.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
@@ -195,12 +247,12 @@ def test_every_query_is_valid_promql(tmp_path):
 
 
 @every_query
-def test_a_query_names_metrics_and_labels_that_exist(target):
+def test_a_query_names_metrics_and_labels_that_exist(name, target):
     assert unknown_names(target["expr"]) == []
 
 
 @every_query
-def test_a_query_rates_counters_and_nothing_else_over_the_interval_grafana_chooses(target):
+def test_a_query_rates_counters_and_nothing_else_over_the_interval_grafana_chooses(name, target):
     expr = target["expr"]
     assert misused_counters(expr) == []
     for window in re.findall(r"\b(?:rate|irate|increase)\([^\[]*\[([^\]]*)\]", expr):
@@ -208,86 +260,41 @@ def test_a_query_rates_counters_and_nothing_else_over_the_interval_grafana_choos
 
 
 @every_query
-def test_a_query_looks_at_what_the_variables_choose(target):
+def test_a_query_looks_at_what_the_variables_choose(name, target):
     known = known_metrics()
-    for name, matchers in read(target["expr"]).selectors:
-        for label in ("job", "connect_cluster", "connector"):
-            if label == "job" or label in known[name]:
-                assert (label, "=~", f"${label}") in matchers
+    one = OF_ONE.get(name, set())
+    for metric, matchers in read(target["expr"]).selectors:
+        for label in ("job", *CHOICES[name]):
+            if label in known[metric] | EVERYWHERE:
+                assert (label, "=" if label in one else "=~", f"${label}") in matchers
 
 
 @every_query
-def test_a_query_matches_by_equality_where_it_can(target):
+def test_a_query_matches_by_equality_where_it_can(name, target):
     assert plain_regexes(substituted(target["expr"])) == []
+
+
+def test_every_metric_is_on_a_board():
+    shown = frozenset[str]().union(*(read(at["expr"]).metrics for *_, at in queries()))
+    assert {spec.name for spec in CATALOG} - shown == set()
+
+
+def test_words_on_the_boards_are_those_of_the_code():
+    assert VERDICTS.keys() == {at.value for at in Verdict}
+    assert STATES.keys() == set(connectors.STATES)
+    assert MODES.keys() == {at.value for at in Mode}
+    assert set(UNWELL.split("|")) < VERDICTS.keys()
+    guards = {guard.name for guard in GUARDS}
+    assert {*remediation.HALTS.split("|"), *remediation.SAFETY.split("|")} <= guards
+    assert set(remediation.INCIDENTS.split("|")) <= {at.value for at in FindingName}
 
 
 def test_exceptions_from_the_linter_are_written_down_with_their_reasons():
     exclusions = yaml.safe_load((FOLDER / ".lint").read_text(encoding="utf-8"))["exclusions"]
-    assert set(exclusions) == {"template-instance-rule", "target-instance-rule"}
     assert all(at["reason"] for at in exclusions.values())
-
-
-# --- asked of a real Prometheus ------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Ten minutes of a made-up world, seen by two replicas of the exporter."""
-    text = Exposition(BUILD, lambda: RELOADED).render(full(), OPENMETRICS_1_0_0).decode()
-    replicas = [{"job": "offsetwatch", "instance": f"{name}:9640", "pod": name} for name in "ab"]
-    folder: Path = tmp_path_factory.mktemp("prometheus")
-    with serving(folder, text, replicas) as running:
-        yield running
-
-
-@every_query
-def test_a_query_has_an_answer_with_every_label_of_its_legend(prometheus, target):
-    series = prometheus.query(substituted(target["expr"]))
-    assert series
-    wanted = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-    for labels, _ in series:
-        assert wanted <= labels.keys()
-
-
-@every_query
-def test_a_series_is_told_from_the_others_by_its_legend(prometheus, target):
-    if not target["legendFormat"]:
-        return
-    series = prometheus.query(substituted(target["expr"]))
-    wanted = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
-    legends = [tuple(labels[name] for name in wanted) for labels, _ in series]
-    assert len(set(legends)) == len(legends)
-
-
-def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):
-    stats = {
-        panel["title"]: prometheus.query(substituted(panel["targets"][0]["expr"]))
-        for panel in panels(BOARDS["fleet.json"])
-        if panel["type"] == "stat"
-    }
-    assert {title: value for title, ((_, value),) in stats.items()} == {
-        "Connectors failed": 0,
-        "Tasks failed": 1,
-        "Inputs down": 1,
-        "Tails not caught up": 1,
-        "MM2 lag": 379,
-        "MM2 beyond the log end": 1,
-        "Sink lag": 15,
-        "Exporters": 2,
-    }
-
-
-def test_the_table_lists_every_problem_once_and_only_in_columns_that_it_orders(prometheus):
-    (table,) = (at for at in panels(BOARDS["fleet.json"]) if at["type"] == "table")
-    series = prometheus.query(substituted(table["targets"][0]["expr"]))
-    problems = sorted(labels["problem"] for labels, _ in series)
-    assert [name for name in problems if name not in OLD] == [
-        "beyond the log end",
-        "input down",
-        "paused or stopped",
-        "tail not caught up",
-        "task failed",
-    ]
-    columns = table["transformations"][0]["options"]["indexByName"].keys()
-    for labels, _ in series:
-        assert labels.keys() <= columns
+    without = {name for name, choices in CHOICES.items() if "instance" not in choices}
+    assert set(exclusions) == {"template-instance-rule", "target-instance-rule"}
+    for at in exclusions.values():
+        assert {entry["dashboard"] for entry in at["entries"]} == {
+            BOARDS[name]["title"] for name in without
+        }

@@ -33,6 +33,7 @@ def test_names_that_do_not_exist_are_found(expr, problem):
         f'# offsetwatch_old\nmax without (instance, pod) (min_over_time({LAG}{{topic="a"}}[3m]))',
         f'label_replace(sum by (topic) ({LAG}), "problem", "x y", "", "") and on (problem) up == 1',
         'time() - process_start_time_seconds > 1e3 or up{job=~".*offsetwatch.*"} == bool 0',
+        "up unless up offset 5m unless scrape_duration_seconds offset $__rate_interval",
     ],
 )
 def test_names_that_exist_are_not(expr):

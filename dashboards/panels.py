@@ -1,0 +1,280 @@
+"""The kinds of panels: what each shows, and how Grafana is told. See grafana.py for the board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+DATASOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
+BLUE: Final = "blue"
+GREEN: Final = "green"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One PromQL expression and the legend of its series."""
+
+    expr: str
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Numbers of a table."""
+
+    title: str
+    expr: str
+    unit: str = "short"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From a column of a table, or from the lines of a graph, to a board with these variables set
+    to the labels of what was clicked. The time, the data source and the job stay as they are.
+    """
+
+    title: str
+    board: str
+    variables: tuple[str, ...]
+    column: str = ""
+
+    def json(self) -> Json:
+        """As Grafana wants it."""
+        field = "__data.fields" if self.column else "__field.labels"
+        chosen = [f"var-{name}=${{{field}.{name}}}" for name in self.variables]
+        kept = ("${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}")
+        return {"title": self.title, "url": f"/d/{self.board}?{'&'.join((*kept, *chosen))}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A panel without its place. `body` is what its type adds to the common part."""
+
+    title: str
+    description: str
+    type: str
+    width: int
+    height: int
+    targets: tuple[Json, ...]
+    body: Json
+
+
+def stat(
+    title: str,
+    description: str,
+    expr: str,
+    *,
+    unit: str = "short",
+    bad: Mapping[float, str] | None = None,
+) -> Panel:
+    """One number; `bad` gives the colours from these values up. No data stays no data."""
+    steps: list[Json] = [{"color": GREEN if bad else BLUE, "value": None}]
+    steps += [{"color": colour, "value": value} for value, colour in (bad or {}).items()]
+    defaults = {
+        "unit": unit,
+        "noValue": "unknown",
+        "thresholds": {"mode": "absolute", "steps": steps},
+    }
+    return Panel(
+        title=title,
+        description=description,
+        type="stat",
+        width=4,
+        height=4,
+        targets=_targets([Query(expr)], instant=True),
+        body={"fieldConfig": {"defaults": defaults, "overrides": []}, "options": _stat("value")},
+    )
+
+
+def word(title: str, description: str, expr: str, legend: str, colours: Mapping[str, str]) -> Panel:
+    """The one of a state set that holds now, as its name: the legend of the only series."""
+    return Panel(
+        title=title,
+        description=description,
+        type="stat",
+        width=4,
+        height=4,
+        targets=_targets([Query(f"{expr} == 1", legend)], instant=True),
+        body={
+            "fieldConfig": {
+                "defaults": {"unit": "none", "noValue": "unknown"},
+                "overrides": _coloured(colours),
+            },
+            "options": _stat("name"),
+        },
+    )
+
+
+def table(
+    title: str,
+    description: str,
+    numbers: Sequence[Column],
+    *,
+    labels: Sequence[str],
+    links: Sequence[Link] = (),
+    width: int = 24,
+) -> Panel:
+    """One row for each set of labels, then its numbers. A number without a title is not shown."""
+    values = (
+        ["Value"] if len(numbers) == 1 else [f"Value #{_ref(at)}" for at in range(len(numbers))]
+    )
+    hidden = [name for name, at in zip(values, numbers, strict=True) if not at.title]
+    shown = {name: at for name, at in zip(values, numbers, strict=True) if at.title}
+    targets = _targets([Query(at.expr) for at in numbers], instant=True)
+    organize = {
+        "excludeByName": dict.fromkeys(["Time", *hidden], True),
+        "indexByName": {name: at for at, name in enumerate([*labels, *values])},
+        "renameByName": {name: at.title for name, at in shown.items()},
+    }
+    merge = [{"id": "merge", "options": {}}] if len(numbers) > 1 else []
+    units = [_override(at.title, "unit", at.unit) for at in shown.values()]
+    return Panel(
+        title=title,
+        description=description,
+        type="table",
+        width=width,
+        height=8,
+        targets=tuple({**at, "format": "table"} for at in targets),
+        body={
+            "fieldConfig": {
+                "defaults": {"unit": "short", "custom": {"align": "left", "filterable": True}},
+                "overrides": [
+                    *units,
+                    *(_override(at.column, "links", [at.json()]) for at in links),
+                ],
+            },
+            "options": {"cellHeight": "sm", "showHeader": True},
+            "transformations": [*merge, {"id": "organize", "options": organize}],
+        },
+    )
+
+
+def lines(
+    title: str,
+    description: str,
+    queries: Sequence[Query],
+    *,
+    unit: str = "short",
+    stacked: bool = False,
+    bad: float | None = None,
+    link: Link | None = None,
+) -> Panel:
+    """Series over time; `bad` is drawn as a line of its own."""
+    custom: Json = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never"}
+    defaults: Json = {"unit": unit, "custom": custom}
+    if stacked:
+        custom |= {"stacking": {"group": "A", "mode": "normal"}, "fillOpacity": 40}
+    if bad is not None:
+        custom["thresholdsStyle"] = {"mode": "dashed"}
+        steps = [{"color": GREEN, "value": None}, {"color": "orange", "value": bad}]
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
+    if link is not None:
+        defaults["links"] = [link.json()]
+    return Panel(
+        title=title,
+        description=description,
+        type="timeseries",
+        width=12,
+        height=8,
+        targets=_targets(queries, instant=False),
+        body={
+            "fieldConfig": {"defaults": defaults, "overrides": []},
+            "options": {
+                "legend": {
+                    "calcs": ["lastNotNull", "max"],
+                    "displayMode": "table",
+                    "placement": "bottom",
+                    "showLegend": True,
+                },
+                "tooltip": {"mode": "multi", "sort": "desc"},
+            },
+        },
+    )
+
+
+def states(
+    title: str, description: str, expr: str, legend: str, colours: Mapping[str, str]
+) -> Panel:
+    """State sets over time: a bar while a state holds. Nothing where nobody knew."""
+    custom = {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False}
+    holds = {"type": "value", "options": {"1": {"text": "yes", "index": 0}}}
+    return Panel(
+        title=title,
+        description=description,
+        type="state-timeline",
+        width=12,
+        height=8,
+        targets=_targets([Query(f"{expr} == 1", legend)], instant=False),
+        body={
+            "fieldConfig": {
+                "defaults": {"unit": "none", "custom": custom, "mappings": [holds]},
+                "overrides": _coloured(colours),
+            },
+            "options": {
+                "mergeValues": True,
+                "rowHeight": 0.8,
+                "showValue": "never",
+                "legend": {"showLegend": False, "displayMode": "list", "placement": "bottom"},
+                "tooltip": {"mode": "single"},
+            },
+        },
+    )
+
+
+def note(title: str, description: str, markdown: str) -> Panel:
+    """What no metric says, and where it is to be had."""
+    return Panel(
+        title=title,
+        description=description,
+        type="text",
+        width=24,
+        height=7,
+        targets=(),
+        body={"options": {"mode": "markdown", "content": markdown}},
+    )
+
+
+def _stat(text: str) -> Json:
+    return {
+        "colorMode": "background",
+        "graphMode": "none",
+        "justifyMode": "auto",
+        "orientation": "auto",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "textMode": text,
+    }
+
+
+def _override(field: str, key: str, value: Any) -> Json:
+    return {
+        "matcher": {"id": "byName", "options": field},
+        "properties": [{"id": key, "value": value}],
+    }
+
+
+def _coloured(colours: Mapping[str, str]) -> list[Json]:
+    return [
+        _override(name, "color", {"mode": "fixed", "fixedColor": colour})
+        for name, colour in colours.items()
+    ]
+
+
+def _ref(number: int) -> str:
+    return chr(ord("A") + number)
+
+
+def _targets(queries: Sequence[Query], *, instant: bool) -> tuple[Json, ...]:
+    return tuple(
+        {
+            "refId": _ref(number),
+            "datasource": DATASOURCE,
+            "expr": query.expr,
+            "legendFormat": query.legend,
+            "instant": instant,
+            "range": not instant,
+        }
+        for number, query in enumerate(queries)
+    )

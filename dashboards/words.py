@@ -1,0 +1,46 @@
+"""What words are on several boards: names of boards, colours of verdicts and states."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dashboards.grafana import uid
+from dashboards.panels import Link
+from dashboards.queries import DIRECTION
+from exporter.serve.spec import CONNECTOR
+
+CONNECTOR_BOARD: Final = uid("connector")
+FLOW_BOARD: Final = uid("flow")
+
+ONE_CONNECTOR: Final = Link("This connector", CONNECTOR_BOARD, CONNECTOR)
+ONE_FLOW: Final = Link("This flow", FLOW_BOARD, ("connect_cluster", *DIRECTION))
+CELL_CONNECTOR: Final = Link("This connector", CONNECTOR_BOARD, CONNECTOR, column="connector")
+CELL_FLOW: Final = Link(
+    "This flow", FLOW_BOARD, ("connect_cluster", *DIRECTION), column=DIRECTION[0]
+)
+
+VERDICTS: Final = {
+    "ok": "green",
+    "idle": "blue",
+    "slow": "yellow",
+    "stalled": "red",
+    "silent": "dark-red",
+    "rewound": "orange",
+    "unknown": "gray",
+}
+STATES: Final = {
+    "running": "green",
+    "paused": "blue",
+    "stopped": "blue",
+    "failed": "red",
+    "unassigned": "yellow",
+    "restarting": "yellow",
+}
+MODES: Final = {"observe": "blue", "propose": "yellow", "auto": "green"}
+UNWELL: Final = "slow|stalled|silent|rewound"
+EXPLAIN: Final = "Ask `offsetwatch explain CONNECTOR` for the law and the evidence."
+EMPTY_IS_GOOD: Final = "Empty is good, as long as no input is down."
+SAWTOOTH: Final = (
+    "Positions move once per flush, so between two flushes it rises with the traffic: read the low "
+    "points."
+)

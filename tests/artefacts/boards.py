@@ -1,0 +1,151 @@
+"""The boards as these tests see them, and a world in which nearly every panel has something."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from msgspec import structs
+
+from dashboards.build import boards
+from exporter.model.connectors import ConnectorKind
+from exporter.model.findings import FindingName, Severity
+from exporter.model.topology import MirrorFlow
+from exporter.state.snapshot import Snapshot
+from tests.unit.serve.worlds import (
+    FOUND,
+    GROUP,
+    JUDGED,
+    MIRROR,
+    REMEDIES,
+    USUAL,
+    connector,
+    full,
+    number,
+    source,
+)
+
+Board = dict[str, Any]
+
+BOARDS: dict[str, Board] = {path.stem: json.loads(text) for path, text in boards().items()}
+LABEL = re.compile(r"\{\{(\w+)\}\}")
+
+EVERYTHING = {
+    **dict.fromkeys(("job", "instance", "connect_cluster", "connector"), ".+"),
+    **dict.fromkeys(("source", "target", "group", "topic"), ".+"),
+    "__rate_interval": "1m",
+}
+
+CONNECTORS = ("files", "mirror", "out", "whole")
+
+# Boards of one thing are looked at once for each that there is: none fills all of its panels.
+CHOSEN: dict[str, list[dict[str, str]]] = {
+    name: [EVERYTHING] for name in BOARDS if name not in {"connector", "flow"}
+}
+CHOSEN["connector"] = [
+    EVERYTHING | {"connect_cluster": "lab", "connector": name} for name in CONNECTORS
+]
+CHOSEN["flow"] = [
+    EVERYTHING | {"connect_cluster": "lab", "source": name, "target": "east"}
+    for name in ("west", "north", "south")
+]
+
+
+def panels(board: Board) -> list[Board]:
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def asking(board: Board) -> list[Board]:
+    """Without what is only text."""
+    return [panel for panel in panels(board) if panel["type"] != "text"]
+
+
+def targets(board: Board) -> Iterator[tuple[str, Board]]:
+    for panel in asking(board):
+        for target in panel["targets"]:
+            yield f"{panel['title']} {target['refId']}", target
+
+
+def queries() -> Iterator[tuple[str, str, Board]]:
+    """(board, title and number, target) of all."""
+    for name, board in BOARDS.items():
+        for title, target in targets(board):
+            yield name, title, target
+
+
+def substituted(expr: str, chosen: Mapping[str, str] = EVERYTHING) -> str:
+    for name, value in chosen.items():
+        expr = re.sub(rf"\${name}\b", lambda _, value=value: value, expr)
+    return expr
+
+
+def world() -> Snapshot:
+    """`full()`, with a sink's connector, a flow of which all is known, a group that would lose
+    records, and remedies as of the moment of everything else.
+    """
+    snapshot = full()
+    whole = replace(MIRROR, connector="whole", source="south", lag=5, headroom=-3)
+    committed = source(
+        '{"cluster":"south","partition":7,"topic":"orders"}',
+        "cluster=south,partition=7,topic=orders",
+        number("offset", 99),
+        connector="whole",
+        event_at=snapshot.at - 90,
+    )
+    poison = replace(FOUND, name=FindingName.POISON_SUSPECTED, connector="files")
+    guards = ("kill_switch", "receipt")
+    return replace(
+        snapshot,
+        connectors=(
+            *snapshot.connectors,
+            replace(connector("out"), kind=ConnectorKind.SINK),
+            replace(connector("whole"), kind=ConnectorKind.MIRROR),
+        ),
+        source_partitions=(*snapshot.source_partitions, committed),
+        mirror_partitions=(*snapshot.mirror_partitions, whole),
+        groups=(*snapshot.groups, replace(GROUP, group="audit", reread=0, skip=4)),
+        heartbeats=(
+            *snapshot.heartbeats,
+            replace(snapshot.heartbeats[0], source="south", at=snapshot.at - 70),
+        ),
+        judgements=(*snapshot.judgements, replace(JUDGED, connector="whole")),
+        findings=(
+            *snapshot.findings,
+            poison,
+            replace(poison, name=FindingName.CHECKPOINTS_STALE, severity=Severity.WARNING),
+        ),
+        remedies=replace(
+            REMEDIES,
+            at=snapshot.at - 1,
+            blocked=(
+                *REMEDIES.blocked,
+                *(("lab", "files", "skip_one", guard, 1) for guard in guards),
+            ),
+            actions=(("lab", "files", "skip_one", "ineffective", 1), *REMEDIES.actions),
+            stopped_by_us=(("lab", "files", snapshot.at - 100),),
+        ),
+        usual=replace(
+            snapshot.usual,
+            of={
+                **snapshot.usual.of,
+                ("lab", "whole"): structs.replace(USUAL, connector="whole"),
+            },
+        ),
+        topology=replace(
+            snapshot.topology,
+            flows=(
+                *snapshot.topology.flows,
+                MirrorFlow(
+                    connect_cluster="lab",
+                    connector="whole",
+                    source="south",
+                    target="east",
+                    upstream=None,
+                    offset_syncs=None,
+                ),
+            ),
+        ),
+    )

@@ -1,0 +1,204 @@
+"""Every query of every board, put to a real Prometheus."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.serve.exposition import Exposition
+from exporter.serve.negotiate import OPENMETRICS_1_0_0
+from exporter.state.snapshot import Snapshot
+from tests.unit.serve.worlds import BUILD, RELOADED, full
+
+from .backfill import Prometheus, Series, repeated, serving
+from .boards import BOARDS, CHOSEN, LABEL, asking, queries, substituted, world
+
+# What has no answer in this world, and why that is right.
+UNANSWERED = {
+    ("fleet", "MM2 lag A"): "one partition's lag is not known, so there is no sum",
+}
+REPLICAS = [{"job": "offsetwatch", "instance": f"{name}:9640", "pod": name} for name in "ab"]
+
+Ask = Callable[[str, str], float | None]
+
+every_query = pytest.mark.parametrize(
+    ("name", "title", "target"),
+    [pytest.param(*at, id=f"{at[0]}-{at[1]}") for at in queries()],
+)
+
+
+def scraped(folder: Path, snapshot: Snapshot) -> Iterator[Prometheus]:
+    """Ten minutes of a made-up world, seen by two replicas of the exporter."""
+    text = Exposition(BUILD, lambda: RELOADED).render(snapshot, OPENMETRICS_1_0_0).decode()
+    at = int(snapshot.at)
+    with serving(folder, repeated(text, REPLICAS, at), at) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    yield from scraped(tmp_path_factory.mktemp("prometheus"), world())
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """A world in which nothing is found, all lag is known, and no plan is open."""
+    snapshot = full()
+    known = tuple(
+        at
+        for at in snapshot.mirror_partitions
+        if at.lag is not None and (at.connector, at.topic) != ("wide", "payments")
+    )
+    nothing = replace(
+        snapshot,
+        findings=(),
+        topic_problems=(),
+        mirror_partitions=known,
+        remedies=replace(world().remedies, stopped_by_us=()),
+    )
+    yield from scraped(tmp_path_factory.mktemp("quiet"), nothing)
+
+
+def answers(running: Prometheus, name: str, expr: str) -> list[list[Series]]:
+    """One for each thing that the board can be of."""
+    return [running.query(substituted(expr, chosen)) for chosen in CHOSEN[name]]
+
+
+def told(running: Prometheus, name: str, title: str) -> float | None:
+    """The number of a stat, on a board of everything."""
+    (panel,) = (at for at in asking(BOARDS[name]) if at["title"] == title)
+    ((series),) = answers(running, name, panel["targets"][0]["expr"])
+    return series[0][1] if series else None
+
+
+def rows(running: Prometheus, name: str, title: str) -> list[Series]:
+    (panel,) = (at for at in asking(BOARDS[name]) if at["title"] == title)
+    (series,) = answers(running, name, panel["targets"][0]["expr"])
+    return series
+
+
+@every_query
+def test_a_query_has_an_answer_with_every_label_of_its_legend(prometheus, name, title, target):
+    found = [series for series in answers(prometheus, name, target["expr"]) if series]
+    assert bool(found) == ((name, title) not in UNANSWERED)
+    wanted = set(LABEL.findall(target["legendFormat"]))
+    for series in found:
+        for labels, _ in series:
+            assert wanted <= labels.keys()
+
+
+def test_what_may_be_without_an_answer_is_on_a_board():
+    assert UNANSWERED.keys() <= {(name, title) for name, title, _ in queries()}
+
+
+@every_query
+def test_a_series_is_told_from_the_others_by_its_legend(prometheus, name, title, target):
+    wanted = LABEL.findall(target["legendFormat"])
+    for series in answers(prometheus, name, target["expr"]) if target["legendFormat"] else ():
+        legends = [tuple(labels[at] for at in wanted) for labels, _ in series]
+        assert len(set(legends)) == len(legends)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_panel_of_one_number_has_one(prometheus, name):
+    for panel in asking(BOARDS[name]):
+        if panel["type"] == "stat":
+            for series in answers(prometheus, name, panel["targets"][0]["expr"]):
+                assert len(series) <= 1, panel["title"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_table_has_rows_of_their_own_and_only_columns_that_it_orders(prometheus, name):
+    for panel in asking(BOARDS[name]):
+        if panel["type"] != "table":
+            continue
+        columns = panel["transformations"][-1]["options"]["indexByName"].keys()
+        for target in panel["targets"]:
+            for series in answers(prometheus, name, target["expr"]):
+                for labels, _ in series:
+                    assert labels.keys() <= columns, panel["title"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_line_that_leads_to_a_board_has_the_labels_that_it_takes_along(prometheus, name):
+    for panel in asking(BOARDS[name]):
+        for link in panel["fieldConfig"]["defaults"].get("links", ()):
+            wanted = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
+            assert wanted
+            for target in panel["targets"]:
+                for series in answers(prometheus, name, target["expr"]):
+                    for labels, _ in series:
+                        assert wanted <= labels.keys(), panel["title"]
+
+
+def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):
+    numbers = {
+        panel["title"]: told(prometheus, "fleet", panel["title"])
+        for panel in asking(BOARDS["fleet"])
+        if panel["type"] == "stat"
+    }
+    assert numbers == {
+        "Critical findings": 3,
+        "Warnings": 1,
+        "Silent or stalled": 2,
+        "Connectors failed": 0,
+        "Tasks failed": 1,
+        "Inputs down": 1,
+        "Tails not caught up": 1,
+        "MM2 lag": None,
+        "MM2 oldest record": 100,
+        "Sinks' oldest record": 10,
+        "Plans that wait": 3,
+        "Exporters": 2,
+    }
+
+
+def test_nothing_found_is_a_0_where_somebody_looks(quiet):
+    assert told(quiet, "fleet", "Critical findings") == 0
+    assert told(quiet, "fleet", "Warnings") == 0
+    assert told(quiet, "failover", "Stale checkpoints") == 0
+    assert told(quiet, "remediation", "Connectors held stopped") == 0
+    assert told(quiet, "health", "Topics with a problem") == 0
+
+
+def test_a_sum_is_told_once_every_part_of_it_is_known(prometheus, quiet):
+    assert told(prometheus, "fleet", "MM2 lag") is None
+    assert told(quiet, "fleet", "MM2 lag") == 379 + 0 + 3 + 4
+    lags = {
+        (labels["connector"], labels["source"]): value
+        for labels, value in rows(prometheus, "fleet", "MM2 lag by flow")
+    }
+    assert lags == {("whole", "south"): 5}
+
+
+def test_the_overview_lists_every_problem_once(prometheus):
+    problems = sorted(
+        labels["problem"] for labels, _ in rows(prometheus, "fleet", "What is wrong now")
+    )
+    assert problems == [
+        "below the log start",
+        "beyond the log end",
+        "input down",
+        "internal topic",
+        "lag of a topic not known",
+        "lag of a topic not known",
+        "no good verdict",
+        "no good verdict",
+        "paused or stopped",
+        "plan parked",
+        "running without a task",
+        "tail not caught up",
+        "task failed",
+    ]
+
+
+def test_readiness_is_told_of_every_group(prometheus):
+    assert told(prometheus, "failover", "Groups that would lose records") == 1
+    assert told(prometheus, "failover", "Never read") == 4
+    assert told(prometheus, "failover", "Groups of which nothing is known") == 0
+    lost = rows(prometheus, "failover", "Partitions that would lose records")
+    assert [(labels["group"], value) for labels, value in lost] == [("audit", 4)]
