@@ -79,7 +79,7 @@ def _numbers() -> list[Panel]:
             total(HERE.of(mm2.GROUP_REREAD)),
         ),
         stat(
-            "Groups of which nothing is known",
+            "Groups with nothing known",
             "They have a checkpoint, and nothing tells where they would land. Treat them as not "
             "ready: see `/api/v1/flows` for the reason.",
             f"count({greatest(HERE.of(mm2.CHECKPOINT_AT), *GROUP)} unless {known}) or "

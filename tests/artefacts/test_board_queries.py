@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dashboards import pictures
 from exporter.serve.exposition import Exposition
 from exporter.serve.negotiate import OPENMETRICS_1_0_0
 from exporter.state.snapshot import Snapshot
@@ -21,6 +23,7 @@ from .boards import BOARDS, CHOSEN, LABEL, asking, queries, substituted, world
 UNANSWERED = {
     ("fleet", "MM2 lag A"): "one partition's lag is not known, so there is no sum",
 }
+DOCS = Path(__file__).parents[2] / "docs" / "boards"
 REPLICAS = [{"job": "offsetwatch", "instance": f"{name}:9640", "pod": name} for name in "ab"]
 
 Ask = Callable[[str, str], float | None]
@@ -135,6 +138,43 @@ def test_a_line_that_leads_to_a_board_has_the_labels_that_it_takes_along(prometh
                         assert wanted <= labels.keys(), panel["title"]
 
 
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_board_can_be_drawn_from_its_answers(prometheus, name):
+    chosen = {"connect_cluster": "lab", "connector": "files", "source": "west", "target": "east"}
+    source = pictures.Source(prometheus.url, prometheus.at, 600, chosen, prometheus.client)
+    drawn = pictures.picture(BOARDS[name], source)
+    words = {at.text for at in ET.fromstring(drawn).iter() if at.tag.endswith("text")}
+    assert pictures.LABEL in words
+    assert {panel["title"] for panel in BOARDS[name]["panels"]} <= words
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_committed_picture_is_of_the_panels_that_the_board_has(name):
+    drawn = (DOCS / f"{name}.svg").read_text(encoding="utf-8")
+    words = {at.text for at in ET.fromstring(drawn).iter() if at.tag.endswith("text")}
+    assert pictures.LABEL in words
+    assert {panel["title"] for panel in BOARDS[name]["panels"]} <= words
+    assert f"]({DOCS.name}/{name}.svg)" in DOCS.with_suffix(".md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (0, "s", "0"),
+        (90, "s", "1.5 min"),
+        (-90, "s", "-1.5 min"),
+        (0.25, "s", "250 ms"),
+        (0.5, "cps", "0.5/s"),
+        (47_800, "short", "47.8 K"),
+        (999, "short", "999"),
+        (47_800, "none", "47800"),
+        (2**21, "bytes", "2 MiB"),
+    ],
+)
+def test_a_number_is_drawn_as_people_read_it(value, unit, said):
+    assert pictures.shown(value, unit) == said
+
+
 def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):
     numbers = {
         panel["title"]: told(prometheus, "fleet", panel["title"])
@@ -199,6 +239,6 @@ def test_the_overview_lists_every_problem_once(prometheus):
 def test_readiness_is_told_of_every_group(prometheus):
     assert told(prometheus, "failover", "Groups that would lose records") == 1
     assert told(prometheus, "failover", "Never read") == 4
-    assert told(prometheus, "failover", "Groups of which nothing is known") == 0
+    assert told(prometheus, "failover", "Groups with nothing known") == 0
     lost = rows(prometheus, "failover", "Partitions that would lose records")
     assert [(labels["group"], value) for labels, value in lost] == [("audit", 4)]
