@@ -76,8 +76,8 @@ def headers(**more: str) -> dict[str, Any]:
             tls(client_auth_type="RequireAndVerifyClientCert"),
             [
                 (
-                    "tls_server_config.client_ca_file: required with RequireAndVerifyClientCert, as "
-                    "what is shown is verified here"
+                    "tls_server_config.client_ca_file: required with RequireAndVerifyClientCert, "
+                    "as what is shown is verified here"
                 )
             ],
         ),
@@ -120,8 +120,8 @@ def headers(**more: str) -> dict[str, Any]:
             {"basic_auth_users": {"a": HASH.replace("$10$", "$17$")}},
             [
                 (
-                    "basic_auth_users (number 1): the cost of a hash is from 4 to 16, as each check "
-                    "takes that long"
+                    "basic_auth_users (number 1): the cost of a hash is from 4 to 16, as each "
+                    "check takes that long"
                 )
             ],
         ),
@@ -142,8 +142,8 @@ def test_all_mistakes_are_told_at_once_with_those_of_the_configuration(folder: P
     assert [at.removeprefix("offsetwatch.yaml: ") for at in caught.value.mistakes] == [
         "tick_s: input should be greater than or equal to 0.05",
         (
-            "web_config_file: web.yaml: tls_server_config.key_file: cannot be read: No such file or "
-            "directory"
+            "web_config_file: web.yaml: tls_server_config.key_file: cannot be read: No such file "
+            "or directory"
         ),
         (
             "web_config_file: web.yaml: basic_auth_users (number 1): expected a bcrypt hash, as "
