@@ -19,7 +19,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests-1 tests-2 test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
+.PHONY: help demo test chromium tests-1 tests-2 test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,8 +56,14 @@ unit: $(STAMP)
 # Real tests wait more than they compute, but what is busy beside them makes them wait longer: so two
 # at a time, and what computes after them. Each lab and each Spark belongs to one part. All parts run,
 # whichever fail.
-test: lint
+test: lint chromium
 	@$(MAKE) --no-print-directory -k -j 2 tests-1 tests-2
+
+# A browser is nothing that Python packages or jars could bring.
+chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+		|| { apt-get -q update && apt-get -q install -y --no-install-recommends chromium; } \
+		|| { echo "the tests of the status page need a Chromium: apt-get install chromium"; exit 1; }
 
 tests-1:
 	@failed=0; for part in test-real test-history; do \

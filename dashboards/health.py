@@ -225,6 +225,23 @@ def _output() -> list[Panel]:
             unit="s",
         ),
         lines(
+            "Web config files refused",
+            "1 while a listener's file on disk is wrong and the one before is in use; and each "
+            "such file, once. See `web_config_unusable` in the log.",
+            [
+                Query(
+                    f"1 - {least(HERE.of(m.WEB_RELOAD_SUCCESSFUL), 'listener')}", "{{listener}} now"
+                ),
+                Query(HERE.increase(m.WEB_RELOAD_FAILURES, "listener"), "{{listener}} files"),
+            ],
+        ),
+        lines(
+            "Requests refused",
+            "By the read listener. unauthorised: a password that is none; handshake: a certificate "
+            "that is not trusted; overload: too many at once.",
+            [Query(HERE.increase(m.READ_REFUSED, "reason"), "{{reason}}")],
+        ),
+        lines(
             "Age of the saved state",
             "It should stay below half a minute. Rising: state_dir cannot be written.",
             [Query(f"time() - {HERE.of(m.STATE_SAVED_AT)}", "{{instance}}")],

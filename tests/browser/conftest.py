@@ -13,7 +13,7 @@ from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
 from exporter.state.snapshot import Snapshot
 from tests.browser import worlds
-from tests.browser.chromium import MISSING, PROGRAM, Chromium, chromium
+from tests.browser.chromium import Chromium, chromium
 from tests.unit.serve.worlds import BUILD
 
 
@@ -59,8 +59,6 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory) -> Iterator[Chromium]:
-    if PROGRAM is None:
-        pytest.skip(MISSING)
     with chromium(tmp_path_factory.mktemp("chromium")) as page:
         yield page
 

@@ -189,7 +189,6 @@ def test_a_daemon_that_has_read_nothing_yet_says_so(page, site):
     assert text_of(page, "connectors") == "Not known yet."
 
 
-@pytest.mark.usefixtures("browser")  # skipped with the others
 @pytest.mark.parametrize("hidden", [True, False], ids=["hidden", "seen"])
 def test_nothing_is_asked_while_the_tab_is_hidden(site, tmp_path, hidden):
     with chromium(tmp_path) as page:  # one of its own, as its clock is stopped
