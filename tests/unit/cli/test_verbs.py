@@ -18,7 +18,7 @@ GOOD = """\
 kafka:
   east: {bootstrap: "127.0.0.1:1"}
 connect:
-  - {name: lab, kafka: east, url: "http://127.0.0.1:1", poll: {timeout_s: 0.5}}
+  - {name: lab, kafka: east, url: "http://127.0.0.1:1", poll: {timeout_s: 5.0}}
 listen: "127.0.0.1:1"
 """
 BAD = """\
