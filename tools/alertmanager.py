@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.debian import ToolError, package
+from tools.debian import ToolError, package, run
 
 PACKAGE = "prometheus-alertmanager"
 HINT = "install Alertmanager 0.25 or newer and put it on the PATH as alertmanager"
@@ -44,6 +44,14 @@ def alertmanager(folder: Path, port: int, config: str) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def check_config(file: Path) -> list[str]:
+    """What amtool finds wrong with a configuration; empty if nothing. Raises ToolError."""
+    found = shutil.which("amtool")
+    amtool = found or str(package(PACKAGE, HINT) / "usr" / "bin" / "amtool")
+    done = run([amtool, "check-config", str(file)])
+    return [] if done.returncode == 0 else [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
 
 def program(folder: Path) -> Path:
