@@ -96,16 +96,25 @@ class Alerting:
     See the module. A context manager, or start() and stop().
 
     scraped     the daemon's address
-    control     its control listener's
+    control     its control listener's; without one there is no Alertmanager, and nobody is told
     token_file  of somebody there whose role is `hook`
     """
 
-    def __init__(self, *, directory: Path, scraped: str, control: str, token_file: Path) -> None:
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        scraped: str,
+        control: str | None = None,
+        token_file: Path | None = None,
+    ) -> None:
         self.prometheus = f"http://{LOOPBACK}:{free_port()}"
         self.alertmanager = f"http://{LOOPBACK}:{free_port()}"
         self._directory = directory
         self._scraped = scraped
-        self._posted = ALERTMANAGER.format(url=f"{control}{HOOK}", token_file=token_file)
+        self._posted = None
+        if control is not None:
+            self._posted = ALERTMANAGER.format(url=f"{control}{HOOK}", token_file=token_file)
         self._children: list[Child] = []
         self._http = httpx.Client(timeout=10.0, trust_env=False)
 
@@ -118,13 +127,17 @@ class Alerting:
 
     def start(self) -> None:
         """Both serve when this returns."""
+        urls = [self.prometheus]
         try:
-            self._children += [self._alertmanager(), self._prometheus()]
+            if self._posted is not None:
+                self._children.append(self._alertmanager(self._posted))
+                urls.append(self.alertmanager)
+            self._children.append(self._prometheus())
         except ToolError as exc:
             raise LabError(str(exc)) from exc
         for child in self._children:
             child.start()
-        for url in (self.alertmanager, self.prometheus):
+        for url in urls:
             self._awaited(f"{url} ready", partial(self._ready, url))
 
     def stop(self) -> None:
@@ -145,11 +158,15 @@ class Alerting:
         found = self._got(f"{self.alertmanager}/api/v2/alerts?active=true")
         return [_alert(at, at["status"]["state"]) for at in found]
 
-    def values(self, expr: str, label: str) -> dict[str, float]:
-        """What Prometheus answers to an expression now, by a label."""
+    def series(self, expr: str) -> list[tuple[dict[str, str], float]]:
+        """What Prometheus answers to an expression now: labels and value of each."""
         asked = httpx.URL(f"{self.prometheus}/api/v1/query", params={"query": expr})
         found = self._got(str(asked))["data"]["result"]
-        return {at["metric"].get(label, ""): float(at["value"][1]) for at in found}
+        return [(at["metric"], float(at["value"][1])) for at in found]
+
+    def values(self, expr: str, label: str) -> dict[str, float]:
+        """The same, by one label."""
+        return {labels.get(label, ""): value for labels, value in self.series(expr)}
 
     def raised(self, name: str, connector: str = "") -> tuple[Alert, Alert]:
         """Wait until an alert fires and is active in Alertmanager: as both tell it."""
@@ -210,11 +227,11 @@ class Alerting:
         """The ends of both logs."""
         return "\n".join(child.tail() for child in self._children)
 
-    def _alertmanager(self) -> Child:
+    def _alertmanager(self, config: str) -> Child:
         """Not started. Raises ToolError."""
         folder = self._directory / "alertmanager"
         folder.mkdir(parents=True)
-        (folder / "alertmanager.yml").write_text(self._posted)
+        (folder / "alertmanager.yml").write_text(config)
         command = (
             str(program(folder)),
             "--config.file=alertmanager.yml",
