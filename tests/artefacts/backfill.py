@@ -21,7 +21,7 @@ from .promql import SCRAPE
 
 SCRAPES = 40
 INTERVAL_S = 15
-START_S_MAX = 60.0
+START_S_MAX = 180.0
 KEPT = "100y"  # samples may be of any day
 
 Series = tuple[dict[str, str], float]

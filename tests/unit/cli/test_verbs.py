@@ -36,7 +36,7 @@ def offsetwatch(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "exporter", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

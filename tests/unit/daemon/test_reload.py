@@ -21,7 +21,7 @@ from exporter.daemon.run import STOPPING, Daemon
 from lab.ports import free_port
 from lab.waiting import NotYet, until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 MODULE = sys.modules[Daemon.__module__]  # its package gives out a function of the same name
 
 TEXT = """

@@ -12,7 +12,7 @@ from exporter.daemon import remediation
 from exporter.daemon.remediation import Remediation
 from tests.fakes.clock import VirtualClock
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 class Watched(Remediation):

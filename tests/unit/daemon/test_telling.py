@@ -18,7 +18,7 @@ from lab.ports import free_port
 from lab.waiting import NotYet, until
 from tests.fakes.endpoint import Endpoint, endpoint
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 FAILED = re.compile(r'offsetwatch_notifications_failed_total\{reason="unreachable"\} [1-9]')
 TEXT = """
 kafka:

@@ -281,7 +281,7 @@ def elsewhere(folder: Path) -> int:
     told = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, str(folder)],
         check=True,
-        timeout=60,
+        timeout=300,
         capture_output=True,
         text=True,
     )

@@ -24,7 +24,7 @@ from exporter.state.snapshot import EMPTY, Snapshot
 
 from .worlds import BUILD, RELOADED, expected, full
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 DOCUMENTS = ("/api/v1/connectors", "/api/v1/flows", "/api/v1/findings")
 OF_THE_PAGE = ("/api/v1/overview", "/api/v1/trends")
 ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", *DOCUMENTS, *OF_THE_PAGE)

@@ -21,7 +21,7 @@ from exporter.state.snapshot import EMPTY, Snapshot
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 ROLES = ("viewer", "proposer", "approver", "operator", "hook")
 V1 = "/api/v1"
 BECAUSE = "the row is broken at its source"

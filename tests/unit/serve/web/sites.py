@@ -19,7 +19,7 @@ from exporter.serve.http import ReadServer
 from lab.certificates import Authority, Certificate
 from tests.unit.serve.worlds import full
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 PASSWORD = "s3cret-of-ada"
 HASH = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
 OTHER_HASH = bcrypt.hashpw(b"s3cret-of-bob", bcrypt.gensalt(4)).decode()
