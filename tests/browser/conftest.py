@@ -6,7 +6,9 @@ import random
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 
+import bcrypt
 import pytest
 
 from exporter.serve.families import Reload
@@ -16,11 +18,14 @@ from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
 from tests.unit.serve.worlds import BUILD
 
+USER, PASSWORD = "ada", "a-password-of-tests"
+
 
 class Site:
     """The listener of a daemon, and what that daemon sees."""
 
-    def __init__(self) -> None:
+    def __init__(self, web_config: Path | None = None) -> None:
+        self.web_config = web_config
         self.now: Snapshot = worlds.full()
         self.alive = True
         self.port = _free_port()
@@ -45,6 +50,7 @@ class Site:
             options="--config /etc/offsetwatch/offsetwatch.yaml",
             reload=Future,
             reloaded=lambda: Reload(successful=True, at=worlds.NOW),
+            web_config=self.web_config,
         )
         server.start()
         return server
@@ -53,6 +59,17 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     made = Site()
+    yield made
+    made.die()
+
+
+@pytest.fixture
+def guarded(tmp_path) -> Iterator[Site]:
+    """It asks for a password: PASSWORD, of USER."""
+    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+    file = tmp_path / "web.yaml"
+    file.write_text(f"basic_auth_users: {{{USER}: '{hashed}'}}\n")
+    made = Site(file)
     yield made
     made.die()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from exporter.state.snapshot import EMPTY
 from tests.browser import worlds
 from tests.browser.chromium import chromium
+from tests.browser.conftest import PASSWORD, USER
 
 pytestmark = pytest.mark.slow
 
@@ -230,3 +232,12 @@ def test_2000_connectors_are_shown_and_found(page, site):
     page.press("Escape")
     page.run("scrollTo(0, document.documentElement.scrollHeight)")
     page.until(f"{ROWS} > {made}")
+
+
+def test_whoever_has_given_a_password_sees_all_of_it_and_nobody_else_anything(page, guarded):
+    page.call("Page.navigate", url=guarded.url.replace("://", f"://{USER}:{PASSWORD}@"))
+    page.until(f"{ROWS} > 0")
+    before = page.run("performance.getEntriesByType('resource').length")
+    page.until(f"performance.getEntriesByType('resource').length > {before}")  # it asks again
+    assert "MirrorMaker copies nothing from west to east" in text_of(page, "findings")
+    assert httpx.get(guarded.url, trust_env=False).status_code == httpx.codes.UNAUTHORIZED

@@ -31,9 +31,11 @@ let asking = false;
 class NoAnswer extends Error {}
 
 async function answer(path) {
+  // Not the address as it was typed: with a password in it, nothing may be fetched by it.
+  const url = new URL(path, location.origin + location.pathname);
   let found;
   try {
-    found = await fetch(path, { cache: "no-cache", signal: AbortSignal.timeout(ANSWER_MS) });
+    found = await fetch(url, { cache: "no-cache", signal: AbortSignal.timeout(ANSWER_MS) });
   } catch (error) {
     throw new NoAnswer(error.name === "TimeoutError" ? "it took too long" : "it cannot be reached");
   }
