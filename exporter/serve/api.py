@@ -64,9 +64,7 @@ heartbeats.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -74,6 +72,8 @@ from exporter.model.connectors import ConnectorKind
 from exporter.model.topology import FlowKey, MirrorFlow
 from exporter.serve import failover, fates
 from exporter.state.lag import lag_seconds
+from exporter.state.marks import ConnectorKey
+from exporter.state.overall import connector_of, flow_of, grouped
 from exporter.state.snapshot import (
     CheckpointView,
     ConnectorView,
@@ -87,11 +87,6 @@ from exporter.state.snapshot import (
     SyncView,
     TailView,
 )
-
-_View = TypeVar("_View")
-_Key = TypeVar("_Key", bound=Hashable)
-_ConnectorKey = tuple[str, str]
-_FlowKey = tuple[str, str, str, str]
 
 Document = dict[str, Any]
 
@@ -116,8 +111,8 @@ ALL = Only()
 def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
     """The body of /api/v1/connectors."""
     listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-    sources = _grouped(snapshot.source_partitions, _connector_of)
-    sinks = _grouped(snapshot.sink_partitions, _connector_of)
+    sources = grouped(snapshot.source_partitions, connector_of)
+    sinks = grouped(snapshot.sink_partitions, connector_of)
     rows = [
         {
             **_connector(key, listed.get(key)),
@@ -132,11 +127,11 @@ def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
 
 def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
     """The body of /api/v1/flows."""
-    known = {_flow_key(flow): flow for flow in snapshot.topology.flows}
-    partitions = _grouped(snapshot.mirror_partitions, _flow_key)
-    syncs = _grouped(snapshot.syncs, _pair_of)
-    groups = _grouped(snapshot.groups, _pair_of)
-    checkpoints = _grouped(snapshot.checkpoints, _pair_of)
+    known = {flow_of(flow): flow for flow in snapshot.topology.flows}
+    partitions = grouped(snapshot.mirror_partitions, flow_of)
+    syncs = grouped(snapshot.syncs, _pair_of)
+    groups = grouped(snapshot.groups, _pair_of)
+    checkpoints = grouped(snapshot.checkpoints, _pair_of)
     heartbeats = {_pair_of(view): view.at for view in snapshot.heartbeats}
     rows = []
     for key in sorted(known.keys() | partitions.keys()):
@@ -166,21 +161,6 @@ def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
             }
         )
     return msgspec.json.encode({**_head(snapshot), "flows": rows})
-
-
-def _grouped(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
-    found: defaultdict[_Key, list[_View]] = defaultdict(list)
-    for view in views:
-        found[key_of(view)].append(view)
-    return dict(found)
-
-
-def _connector_of(view: SourcePartitionView | SinkPartitionView) -> _ConnectorKey:
-    return (view.connect_cluster, view.connector)
-
-
-def _flow_key(of: MirrorFlow | MirrorPartitionView) -> _FlowKey:
-    return (of.connect_cluster, of.connector, of.source, of.target)
 
 
 def _pair_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> FlowKey:
@@ -229,7 +209,7 @@ def _tail(tail: TailView) -> Document:
     }
 
 
-def _connector(key: _ConnectorKey, view: ConnectorView | None) -> Document:
+def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
     connect_cluster, name = key
     if view is None:
         kind, class_name, version, state = ConnectorKind.UNKNOWN, None, None, None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from exporter.model.topology import MirrorFlow
 from exporter.state.lag import lag_seconds
 from exporter.state.marks import ConnectorKey, FlowKey
 from exporter.state.snapshot import (
@@ -50,9 +51,9 @@ NOTHING = Overall(partitions=0)
 
 def connectors(snapshot: Snapshot) -> dict[ConnectorKey, Overall]:
     """Every connector that has a partition."""
-    sources = _grouped(snapshot.source_partitions, _connector_of)
-    mirrored = _grouped(snapshot.mirror_partitions, _connector_of)
-    sinks = _grouped(snapshot.sink_partitions, _connector_of)
+    sources = grouped(snapshot.source_partitions, connector_of)
+    mirrored = grouped(snapshot.mirror_partitions, connector_of)
+    sinks = grouped(snapshot.sink_partitions, connector_of)
     found = {key: _sources(views) for key, views in sources.items()}
     for key, copied in mirrored.items():
         found[key] = _mirrored(copied, found.get(key), snapshot.at, whole=_whole(snapshot, key))
@@ -65,16 +66,18 @@ def flows(snapshot: Snapshot) -> dict[FlowKey, Overall]:
     """Every flow that has a partition."""
     return {
         key: _mirrored(views, None, snapshot.at, whole=_whole(snapshot, key[:2]))
-        for key, views in _grouped(snapshot.mirror_partitions, _flow_of).items()
+        for key, views in grouped(snapshot.mirror_partitions, flow_of).items()
     }
 
 
-def _connector_of(view: SourcePartitionView | _Read) -> ConnectorKey:
+def connector_of(view: SourcePartitionView | _Read) -> ConnectorKey:
+    """Whose it is."""
     return (view.connect_cluster, view.connector)
 
 
-def _flow_of(view: MirrorPartitionView) -> FlowKey:
-    return (view.connect_cluster, view.connector, view.source, view.target)
+def flow_of(of: MirrorFlow | MirrorPartitionView) -> FlowKey:
+    """Which flow it is, or is of."""
+    return (of.connect_cluster, of.connector, of.source, of.target)
 
 
 def _whole(snapshot: Snapshot, connector: ConnectorKey) -> bool:
@@ -131,7 +134,8 @@ def _oldest(views: Sequence[_Read], at: float) -> float | None:
     return max(known) if len(known) == len(ages) else None
 
 
-def _grouped(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
+def grouped(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
+    """Views by their key, in their order."""
     found: defaultdict[_Key, list[_View]] = defaultdict(list)
     for view in views:
         found[key_of(view)].append(view)
