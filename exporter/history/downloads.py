@@ -46,15 +46,15 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def publish(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Make `folder` with what `fill` puts into it; a no-op if it exists.
+def publish(folder: Path, fill: Callable[[Path], None], *, lock: str = LOCK) -> None:
+    """Make `folder` with what `fill` puts into it; a no-op if it exists. One at a time by a lock.
 
     `fill` writes beside it and one rename publishes the result. The folder is never replaced,
     because a JVM opens its jars as it needs them.
     """
     if folder.exists():
         return
-    with locked(cache_directory() / LOCK):
+    with locked(cache_directory() / lock):
         if folder.exists():  # another process may have finished while this one waited
             return
         folder.parent.mkdir(parents=True, exist_ok=True)
