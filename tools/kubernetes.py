@@ -81,7 +81,8 @@ def strimzi_crds() -> tuple[Path, ...]:
     serve.
     """
     folder = cache_directory() / "strimzi" / pom_hash(STRIMZI_POM)
-    publish(folder, _generate)
+    java = _java()  # before: both take the same lock
+    publish(folder, lambda fresh: _generate(java, fresh))
     return tuple(folder / f"{kind}.yaml" for kind in KINDS)
 
 
@@ -92,11 +93,11 @@ def _staged(module_file: Path) -> list[str]:
     return [f"{name} => {name} {version}" for name in names]
 
 
-def _generate(folder: Path) -> None:
+def _generate(java: Path, folder: Path) -> None:
     jars = folder / "jars"
     copy_dependencies(STRIMZI_POM, jars, what="Strimzi's definitions")
     made = [f"io.strimzi.api.kafka.model.{at}={folder / kind}.yaml" for kind, at in KINDS.items()]
-    words = [str(_java()), "-cp", f"{jars}/*", "io.strimzi.crdgenerator.CrdGenerator"]
+    words = [str(java), "-cp", f"{jars}/*", "io.strimzi.crdgenerator.CrdGenerator"]
     words += ["--label", "app:strimzi", "--label", "strimzi.io/crd-install:true"]
     words += ["--target-kube", "1.16+", "--crd-api-version", "v1", "--api-versions", "v1"]
     words += ["--storage-version", "v1", "--yaml", *made]
