@@ -296,7 +296,7 @@ class Kubernetes:
 
     def _established(self, name: str) -> None:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
-        conditions = _json(self.http.get(path)).get("status", {}).get("conditions", [])
+        conditions = _json(self.http.get(path)).get("status", {}).get("conditions") or []
         told = {at["type"]: at["status"] for at in conditions}
         if told.get("Established") != "True":
             raise NotYet(str(told))
