@@ -19,7 +19,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chromium tests-1 tests-2 test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
+.PHONY: help demo test chromium tests-1 tests-2 tests-3 kubernetes test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -53,11 +53,11 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -q -n auto -m 'not real and not spark and not slow and not proof' $(ARGS)
 
-# Real tests wait more than they compute, but what is busy beside them makes them wait longer: so two
-# at a time, and what computes after them. Each lab and each Spark belongs to one part. All parts run,
+# Real tests wait more than they compute: so two parts of them side by side, and beside these, at a
+# lower priority, what computes. Each lab and each Spark belongs to one part. All parts run,
 # whichever fail.
 test: lint chromium
-	@$(MAKE) --no-print-directory -k -j 2 tests-1 tests-2
+	@$(MAKE) --no-print-directory -k -j 3 tests-1 tests-2 tests-3
 
 # A browser is nothing that Python packages or jars could bring.
 chromium:
@@ -66,12 +66,18 @@ chromium:
 		|| { echo "the tests of the status page need a Chromium: apt-get install chromium"; exit 1; }
 
 tests-1:
-	@failed=0; for part in test-real test-history; do \
+	@failed=0; for part in test-real test-kills; do \
 		$(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
 
-tests-2:
-	@failed=0; for part in test-usual test-kills test-rest; do \
-		$(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
+tests-2: test-usual
+
+tests-3:
+	@failed=0; for part in kubernetes test-history test-rest; do \
+		nice -n 5 $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
+
+# helm and a Kubernetes API server: built from their Go modules, once, into the cache.
+kubernetes: $(STAMP)
+	$(BIN)/python -m tools.kubernetes
 
 test-usual: $(STAMP)
 	$(BIN)/pytest -v -m 'usual and not proof' $(ARGS) tests/real
