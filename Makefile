@@ -7,6 +7,8 @@
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
 #   make references            the pages under docs/reference, docs/guards.md and config-reference.yaml, from the code
+#   make image [TARGET=pipeline]   a container image, with docker, podman or buildah
+#   make sbom                  what the images are made of, as CycloneDX, in build/
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
 
 PYTHON ?= python3
@@ -19,7 +21,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chromium tests-1 tests-2 tests-3 kubernetes test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
+.PHONY: help demo test chromium buildah image sbom tests-1 tests-2 tests-3 kubernetes test-image test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -51,12 +53,12 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/pytest -q -n auto -m 'not real and not spark and not slow and not proof' $(ARGS)
+	$(BIN)/pytest -q -n auto -m 'not real and not spark and not slow and not proof and not image' $(ARGS)
 
 # Real tests wait more than they compute: so two parts of them side by side, and beside these, at a
 # lower priority, what computes. Each lab and each Spark belongs to one part. All parts run,
 # whichever fail.
-test: lint chromium
+test: lint chromium buildah
 	@$(MAKE) --no-print-directory -k -j 3 tests-1 tests-2 tests-3
 
 # A browser is nothing that Python packages or jars could bring.
@@ -65,6 +67,12 @@ chromium:
 		|| { apt-get -q update && apt-get -q install -y --no-install-recommends chromium; } \
 		|| { echo "the tests of the status page need a Chromium: apt-get install chromium"; exit 1; }
 
+# An image cannot be built without what builds images.
+buildah:
+	@{ command -v buildah && command -v mmdebstrap; } >/dev/null \
+		|| { apt-get -q update && apt-get -q install -y --no-install-recommends buildah mmdebstrap; } \
+		|| { echo "the tests of the images need buildah: apt-get install buildah mmdebstrap"; exit 1; }
+
 tests-1:
 	@failed=0; for part in test-real test-kills; do \
 		$(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
@@ -72,7 +80,7 @@ tests-1:
 tests-2: test-usual
 
 tests-3:
-	@failed=0; for part in kubernetes test-history test-rest; do \
+	@failed=0; for part in kubernetes test-image test-history test-rest; do \
 		nice -n 5 $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
 
 # helm and a Kubernetes API server: built from their Go modules, once, into the cache.
@@ -91,8 +99,11 @@ test-kills: $(STAMP)
 test-history: $(STAMP)
 	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/history
 
+test-image: $(STAMP)
+	$(BIN)/pytest -v $(ARGS) tests/image
+
 test-rest: $(STAMP)
-	$(BIN)/pytest -q -m 'not proof' --ignore=tests/real --ignore=tests/history $(ARGS)
+	$(BIN)/pytest -q -m 'not proof' --ignore=tests/real --ignore=tests/history --ignore=tests/image $(ARGS)
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
@@ -109,6 +120,25 @@ proofs: $(STAMP)
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py
 	CONTRACT_SEQUENCES=250 CONTRACT_SEED=$(SEED) $(BIN)/pytest -q tests/real/test_contract.py
 	LAB_KAFKA=3.9.2 CONTRACT_SEQUENCES=250 CONTRACT_SEED=$(SEED) $(BIN)/pytest -q tests/real/test_contract.py
+
+# With docker, podman or buildah, whichever is there. TARGET=pipeline has Spark and a JRE.
+TARGET ?= daemon
+IMAGE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' exporter/__init__.py)
+image:
+	@set -e; builder=; for each in docker podman buildah; do \
+		if $$each info >/dev/null 2>&1; then builder=$$each; break; fi; done; \
+	case "$$builder" in \
+		"") echo "an image needs docker, podman or buildah"; exit 1;; \
+		docker) command="docker build";; \
+		*) command="$$builder build --format docker";; \
+	esac; \
+	$$command --target $(TARGET) --tag offsetwatch:$(IMAGE_VERSION)-$(TARGET) \
+		--build-arg VERSION=$(IMAGE_VERSION) --build-arg REVISION="$$(git rev-parse HEAD)" $(ARGS) .
+
+sbom: $(STAMP)
+	@mkdir -p build
+	$(BIN)/python -m tools.sbom --target daemon --output build/sbom-daemon.cdx.json
+	$(BIN)/python -m tools.sbom --target pipeline --output build/sbom-pipeline.cdx.json
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,0 +1,189 @@
+"""What the images say of themselves, and what is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import __version__
+from exporter.history.jars import ARTIFACTS, folder_name
+from tests.conftest import ROOT
+from tests.image.building import REVISION, VERSION, Image
+from tests.image.container import USER
+from tools.sbom import pins
+
+pytestmark = pytest.mark.image
+
+TARGETS = ("daemon", "pipeline")
+CONFIG = "/etc/offsetwatch/config.yaml"
+STATE = "/var/lib/offsetwatch"
+SBOM = "offsetwatch.sbom"
+# What is ours on top of the base image. A day that it grows by a third is a day to look at it.
+OWN_MEGABYTES_MAX = {"daemon": 130, "pipeline": 1500}
+
+
+@pytest.fixture(params=TARGETS)
+def image(request) -> Image:
+    return request.getfixturevalue(request.param)
+
+
+def test_it_runs_as_a_number_that_is_not_root_and_without_a_shell_in_between(image):
+    assert image.config["User"] == f"{USER}:{USER}"
+    assert image.config["Entrypoint"] == ["offsetwatch"]
+
+
+def test_it_says_what_it_is_and_of_which_revision(image):
+    labels = image.config["Labels"]
+    told = {
+        name.removeprefix("org.opencontainers.image."): text
+        for name, text in labels.items()
+        if name.startswith("org.opencontainers.image.")
+    }
+    told.pop("description")
+    assert told == {
+        "title": "offsetwatch",
+        "licenses": "Apache-2.0",
+        "version": VERSION,
+        "revision": REVISION,
+    }
+
+
+def test_the_daemon_is_started_asked_and_reached_by_default(daemon):
+    assert daemon.config["Cmd"] == ["run", "--config", CONFIG]
+    assert daemon.config["Healthcheck"]["Test"] == [
+        *("CMD", "offsetwatch", "healthcheck", "--config", CONFIG)
+    ]
+    assert set(daemon.config["ExposedPorts"]) == {"9640/tcp", "9641/tcp"}
+
+
+def test_the_pipeline_reads_on_by_default_and_serves_nothing(pipeline):
+    assert pipeline.config["Cmd"] == ["history", "run", "--continuous", "--config", CONFIG]
+    assert "Healthcheck" not in pipeline.config
+    assert not pipeline.config.get("ExposedPorts")
+
+
+def test_what_may_be_written_to_is_declared_and_the_users_own(daemon, pipeline):
+    assert set(daemon.config["Volumes"]) == {STATE}
+    assert set(pipeline.config["Volumes"]) == {STATE, "/tmp"}
+    for image in (daemon, pipeline):
+        assert image.config["WorkingDir"] == STATE
+        found = (image.root / STATE.lstrip("/")).stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (USER, USER, 0o755)
+
+
+def test_nothing_else_belongs_to_the_user_or_can_be_written_by_everybody(image):
+    ours = [
+        str(at.relative_to(image.root))
+        for at in (image.root / "opt", image.root / "etc/offsetwatch")
+        for at in (at, *at.rglob("*"))
+        if not at.is_symlink() and (at.stat().st_uid != 0 or at.stat().st_mode & 0o022)
+    ]
+    assert ours == []
+
+
+def test_the_user_has_a_name(image):
+    lines = (image.root / "etc/passwd").read_text().splitlines()
+    assert [line.split(":")[:4] for line in lines if f":{USER}:" in line] == [
+        ["offsetwatch", "x", str(USER), str(USER)]
+    ]
+
+
+def test_the_daemon_has_no_java_no_compiler_and_nothing_to_install_with(daemon):
+    assert programs(daemon.root, "java", "mvn", "gcc", "cc", "make", "pip", "pip3", "git") == []
+    installed = {at.name for at in daemon.packages.iterdir()}
+    assert installed & {"pip", "setuptools", "wheel", "hatchling", "pyspark", "pytest"} == set()
+
+
+def test_the_pipeline_has_java_and_still_nothing_to_build_with(pipeline):
+    assert len(programs(pipeline.root, "java")) == 1
+    assert programs(pipeline.root, "javac", "mvn", "gcc", "cc", "make", "pip", "pip3", "git") == []
+
+
+def programs(root: Path, *names: str) -> list[str]:
+    """Where a program by one of these names is, by the usual PATH."""
+    folders = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "opt/offsetwatch/bin")
+    places = {(root / folder).resolve() for folder in folders}
+    return [str(at / name) for at in places for name in names if os.path.lexists(at / name)]
+
+
+def test_no_cache_of_a_build_no_secret_and_none_of_our_tests_is_left(image):
+    left = ("root/.cache", "root/.m2", "wheel", "build", "src", "report.json", "etc/pip.conf")
+    assert [name for name in left if (image.root / name).exists()] == []
+    assert list((image.root / "var/lib/apt/lists").glob("*Packages*")) == []
+    packages = {at.name for at in image.packages.iterdir()}
+    assert packages & {"tests", "lab", "tools", "bench", "dashboards"} == set()
+
+
+def test_everything_of_ours_is_compiled_already(image):
+    """As nothing can be kept of what is compiled at a start."""
+    sources = [
+        at for at in (image.packages / "exporter").rglob("*.py") if "__pycache__" not in at.parts
+    ]
+    assert len(sources) > 200
+    compiled = {at.name.partition(".")[0] for at in image.packages.rglob("__pycache__/*.pyc")}
+    assert {at.stem for at in sources} - compiled == set()
+
+
+def test_what_is_ours_is_as_large_as_it_has_to_be(image, record_property):
+    target = image.name.rpartition(":")[2]
+    own, whole = image.megabytes(image.venv), image.megabytes()
+    print(f"{target}: {own:.0f} MB of ours, {whole:.0f} MB with the base image")  # noqa: T201
+    assert own < OWN_MEGABYTES_MAX[target]
+
+
+def test_the_pipeline_has_its_six_jars_where_it_looks_for_them(pipeline):
+    (cache,) = [
+        value.partition("=")[2]
+        for value in pipeline.config["Env"]
+        if value.startswith("OFFSETWATCH_CACHE=")
+    ]
+    jars = sorted((pipeline.root / cache.lstrip("/") / folder_name()).glob("*.jar"))
+    assert len(jars) == len(ARTIFACTS)
+
+
+def bill_of(image: Image) -> dict[str, Any]:
+    place = image.config["Labels"][SBOM]
+    found: dict[str, Any] = json.loads((image.root / place.lstrip("/")).read_text())
+    return found
+
+
+def test_the_sbom_names_what_is_installed_all_of_it_and_nothing_else(image):
+    told = bill_of(image)
+    listed = {
+        at["purl"]
+        for at in (told["metadata"]["component"], *told["components"])
+        if at["purl"].startswith("pkg:pypi/")
+    }
+    installed = {
+        f"pkg:pypi/{at.metadata['Name'].lower().replace('_', '-').replace('.', '-')}@{at.version}"
+        for at in distributions(path=[str(image.packages)])
+    }
+    assert listed == installed
+    assert f"pkg:pypi/offsetwatch@{__version__}" in installed
+
+
+def test_the_sbom_names_the_jars_that_are_there_with_what_they_hash_to(daemon, pipeline):
+    jars = {at.name: at for at in (pipeline.venv / "share/cache").rglob("*.jar")}
+    told = [at for at in bill_of(pipeline)["components"] if at["purl"].startswith("pkg:maven/")]
+    assert {f"{at['name']}-{at['version']}.jar" for at in told} == jars.keys()
+    for at in told:
+        assert at["hashes"][0]["content"] == sha256(jars[f"{at['name']}-{at['version']}.jar"])
+    assert "pkg:maven/" not in json.dumps(bill_of(daemon))
+
+
+def sha256(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_versions_are_the_pinned_ones_and_each_was_fetched_with_a_known_hash(image):
+    pinned = pins((ROOT / "constraints.txt").read_text())
+    python = [at for at in bill_of(image)["components"] if at["purl"].startswith("pkg:pypi/")]
+    assert {at["name"]: at["version"] for at in python}.items() <= pinned.items()
+    assert [at["name"] for at in python if not at.get("hashes")] == []
