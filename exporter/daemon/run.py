@@ -63,7 +63,8 @@ class Daemon:
             alive=self.alive,
             reload=self.reload,
             reloaded=self._last_reload,
-            options=f"--config {shlex.quote(str(path.resolve()))}",
+            # Links stay: what a mounted Secret leads to is gone when the Secret changes.
+            options=f"--config {shlex.quote(str(path.absolute()))}",
             web_config=loaded.web_config_file,
         )
 

@@ -43,6 +43,17 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "LOOK_S", 0.05)
 
 
+def test_people_are_told_the_name_that_was_given_and_not_what_it_leads_to(tmp_path: Path):
+    """Kubernetes puts another folder in the place of what a mounted Secret leads to."""
+    (tmp_path / "..now").mkdir()
+    text = TEXT.format(name="lab", port=free_port(), state=tmp_path / "state")
+    (tmp_path / "..now" / "config.yaml").write_text(text)
+    named = tmp_path / "config.yaml"
+    named.symlink_to("..now/config.yaml")
+    daemon = Daemon(config.load(named), named)
+    assert daemon._server._options == f"--config {named}"
+
+
 class Running:
     """A daemon whose file can be written anew."""
 
