@@ -89,7 +89,7 @@ def needed(
                 other = canonicalize_name(requirement.name)
                 edges.add(other)
                 waiting.append((other, tuple(sorted(requirement.extras))))
-    return {name: tuple(sorted(edges)) for name, edges in sorted(found.items())}
+    return {name: tuple(sorted(found[name])) for name in sorted(found, key=_product_first)}
 
 
 def bill(
@@ -104,9 +104,7 @@ def bill(
     are at hand. Raises SbomError.
     """
     graph = needed(installed, EXTRAS[target])
-    product, *libraries = (
-        _python(name, installed[name], archives) for name in sorted(graph, key=_product_first)
-    )
+    product, *libraries = (_python(name, installed[name], archives) for name in graph)
     for name in graph:
         version = installed[name].version
         if name != PRODUCT and pinned.get(name) != version:
