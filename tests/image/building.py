@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from exporter.history.downloads import cache_directory, publish
+from lab.processes import finished
 from tests.conftest import ROOT
 
 SUITE: Final = "bookworm"  # its Python is 3.11, the oldest that will do; its JRE is Java 17
@@ -179,14 +179,12 @@ def pip_settings() -> ConfigParser:
 
 def run(*command: str, environment: dict[str, str]) -> str:
     """Standard output. Raises BuildFailed."""
-    done = subprocess.run(
+    done = finished(
         command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BUILD_S_MAX,
+        called=command[0],
+        directory=Path("/"),
+        timeout_s=BUILD_S_MAX,
         env=environment,
-        cwd="/",
     )
     if done.returncode != 0:
         said = (done.stdout + done.stderr)[-OUTPUT_CHARS_MAX:]
