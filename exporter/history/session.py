@@ -7,6 +7,7 @@ this line there is only HistoryError.
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import sys
 import tempfile
@@ -81,6 +82,8 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
     if existing is not None:
         yield existing
         return
+    if not _is_submitted(os.environ):
+        _refuse_without_name(os.getuid())
     # Spark makes a warehouse folder in the current one, for tables we have none of.
     with tempfile.TemporaryDirectory(prefix="offsetwatch-warehouse-") as warehouse:
         with translated("Spark did not start"):
@@ -157,6 +160,17 @@ def _existing() -> SparkSession | None:
         return SparkSession.active()
     except PySparkException:
         return None
+
+
+def _refuse_without_name(user: int) -> None:
+    """Java takes its user's home and Hadoop that user's name from the system. Without them Spark
+    ends with a trace of something else.
+    """
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        message = f"user {user} has no name on this system, and Spark does not start without one"
+        raise HistoryError(message) from None
 
 
 def _create(*, master: str, heap: str, short: bool, warehouse: Path) -> SparkSession:

@@ -139,3 +139,11 @@ def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
     ):
         raise error
     assert type(caught.value) is expected
+
+
+def test_a_user_without_a_name_is_refused_before_java_is_asked():
+    from exporter.history.session import _refuse_without_name
+
+    _refuse_without_name(0)
+    with pytest.raises(HistoryError, match="user 987654321 has no name"):
+        _refuse_without_name(987654321)

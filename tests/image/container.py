@@ -55,10 +55,10 @@ class Volume:
     read_only: bool = False
 
 
-def writable(folder: Path, target: str) -> Volume:
-    """An empty folder that belongs to the image's user."""
+def writable(folder: Path, target: str, user: int = USER) -> Volume:
+    """An empty folder that belongs to the image's user, or to another."""
     folder.mkdir()
-    os.chown(folder, USER, USER)
+    os.chown(folder, user, user)
     return Volume(folder, target)
 
 
@@ -100,10 +100,10 @@ class Container:
         self._child.expect_success(timeout_s=timeout_s)
         return self._child.log.read_text()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = STOP_S_MAX) -> None:
         """SIGTERM to process 1, which has to end well and soon. Raises LabError."""
         os.kill(self.first, signal.SIGTERM)
-        self._child.expect_success(timeout_s=STOP_S_MAX)
+        self._child.expect_success(timeout_s=timeout_s)
 
     def kill(self) -> None:
         self._child.kill()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
+from exporter.errors import HistoryError
 from exporter.history import read
 from lab import Lab, compare
+from lab.errors import LabError
 from lab.jsontext import text
 from lab.product import CONFIG, PIPELINE_S_MAX
 from lab.waiting import NotYet, until
+from tests.image.building import Image
 from tests.image.container import USER, Container, Volume, running, writable
 from tests.image.secret import Secret
 from tests.real.seen import MIRRORED
@@ -18,6 +24,9 @@ pytestmark = [pytest.mark.image, pytest.mark.real, pytest.mark.spark]
 STATE = "/var/lib/offsetwatch"
 PATH = "/etc/offsetwatch/config.yaml"
 COMMITTED_S_MAX = 150.0
+STREAM_STOP_S_MAX = 180.0  # it finishes its batch
+NAMELESS = 4711
+ONCE = ("history", "run", "--available-now", "--config", PATH)
 SOURCES = ("file-source", "mm2-source")
 
 
@@ -45,32 +54,81 @@ def committed(lab: Lab) -> dict[tuple[str, str], str]:
     return until("the end of all that was produced", complete, timeout_s=COMMITTED_S_MAX)
 
 
-def test_it_reads_what_is_there_into_tables_without_a_network_for_jars(lab, pipeline, tmp_path):
+def beside(
+    lab: Lab, pipeline: Image, folder: Path, *, user: int = USER, command: Sequence[str] = ()
+) -> tuple[Container, Path]:
+    """A container that reads the lab, and where its tables are."""
+    secret = Secret(folder / "secret", group=user)
+    connect = f'  - {{name: lab, kafka: east, url: "{lab.connect_urls[0]}"}}'
+    config = CONFIG.format(east=lab.east, west=lab.west, connects=connect)
+    config += "history: {heap: 700m, cadence_s: 2.0, refine_s: 2.0}\n"
+    secret.hold({"config.yaml": config})
+    state = writable(folder / "state", STATE, user)
+    container = Container(
+        pipeline,
+        folder,
+        volumes=(
+            state,
+            writable(folder / "tmp", "/tmp", user),
+            Volume(secret.folder, "/etc/offsetwatch", read_only=True),
+        ),
+        command=command,
+        user=user,
+    )
+    return container, state.source / "history"
+
+
+def stored(history: Path) -> dict[tuple[str, str], str | None]:
+    """The tables' answer."""
+    return {
+        (row.connector, row.source_partition): row.source_offset for row in read.progress(history)
+    }
+
+
+@pytest.fixture
+def expected(lab: Lab) -> dict[tuple[str, str], str]:
+    """Positions that nothing moves any more, after some that did."""
     lab.append_lines(17)
     lab.produce("west", "orders", 60)
     lab.produce("west", "payments", 10)
-    expected = committed(lab)
-    secret = Secret(tmp_path / "secret", group=USER)
-    connect = f'  - {{name: lab, kafka: east, url: "{lab.connect_urls[0]}"}}'
-    config = CONFIG.format(east=lab.east, west=lab.west, connects=connect)
-    secret.hold({"config.yaml": f"{config}history: {{heap: 700m}}\n"})
-    state = writable(tmp_path / "state", STATE)
-    container = Container(
-        pipeline,
-        tmp_path,
-        volumes=(
-            state,
-            writable(tmp_path / "tmp", "/tmp"),
-            Volume(secret.folder, "/etc/offsetwatch", read_only=True),
-        ),
-        command=("history", "run", "--available-now", "--config", PATH),
-    )
+    return committed(lab)
+
+
+def test_it_reads_what_is_there_into_tables_without_a_network_for_jars(
+    lab, pipeline, expected, tmp_path
+):
+    container, history = beside(lab, pipeline, tmp_path, command=ONCE)
     with running(container):
-        said = container.finish(timeout_s=PIPELINE_S_MAX)
-    print(said)  # noqa: T201
-    history = state.source / "history"
-    found = {
-        (row.connector, row.source_partition): row.source_offset for row in read.progress(history)
-    }
+        print(container.finish(timeout_s=PIPELINE_S_MAX))  # noqa: T201
+    found = stored(history)
     assert {at: found.get(at) for at in expected} == expected
     assert {at.stat().st_uid for at in history.rglob("*")} == {USER}
+
+
+def test_by_default_it_reads_on_until_it_is_told_to_stop_and_ends_well(
+    lab, pipeline, expected, tmp_path
+):
+    container, history = beside(lab, pipeline, tmp_path)
+
+    def whole() -> None:
+        if not container.running:
+            raise LabError(f"it ended\n{container.evidence()}")
+        try:
+            found = stored(history)
+        except HistoryError as exc:
+            raise NotYet(str(exc)) from exc
+        if {at: found.get(at) for at in expected} != expected:
+            raise NotYet(str(found))
+
+    with running(container):
+        until("all in gold", whole, timeout_s=PIPELINE_S_MAX, evidence=container.evidence)
+        status = container.status()
+        assert status["NoNewPrivs"] == "1"
+        assert int(status["CapBnd"], 16) == 0
+        container.stop(timeout_s=STREAM_STOP_S_MAX)
+
+
+def test_a_user_without_a_name_is_told_what_is_missing(lab, pipeline, tmp_path):
+    container, _ = beside(lab, pipeline, tmp_path, user=NAMELESS, command=ONCE)
+    with running(container), pytest.raises(LabError, match=f"user {NAMELESS} has no name"):
+        container.finish(timeout_s=PIPELINE_S_MAX)
