@@ -63,6 +63,7 @@ CMD ["run", "--config", "/etc/offsetwatch/config.yaml"]
 FROM builder AS pipeline-builder
 ARG JRE=openjdk-17-jre-headless
 # The distribution's newest, security updates included; the base image's digest is what is pinned.
+# Slim images have no folder for manual pages, and a JRE does not install without.
 # hadolint ignore=DL3008
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
