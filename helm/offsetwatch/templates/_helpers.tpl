@@ -114,8 +114,6 @@ labels:
 - name: config
   mountPath: /etc/offsetwatch
   readOnly: true
-- name: tmp
-  mountPath: /tmp
 {{- range .Values.secretMounts }}
 - name: secret-{{ .secretName | trunc 50 | trimSuffix "-" | replace "." "-" }}
   mountPath: /run/secrets/offsetwatch/{{ .secretName }}
@@ -131,8 +129,6 @@ labels:
   secret:
     secretName: {{ include "offsetwatch.secret" . }}
     defaultMode: 0440
-- name: tmp
-  emptyDir: {}
 {{- range .Values.secretMounts }}
 - name: secret-{{ .secretName | trunc 50 | trimSuffix "-" | replace "." "-" }}
   secret:

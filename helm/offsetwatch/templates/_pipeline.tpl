@@ -26,7 +26,9 @@
       mountPath: /var/lib/offsetwatch
     - name: history
       mountPath: /var/lib/offsetwatch/history
-    {{- include "offsetwatch.mounts" $root | replace "name: tmp" "name: history-tmp" | nindent 4 }}
+    - name: history-tmp
+      mountPath: /tmp
+    {{- include "offsetwatch.mounts" $root | nindent 4 }}
 {{- end -}}
 
 {{/* A pod of its own: (list $ words restartPolicy). */}}

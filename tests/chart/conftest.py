@@ -1,0 +1,26 @@
+"""The chart's own variants, each rendered once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import chart
+from lab.kube import Json
+
+VARIANTS = tuple(sorted((chart.CHART / "ci").glob("*-values.yaml")))
+
+
+@pytest.fixture(
+    scope="session", params=VARIANTS, ids=lambda at: at.name.removesuffix("-values.yaml")
+)
+def variant(request: pytest.FixtureRequest) -> Path:
+    found = request.param
+    assert isinstance(found, Path)
+    return found
+
+
+@pytest.fixture(scope="session")
+def rendered(variant: Path) -> list[Json]:
+    return chart.documents(chart.render(variant, namespace="monitoring"))

@@ -1,0 +1,419 @@
+"""What single values change, and which are refused because they do not fit each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import chart
+from lab.kube import Json
+from tests.chart.reading import (
+    LEAST,
+    configuration,
+    containers,
+    of_kind,
+    one,
+    pods,
+    refusable,
+    with_values,
+)
+from tools.chart.__main__ import ROOT
+
+LEADING = {"remedy": {"journal": {"kafka": "east"}}}
+SHARED = {"accessModes": ["ReadWriteMany"]}
+WRONG_TYPE = "got string, want boolean"
+
+
+# --- what the schema refuses, where it is wrong ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"histroy": {"enabled": False}}, "at '': additional properties 'histroy' not allowed"),
+        ({"history": {"mod": "cronjob"}}, "at '/history': additional properties 'mod' not"),
+        ({"history": {"mode": "stream"}}, "at '/history/mode': value must be one of"),
+        ({"image": {"digest": "latest"}}, "at '/image/digest': 'latest' does not match"),
+        ({"image": {"pullPolicy": "always"}}, "at '/image/pullPolicy': value must be one of"),
+        ({"replicaCount": -1}, "at '/replicaCount': minimum"),
+        ({"replicaCount": "2"}, "at '/replicaCount': got string, want integer"),
+        ({"strimzi": {"enabled": "yes"}}, f"at '/strimzi/enabled': {WRONG_TYPE}"),
+        ({"strimzi": {"namespaces": ["*"]}}, "at '/strimzi/namespaces/0': '*' does not match"),
+        ({"strimzi": {"secretNames": [""]}}, "at '/strimzi/secretNames/0': minLength"),
+        ({"containerPort": 70000}, "at '/containerPort': maximum"),
+        ({"secretMounts": [{"name": "a"}]}, "at '/secretMounts/0': missing property 'secretName'"),
+        ({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0': missing property 'name'"),
+        ({"configFiles": {"a": 1}}, "at '/configFiles/a': got number, want string"),
+        ({"webConfig": {"users": {}}}, "at '/webConfig': additional properties 'users' not"),
+        ({"serviceMonitor": {"intervall": "1m"}}, "at '/serviceMonitor': additional properties"),
+        ({"podMonitor": {"interval": "soon"}}, "at '/podMonitor/interval': 'soon' does not match"),
+        ({"persistence": {"size": "much"}}, "at '/persistence/size': 'much' does not match"),
+        ({"prometheusRule": {"optional": ["all"]}}, "at '/prometheusRule/optional/0': value must"),
+        (
+            {"prometheusRule": {"thresholds": {"sink_lag_records": "9"}}},
+            "at '/prometheusRule/thresholds/sink_lag_records': got string, want number",
+        ),
+        ({"probes": {"by": "tcp"}}, "at '/probes/by': value must be one of"),
+    ],
+)
+def test_a_value_that_is_none_is_refused_where_it_stands(
+    values: dict[str, Any], complaint: str, tmp_path: Path
+):
+    said = refusable(values, tmp_path)
+    assert said.failed
+    assert complaint in said.text
+
+
+# --- what fits no other value --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"replicaCount": 2, "history": {"enabled": False}}, "needs a journal that all share"),
+        ({"replicaCount": 2, "config": LEADING}, "one pipeline for each"),
+        (
+            {
+                "replicaCount": 2,
+                "config": LEADING,
+                "history": {"enabled": False},
+                "persistence": {"enabled": True},
+            },
+            "one volume is of one daemon",
+        ),
+        ({"config": {"remedy": {"mode": "propose"}}}, "a journal that outlives the pod"),
+        ({"config": {"remedy": {"mode": "auto"}}}, "a journal that outlives the pod"),
+        ({"history": {"mode": "deployment"}}, "needs ReadWriteMany"),
+        ({"history": {"mode": "cronjob"}}, "needs ReadWriteMany"),
+        (
+            {"history": {"mode": "cronjob", "shared": False, "persistence": {"enabled": False}}},
+            "each run would begin anew",
+        ),
+        ({"strimzi": {"offsets": {"enabled": True}}}, "strimzi.enabled: is required"),
+        ({"strimzi": {"secretNames": ["a"]}}, "strimzi.enabled: is required"),
+        (
+            {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}},
+            "scraped twice",
+        ),
+        ({"control": {"enabled": True}}, "config.control has to say who"),
+        (
+            {"control": {"enabled": True}, "config": {"control": {"listen": "0.0.0.0:9999"}}},
+            "config.control.listen: leave it out",
+        ),
+        ({"config": {"listen": "0.0.0.0:80"}}, "config.listen: is set by the chart"),
+        ({"config": {"state_dir": "/data"}}, "config.state_dir: is set by the chart"),
+        ({"config": {"history": {"path": "/data"}}}, "config.history.path: is set by the chart"),
+        ({"config": {"connect": []}}, "config.connect: name at least one"),
+        ({"configFiles": {"config.yaml": ""}}, "configFiles: config.yaml is made by the chart"),
+        ({"existingSecret": "mine"}, "existingSecret: config, configFiles and webConfig"),
+        (
+            {"prometheusRule": {"enabled": True, "thresholds": {"sink_lag": 1}}},
+            "there is no sink_lag; there are: ",
+        ),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_with_what_to_do(
+    values: dict[str, Any], complaint: str, tmp_path: Path
+):
+    said = refusable(values, tmp_path)
+    assert said.failed
+    assert complaint in said.text
+
+
+def test_all_that_does_not_fit_is_said_at_once():
+    said = chart.render()
+    assert said.failed
+    assert "config.kafka: name at least one" in said.text
+    assert "config.connect: name at least one" in said.text
+
+
+def test_a_secret_that_the_chart_cannot_see_may_have_the_journal(tmp_path: Path):
+    mine = {"existingSecret": "mine", "replicaCount": 2, "history": {"enabled": False}}
+    at = tmp_path / "values.yaml"
+    assert "needs a journal" in chart.render(chart.values_file(mine, at)).text
+    mine["journalInExistingSecret"] = True
+    found = chart.documents(chart.render(chart.values_file(mine, at)))
+    assert one(found, "Deployment")["spec"]["replicas"] == 2
+
+
+# --- what they change ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "strategy"),
+    [
+        ({}, "Recreate"),
+        (
+            {"replicaCount": 2, "config": LEADING, "history": {"enabled": False}},
+            "RollingUpdate",
+        ),
+    ],
+)
+def test_two_daemons_without_a_common_journal_never_overlap(
+    values: dict[str, Any], strategy: str, tmp_path: Path
+):
+    found = one(with_values(values, tmp_path), "Deployment")
+    assert found["spec"]["strategy"] == {"type": strategy}
+
+
+def test_another_configuration_is_another_pod_and_another_rule_is_not(tmp_path: Path):
+    def sums(values: dict[str, Any]) -> list[str]:
+        return [
+            pod["metadata"]["annotations"]["checksum/config"]
+            for pod in pods(with_values(values, tmp_path))
+        ]
+
+    assert sums({}) == sums({"prometheusRule": {"enabled": True}})
+    assert sums({}) != sums({"config": {"ends_s": 10}})
+    assert sums({}) != sums({"configFiles": {"ca.pem": "another"}})
+
+
+def probes_of(values: dict[str, Any], at: Path) -> list[Json]:
+    found = containers(with_values(values, at))["daemon/offsetwatch"]
+    return [found[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
+
+
+CERTIFICATE = {"cert_file": "a.pem", "key_file": "b.pem"}
+
+
+@pytest.mark.parametrize(
+    ("web", "scheme"),
+    [
+        ({}, "HTTP"),
+        ({"tls_server_config": CERTIFICATE}, "HTTPS"),
+        ({"basic_auth_users": {"ada": "$2y$10$x"}}, None),
+        ({"tls_server_config": {**CERTIFICATE, "client_auth_type": "RequireAnyClientCert"}}, None),
+    ],
+)
+def test_probes_know_how_the_listener_is_protected(
+    web: dict[str, Any], scheme: str | None, tmp_path: Path
+):
+    for probe in probes_of({"webConfig": web} if web else {}, tmp_path):
+        if scheme is None:
+            assert probe["exec"]["command"][:2] == ["offsetwatch", "healthcheck"]
+        else:
+            assert probe["httpGet"]["scheme"] == scheme
+
+
+def test_a_daemon_that_still_catches_up_is_not_ready_and_reached_all_the_same(tmp_path: Path):
+    startup, liveness, readiness = probes_of({}, tmp_path)
+    assert startup["httpGet"]["path"] == liveness["httpGet"]["path"] == "/-/healthy"
+    assert readiness["httpGet"]["path"] == "/-/ready"
+    found = one(with_values({}, tmp_path), "Service")
+    assert found["spec"]["publishNotReadyAddresses"] is True
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        ({"enabled": False}, {"daemon/offsetwatch"}),
+        ({}, {"daemon/offsetwatch", "daemon/history"}),
+        (
+            {"mode": "deployment", "persistence": SHARED},
+            {"daemon/offsetwatch", "pipeline/history"},
+        ),
+        ({"mode": "cronjob", "persistence": SHARED}, {"daemon/offsetwatch", "pipeline/history"}),
+    ],
+)
+def test_there_is_one_pipeline_or_none(history: Json, expected: set[str], tmp_path: Path):
+    assert set(containers(with_values({"history": history}, tmp_path))) == expected
+
+
+@pytest.mark.parametrize(
+    ("history", "sees"),
+    [
+        ({"enabled": False}, False),
+        ({}, True),
+        ({"mode": "deployment", "persistence": SHARED}, True),
+        ({"mode": "deployment", "shared": False}, False),
+    ],
+)
+def test_the_daemon_sees_the_tables_where_the_volume_lets_it(
+    history: Json, sees: bool, tmp_path: Path
+):
+    daemon = containers(with_values({"history": history}, tmp_path))["daemon/offsetwatch"]
+    mounts = [mount for mount in daemon["volumeMounts"] if mount["name"] == "history"]
+    assert [mount["readOnly"] for mount in mounts] == ([True] if sees else [])
+
+
+def test_a_pipeline_by_the_clock_reads_what_is_there_and_looks_after_its_tables(tmp_path: Path):
+    values = {"history": {"mode": "cronjob", "persistence": SHARED}}
+    found = of_kind(with_values(values, tmp_path), "CronJob")
+    words = [
+        job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"][:3]
+        for job in found
+    ]
+    assert words == [["history", "run", "--available-now"], ["history", "maintain", "--config"]]
+    assert {job["spec"]["concurrencyPolicy"] for job in found} == {"Forbid"}
+
+
+@pytest.mark.parametrize(
+    ("strimzi", "roles"),
+    [
+        ({}, set()),
+        ({"enabled": True}, {"discovery"}),
+        ({"enabled": True, "offsets": {"enabled": True}}, {"discovery", "offsets"}),
+        ({"enabled": True, "secretNames": ["a"]}, {"discovery", "secrets"}),
+    ],
+)
+def test_rights_are_there_only_where_they_were_asked_for(
+    strimzi: Json, roles: set[str], tmp_path: Path
+):
+    found = of_kind(with_values({"strimzi": strimzi}, tmp_path), "Role")
+    assert {role["metadata"]["name"].rpartition("-")[2] for role in found} == roles
+
+
+def test_remedies_alone_bring_no_rights(tmp_path: Path):
+    values = {
+        "config": {"remedy": {"mode": "auto"}},
+        "persistence": {"enabled": True},
+        "strimzi": {"enabled": True},
+    }
+    verbs = {
+        verb
+        for role in of_kind(with_values(values, tmp_path), "Role")
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+    }
+    assert verbs == {"get", "list", "watch"}
+
+
+def test_nobody_but_who_runs_the_cluster_makes_roles_where_they_want_that(tmp_path: Path):
+    values = {"strimzi": {"enabled": True}, "rbac": {"create": False}}
+    assert of_kind(with_values(values, tmp_path), "Role", "RoleBinding") == []
+
+
+def test_strimzis_namespaces_stand_in_the_configuration_and_in_the_roles(tmp_path: Path):
+    values = {"strimzi": {"enabled": True, "namespaces": ["kafka", "mirrors"]}}
+    found = with_values(values, tmp_path)
+    assert configuration(found)["strimzi"] == {"namespaces": ["kafka", "mirrors"]}
+    assert [role["metadata"]["namespace"] for role in of_kind(found, "Role")] == [
+        "kafka",
+        "mirrors",
+    ]
+
+
+# --- alerts --------------------------------------------------------------------------------------
+
+
+def rules_of(values: Json, at: Path) -> dict[str, Json]:
+    given = {"prometheusRule": {"enabled": True, **values}}
+    return {
+        rule.get("alert", rule.get("record")): rule
+        for document in of_kind(with_values(given, at), "PrometheusRule")
+        for group in document["spec"]["groups"]
+        for rule in group["rules"]
+    }
+
+
+def test_the_alerts_are_those_of_the_files(tmp_path: Path):
+    found = rules_of({}, tmp_path)
+    files = (ROOT / "alerts").glob("*.rules.yaml")
+    wanted = {
+        rule.get("alert", rule.get("record")): rule
+        for file in files
+        for group in yaml.safe_load(file.read_text())["groups"]
+        for rule in group["rules"]
+    }
+    assert found == wanted
+
+
+def test_a_threshold_is_another_one_and_all_others_are_as_they_were(tmp_path: Path):
+    before, after = (
+        rules_of({}, tmp_path),
+        rules_of({"thresholds": {"sink_lag_records": 5}}, tmp_path),
+    )
+    name = "offsetwatch:sink_lag_records:threshold"
+    assert after.pop(name)["expr"] == "vector(5)"
+    assert before.pop(name)["expr"] != "vector(5)"
+    assert before == after
+
+
+def test_an_alert_has_the_labels_and_the_runbook_that_were_asked_for(tmp_path: Path):
+    given = {"additionalRuleLabels": {"team": "a"}, "runbookUrlPrefix": "https://books.example/"}
+    for name, rule in rules_of(given, tmp_path).items():
+        if "alert" in rule:
+            assert rule["labels"]["team"] == "a"
+            assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+            url = rule["annotations"]["runbook_url"]
+            assert url == f"https://books.example/runbooks/{name}.md"
+
+
+def test_a_board_is_the_file_itself(tmp_path: Path):
+    found = of_kind(with_values({"dashboards": {"enabled": True}}, tmp_path), "ConfigMap")
+    boards = {at.name: at.read_text() for at in (ROOT / "dashboards").glob("*.json")}
+    assert boards
+    for document in found:
+        ((name, text),) = document["data"].items()
+        assert text.strip() == boards.pop(name.removeprefix("offsetwatch-")).strip()
+        assert document["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert boards == {}
+
+
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
+def test_a_scraped_job_has_the_name_that_the_alerts_look_for(kind: str, tmp_path: Path):
+    key = kind[0].lower() + kind[1:]
+    found = one(with_values({key: {"enabled": True}, "nameOverride": "lags"}, tmp_path), kind)
+    (endpoint,) = found["spec"].get("endpoints", found["spec"].get("podMetricsEndpoints"))
+    assert endpoint["relabelings"][0] == {
+        "action": "replace",
+        "targetLabel": "job",
+        "replacement": "offsetwatch",
+    }
+
+
+# --- the network ---------------------------------------------------------------------------------
+
+
+def test_nothing_comes_in_but_what_scrapes_and_who_was_named_for_control(tmp_path: Path):
+    found = one(with_values({"networkPolicy": {"enabled": True}}, tmp_path), "NetworkPolicy")
+    assert found["spec"]["policyTypes"] == ["Ingress"]
+    assert found["spec"]["ingress"] == [{"ports": [{"port": 9640, "protocol": "TCP"}]}]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_api_server_is_reached_only_where_strimzi_is_asked_about(enabled: bool, tmp_path: Path):
+    values = {
+        "networkPolicy": {"enabled": True, "egress": {"enabled": True, "ports": [9092]}},
+        "strimzi": {"enabled": enabled},
+    }
+    found = one(with_values(values, tmp_path), "NetworkPolicy")
+    ports = [at["port"] for rule in found["spec"]["egress"] for at in rule["ports"]]
+    assert ports == [53, 53, 9092, *([443, 6443] if enabled else [])]
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def test_names_are_short_enough_for_all_that_is_put_behind_them(tmp_path: Path):
+    values = {
+        "fullnameOverride": "a" * 63,
+        "history": {"mode": "cronjob", "persistence": SHARED},
+        "dashboards": {"enabled": True},
+    }
+    for document in with_values(values, tmp_path):
+        limit = 52 if document["kind"] == "CronJob" else 63
+        assert len(document["metadata"]["name"]) <= limit
+
+
+def test_a_registry_of_all_charts_wins_and_a_digest_over_a_tag(tmp_path: Path):
+    digest = "sha256:" + "0" * 64
+    values = {
+        "global": {"imageRegistry": "mirror.example"},
+        "image": {"registry": "registry.example", "tag": "1", "digest": digest},
+        "history": {"image": {"registry": "other.example", "repository": "own/one", "tag": "7"}},
+    }
+    found = containers(with_values(values, tmp_path))
+    assert found["daemon/offsetwatch"]["image"] == (
+        f"mirror.example/offsetwatch/offsetwatch@{digest}"
+    )
+    assert found["daemon/history"]["image"] == "mirror.example/own/one:7"
+
+
+def test_the_least_that_is_needed_is_what_the_readme_says():
+    text = (chart.CHART / "README.md").read_text()
+    block = text.split("```yaml\n")[1].split("```")[0]
+    assert yaml.safe_load(block).keys() == LEAST.keys()

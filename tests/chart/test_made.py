@@ -1,0 +1,73 @@
+"""What of the chart is made from elsewhere is what it is made from."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+import exporter
+from lab.chart import CHART
+from tools.chart.__main__ import ROOT, made, main
+from tools.chart.readme import render
+from tools.chart.values import leaves, values
+
+TREE = values((CHART / "values.yaml").read_text())
+
+
+def test_the_committed_files_are_what_they_are_made_from():
+    assert main(["--check"]) == 0, "run: python -m tools.chart"
+
+
+def test_a_copy_that_is_out_of_date_or_left_over_is_noticed_and_put_right(tmp_path: Path, capsys):
+    for name in ("alerts", "dashboards", "helm"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    files = tmp_path / "helm" / "offsetwatch" / "files"
+    (files / "alerts" / "connectors.rules.yaml").write_text("groups: []\n")
+    (files / "dashboards" / "gone.json").write_text("{}\n")
+    assert main(["--check"], tmp_path) == 1
+    assert (files / "dashboards" / "gone.json").exists()
+    said = capsys.readouterr().out
+    assert "connectors.rules.yaml: out of date" in said
+    assert "gone.json: out of date" in said
+    assert main([], tmp_path) == 0
+    assert main(["--check"], tmp_path) == 0
+    assert not (files / "dashboards" / "gone.json").exists()
+
+
+def test_every_rule_file_and_every_board_is_in_the_chart():
+    names = {at.name for at in made()}
+    wanted = [*(ROOT / "alerts").rglob("*.rules.yaml"), *(ROOT / "dashboards").glob("*.json")]
+    assert wanted
+    assert {at.name for at in wanted} <= names
+
+
+def test_the_chart_has_the_version_of_the_product():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == exporter.__version__
+    assert chart["name"] == CHART.name
+
+
+def test_every_value_is_told_of():
+    assert [value.path for value in leaves(TREE) if not value.said] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# -- Is told\na: 1\n", "Is told"),
+        ("# -- Is told\n# at length\na: 1\n", "Is told at length"),
+        ("# of all that follows\n# -- Is told\na: 1\n", "Is told"),
+        ("# of something else\na: 1\n", ""),
+        ("# -- Of the one before\nb: 1\na: 1\n", ""),
+    ],
+)
+def test_what_is_said_of_a_value_stands_just_above_it(text: str, said: str):
+    assert next(value.said for value in values(text) if value.path == "a") == said
+
+
+def test_a_readme_without_a_place_for_the_table_is_refused():
+    with pytest.raises(ValueError, match="markers"):
+        render("# offsetwatch\n", TREE)
