@@ -12,7 +12,6 @@ from lab import chart
 from lab.kube import Json
 from tests.chart.reading import (
     LEAST,
-    configuration,
     containers,
     of_kind,
     one,
@@ -286,14 +285,22 @@ def test_nobody_but_who_runs_the_cluster_makes_roles_where_they_want_that(tmp_pa
     assert of_kind(with_values(values, tmp_path), "Role", "RoleBinding") == []
 
 
-def test_strimzis_namespaces_stand_in_the_configuration_and_in_the_roles(tmp_path: Path):
-    values = {"strimzi": {"enabled": True, "namespaces": ["kafka", "mirrors"]}}
-    found = with_values(values, tmp_path)
-    assert configuration(found)["strimzi"] == {"namespaces": ["kafka", "mirrors"]}
-    assert [role["metadata"]["namespace"] for role in of_kind(found, "Role")] == [
-        "kafka",
-        "mirrors",
-    ]
+def test_there_are_roles_in_the_namespaces_that_were_named_and_in_no_other(tmp_path: Path):
+    values = {"strimzi": {"enabled": True, "namespaces": ["kafka", "mirrors", "kafka"]}}
+    for kind in ("Role", "RoleBinding"):
+        found = of_kind(with_values(values, tmp_path), kind)
+        assert [role["metadata"]["namespace"] for role in found] == ["kafka", "mirrors"]
+
+
+@pytest.mark.parametrize(
+    "strimzi", [{}, {"enabled": True}, {"enabled": True, "namespaces": ["mirrors"]}]
+)
+def test_a_connect_cluster_whose_namespace_may_not_be_read_is_refused(
+    strimzi: Json, tmp_path: Path
+):
+    linked = {**LEAST["config"]["connect"][0], "strimzi": {"namespace": "kafka", "name": "lab"}}
+    values = {"config": {"connect": [linked]}, "strimzi": strimzi}
+    assert "namespace kafka may not be read" in refusable(values, tmp_path).text
 
 
 # --- alerts --------------------------------------------------------------------------------------

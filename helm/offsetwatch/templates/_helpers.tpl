@@ -79,10 +79,6 @@ labels:
 {{- $listen := printf "%s:%v" .Values.listenAddress .Values.control.port -}}
 {{- $_ := set $own "control" (mergeOverwrite (deepCopy $config.control) (dict "listen" $listen)) -}}
 {{- end -}}
-{{- if and .Values.strimzi.enabled (not (dig "strimzi" "namespaces" "" $config)) -}}
-{{- $namespaces := dict "namespaces" (include "offsetwatch.strimziNamespaces" . | fromYamlArray) -}}
-{{- $_ := set $own "strimzi" (mergeOverwrite (deepCopy ($config.strimzi | default dict)) $namespaces) -}}
-{{- end -}}
 {{- toYaml (merge $own $config) -}}
 {{- end -}}
 

@@ -1,0 +1,289 @@
+"""The chart on a real API server: what it stores there, and what its ServiceAccount may do."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+import yaml
+
+from lab import chart
+from lab.chart import CHART, Installed
+from lab.kube import Json, Kubernetes
+from tests.chart.conftest import VARIANTS
+from tools import kubernetes
+
+pytestmark = pytest.mark.real
+
+NAMESPACES = ("monitoring", "kafka", "mirrors", "elsewhere")
+CONNECTOR = {
+    "apiVersion": "kafka.strimzi.io/v1",
+    "kind": "KafkaConnector",
+    "metadata": {
+        "name": "orders",
+        "namespace": "kafka",
+        "labels": {"strimzi.io/cluster": "lab"},
+    },
+    "spec": {"class": "org.example.Orders", "tasksMax": 1, "config": {}, "state": "running"},
+}
+KEPT = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "kept", "namespace": "kafka"},
+    "data": {"offsets.json": "{}"},
+}
+
+
+@pytest.fixture(scope="module")
+def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    with Kubernetes(directory=tmp_path_factory.mktemp("kube")) as running:
+        running.definitions((*kubernetes.strimzi_crds(), *kubernetes.monitoring_crds()))
+        for name in NAMESPACES:
+            running.namespace(name)
+        yield running
+
+
+# --- what is stored ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda at: at.name.removesuffix("-values.yaml"))
+def test_the_server_takes_all_of_a_variant_and_knows_every_field(kube: Kubernetes, variant: Path):
+    found = chart.documents(chart.render(variant, namespace="monitoring"))
+    assert found
+    for document in found:
+        document["metadata"].setdefault("namespace", "monitoring")
+        answer = kube.http.patch(
+            kube.path(document),
+            params={
+                "fieldManager": "strict",
+                "force": "true",
+                "fieldValidation": "Strict",
+                "dryRun": "All",
+            },
+            content=yaml.safe_dump(document).encode(),
+            headers={"Content-Type": "application/apply-patch+yaml"},
+        )
+        assert answer.is_success, answer.text
+
+
+def test_a_field_that_the_server_does_not_know_would_be_noticed(kube: Kubernetes):
+    document = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": {"name": "wrong", "namespace": "monitoring"},
+        "spec": {"selector": {}, "endpoints": [{"intervall": "1m"}]},
+    }
+    answer = kube.http.patch(
+        kube.path(document),
+        params={"fieldManager": "strict", "fieldValidation": "Strict", "dryRun": "All"},
+        content=yaml.safe_dump(document).encode(),
+        headers={"Content-Type": "application/apply-patch+yaml"},
+    )
+    assert answer.status_code == httpx.codes.BAD_REQUEST or "intervall" in answer.text
+    assert not answer.is_success
+
+
+def deployment(installed: Installed) -> Json:
+    found = installed.kube.get("apps/v1", "Deployment", installed.release, installed.namespace)
+    assert found is not None
+    return found
+
+
+def test_a_release_goes_through_every_variant_and_back(kube: Kubernetes, tmp_path: Path):
+    """A selector that changed between two of them, say, would be refused by the server."""
+    # Of a claim nothing but its size can ever change, in no chart.
+    claims = chart.values_file(
+        {
+            "persistence": {"storageClass": ""},
+            "history": {"persistence": {"existingClaim": "tables"}},
+        },
+        tmp_path / "claims.yaml",
+    )
+    first, *others = VARIANTS
+    namespace = "going-through"
+    installed = chart.install(kube, first, claims, namespace=namespace)
+    for variant in others:
+        said = installed.upgrade(variant, claims)
+        assert not said.failed, f"{variant.name}: {said.text}"
+    for revision in range(1, len(VARIANTS)):
+        said = installed.rollback(revision)
+        assert not said.failed, f"{VARIANTS[revision - 1].name}: {said.text}"
+    said = installed.uninstall()
+    assert not said.failed, said.text
+    assert kube.get("apps/v1", "Deployment", installed.release, namespace) is None
+
+
+def test_an_upgrade_changes_what_was_asked_for_and_a_rollback_takes_it_back(
+    kube: Kubernetes, tmp_path: Path
+):
+    least = CHART / "ci" / "default-values.yaml"
+    installed = chart.install(kube, least, namespace="upgraded")
+    before = deployment(installed)["spec"]["template"]
+    more = chart.values_file(
+        {"config": {"ends_s": 7}, "podLabels": {"team": "a"}}, tmp_path / "more.yaml"
+    )
+    assert not installed.upgrade(least, more).failed
+    after = deployment(installed)["spec"]["template"]
+    assert after["metadata"]["labels"]["team"] == "a"
+    checksum = "checksum/config"
+    assert after["metadata"]["annotations"][checksum] != before["metadata"]["annotations"][checksum]
+    secret = kube.get("v1", "Secret", "offsetwatch-config", "upgraded")
+    assert secret is not None
+    stored = yaml.safe_load(base64.b64decode(secret["data"]["config.yaml"]))
+    assert stored["ends_s"] == 7
+    assert not installed.rollback(1).failed
+    assert deployment(installed)["spec"]["template"] == before
+
+
+def test_tables_and_journal_outlive_the_release_unless_somebody_said_otherwise(
+    kube: Kubernetes, tmp_path: Path
+):
+    """And the same release takes up what was kept."""
+    least = CHART / "ci" / "default-values.yaml"
+    for keep, namespace in ((True, "kept"), (False, "not-kept")):
+        own = {
+            "persistence": {"enabled": True, "keep": keep},
+            "history": {"persistence": {"keep": keep}},
+        }
+        values = chart.values_file(own, tmp_path / "own.yaml")
+        installed = chart.install(kube, least, values, namespace=namespace)
+        assert not installed.uninstall().failed
+        for name in ("state", "history"):
+            claim = kube.get("v1", "PersistentVolumeClaim", f"offsetwatch-{name}", namespace)
+            # A finalizer of a controller that is not there holds what was deleted.
+            gone = claim is None or "deletionTimestamp" in claim["metadata"]
+            assert gone is not keep
+        if keep:
+            again = chart.install(kube, least, values, namespace=namespace)
+            assert not again.uninstall().failed
+
+
+# --- what its account may do ---------------------------------------------------------------------
+
+
+class Asked(NamedTuple):
+    """A request, and in what `Allowed` it is allowed."""
+
+    verb: str
+    path: str
+    body: Any = None
+    at: frozenset[str] = frozenset()
+
+
+STRIMZI = "/apis/kafka.strimzi.io/v1/namespaces"
+CORE = "/api/v1/namespaces"
+READING = frozenset({"discovery", "offsets", "secrets"})
+CHANGING = frozenset({"offsets"})
+NAMED = frozenset({"secrets"})
+STOP = {"spec": {"state": "stopped"}}
+NOTE = {"metadata": {"annotations": {"strimzi.io/connector-offsets": "list"}}}
+NEW = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": "b"}}
+
+ASKED = [
+    *(
+        Asked("GET", f"{STRIMZI}/kafka/{kind}", at=READING)
+        for kind in ("kafkas", "kafkaconnects", "kafkaconnectors", "kafkamirrormaker2s")
+    ),
+    Asked("GET", f"{STRIMZI}/kafka/kafkaconnectors/orders", at=READING),
+    Asked("GET", f"{STRIMZI}/kafka/kafkaconnectors?watch=true&timeoutSeconds=1", at=READING),
+    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders", STOP, CHANGING),
+    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders", NOTE, CHANGING),
+    Asked("PATCH", f"{STRIMZI}/kafka/kafkamirrormaker2s/none", NOTE, CHANGING),
+    Asked("POST", f"{CORE}/kafka/configmaps", NEW, CHANGING),
+    Asked("GET", f"{CORE}/kafka/configmaps/kept", at=CHANGING),
+    Asked("PATCH", f"{CORE}/kafka/configmaps/kept", {"data": {"a": "b"}}, CHANGING),
+    Asked("GET", f"{CORE}/kafka/secrets/named", at=NAMED),
+    # Never.
+    Asked("DELETE", f"{STRIMZI}/kafka/kafkaconnectors/orders"),
+    Asked("DELETE", f"{STRIMZI}/kafka/kafkaconnectors"),
+    Asked("DELETE", f"{STRIMZI}/kafka/kafkamirrormaker2s/none"),
+    Asked("DELETE", f"{CORE}/kafka/configmaps/kept"),
+    Asked("POST", f"{STRIMZI}/kafka/kafkaconnectors", CONNECTOR),
+    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnects/lab", {"spec": {"replicas": 0}}),
+    Asked("PATCH", f"{STRIMZI}/kafka/kafkas/east", {"metadata": {"labels": {"a": "b"}}}),
+    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders/status", {"status": {}}),
+    Asked("GET", f"{CORE}/kafka/configmaps"),
+    Asked("GET", f"{CORE}/kafka/secrets"),
+    Asked("GET", f"{CORE}/kafka/secrets/other"),
+    Asked("PATCH", f"{CORE}/kafka/secrets/named", {"stringData": {"a": "b"}}),
+    Asked("GET", f"{CORE}/kafka/pods"),
+    Asked("GET", f"{STRIMZI}/elsewhere/kafkaconnectors"),
+    Asked("PATCH", f"{STRIMZI}/elsewhere/kafkaconnectors/orders", STOP),
+    Asked("GET", f"{CORE}/elsewhere/secrets/named"),
+    Asked("GET", f"{CORE}/elsewhere/configmaps/kept"),
+    Asked("GET", "/apis/kafka.strimzi.io/v1/kafkaconnectors"),
+    Asked("GET", f"{CORE}/monitoring/secrets/offsetwatch-config"),
+    Asked("POST", "/api/v1/namespaces", {"metadata": {"name": "x"}}),
+]
+GIVEN: dict[str, Json] = {
+    "nothing": {"enabled": False},
+    "discovery": {"enabled": True, "namespaces": ["kafka"]},
+    "offsets": {"enabled": True, "namespaces": ["kafka"], "offsets": {"enabled": True}},
+    "secrets": {"enabled": True, "namespaces": ["kafka"], "secretNames": ["named"]},
+}
+
+
+@pytest.fixture(scope="module", params=GIVEN)
+def given(
+    request: pytest.FixtureRequest, kube: Kubernetes, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, httpx.Client]]:
+    """What was given, and a client with the account's own token."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "x"}}
+    kube.apply(
+        [
+            {**each, "metadata": {**each["metadata"], "namespace": namespace}}
+            for namespace in ("kafka", "elsewhere")
+            for each in (
+                CONNECTOR,
+                KEPT,
+                {**secret, "metadata": {"name": "named"}},
+                {**secret, "metadata": {"name": "other"}},
+            )
+        ]
+    )
+    at = tmp_path_factory.mktemp("given") / "values.yaml"
+    values = chart.values_file({"strimzi": GIVEN[request.param]}, at)
+    installed = chart.install(kube, CHART / "ci" / "default-values.yaml", values)
+    with kube.client(installed.token()) as client:
+        yield request.param, client
+    assert not installed.uninstall().failed
+    kube.delete({**NEW, "metadata": {"name": "new", "namespace": "kafka"}})
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=lambda at: f"{at.verb} {at.path}")
+def test_the_account_may_do_what_is_needed_and_nothing_else(
+    given: tuple[str, httpx.Client], asked: Asked
+):
+    what, client = given
+    headers = {"Content-Type": "application/json"}
+    if asked.verb == "PATCH":
+        headers = {"Content-Type": "application/merge-patch+json"}
+    answer = client.request(asked.verb, asked.path, json=asked.body, headers=headers)
+    if what in asked.at:
+        assert answer.status_code != httpx.codes.FORBIDDEN, answer.text
+        assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND
+    else:
+        assert answer.status_code == httpx.codes.FORBIDDEN
+
+
+def test_a_pod_of_the_chart_is_known_to_the_server_as_its_account(kube: Kubernetes, tmp_path: Path):
+    installed = chart.install(
+        kube, CHART / "ci" / "strimzi-values.yaml", namespace="known", release="own"
+    )
+    folder = installed.mounted(tmp_path / "serviceaccount")
+    assert (folder / "namespace").read_text() == "known"
+    with kube.client((folder / "token").read_text()) as client:
+        review = client.post(
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            json={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+        )
+        assert review.json()["status"]["userInfo"]["username"] == (
+            f"system:serviceaccount:known:{installed.account}"
+        )
+        for namespace in ("kafka", "mirrors"):
+            assert client.get(f"{STRIMZI}/{namespace}/kafkaconnectors").is_success
+    assert not installed.uninstall().failed
