@@ -59,7 +59,8 @@ class Installed:
 
     kube: Kubernetes
     namespace: str
-    release: str = RELEASE
+    release: str
+    notes: str
 
     @property
     def account(self) -> str:
@@ -99,7 +100,7 @@ def install(
     said = _said(kube.helm(*words))
     if said.failed:
         raise LabError(said.text)
-    return Installed(kube, namespace, release)
+    return Installed(kube, namespace, release, notes=said.text.partition("NOTES:\n")[2])
 
 
 def _given(files: Sequence[Path]) -> list[str]:

@@ -53,6 +53,11 @@ def pods(documents: Iterable[Json]) -> Iterator[Json]:
             yield spec["template"]
 
 
+def running(documents: Iterable[Json]) -> list[Json]:
+    """Without jobs that only wait to be copied by hand."""
+    return [document for document in documents if not document.get("spec", {}).get("suspend")]
+
+
 def containers(documents: Iterable[Json]) -> dict[str, Json]:
     """Those that are ours, by pod component and name."""
     return {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 import yaml
 
+from exporter.config import Remedy
 from lab import chart
 from lab.kube import Json
 from tests.chart.reading import (
@@ -17,6 +18,7 @@ from tests.chart.reading import (
     one,
     pods,
     refusable,
+    running,
     with_values,
 )
 from tools.chart.__main__ import ROOT
@@ -214,11 +216,14 @@ def test_a_daemon_that_still_catches_up_is_not_ready_and_reached_all_the_same(tm
             {"mode": "deployment", "persistence": SHARED},
             {"daemon/offsetwatch", "pipeline/history"},
         ),
-        ({"mode": "cronjob", "persistence": SHARED}, {"daemon/offsetwatch", "pipeline/history"}),
+        (
+            {"mode": "cronjob", "persistence": SHARED},
+            {"daemon/offsetwatch", "pipeline/history", "upkeep/history"},
+        ),
     ],
 )
 def test_there_is_one_pipeline_or_none(history: Json, expected: set[str], tmp_path: Path):
-    assert set(containers(with_values({"history": history}, tmp_path))) == expected
+    assert set(containers(running(with_values({"history": history}, tmp_path)))) == expected
 
 
 @pytest.mark.parametrize(
@@ -236,6 +241,37 @@ def test_the_daemon_sees_the_tables_where_the_volume_lets_it(
     daemon = containers(with_values({"history": history}, tmp_path))["daemon/offsetwatch"]
     mounts = [mount for mount in daemon["volumeMounts"] if mount["name"] == "history"]
     assert [mount["readOnly"] for mount in mounts] == ([True] if sees else [])
+
+
+@pytest.mark.parametrize(
+    ("history", "suspended"),
+    [
+        ({"enabled": False}, []),
+        ({"persistence": {"enabled": False}}, []),
+        ({}, [True]),
+        ({"mode": "deployment", "persistence": SHARED}, [True]),
+        ({"mode": "cronjob", "persistence": SHARED}, [False]),
+    ],
+)
+def test_upkeep_never_meets_a_stream_at_the_tables(
+    history: Json, suspended: list[bool], tmp_path: Path
+):
+    found = of_kind(with_values({"history": history}, tmp_path), "CronJob")
+    upkeep = [job for job in found if job["metadata"]["name"].endswith("-maintain")]
+    assert [job["spec"].get("suspend", False) for job in upkeep] == suspended
+
+
+def test_a_config_map_is_the_kill_switch(tmp_path: Path):
+    """Of the name that the configuration has for it unless it says another."""
+    found = with_values({}, tmp_path)
+    switch = PurePosixPath(Remedy().kill_switch)
+    (pod,) = pods(running(found))
+    (volume,) = [at for at in pod["spec"]["volumes"] if at["name"] == "stop"]
+    assert volume["configMap"] == {"name": "offsetwatch-stop", "optional": True}
+    daemon = containers(found)["daemon/offsetwatch"]
+    (mount,) = [at for at in daemon["volumeMounts"] if at["name"] == "stop"]
+    assert mount["mountPath"] == str(switch.parent)
+    assert switch.name == "STOP"
 
 
 def test_a_pipeline_by_the_clock_reads_what_is_there_and_looks_after_its_tables(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,7 +89,7 @@ def test_a_field_that_the_server_does_not_know_would_be_noticed(kube: Kubernetes
 
 
 def deployment(installed: Installed) -> Json:
-    found = installed.kube.get("apps/v1", "Deployment", installed.release, installed.namespace)
+    found = installed.kube.get("apps/v1", "Deployment", installed.account, installed.namespace)
     assert found is not None
     return found
 
@@ -115,6 +116,27 @@ def test_a_release_goes_through_every_variant_and_back(kube: Kubernetes, tmp_pat
     said = installed.uninstall()
     assert not said.failed, said.text
     assert kube.get("apps/v1", "Deployment", installed.release, namespace) is None
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda at: at.name.removesuffix("-values.yaml"))
+def test_the_notes_name_only_what_is_there(kube: Kubernetes, variant: Path):
+    namespace = variant.name.removesuffix("-values.yaml")
+    installed = chart.install(kube, variant, namespace=namespace, release="own")
+    kinds = {"deployment": "apps/v1", "service": "v1"}
+    named = re.findall(r"\b(deployment|service)/([\w.-]+)", installed.notes)
+    assert {kind for kind, _ in named} == set(kinds)
+    for kind, name in named:
+        assert kube.get(kinds[kind], kind.capitalize(), name, namespace) is not None, name
+    found = deployment(installed)
+    inside = [each["name"] for each in found["spec"]["template"]["spec"]["containers"]]
+    (container,) = re.findall(r"--container (\S+)", installed.notes)
+    assert container in inside
+    values = yaml.safe_load(variant.read_text())
+    scraped = any(values.get(f"{kind}Monitor", {}).get("enabled") for kind in ("service", "pod"))
+    assert ("Nobody scrapes it yet" in installed.notes) is not scraped
+    kept = values.get("persistence", {}).get("enabled", False)
+    assert ("in an emptyDir, and begins anew" in installed.notes) is not kept
+    assert not installed.uninstall().failed
 
 
 def test_an_upgrade_changes_what_was_asked_for_and_a_rollback_takes_it_back(

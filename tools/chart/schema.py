@@ -81,6 +81,7 @@ _MORE: Final[dict[str, Json]] = {
     },
     "history.mode": {"enum": ["sidecar", "deployment", "cronjob"]},
     "history.schedule": {"minLength": 1},
+    "history.maintain.schedule": {"minLength": 1},
     "history.extraEnv": _NAMED,
     "history.tolerations": _OBJECTS,
     "strimzi.namespaces": {

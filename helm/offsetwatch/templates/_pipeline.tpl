@@ -31,7 +31,7 @@
     {{- include "offsetwatch.mounts" $root | nindent 4 }}
 {{- end -}}
 
-{{/* A pod of its own: (list $ words restartPolicy). */}}
+{{/* A pod of its own: (list $ words restartPolicy component). */}}
 {{- define "offsetwatch.pipelinePod" -}}
 {{- $root := index . 0 -}}{{- $v := $root.Values -}}
 metadata:
@@ -41,7 +41,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
     {{- include "offsetwatch.labels" $root | nindent 4 }}
-    app.kubernetes.io/component: pipeline
+    app.kubernetes.io/component: {{ index . 3 }}
 spec:
   serviceAccountName: {{ include "offsetwatch.serviceAccount" $root }}
   automountServiceAccountToken: {{ kindIs "bool" $v.automountServiceAccountToken | ternary $v.automountServiceAccountToken $v.strimzi.enabled }}
