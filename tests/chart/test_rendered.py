@@ -104,7 +104,9 @@ def test_the_token_is_mounted_only_where_kubernetes_is_spoken_to(
     rendered: list[Json], variant: Path
 ):
     wanted = yaml.safe_load(variant.read_text()).get("strimzi", {}).get("enabled", False)
-    assert {pod["spec"]["automountServiceAccountToken"] for pod in pods(rendered)} == {wanted}
+    for pod in pods(rendered):
+        daemons = pod["metadata"]["labels"]["app.kubernetes.io/component"] == "daemon"
+        assert pod["spec"]["automountServiceAccountToken"] is (wanted and daemons)
     for account in of_kind(rendered, "ServiceAccount"):
         assert account["automountServiceAccountToken"] is False
 
@@ -123,8 +125,8 @@ def test_images_have_the_version_of_the_chart(rendered: list[Json]):
     for name, each in containers(rendered).items():
         image = each["image"]
         if "@sha256:" not in image:
-            suffix = "-pipeline" if name.endswith("/history") else ""
-            assert image == f"offsetwatch/offsetwatch:{__version__}{suffix}"
+            target = "pipeline" if name.endswith("/history") else "daemon"
+            assert image == f"offsetwatch:{__version__}-{target}"
 
 
 def test_the_rendered_configuration_is_one_that_the_product_takes(

@@ -59,14 +59,6 @@
 {{- if and $v.history.enabled (eq $v.history.mode "cronjob") (not $v.history.persistence.enabled) (not $v.history.persistence.existingClaim) -}}
   {{- $wrong = append $wrong "history.mode: cronjob needs history.persistence, or each run would begin anew" -}}
 {{- end -}}
-{{- $namespaces := include "offsetwatch.strimziNamespaces" . | fromYamlArray -}}
-{{- range $v.config.connect -}}
-  {{- with dig "strimzi" "namespace" "" . -}}
-    {{- if not (and $v.strimzi.enabled (has . $namespaces)) -}}
-      {{- $wrong = append $wrong (printf "config.connect: Strimzi's namespace %s may not be read; strimzi.enabled, and name it under strimzi.namespaces" .) -}}
-    {{- end -}}
-  {{- end -}}
-{{- end -}}
 {{- if and (or $v.strimzi.offsets.enabled $v.strimzi.secretNames) (not $v.strimzi.enabled) -}}
   {{- $wrong = append $wrong "strimzi.enabled: is required for strimzi.offsets and strimzi.secretNames" -}}
 {{- end -}}

@@ -44,7 +44,7 @@ metadata:
     app.kubernetes.io/component: {{ index . 3 }}
 spec:
   serviceAccountName: {{ include "offsetwatch.serviceAccount" $root }}
-  automountServiceAccountToken: {{ kindIs "bool" $v.automountServiceAccountToken | ternary $v.automountServiceAccountToken $v.strimzi.enabled }}
+  automountServiceAccountToken: {{ kindIs "bool" $v.automountServiceAccountToken | ternary $v.automountServiceAccountToken false }}
   restartPolicy: {{ index . 2 }}
   {{- include "offsetwatch.placement" (list $root $v.history) | nindent 2 }}
   containers:
