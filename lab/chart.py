@@ -40,10 +40,19 @@ def lint(*files: Path) -> Said:
     return _helm(["lint", "--strict", "--kube-version", _version(), str(CHART), *_given(files)])
 
 
-def render(*files: Path, namespace: str = "default", words: Sequence[str] = ()) -> Said:
-    """All that helm would install, or why it would not."""
-    command = ["template", RELEASE, str(CHART), "--namespace", namespace]
-    return _helm([*command, "--kube-version", _version(), *_given(files), *words])
+def render(*files: Path, namespace: str = "default", at: Path = CHART) -> Said:
+    """All that helm would install, or why it would not; of a packed chart if one is given."""
+    command = ["template", RELEASE, str(at), "--namespace", namespace]
+    return _helm([*command, "--kube-version", _version(), *_given(files)])
+
+
+def package(into: Path) -> Path:
+    """As it is handed on: one file. Raises LabError with helm's words."""
+    said = _helm(["package", str(CHART), "--destination", str(into)])
+    if said.failed:
+        raise LabError(said.text)
+    (made,) = into.glob("*.tgz")
+    return made
 
 
 def documents(said: Said) -> list[Json]:

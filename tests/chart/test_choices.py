@@ -101,6 +101,12 @@ def test_a_value_that_is_none_is_refused_where_it_stands(
         ),
         ({"control": {"enabled": True}}, "config.control has to say who"),
         (
+            {"control": {"enabled": True}, "config": {"control": {"tokens": []}}},
+            "config.control: needs tls",
+        ),
+        ({"webConfig": {"basic_auth_users": {"a": "b"}}}, "config.own_access: has to say"),
+        ({"strategy": {"type": "RollingUpdate"}}, "RollingUpdate lets two daemons overlap"),
+        (
             {"control": {"enabled": True}, "config": {"control": {"listen": "0.0.0.0:9999"}}},
             "config.control.listen: leave it out",
         ),
@@ -192,7 +198,8 @@ CERTIFICATE = {"cert_file": "a.pem", "key_file": "b.pem"}
 def test_probes_know_how_the_listener_is_protected(
     web: dict[str, Any], scheme: str | None, tmp_path: Path
 ):
-    for probe in probes_of({"webConfig": web} if web else {}, tmp_path):
+    access = {"own_access": {"auth": {"username": "probe", "password": "x"}}}
+    for probe in probes_of({"webConfig": web, "config": access}, tmp_path):
         if scheme is None:
             assert probe["exec"]["command"][:2] == ["offsetwatch", "healthcheck"]
         else:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import exporter
+from lab import chart
 from lab.chart import CHART
 from tools.chart.__main__ import ROOT, made, main
 from tools.chart.readme import render
@@ -45,9 +46,16 @@ def test_every_rule_file_and_every_board_is_in_the_chart():
 
 
 def test_the_chart_has_the_version_of_the_product():
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["version"] == chart["appVersion"] == exporter.__version__
-    assert chart["name"] == CHART.name
+    said = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert said["version"] == said["appVersion"] == exporter.__version__
+    assert said["name"] == CHART.name
+
+
+def test_what_is_handed_on_as_one_file_installs_the_same(tmp_path: Path):
+    values = CHART / "ci" / "monitoring-values.yaml"
+    packed = chart.package(tmp_path)
+    assert chart.render(values, at=packed) == chart.render(values)
+    assert not chart.render(values).failed
 
 
 def test_every_value_is_told_of():

@@ -25,6 +25,13 @@
   {{- if dig "history" "path" "" $v.config -}}
     {{- $wrong = append $wrong "config.history.path: is set by the chart (history.persistence)" -}}
   {{- end -}}
+  {{- $control := $v.config.control | default dict -}}
+  {{- if and $v.control.enabled $v.config.control (not (or $control.tls $control.web_config_file)) -}}
+    {{- $wrong = append $wrong "config.control: needs tls, or a web_config_file with TLS, beyond the pod itself" -}}
+  {{- end -}}
+  {{- if and (eq (include "offsetwatch.probesBy" .) "exec") $v.webConfig (not $v.config.own_access) -}}
+    {{- $wrong = append $wrong "config.own_access: has to say how probes are let in where webConfig asks for passwords or certificates" -}}
+  {{- end -}}
   {{- with dig "control" "listen" "" $v.config -}}
     {{- if and $v.control.enabled (not (hasSuffix (printf ":%v" $v.control.port) .)) -}}
       {{- $wrong = append $wrong "config.control.listen: leave it out, or name the port control.port" -}}
@@ -35,6 +42,9 @@
       {{- $wrong = append $wrong (printf "configFiles: %s is made by the chart" $name) -}}
     {{- end -}}
   {{- end -}}
+{{- end -}}
+{{- if and (not (include "offsetwatch.journal" .)) (ne ($v.strategy.type | default "Recreate") "Recreate") -}}
+  {{- $wrong = append $wrong (printf "strategy.type: %s lets two daemons overlap, which needs a journal that both share (config.remedy.journal.kafka)" $v.strategy.type) -}}
 {{- end -}}
 {{- if gt (int $v.replicaCount) 1 -}}
   {{- if not (include "offsetwatch.journal" .) -}}
