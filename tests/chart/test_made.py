@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import yaml
 import exporter
 from lab import chart
 from lab.chart import CHART
-from tools.chart.__main__ import ROOT, made, main
+from tools.chart.__main__ import ROOT, main
 from tools.chart.readme import render
 from tools.chart.values import leaves, values
 
@@ -22,27 +23,30 @@ def test_the_committed_files_are_what_they_are_made_from():
     assert main(["--check"]) == 0, "run: python -m tools.chart"
 
 
-def test_a_copy_that_is_out_of_date_or_left_over_is_noticed_and_put_right(tmp_path: Path, capsys):
-    for name in ("alerts", "dashboards", "helm"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    files = tmp_path / "helm" / "offsetwatch" / "files"
-    (files / "alerts" / "connectors.rules.yaml").write_text("groups: []\n")
-    (files / "dashboards" / "gone.json").write_text("{}\n")
+def test_a_file_that_is_out_of_date_is_noticed_and_put_right(tmp_path: Path, capsys):
+    for name in ("alerts", "helm"):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
+    schema = tmp_path / "helm" / "offsetwatch" / "values.schema.json"
+    schema.write_text("{}\n")
     assert main(["--check"], tmp_path) == 1
-    assert (files / "dashboards" / "gone.json").exists()
-    said = capsys.readouterr().out
-    assert "connectors.rules.yaml: out of date" in said
-    assert "gone.json: out of date" in said
+    assert schema.read_text() == "{}\n"
+    assert "values.schema.json: out of date" in capsys.readouterr().out
     assert main([], tmp_path) == 0
     assert main(["--check"], tmp_path) == 0
-    assert not (files / "dashboards" / "gone.json").exists()
 
 
-def test_every_rule_file_and_every_board_is_in_the_chart():
-    names = {at.name for at in made()}
+def test_a_chart_that_is_handed_on_holds_every_rule_file_and_every_board_and_no_more(
+    tmp_path: Path,
+):
+    with tarfile.open(chart.package(tmp_path)) as packed:
+        held = {
+            name.removeprefix(f"{CHART.name}/files/"): packed.extractfile(name).read()
+            for name in packed.getnames()
+            if "/files/" in name
+        }
     wanted = [*(ROOT / "alerts").rglob("*.rules.yaml"), *(ROOT / "dashboards").glob("*.json")]
     assert wanted
-    assert {at.name for at in wanted} <= names
+    assert held == {str(at.relative_to(ROOT)): at.read_bytes() for at in wanted}
 
 
 def test_the_chart_has_the_version_of_the_product():

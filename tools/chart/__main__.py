@@ -23,34 +23,21 @@ def made(root: Path = ROOT) -> dict[Path, str]:
     return {
         chart / "values.schema.json": schema.render(tree, schema.optional_rules(alerts)),
         page: readme.render(page.read_text(encoding="utf-8"), tree),
-        **{
-            chart / "files" / to / at.name: at.read_text(encoding="utf-8")
-            for to, files in {
-                "alerts": alerts.glob("*.rules.yaml"),
-                "alerts/optional": (alerts / "optional").glob("*.rules.yaml"),
-                "dashboards": (root / "dashboards").glob("*.json"),
-            }.items()
-            for at in sorted(files)
-        },
     }
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
-    """Write the files, and take away copies of what is gone; or say what is out of date."""
+    """Write the files, or say which are out of date."""
     parser = argparse.ArgumentParser(prog="python -m tools.chart")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     check = parser.parse_args(arguments).check
     wanted = made(root)
-    copies = {at for at in (root / FOLDER / "files").rglob("*") if at.is_file()}
     stale = {at for at, text in wanted.items() if not at.exists() or at.read_text() != text}
-    for at in sorted(stale | (copies - wanted.keys())):
-        if not check and at in wanted:
-            at.parent.mkdir(parents=True, exist_ok=True)
+    for at in sorted(stale):
+        if not check:
             at.write_text(wanted[at], encoding="utf-8")
-        elif not check:
-            at.unlink()
         sys.stdout.write(f"{at.relative_to(root)}: {'out of date' if check else 'written'}\n")
-    return int(check and bool(stale or copies - wanted.keys()))
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":
