@@ -6,7 +6,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-import yaml
 
 from exporter.config import Remedy
 from lab import chart
@@ -21,7 +20,6 @@ from tests.chart.reading import (
     running,
     with_values,
 )
-from tools.chart.__main__ import ROOT
 
 LEADING = {"remedy": {"journal": {"kafka": "east"}}}
 SHARED = {"accessModes": ["ReadWriteMany"]}
@@ -340,124 +338,3 @@ def test_naming_strimzis_resource_needs_no_rights(tmp_path: Path):
     linked = {**LEAST["config"]["connect"][0], "strimzi": {"namespace": "kafka", "name": "lab"}}
     found = with_values({"config": {"connect": [linked]}}, tmp_path)
     assert of_kind(found, "Role") == []
-
-
-# --- alerts --------------------------------------------------------------------------------------
-
-
-def rules_of(values: Json, at: Path) -> dict[str, Json]:
-    given = {"prometheusRule": {"enabled": True, **values}}
-    return {
-        rule.get("alert", rule.get("record")): rule
-        for document in of_kind(with_values(given, at), "PrometheusRule")
-        for group in document["spec"]["groups"]
-        for rule in group["rules"]
-    }
-
-
-def test_the_alerts_are_those_of_the_files(tmp_path: Path):
-    found = rules_of({}, tmp_path)
-    files = (ROOT / "alerts").glob("*.rules.yaml")
-    wanted = {
-        rule.get("alert", rule.get("record")): rule
-        for file in files
-        for group in yaml.safe_load(file.read_text())["groups"]
-        for rule in group["rules"]
-    }
-    assert found == wanted
-
-
-def test_a_threshold_is_another_one_and_all_others_are_as_they_were(tmp_path: Path):
-    before, after = (
-        rules_of({}, tmp_path),
-        rules_of({"thresholds": {"sink_lag_records": 5}}, tmp_path),
-    )
-    name = "offsetwatch:sink_lag_records:threshold"
-    assert after.pop(name)["expr"] == "vector(5)"
-    assert before.pop(name)["expr"] != "vector(5)"
-    assert before == after
-
-
-def test_an_alert_has_the_labels_and_the_runbook_that_were_asked_for(tmp_path: Path):
-    given = {"additionalRuleLabels": {"team": "a"}, "runbookUrlPrefix": "https://books.example/"}
-    for name, rule in rules_of(given, tmp_path).items():
-        if "alert" in rule:
-            assert rule["labels"]["team"] == "a"
-            assert rule["labels"]["severity"] in {"info", "warning", "critical"}
-            url = rule["annotations"]["runbook_url"]
-            assert url == f"https://books.example/runbooks/{name}.md"
-
-
-def test_a_board_is_the_file_itself(tmp_path: Path):
-    found = of_kind(with_values({"dashboards": {"enabled": True}}, tmp_path), "ConfigMap")
-    boards = {at.name: at.read_text() for at in (ROOT / "dashboards").glob("*.json")}
-    assert boards
-    for document in found:
-        ((name, text),) = document["data"].items()
-        assert text.strip() == boards.pop(name.removeprefix("offsetwatch-")).strip()
-        assert document["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert boards == {}
-
-
-@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
-def test_a_scraped_job_has_the_name_that_the_alerts_look_for(kind: str, tmp_path: Path):
-    key = kind[0].lower() + kind[1:]
-    found = one(with_values({key: {"enabled": True}, "nameOverride": "lags"}, tmp_path), kind)
-    (endpoint,) = found["spec"].get("endpoints", found["spec"].get("podMetricsEndpoints"))
-    assert endpoint["relabelings"][0] == {
-        "action": "replace",
-        "targetLabel": "job",
-        "replacement": "offsetwatch",
-    }
-
-
-# --- the network ---------------------------------------------------------------------------------
-
-
-def test_nothing_comes_in_but_what_scrapes_and_who_was_named_for_control(tmp_path: Path):
-    found = one(with_values({"networkPolicy": {"enabled": True}}, tmp_path), "NetworkPolicy")
-    assert found["spec"]["policyTypes"] == ["Ingress"]
-    assert found["spec"]["ingress"] == [{"ports": [{"port": 9640, "protocol": "TCP"}]}]
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_api_server_is_reached_only_where_strimzi_is_asked_about(enabled: bool, tmp_path: Path):
-    values = {
-        "networkPolicy": {"enabled": True, "egress": {"enabled": True, "ports": [9092]}},
-        "strimzi": {"enabled": enabled},
-    }
-    found = one(with_values(values, tmp_path), "NetworkPolicy")
-    ports = [at["port"] for rule in found["spec"]["egress"] for at in rule["ports"]]
-    assert ports == [53, 53, 9092, *([443, 6443] if enabled else [])]
-
-
-# --- names ---------------------------------------------------------------------------------------
-
-
-def test_names_are_short_enough_for_all_that_is_put_behind_them(tmp_path: Path):
-    values = {
-        "fullnameOverride": "a" * 63,
-        "history": {"mode": "cronjob", "persistence": SHARED},
-        "dashboards": {"enabled": True},
-    }
-    for document in with_values(values, tmp_path):
-        limit = 52 if document["kind"] == "CronJob" else 63
-        assert len(document["metadata"]["name"]) <= limit
-
-
-def test_a_registry_of_all_charts_wins_and_a_digest_over_a_tag(tmp_path: Path):
-    digest = "sha256:" + "0" * 64
-    values = {
-        "global": {"imageRegistry": "mirror.example"},
-        "image": {"registry": "registry.example", "tag": "1", "digest": digest},
-        "history": {"image": {"registry": "other.example", "repository": "own/one", "tag": "7"}},
-    }
-    found = containers(with_values(values, tmp_path))
-    assert found["daemon/offsetwatch"]["image"] == (f"mirror.example/offsetwatch@{digest}")
-    assert found["daemon/history"]["image"] == "mirror.example/own/one:7"
-
-
-def test_the_least_that_is_needed_is_what_the_readme_says():
-    text = (chart.CHART / "README.md").read_text()
-    block = text.split("```yaml\n")[1].split("```")[0]
-    assert yaml.safe_load(block).keys() == LEAST.keys()
