@@ -9,10 +9,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """One Connect cluster over REST, or the storage that a worker's properties file names.
+    """One Connect cluster over REST, the storage that a worker's properties file names, or the
+    resources of Strimzi.
 
     kafka   the configured cluster as which the storage is reached, if not as that file says
     flow    `A->B`: of a MirrorMaker's file that has several
+    strimzi `NAMESPACE/NAME` of a KafkaConnect or KafkaMirrorMaker2: through the operator
     """
 
     connect: str | None
@@ -20,6 +22,14 @@ class Where:
     worker_config: Path | None
     kafka: str | None = None
     flow: str | None = None
+    strimzi: str | None = None
+    kubeconfig: Path | None = None
+    even_if_gitops: bool = False
+
+    @property
+    def one_place(self) -> bool:
+        """Whether one place was named."""
+        return not (self.connect is None and self.worker_config is None and self.strimzi is None)
 
     @property
     def options(self) -> str:
@@ -30,9 +40,12 @@ class Where:
             ("--worker-config", self.worker_config),
             ("--kafka", self.kafka),
             ("--flow", self.flow),
+            ("--strimzi", self.strimzi),
+            ("--kubeconfig", self.kubeconfig),
         )
-        given = ((option, str(value)) for option, value in named if value is not None)
-        return shlex.join(word for pair in given for word in pair)
+        given = [(option, str(value)) for option, value in named if value is not None]
+        words = [word for pair in given for word in pair]
+        return shlex.join([*words, *(["--even-if-gitops"] if self.even_if_gitops else [])])
 
 
 @dataclass(frozen=True, slots=True)

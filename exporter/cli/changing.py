@@ -14,8 +14,9 @@ from exporter.cli import carrying, output
 from exporter.cli.asked import Changing, Wanted, Where
 from exporter.cli.carrying import DENIED, OK, UNAUTHORISED
 from exporter.cli.offsets import print_changes, read_document
-from exporter.cli.reading import loaded, way_of
+from exporter.cli.reading import AnyWay, loaded, way_of
 from exporter.errors import ConfigError, Denied, Refused, RemedyError
+from exporter.remedy.drivers.strimzi import StrimziDriver
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.plan import Alter, Pair, Plan, Write
 from exporter.remedy.records import Ending
@@ -23,10 +24,7 @@ from exporter.remedy.runner import planned
 from exporter.toolbox.bounds import Problem, Request
 from exporter.toolbox.changes import Asked, Prepared, prepare
 from exporter.toolbox.documents import Document, Section, parse_pair, same_twice
-from exporter.toolbox.ways import RestWay, StorageWay
 from exporter.toolbox.words import nearest, told
-
-AnyWay = RestWay | StorageWay
 
 
 def import_document(where: Where, wanted: Wanted, changing: Changing) -> int:
@@ -145,7 +143,7 @@ def changed(
         earlier = _finish_earlier(where, connectors, how)
         if isinstance(earlier, int):
             return earlier
-        with way_of(where) as way:
+        with way_of(where, wait_s=changing.timeout_s) as way:
             asked = prepared_by(way)
             prepared = _left_to_do(asked, earlier)
             if asked and not prepared:
@@ -255,8 +253,11 @@ def _rehearsed(plans: list[Prepared]) -> int:
     for one in plans:
         assert one.plan is not None
         sys.stdout.write(f"\n{one.connector}: would be done, step by step\n")
-        for line in carrying.steps_of(one.plan):
+        for line, step in zip(carrying.steps_of(one.plan), one.plan.steps, strict=True):
             sys.stdout.write(f"  {line}\n")
+            if isinstance(one.driver, StrimziDriver):
+                for request in one.driver.requests(step):
+                    sys.stdout.write(f"       {request}\n")
     output.error("dry run: nothing was written")
     return OK
 

@@ -37,7 +37,22 @@ def where_options(function: F) -> F:
                 type=_path(),
                 help="A worker's or MirrorMaker's properties file: straight to its storage.",
             ),
-            click.option("--kafka", help="With --worker-config: reach its Kafka as this cluster."),
+            click.option(
+                "--kafka", help="With --worker-config and --strimzi: its Kafka is this cluster."
+            ),
+            click.option(
+                "--strimzi",
+                metavar="NAMESPACE/NAME",
+                help="A KafkaConnect or KafkaMirrorMaker2: through Strimzi's operator.",
+            ),
+            click.option(
+                "--kubeconfig", type=_path(), help="With --strimzi: how to reach Kubernetes."
+            ),
+            click.option(
+                "--even-if-gitops",
+                is_flag=True,
+                help="With --strimzi: also what Argo CD or Flux puts back to a repository.",
+            ),
             click.option(
                 "--flow", metavar="A->B", help="Which flow, where a MirrorMaker has several."
             ),
@@ -112,11 +127,20 @@ def where_of(options: dict[str, Any], *, everywhere: bool = False) -> Where:
         worker_config=options.pop("worker_config"),
         kafka=options.pop("kafka"),
         flow=options.pop("flow"),
+        strimzi=options.pop("strimzi"),
+        kubeconfig=options.pop("kubeconfig"),
+        even_if_gitops=options.pop("even_if_gitops"),
     )
+    if where.strimzi is not None:
+        return _of_strimzi(where)
+    if where.kubeconfig is not None or where.even_if_gitops:
+        raise click.UsageError("--kubeconfig and --even-if-gitops go with --strimzi")
     if where.connect is not None and where.worker_config is not None:
         raise click.UsageError("--connect or --worker-config, not both")
     if where.connect is None and where.worker_config is None and not everywhere:
-        raise click.UsageError("say where: --connect NAME --config F, or --worker-config F")
+        raise click.UsageError(
+            "say where: --connect NAME --config F, --worker-config F, or --strimzi NAMESPACE/NAME"
+        )
     if where.worker_config is None and where.config_path is None:
         raise click.UsageError("--config is missing: the YAML file with the Connect cluster")
     if where.worker_config is None and where.kafka is not None:
@@ -125,6 +149,19 @@ def where_of(options: dict[str, Any], *, everywhere: bool = False) -> Where:
         raise click.UsageError("--kafka names a cluster of --config")
     if where.flow is not None:
         aliases_of(where.flow)
+    return where
+
+
+def _of_strimzi(where: Where) -> Where:
+    namespace, slash, name = str(where.strimzi).partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise click.UsageError("--strimzi NAMESPACE/NAME: of the KafkaConnect or KafkaMirrorMaker2")
+    if where.connect is not None or where.worker_config is not None:
+        raise click.UsageError("--connect, --worker-config or --strimzi: one of them")
+    if where.flow is not None:
+        raise click.UsageError("--flow goes with --connect and --worker-config")
+    if where.kafka is not None and where.config_path is None:
+        raise click.UsageError("--kafka names a cluster of --config")
     return where
 
 

@@ -23,7 +23,7 @@ from exporter.config import Config
 from exporter.decode.dialects import dialect_of, position
 from exporter.decode.source_offsets import decode_value
 from exporter.errors import ConfigError, Denied, NotFound, Refused
-from exporter.model.connectors import ConnectorKind
+from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.model.offsets import Order, SourceOffset
 from exporter.remedy.plan import Pair
 from exporter.remedy.requests import entry_of
@@ -33,6 +33,7 @@ from exporter.toolbox.place import Place
 from exporter.toolbox.rename import rename
 from exporter.toolbox.rest_place import RestPlace
 from exporter.toolbox.shapes import SINK, decoded
+from exporter.toolbox.strimzi_place import StrimziPlace
 from exporter.toolbox.words import nearest, told
 
 OK, DIFFERS = 0, 1
@@ -60,7 +61,7 @@ def _rows(where: Where, connectors: frozenset[str] | None) -> Iterator[Row]:
     for one in _places(where):
         with way_of(one) as way:
             place = way.place
-            alone = where.connect is not None or where.worker_config is not None
+            alone = where.one_place
             names = chosen(place, connectors) if alone else _known(place, connectors)
             for name in _one_by_one(place, names):
                 kind = _kind(place, name)
@@ -72,13 +73,13 @@ def _rows(where: Where, connectors: frozenset[str] | None) -> Iterator[Row]:
 
 def _one_by_one(place: Place, names: Iterable[str]) -> Iterator[str]:
     """Over REST each connector is asked for; a storage is read once, with a bar of its own."""
-    rest = isinstance(place, RestPlace)
+    rest = isinstance(place, RestPlace | StrimziPlace)
     return each("asking for offsets", names) if rest else iter(tuple(names))
 
 
 def _places(where: Where) -> Iterator[Where]:
     """The one that was named, or every Connect cluster that can be asked."""
-    if where.connect is not None or where.worker_config is not None:
+    if where.one_place:
         yield where
         return
     found = loaded(where)
@@ -89,7 +90,11 @@ def _places(where: Where) -> Iterator[Where]:
 
 
 def _kind(place: Place, connector: str) -> str:
-    known = place.connector(connector) if isinstance(place, RestPlace) else None
+    known: Connector | ConnectorSettings | None = None
+    if isinstance(place, RestPlace):
+        known = place.connector(connector)
+    if isinstance(place, StrimziPlace):
+        known = place.settings(connector)
     sink = known is not None and known.kind is ConnectorKind.SINK
     return "sink" if sink else "source"
 

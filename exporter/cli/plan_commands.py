@@ -35,6 +35,8 @@ def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--flow", help="The flow, of a MirrorMaker's file that has several."),
         click.option("--kafka", help="The cluster of --config that has the worker's topics."),
         click.option("--worker-config", type=FILE, help="The worker's, for a plan on storage."),
+        click.option("--strimzi", metavar="NAMESPACE/NAME", help="For a plan through Strimzi."),
+        click.option("--kubeconfig", type=FILE, help="With --strimzi."),
         click.option("--connect", help="The Connect cluster; a plan knows its own."),
         state_dir_option,
         journal_config_option,

@@ -233,17 +233,33 @@ def driver_for(plan: Plan, home: Home) -> Iterator[Driver]:
             with driver_of(plan, config.load(where.config_path), home.folder) as driver:
                 yield driver
             return
-        where = replace(where, connect=subject.place, worker_config=None)
+        where = replace(where, connect=subject.place, worker_config=None, strimzi=None)
+    elif subject.driver == "strimzi":
+        where = _through_strimzi(where, subject.place)
     elif where.worker_config is None:
         raise ConfigError((f"--worker-config: the file that names {subject.place}",))
     else:
-        where = replace(where, connect=None)
+        where = replace(where, connect=None, strimzi=None)
     clusters = {} if where.config_path is None else config.load(where.config_path).kafka
     with way_of(where) as way:
         place = way.lock(subject.connector)
         if place != subject.place:
-            raise ConfigError((f"--worker-config: it names {place}, not {subject.place}",))
+            option = "--strimzi" if subject.driver == "strimzi" else "--worker-config"
+            raise ConfigError((f"{option}: it names {place}, not {subject.place}",))
         yield with_topics(way.driver(subject.connector), clusters)
+
+
+def _through_strimzi(where: Where, place: str) -> Where:
+    """The resource is named by an option, by the entry that is linked to it, or is the place."""
+    named = where.strimzi
+    if named is None and where.config_path is not None:
+        for connect in config.load(where.config_path).connect:
+            if connect.name == place and connect.strimzi is not None:
+                named = f"{connect.strimzi.namespace}/{connect.strimzi.name}"
+    # What the plan has begun is to be brought to its end whoever else owns the resource.
+    return replace(
+        where, connect=None, worker_config=None, strimzi=named or place, even_if_gitops=True
+    )
 
 
 def resolve(access: Access, plan_id: str, *, because: str) -> int:

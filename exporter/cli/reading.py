@@ -8,15 +8,21 @@ from contextlib import closing, contextmanager
 from exporter import config
 from exporter.cli.asked import Where
 from exporter.cli.bar import bar
+from exporter.clients.kube_access import access_of
 from exporter.clock import SystemClock
 from exporter.config import Config, Connect, Kafka
 from exporter.errors import ConfigError
+from exporter.remedy.drivers.strimzi import OPERATION_S
 from exporter.toolbox.facts import Kafkas
 from exporter.toolbox.place import Progress
 from exporter.toolbox.storage_place import StoragePlace, storage_of
+from exporter.toolbox.strimzi_place import Site, StrimziPlace
+from exporter.toolbox.strimzi_way import StrimziWay
 from exporter.toolbox.ways import RestWay, StorageWay
 from exporter.toolbox.words import nearest, told
 from exporter.toolbox.worker_config import mirror_clusters
+
+AnyWay = RestWay | StorageWay | StrimziWay
 
 
 def loaded(where: Where) -> Config | None:
@@ -36,9 +42,13 @@ def connect_named(loaded: Config, name: str) -> Connect:
 
 
 @contextmanager
-def way_of(where: Where) -> Iterator[RestWay | StorageWay]:
-    """The way that the options name. Raises ConfigError."""
+def way_of(where: Where, *, wait_s: float = OPERATION_S) -> Iterator[AnyWay]:
+    """The way that the options name; `wait_s` is for Strimzi's operator. Raises ConfigError."""
     found = loaded(where)
+    if where.strimzi is not None:
+        with closing(_strimzi(where, found, wait_s)) as through:
+            yield through
+        return
     if where.connect is not None:
         assert found is not None  # the declarations see to it
         with closing(RestWay(found, connect_named(found, where.connect))) as way:
@@ -50,6 +60,32 @@ def way_of(where: Where) -> Iterator[RestWay | StorageWay]:
         place = _storage(where, found, drawn)
         with closing(StorageWay(place, kafkas, SystemClock())) as stored:
             yield stored
+
+
+def _strimzi(where: Where, found: Config | None, wait_s: float) -> StrimziWay:
+    assert where.strimzi is not None
+    namespace, _, name = where.strimzi.partition("/")
+    linked = None if found is None else linked_to(found, namespace, name)
+    kubeconfig = where.kubeconfig
+    if kubeconfig is None and linked is not None and linked.strimzi is not None:
+        kubeconfig = linked.strimzi.kubeconfig
+    home = where.kafka or (None if linked is None else linked.kafka)
+    if where.kafka is not None:
+        _kafka(where, found)  # there is one of this name
+    site = Site(
+        namespace, name, lock=where.strimzi if linked is None else linked.name, wait_s=wait_s
+    )
+    place = StrimziPlace(access_of(kubeconfig), site, even_if_gitops=where.even_if_gitops)
+    return StrimziWay(place, Kafkas({} if found is None else found.kafka), home)
+
+
+def linked_to(found: Config, namespace: str, name: str) -> Connect | None:
+    """The entry that says that this resource of Strimzi runs it."""
+    for connect in found.connect:
+        at = connect.strimzi
+        if at is not None and (at.namespace, at.name) == (namespace, name):
+            return connect
+    return None
 
 
 def _storage(where: Where, found: Config | None, progress: Progress | None) -> StoragePlace:

@@ -108,6 +108,17 @@ class Poll(Section):
     """One REST request to one worker, from the connection to the last byte."""
 
 
+class Strimzi(Section):
+    """The resource of Strimzi that runs a Connect cluster, in Kubernetes."""
+
+    namespace: Name
+    """Where it is."""
+    name: Name
+    """Of the KafkaConnect or the KafkaMirrorMaker2."""
+    kubeconfig: File | None = None
+    """How to reach the API server. Without it as a pod is told, or as kubectl finds it."""
+
+
 class Connect(Section):
     """A Connect cluster, the Kafka cluster that holds its topics, and its REST addresses."""
 
@@ -141,6 +152,9 @@ class Connect(Section):
     """Logs of its workers that are files on this machine, relative to where the command is started:
     they name the records that fail, of sinks with errors.log.enable and
     errors.log.include.messages. Only the end of each is read."""
+    strimzi: Strimzi | None = None
+    """Strimzi owns its connectors: the operator puts back what is done to them over REST, so that
+    is refused, and changes go through its resources."""
     connectors: Patterns = Patterns()
     """Which connectors to look at."""
     topics: Patterns = Patterns()

@@ -262,7 +262,7 @@ def _by_halves(progress: Progress) -> bool:
     second half. The way back then begins with a look at them. One offset has no halves.
     """
     at, step = progress.plan.subject, progress.step
-    if at.driver != "rest" or at.kind != "sink":
+    if at.driver not in {"rest", "strimzi"} or at.kind != "sink":
         return False
     return isinstance(step, Reset) or (isinstance(step, Alter) and len(step.pairs) > 1)
 

@@ -1,0 +1,102 @@
+"""What is looked up in Kubernetes: GETs, paged and bounded.
+
+Called by remedy's drivers, the toolbox and discovery. What changes anything is kube_write.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from exporter.clients.kube_access import Access, exchange
+from exporter.errors import Malformed, NotFound
+
+PAGE: Final = 250
+OBJECTS_MAX: Final = 10_000
+STRIMZI: Final = "kafka.strimzi.io"
+# Newest first: what a newer one serves, an operator that knows it understands.
+VERSIONS: Final = ("v1", "v1beta2")
+
+Json = dict[str, Any]
+
+
+class KubeReader:
+    """One API server. Thread-safe. `transport` is the seam for tests."""
+
+    def __init__(
+        self, access: Access, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self.access = access
+        self._transport = transport
+        self._version: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.access.name
+
+    def strimzi_version(self) -> str:
+        """The newest version of Strimzi's resources that is served and that we know. Raises
+        NotFound where there is none.
+        """
+        if self._version is None:
+            try:
+                group = self.get(f"/apis/{STRIMZI}")
+            except NotFound as exc:
+                raise NotFound(self.name, "Strimzi's resources are not installed") from exc
+            served = {str(at.get("version")) for at in group.get("versions") or ()}
+            known = [version for version in VERSIONS if version in served]
+            if not known:
+                has = ", ".join(sorted(served)) or "none"
+                raise NotFound(self.name, f"no version of Strimzi's resources we know: {has}")
+            self._version = known[0]
+        return self._version
+
+    def resource(self, plural: str, namespace: str, name: str) -> Json:
+        """One of Strimzi's. Raises NotFound."""
+        return self.get(strimzi_path(self.strimzi_version(), plural, namespace, name))
+
+    def resources(self, plural: str, namespace: str, *, label: str | None = None) -> list[Json]:
+        """All of Strimzi's of one kind in a namespace; `label` selects, as `a=b`."""
+        return self.all(strimzi_path(self.strimzi_version(), plural, namespace), label=label)
+
+    def config_map(self, namespace: str, name: str) -> Json:
+        """Raises NotFound."""
+        return self.get(config_map_path(namespace, name))
+
+    def get(self, path: str) -> Json:
+        """Whatever is there."""
+        return exchange(self.access, "GET", path, transport=self._transport)
+
+    def all(self, path: str, *, label: str | None = None) -> list[Json]:
+        """A list, page by page."""
+        found: list[Json] = []
+        after = ""
+        while True:
+            asked = {"limit": str(PAGE)}
+            asked |= {"labelSelector": label} if label else {}
+            asked |= {"continue": after} if after else {}
+            page = self.get(f"{path}?{urlencode(asked)}")
+            items = page.get("items")
+            if not isinstance(items, list):
+                raise Malformed(self.name, f"GET {path}: no list")
+            found += items
+            after = str((page.get("metadata") or {}).get("continue") or "")
+            if not after:
+                return found
+            if len(found) > OBJECTS_MAX:
+                raise Malformed(self.name, f"GET {path}: more than {OBJECTS_MAX} objects")
+
+
+def strimzi_path(version: str, plural: str, namespace: str, name: str | None = None) -> str:
+    """Where one of Strimzi's resources lives, or all of its kind."""
+    path = f"/apis/{STRIMZI}/{version}/namespaces/{quote(namespace, safe='')}/{plural}"
+    return path if name is None else f"{path}/{quote(name, safe='')}"
+
+
+def config_map_path(namespace: str, name: str | None = None) -> str:
+    """Where a ConfigMap lives, or all of them."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
+    return path if name is None else f"{path}/{quote(name, safe='')}"

@@ -1,0 +1,139 @@
+"""The third way to a connector's offsets: through the resources of Strimzi that own it.
+
+Called by the command line. Nothing here changes anything but what listing takes: drivers are only
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from exporter.model.connectors import ConnectorKind, ConnectorSettings
+from exporter.model.topology import TopicPartition
+from exporter.remedy.driver import Driver
+from exporter.remedy.drivers.strimzi_seen import Seen
+from exporter.remedy.plan import Alter, Pair, Reset, State, Subject
+from exporter.toolbox import facts
+from exporter.toolbox.bounds import Facts, Problem
+from exporter.toolbox.changes import Effect, Standing
+from exporter.toolbox.strimzi_place import StrimziPlace
+from exporter.toolbox.words import nearest, told
+
+_MOVES: Final = (
+    "it is running: what it has now still moves until it has stopped; what is asked for does not"
+)
+_FAILED: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
+
+
+class StrimziWay:
+    """See Way. `home` is the configured Kafka cluster that the workers use, if that is known."""
+
+    def __init__(self, place: StrimziPlace, kafkas: facts.Kafkas, home: str | None) -> None:
+        self._place = place
+        self._kafkas = kafkas
+        self._home = home
+
+    @property
+    def place(self) -> StrimziPlace:
+        """Where offsets are read."""
+        return self._place
+
+    @property
+    def kafkas(self) -> facts.Kafkas:
+        """The Kafka clusters of the configuration."""
+        return self._kafkas
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, from its resource."""
+        return self._place.settings(connector)
+
+    def upstream(self, connector: str) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        settings = self.settings(connector)
+        if settings is None or settings.mirror is None:
+            return None
+        return self._kafkas.found(settings.mirror.source_addresses)
+
+    def lock(self, connector: str) -> str:
+        """As what the journal knows the place."""
+        del connector
+        return self._place.lock
+
+    def standing(self, connector: str) -> Standing | Problem:
+        """Its state is to be what its resource says now."""
+        seen = self._place.seen(connector)
+        if seen is None:
+            there = self._place.connectors()
+            meant = nearest(connector, there)
+            right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
+            return Problem(connector, f"{self._place.name} has no such connector", right)
+        problem = self._problem(connector, seen)
+        if problem is not None:
+            return problem
+        notes = [_MOVES] if seen.wanted is State.RUNNING else []
+        notes += [_FAILED] if seen.state == "failed" else []
+        subject = Subject(
+            driver="strimzi",
+            place=self._place.lock,
+            connector=connector,
+            kind=self._kind(connector),
+            identity=str(seen.metadata.get("uid")),
+        )
+        return Standing(subject, seen.wanted, tuple(notes))
+
+    def _problem(self, connector: str, seen: Seen) -> Problem | None:
+        """Why its resource is not to be changed, or would be in vain."""
+        who = self._place.of_gitops(connector)
+        if who is not None:
+            right = (
+                f"{who} would put back what is changed in the middle of it: make it leave the "
+                "resource alone for that time, or say --even-if-gitops"
+            )
+            return Problem(connector, f"{seen.owner.said} is owned by {who}", right)
+        unmanaged = self._place.unmanaged()
+        if unmanaged is not None:
+            return Problem(connector, unmanaged, "the operator would not act: --connect goes there")
+        if not seen.reconciled:
+            wrong = f"{seen.owner.said} is annotated with strimzi.io/pause-reconciliation"
+            return Problem(connector, wrong, "the operator would not act: remove it first")
+        if seen.held is None:
+            wrong = f"{seen.owner.said} is held by a change of another of its connectors"
+            return Problem(connector, wrong, "finish that first: `plan list`")
+        ours = "asked" in seen.held
+        if seen.operation is not None and not ours:
+            wrong = f"somebody has the operator do this with it just now: {seen.operation}"
+            return Problem(connector, wrong, "wait for it, or remove the annotation")
+        return None
+
+    def _kind(self, connector: str) -> str:
+        settings = self.settings(connector)
+        kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
+        return "source" if settings is None else kinds.get(settings.kind, "source")
+
+    def facts(
+        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
+    ) -> Facts:
+        """From its resource, and the clusters that the configuration file names."""
+        return facts.gather(
+            connector,
+            self.settings(connector),
+            present,
+            wanted,
+            kafkas=self._kafkas,
+            home=self._home,
+        )
+
+    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+        """One operation of the operator."""
+        del connector
+        return Effect(Reset() if whole else Alter(pairs))
+
+    def driver(self, connector: str) -> Driver:
+        """See StrimziDriver."""
+        return self._place.driver(connector)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._place.close()
+        self._kafkas.close()
