@@ -1,5 +1,5 @@
 """
-Strimzi's operator, played: it does to a real Connect what custom resources on a real API server say.
+Strimzi's operator, played: it does to a real Connect what resources on a real API server say.
 
 Called by the real tests. Of the operator it has what concerns states and offsets, in its order and
 with its words: a resource that has changed, and every resource once in a while, is reconciled: the
@@ -11,8 +11,8 @@ alone: connectors are there already. It can be told to be silent, or to fail.
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import httpx
@@ -33,15 +33,24 @@ Json = dict[str, Any]
 
 class Operator:
     """
-    See the module. A context manager. `silent` does nothing at all; `fails` is said instead of
-    doing an operation with offsets.
+    See the module. A context manager. It can be told to misbehave:
+
+    * silent        it does nothing at all; falls_silent: as soon as a resource wants this state
+    * fails         is said instead of doing an operation with offsets
+    * garbles       is sent to Connect in place of the offsets to be set
+    * loses         a listing is said to be done, and its ConfigMap is not there
+    * meddles       is called once, when a connector has stopped, as by another person
     """
 
     def __init__(
         self, kubernetes: Kubernetes, url: str, *, namespace: str, version: str = "v1"
     ) -> None:
         self.silent = False
+        self.falls_silent: str | None = None
         self.fails: str | None = None
+        self.garbles: str | None = None
+        self.loses = False
+        self.meddles: Callable[[], None] | None = None
         self.every_s = RECONCILE_S
         self.done: list[str] = []
         """Operations with offsets that were carried out, as `list NAME`."""
@@ -56,7 +65,7 @@ class Operator:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.broken: BaseException | None = None
 
-    def __enter__(self) -> "Operator":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -95,11 +104,17 @@ class Operator:
         conditions: list[Json] = []
         statuses = []
         for name, part, key in _connectors(plural, found):
+            if self.falls_silent is not None and part.get("state") == self.falls_silent:
+                self.silent = True
+                return
             self._bring_to_state(name, part)
             asked = notes.get(OFFSETS)
             if asked and (plural == "kafkaconnectors" or notes.get(MIRROR) == name):
                 self._operate(plural, found, name, part, key, asked, conditions)
             statuses.append({"name": name, **self._connect_get(f"/connectors/{_q(name)}/status")})
+            if self.meddles is not None and statuses[-1]["connector"]["state"] == "STOPPED":
+                meddles, self.meddles = self.meddles, None
+                meddles()
         self._write_status(plural, found, statuses, conditions)
 
     def _bring_to_state(self, name: str, part: Json) -> None:
@@ -113,7 +128,7 @@ class Operator:
 
     # ---- offsets ------------------------------------------------------------------------------
 
-    def _operate(  # noqa: PLR0913 - what a reconciliation knows
+    def _operate(
         self,
         plural: str,
         found: Json,
@@ -145,6 +160,8 @@ class Operator:
         if "listOffsets" not in part:
             raise _Failed("missing property listOffsets")
         at = part["listOffsets"]["toConfigMap"]["name"]
+        if self.loses:
+            return
         offsets = self._connect_ok("GET", f"/connectors/{_q(name)}/offsets").json()
         data = {key: json.dumps(offsets, indent=2)}
         path = f"/api/v1/namespaces/{self._namespace}/configmaps"
@@ -181,7 +198,8 @@ class Operator:
         text = (answer.json().get("data") or {}).get(key)
         if text is None:
             raise _Failed(f"Data field {key} is missing.")
-        self._connect_ok("PATCH", f"/connectors/{_q(name)}/offsets", content=text)
+        sent = text if self.garbles is None else self.garbles
+        self._connect_ok("PATCH", f"/connectors/{_q(name)}/offsets", content=sent)
 
     def _connect_ok(self, method: str, path: str, content: str | None = None) -> httpx.Response:
         answer = self._connect.request(

@@ -23,7 +23,10 @@ from tools.golang import built_from_a_module_of_ours, installed, module_folder
 HELM: Final = "v3.22.0"
 KUBERNETES: Final = "v1.36.3"
 PROMETHEUS_OPERATOR: Final = "v0.85.0"
-STRIMZI_POM: Final = Path(__file__).with_name("strimzi.pom.xml")
+STRIMZI_POMS: Final = {
+    "v1": Path(__file__).with_name("strimzi.pom.xml"),
+    "v1beta2": Path(__file__).with_name("strimzi-v1beta2.pom.xml"),
+}
 JRE: Final = "25.0.2.1"  # Strimzi's generator is of Java 21; the lab and Spark are on 17
 GENERATED_S_MAX: Final = 300.0
 
@@ -76,13 +79,13 @@ def monitoring_crds() -> tuple[Path, ...]:
     return tuple(folder / f"monitoring.coreos.com_{kind}.yaml" for kind in MONITORING)
 
 
-def strimzi_crds() -> tuple[Path, ...]:
+def strimzi_crds(version: str = "v1") -> tuple[Path, ...]:
     """Strimzi's own definitions, by its own generator: `v1`, which is all that its newest versions
-    serve.
+    serve, or `v1beta2`, which is all that those serve which first knew offsets.
     """
-    folder = cache_directory() / "strimzi" / pom_hash(STRIMZI_POM)
+    folder = cache_directory() / "strimzi" / pom_hash(STRIMZI_POMS[version])
     java = _java()  # before: both take the same lock
-    publish(folder, lambda fresh: _generate(java, fresh))
+    publish(folder, lambda fresh: _generate(java, version, fresh))
     return tuple(folder / f"{kind}.yaml" for kind in KINDS)
 
 
@@ -93,14 +96,14 @@ def _staged(module_file: Path) -> list[str]:
     return [f"{name} => {name} {version}" for name in names]
 
 
-def _generate(java: Path, folder: Path) -> None:
+def _generate(java: Path, version: str, folder: Path) -> None:
     jars = folder / "jars"
-    copy_dependencies(STRIMZI_POM, jars, what="Strimzi's definitions")
+    copy_dependencies(STRIMZI_POMS[version], jars, what="Strimzi's definitions")
     made = [f"io.strimzi.api.kafka.model.{at}={folder / kind}.yaml" for kind, at in KINDS.items()]
     words = [str(java), "-cp", f"{jars}/*", "io.strimzi.crdgenerator.CrdGenerator"]
     words += ["--label", "app:strimzi", "--label", "strimzi.io/crd-install:true"]
-    words += ["--target-kube", "1.16+", "--crd-api-version", "v1", "--api-versions", "v1"]
-    words += ["--storage-version", "v1", "--yaml", *made]
+    words += ["--target-kube", "1.16+", "--crd-api-version", "v1", "--api-versions", version]
+    words += ["--storage-version", version, "--yaml", *made]
     _done(words)
     shutil.rmtree(jars)
 

@@ -256,12 +256,12 @@ class Gatherer:
         view = view_of(snapshot, case.connect, case.connector)
         config = None if now.config is None else config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
-        tasks = None
-        if now.seen is not None:
-            tasks = max(now.seen.configured, len(now.seen.standing.tasks))
+        seen = now.seen
+        tasks = None if seen is None else max(seen.configured, len(seen.standing.tasks))
         return facts.Connector(
             connect_version=None if now.root is None else numbers(now.root.version),
             offsets_api=now.pairs is not None or None,
+            operator_managed=self._sight_of(case.connect).operator_managed or None,
             class_name=None if view is None else view.class_name,
             tasks=tasks if not case.altering else None if view is None else len(view.tasks),
             partitions=None if now.pairs is None else len(now.pairs),

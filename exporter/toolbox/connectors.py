@@ -35,11 +35,28 @@ _RESTARTS_TASKS: Final = (3, 0)  # KIP-745
 _VERBS: Final = {State.RUNNING: "resume", State.PAUSED: "pause", State.STOPPED: "stop"}
 
 
+def owned(connect: Connect, name: str) -> Problem | None:
+    """Why nothing of it is changed over REST: an operator would put it back, or half of it."""
+    at = connect.strimzi
+    if at is None:
+        return None
+    place = f"{at.namespace}/{at.name}"
+    return Problem(
+        name,
+        f"Strimzi owns the connectors of {connect.name} ({place}), and puts back what is done to "
+        "them over REST",
+        f"offsets: `offsets alter {name} --strimzi {place}`; its state: spec.state of its resource",
+    )
+
+
 def prepare_state(
     connect: Connect, kafka: Kafka | None, name: str, state: State, author: Author
 ) -> Prepared:
     """Stop, pause or resume."""
     needs = STOPS if state is State.STOPPED else None
+    mine = owned(connect, name)
+    if mine is not None:
+        return Prepared(name, (mine,))
     place = RestPlace(connect)
     known = place.connector(name)
     found = workers(connect)
@@ -79,6 +96,9 @@ def prepare_restart(
 
 def prepare_delete(connect: Connect, kafka: Kafka | None, name: str, author: Author) -> Prepared:
     """Delete the connector. What it leaves behind is backed up before, and said."""
+    mine = owned(connect, name)
+    if mine is not None:
+        return Prepared(name, (mine,))
     place = RestPlace(connect)
     known = place.connector(name)
     problems = _problems(place, name, too_old(connect, STOPS))

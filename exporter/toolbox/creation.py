@@ -34,7 +34,7 @@ from exporter.remedy.plan import (
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
 from exporter.toolbox.changes import Author, Prepared
-from exporter.toolbox.connectors import too_old
+from exporter.toolbox.connectors import owned, too_old
 from exporter.toolbox.differences import changes
 from exporter.toolbox.documents import Document, parse
 from exporter.toolbox.rest_place import RestPlace
@@ -115,6 +115,9 @@ def prepare_create(
     clock: Clock | None = None,
 ) -> Prepared:
     """Check everything that can be known before the connector is there."""
+    mine = owned(connect, wanted.name)
+    if mine is not None:
+        return Prepared(wanted.name, (mine,))
     place = RestPlace(connect)
     found = [*_not_here(place, connect, wanted)]
     document = parse(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)

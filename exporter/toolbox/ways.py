@@ -23,6 +23,7 @@ from exporter.toolbox.changes import Effect, Standing
 from exporter.toolbox.connectors import (
     ALTERS,
     no_connector,
+    owned,
     state_of,
     subject_of,
     too_old,
@@ -74,6 +75,9 @@ class RestWay:
 
     def standing(self, connector: str) -> Standing | Problem:
         """Its state is to be what it is now; of one that has failed, running."""
+        mine = owned(self._connect, connector)
+        if mine is not None:
+            return mine
         known = self._place.connector(connector)
         if known is None:
             return no_connector(self._place, connector)

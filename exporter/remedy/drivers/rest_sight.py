@@ -52,6 +52,7 @@ class Sight:
 
     def __init__(self, connect: Connect, *, transport: Transport | None = None) -> None:
         self.name = connect.name
+        self.operator_managed = connect.strimzi is not None
         self._quick = reader_of(connect, READ_TIMEOUT_S, transport=transport)
         self._slow = reader_of(connect, OFFSETS_TIMEOUT_S, transport=transport)
 

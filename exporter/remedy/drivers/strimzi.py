@@ -154,12 +154,13 @@ class StrimziDriver:
                 said = f"somebody has set {self._owner.said} back: {seen.said}"
                 return Look(Standing.FOREIGN, said)
             return Look(Standing.READY, seen.said)
-        if not _stands(seen) and seen.observed:
+        if seen.observed and not _stands(seen):
             # The operator asked Connect right after the stop, and asks again when it is asked for
             # anything; left alone, two minutes later.
             self.listed()
             seen = self.seen()
-        return Look(Standing.DONE if _stands(seen) else Standing.NOT_YET, _with_warnings(seen))
+        done = seen.observed and _stands(seen)
+        return Look(Standing.DONE if done else Standing.NOT_YET, _with_warnings(seen))
 
     def _look_for_quiet(self, seen: Seen, wanted_s: float) -> Look:
         if seen.wanted is not State.STOPPED:
@@ -217,8 +218,9 @@ class StrimziDriver:
             return seen.changed({"state": state.value})
         was = {**seen.part, "state": held.get("state")}
         if "state" in held and meaning(was) is state:
-            return seen.restored({"state": State.STOPPED.value})
-        return [*seen.field("state", state.value), *seen.restored({"state": None})]
+            return seen.restored({"state": State.STOPPED.value, **_ours(self._owner)})
+        kept = {"state": None, **_ours(self._owner)}
+        return [*seen.field("state", state.value), *seen.restored(kept)]
 
     def _changed(self, operation: str, body: bytes | None) -> Outcome:
         seen = self.seen()
@@ -322,12 +324,15 @@ class StrimziDriver:
 
     def _take_back(self) -> None:
         """The annotation first: it is what makes the operator act."""
-        fields = {
-            field: {inner: {"name": own_map(self._owner, what)}}
-            for what, (field, inner) in _CONFIG_MAP_OF.items()
-        }
+
+        def undo(seen: Seen) -> list[Op]:
+            fields = _ours(self._owner)
+            if "state" in (seen.held or {}):  # of a plan that lists again: each change of it is
+                del fields["listOffsets"]  # one more generation for the operator to look at
+            return seen.taken_back(fields)
+
         with suppress(NotFound):  # and with it all that was there
-            self._edit(lambda seen: seen.taken_back(fields))
+            self._edit(undo)
 
     def _await(self, operation: str, known: frozenset[tuple[str, str]]) -> None:
         """Until the annotation is gone. Complaints that were there before are told at the end."""
@@ -401,12 +406,18 @@ def of_words(said: str) -> Outcome:
 
 
 def _stands(seen: Seen) -> bool:
-    return (
-        seen.wanted is State.STOPPED
-        and seen.observed
-        and seen.state == "stopped"
-        and not seen.tasks
-    )
+    """Whether it is stopped, as far as the resource tells. That may be old: the operator asks
+    Connect once more before it changes anything, and Connect refuses where it is not.
+    """
+    return seen.wanted is State.STOPPED and seen.state == "stopped" and not seen.tasks
+
+
+def _ours(owner: Owner) -> dict[str, Any]:
+    """What we set beside the state, while that is needed."""
+    return {
+        field: {inner: {"name": own_map(owner, what)}}
+        for what, (field, inner) in _CONFIG_MAP_OF.items()
+    }
 
 
 def _look_for_state(state: State, seen: Seen) -> Look:

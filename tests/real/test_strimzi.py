@@ -1,0 +1,412 @@
+"""Offsets through Strimzi's resources: a real API server with Strimzi's own definitions, a real
+Connect, and between them the operator as lab/strimzi.py plays it. The verbs are a ServiceAccount
+with the permissions that docs/strimzi.md names, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from lab import Lab, LabOptions, specimens
+from lab.connectors import mm2_source
+from lab.kube import Kubernetes
+from lab.specimens import Mirror, Source
+from lab.strimzi import OFFSETS, Operator
+from lab.toolbox import Ran, Toolbox
+from lab.waiting import NotYet, until
+from tests.real.conftest import KAFKA
+from tools import kubernetes
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+SPACE, ACCOUNT, CLUSTER, MM2 = "pipelines", "offsetwatch", "connect", "mirror"
+VERSION = "kafka.strimzi.io/v1"
+FLOW = "west->east.MirrorSourceConnector"
+FLOW_KEY = "west--east.MirrorSourceConnector.json"
+PATIENCE_S = 120.0
+SEEN_S_MAX = 60.0
+
+# As in docs/strimzi.md.
+RULES = [
+    {
+        "apiGroups": ["kafka.strimzi.io"],
+        "resources": ["kafkaconnects"],
+        "verbs": ["get", "list"],
+    },
+    {
+        "apiGroups": ["kafka.strimzi.io"],
+        "resources": ["kafkaconnectors", "kafkamirrormaker2s"],
+        "verbs": ["get", "list", "patch"],
+    },
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"]},
+]
+TOPICS = {
+    "groupId": "connect",
+    "configStorageTopic": "connect-configs",
+    "statusStorageTopic": "connect-status",
+    "offsetStorageTopic": "connect-offsets",
+}
+
+
+class World:
+    """What a person with kubectl has, and the verbs."""
+
+    def __init__(self, server: Kubernetes, lab: Lab, tools: Toolbox, config: Path) -> None:
+        self.server, self.lab, self.tools, self.config = server, lab, tools, config
+
+    def of(self, name: str, *, mirror: bool = False) -> dict[str, Any]:
+        kind = "KafkaMirrorMaker2" if mirror else "KafkaConnector"
+        found = self.server.get(VERSION, kind, name, SPACE)
+        assert found is not None
+        return found
+
+    def merge(self, name: str, patch: Mapping[str, Any], *, mirror: bool = False) -> None:
+        self.server.merge(self.of(name, mirror=mirror), patch)
+
+    def config_map(self, name: str) -> dict[str, Any] | None:
+        return self.server.get("v1", "ConfigMap", name, SPACE)
+
+    def run(self, *words: str, mirror: bool = False, status: int = 0) -> Ran:
+        place = f"{SPACE}/{MM2 if mirror else CLUSTER}"
+        return self.tools.run(*words, *self.options(place), status=status)
+
+    def change(self, *words: str, mirror: bool = False, status: int = 0) -> Ran:
+        return self.run(*words, "--yes", "--timeout", str(PATIENCE_S), mirror=mirror, status=status)
+
+    def options(self, place: str) -> tuple[str, ...]:
+        config = ("--config", str(self.tools.config))
+        return ("--strimzi", place, "--kubeconfig", str(self.config), *config)
+
+    def as_it_was(self, name: str, before: Mapping[str, Any], *, mirror: bool = False) -> None:
+        """Nothing of ours is left in the resource."""
+        now = self.of(name, mirror=mirror)
+        assert now["spec"] == before["spec"]
+        assert (now["metadata"].get("annotations") or {}) == (
+            before["metadata"].get("annotations") or {}
+        )
+
+
+@pytest.fixture(scope="module")
+def connect() -> Iterator[Lab]:
+    options = LabOptions(kafka_version=KAFKA, connectors=False, offset_flush_interval_ms=1000)
+    with Lab(options) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    with Kubernetes(directory=tmp_path_factory.mktemp("kubernetes")) as running:
+        running.definitions(kubernetes.strimzi_crds())
+        running.namespace(SPACE)
+        running.apply(account())
+        running.apply([cluster()])
+        yield running
+
+
+def account() -> list[dict[str, Any]]:
+    def at(kind: str, version: str = "rbac.authorization.k8s.io/v1") -> dict[str, Any]:
+        metadata = {"name": ACCOUNT, "namespace": SPACE}
+        return {"apiVersion": version, "kind": kind, "metadata": metadata}
+
+    whom = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT}
+    return [
+        at("ServiceAccount", "v1"),
+        {**at("Role"), "rules": RULES},
+        {**at("RoleBinding"), "subjects": [whom], "roleRef": role},
+    ]
+
+
+def cluster() -> dict[str, Any]:
+    return {
+        "apiVersion": VERSION,
+        "kind": "KafkaConnect",
+        "metadata": {
+            "name": CLUSTER,
+            "namespace": SPACE,
+            "annotations": {"strimzi.io/use-connector-resources": "true"},
+        },
+        "spec": {"replicas": 1, "bootstrapServers": "127.0.0.1:9092", **TOPICS},
+    }
+
+
+@pytest.fixture(scope="module")
+def world(server: Kubernetes, connect: Lab, tmp_path_factory: pytest.TempPathFactory) -> World:
+    directory = tmp_path_factory.mktemp("strimzi")
+    token = server.token_of(SPACE, ACCOUNT)
+    config = server.kubeconfig(directory / "kubeconfig", token=token, namespace=SPACE)
+    return World(server, connect, Toolbox(connect, directory=directory / "toolbox"), config)
+
+
+@pytest.fixture
+def operator(world: World) -> Iterator[Operator]:
+    with Operator(world.server, world.lab.connect_urls[0], namespace=SPACE) as playing:
+        yield playing
+
+
+@pytest.fixture
+def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> Iterator[Source]:
+    """A FileStream source of ten lines that has read them, and its resource."""
+    name = f"source-{crc32(request.node.name.encode()):08x}"
+    with specimens.source(world.lab, name, lines=10) as made:
+        config = world.lab.configuration(name)
+        spec = {
+            "class": config["connector.class"],
+            "tasksMax": 1,
+            "config": {key: config[key] for key in ("file", "topic")},
+        }
+        metadata = {"name": name, "namespace": SPACE, "labels": {"strimzi.io/cluster": CLUSTER}}
+        resource = {"apiVersion": VERSION, "kind": "KafkaConnector"}
+        resource |= {"metadata": metadata, "spec": spec}
+        world.server.apply([resource])
+        until(f"{name} seen", lambda: _seen(world, name), timeout_s=SEEN_S_MAX)
+        yield made
+        operator.silent = True
+        world.server.delete(resource)
+
+
+def _seen(world: World, name: str, *, mirror: bool = False) -> None:
+    status = world.of(name, mirror=mirror).get("status") or {}
+    told = status.get("connectors", [None])[0] if mirror else status.get("connectorStatus")
+    if ((told or {}).get("connector") or {}).get("state") != "RUNNING":
+        raise NotYet(str(status))
+
+
+@pytest.fixture
+def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
+    """A MirrorSourceConnector that has copied ten records, and its resource."""
+    made = Mirror(world.lab, FLOW, "flow-topic", 1, "west", "east")
+    world.lab.create_topic("west", made.topic, 1)
+    config = mm2_source(upstream=world.lab.west, downstream=world.lab.east, topics=made.topic)
+    own = {"heartbeats.replication.enabled": "false"}
+    resource = {
+        "apiVersion": VERSION,
+        "kind": "KafkaMirrorMaker2",
+        "metadata": {"name": MM2, "namespace": SPACE},
+        "spec": {
+            "replicas": 1,
+            "target": {"alias": "east", "bootstrapServers": world.lab.east, **TOPICS},
+            "mirrors": [
+                {
+                    "source": {"alias": "west", "bootstrapServers": world.lab.west},
+                    "sourceConnector": {"tasksMax": 1},
+                }
+            ],
+        },
+    }
+    with specimens.created(world.lab, FLOW, {**config, **own}):
+        made.grow(10)
+        specimens.settled(world.lab, made)
+        world.server.apply([resource])
+        until("the flow seen", lambda: _seen(world, MM2, mirror=True), timeout_s=SEEN_S_MAX)
+        yield made
+        operator.silent = True
+        world.server.delete(resource)
+
+
+def asked(at: Source | Mirror, *pair: Any) -> tuple[str, ...]:
+    """The options for one pair."""
+    entry = at.pair(*pair)
+    partition, offset = json.dumps(entry["partition"]), json.dumps(entry["offset"])
+    return ("--partition", partition, "--offset", offset)
+
+
+# --- what is to work ------------------------------------------------------------------------------
+
+
+def test_offsets_are_listed_through_the_operator_and_nothing_of_it_is_left(
+    world: World, operator: Operator, source: Source
+) -> None:
+    before = world.of(source.name)
+    ran = world.run("offsets", "list", "--connectors", source.name, "--json")
+    assert ran.json == {f"{SPACE}/{CLUSTER}": {source.name: source.pairs()}}
+    assert operator.done == [f"list {source.name}"]
+    world.as_it_was(source.name, before)
+
+
+def test_a_persons_own_config_map_for_listings_is_taken(
+    world: World, operator: Operator, source: Source
+) -> None:
+    world.merge(source.name, {"spec": {"listOffsets": {"toConfigMap": {"name": "mine"}}}})
+    before = world.of(source.name)
+    ran = world.run("offsets", "list", "--connectors", source.name, "--json")
+    assert ran.json == {f"{SPACE}/{CLUSTER}": {source.name: source.pairs()}}
+    kept = world.config_map("mine")
+    assert kept is not None
+    assert json.loads(kept["data"]["offsets.json"])["offsets"] == source.pairs()
+    world.as_it_was(source.name, before)
+
+
+def test_offsets_are_altered_while_it_is_stopped_and_it_goes_on_from_there(
+    world: World, operator: Operator, source: Source
+) -> None:
+    before = world.of(source.name)
+    world.change("offsets", "alter", source.name, *asked(source, source.after(2)))
+    assert f"alter {source.name}" in operator.done
+    assert not operator.failed
+    world.as_it_was(source.name, before)
+    world.lab.wait_running(source.name)
+    specimens.settled(world.lab, source)
+    assert source.came() == [*source.meant(), *source.meant()[2:]]
+
+
+def test_offsets_are_reset_and_what_was_stopped_stays_so(
+    world: World, operator: Operator, source: Source
+) -> None:
+    world.merge(source.name, {"spec": {"state": "stopped"}})
+    before = world.of(source.name)
+    world.change("offsets", "reset", source.name)
+    assert f"reset {source.name}" in operator.done
+    assert world.lab.offsets(source.name) == []
+    world.as_it_was(source.name, before)
+
+
+def test_a_dry_run_shows_every_patch_and_makes_none_beyond_the_listing(
+    world: World, operator: Operator, source: Source
+) -> None:
+    before = world.of(source.name)
+    ran = world.run("offsets", "alter", source.name, *asked(source, source.after(2)), "--dry-run")
+    assert '{"op":"add","path":"/spec/state","value":"stopped"}' in ran.out
+    assert f'"{OFFSETS}":"alter"' in ran.out
+    assert operator.done == [f"list {source.name}"]
+    world.as_it_was(source.name, before)
+    assert world.lab.offsets(source.name) == source.pairs()
+
+
+def test_a_flow_is_listed_altered_and_reset_by_both_annotations(
+    world: World, operator: Operator, mirror: Mirror
+) -> None:
+    before = world.of(MM2, mirror=True)
+    ran = world.run("offsets", "list", "--json", mirror=True)
+    assert ran.json == {f"{SPACE}/{MM2}": {FLOW: mirror.pairs()}}
+    kept = world.config_map(f"{MM2}-offsetwatch-list")
+    assert kept is not None
+    assert [*kept["data"]] == [FLOW_KEY]
+    world.change("offsets", "alter", FLOW, *asked(mirror, 0, 4), mirror=True)
+    world.as_it_was(MM2, before, mirror=True)
+    world.lab.wait_running(FLOW)
+    specimens.settled(world.lab, mirror)
+    assert len(mirror.came()[0]) == 15
+    world.change("offsets", "reset", FLOW, mirror=True)
+    assert {f"alter {FLOW}", f"reset {FLOW}"} <= {*operator.done}
+    world.as_it_was(MM2, before, mirror=True)
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_an_operator_that_is_silent_is_no_longer_asked(
+    world: World, operator: Operator, source: Source
+) -> None:
+    before = world.of(source.name)
+    operator.silent = True
+    words = ("offsets", "alter", source.name, *asked(source, 0), "--yes", "--timeout", "5")
+    ran = world.run(*words, status=7)
+    assert "did not list the offsets within 5 s" in ran.err
+    world.as_it_was(source.name, before)
+
+
+def test_an_operator_that_falls_silent_after_the_stop_finds_all_as_it_was(
+    world: World, operator: Operator, source: Source
+) -> None:
+    """The offsets were listed; then nobody stops it."""
+    before = world.of(source.name)
+    operator.falls_silent = "stopped"
+    words = ("offsets", "alter", source.name, *asked(source, 0), "--yes", "--timeout", "10")
+    ran = world.run(*words, status=3)
+    assert "not so after" in ran.err
+    world.as_it_was(source.name, before)
+    assert world.lab.offsets(source.name) == source.pairs()
+
+
+def test_the_operators_own_words_are_told_and_it_does_not_try_for_ever(
+    world: World, operator: Operator, source: Source
+) -> None:
+    before = world.of(source.name)
+    operator.fails = "Connect is not in the mood"
+    ran = world.change("offsets", "alter", source.name, *asked(source, 0), status=3)
+    assert "Connect is not in the mood" in ran.err
+    world.as_it_was(source.name, before)
+
+
+def test_what_connect_refuses_is_taken_back_and_it_runs_again(
+    world: World, operator: Operator, source: Source
+) -> None:
+    """Connect's own refusal, in the middle of it all."""
+    before = world.of(source.name)
+    operator.garbles = '{"offsets": [{"partition": {"filename": 3}, "offset": {"position": -1}}]}'
+    words = (*asked(source, source.after(2)),)
+    ran = world.change("offsets", "alter", source.name, *words, status=3)
+    assert "Encountered error altering connector offsets" in ran.err
+    world.as_it_was(source.name, before)
+    world.lab.wait_running(source.name)
+    assert world.lab.offsets(source.name) == source.pairs()
+
+
+def test_somebody_who_sets_it_going_in_the_middle_has_the_last_word(
+    world: World, operator: Operator, source: Source
+) -> None:
+    operator.meddles = lambda: world.merge(source.name, {"spec": {"state": "running"}})
+    words = (*asked(source, source.after(2)),)
+    ran = world.change("offsets", "alter", source.name, *words, status=4)
+    assert "set" in ran.err
+    now = world.of(source.name)
+    assert OFFSETS not in (now["metadata"].get("annotations") or {})
+    assert "alterOffsets" not in now["spec"]
+    assert now["spec"].get("state", "running") == "running"
+    assert not [at for at in operator.done if at.startswith("alter")]
+
+
+def test_an_operation_of_somebody_else_is_not_disturbed(
+    world: World, operator: Operator, source: Source
+) -> None:
+    operator.fails = "later"
+    world.merge(source.name, {"metadata": {"annotations": {OFFSETS: "reset"}}})
+    ran = world.change("offsets", "alter", source.name, *asked(source, 0), status=3)
+    assert "reset" in ran.err
+    assert world.of(source.name)["metadata"]["annotations"][OFFSETS] == "reset"
+
+
+def test_a_config_map_that_is_missing_after_all_is_told(
+    world: World, operator: Operator, source: Source
+) -> None:
+    before = world.of(source.name)
+    operator.loses = True
+    ran = world.run("offsets", "list", "--connectors", source.name, status=7)
+    assert "there is no ConfigMap" in ran.err
+    world.as_it_was(source.name, before)
+
+
+def test_a_resource_that_a_repository_owns_is_left_alone_unless_a_person_says_so(
+    world: World, operator: Operator, source: Source
+) -> None:
+    owned = {"argocd.argoproj.io/tracking-id": "pipelines:kafka.strimzi.io/KafkaConnector"}
+    world.merge(source.name, {"metadata": {"annotations": owned}})
+    before = world.of(source.name)
+    ran = world.change("offsets", "reset", source.name, status=3)
+    assert "Argo CD" in ran.err
+    assert operator.done == []
+    world.change("offsets", "reset", source.name, "--even-if-gitops")
+    assert f"reset {source.name}" in operator.done
+    world.as_it_was(source.name, before)
+
+
+def test_permissions_that_are_missing_are_named(
+    world: World, operator: Operator, source: Source
+) -> None:
+    before = world.of(source.name)
+    less = [RULES[0], {**RULES[1], "verbs": ["get", "list"]}, RULES[2]]
+    role = next(at for at in account() if at["kind"] == "Role")
+    world.server.apply([{**role, "rules": less}])
+    try:
+        ran = world.run("offsets", "list", "--connectors", source.name, status=6)
+    finally:
+        world.server.apply([role])
+    assert "cannot patch resource" in ran.err
+    world.as_it_was(source.name, before)

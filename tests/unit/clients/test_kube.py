@@ -1,0 +1,202 @@
+"""How a Kubernetes API server is found and asked, and what its answers are worth."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from exporter.clients.kube_access import Access, access_of
+from exporter.clients.kube_read import KubeReader
+from exporter.clients.kube_write import KubeWriter
+from exporter.errors import (
+    ClientError,
+    ConfigError,
+    Conflict,
+    Denied,
+    Malformed,
+    NotFound,
+    Refused,
+    ServerError,
+    Throttled,
+    Unreachable,
+)
+
+ACCESS = Access(url="http://kubernetes.test", token="some-token")
+
+
+def answering(status: int, body: Any) -> httpx.MockTransport:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return httpx.MockTransport(lambda _request: httpx.Response(status, content=content))
+
+
+# --- where it is ----------------------------------------------------------------------------------
+
+
+def kubeconfig(at: Path, *, user: dict[str, Any], cluster: dict[str, Any] | None = None) -> Path:
+    document = {
+        "current-context": "here",
+        "contexts": [
+            {"name": "other", "context": {"cluster": "gone", "user": "gone"}},
+            {"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "kafka"}},
+        ],
+        "clusters": [{"name": "c", "cluster": cluster or {"server": "https://k.test:6443/"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    at.write_text(yaml.safe_dump(document))
+    return at
+
+
+def test_the_current_context_of_a_kubeconfig_is_taken(tmp_path: Path) -> None:
+    ca = base64.b64encode(b"a certificate").decode()
+    cluster = {"server": "https://k.test:6443/", "certificate-authority-data": ca}
+    (tmp_path / "client.pem").write_text("ours")
+    (tmp_path / "client.key").write_text("its key")
+    user = {"token": "t", "client-certificate": "client.pem", "client-key": "client.key"}
+    found = access_of(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
+    assert (found.url, found.namespace) == ("https://k.test:6443", "kafka")
+    assert (found.ca, found.cert, found.key) == ("a certificate", "ours", "its key")
+    assert found.headers() == {"Authorization": "Bearer t"}
+    assert "Bearer" not in repr(found)
+    assert "its key" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster", "said"),
+    [
+        pytest.param({"exec": {"command": "aws"}}, None, "no program is run", id="a program"),
+        pytest.param({"auth-provider": {"name": "gcp"}}, None, "no program", id="a provider"),
+        pytest.param({"as": "root"}, None, "as is not supported", id="somebody else"),
+        pytest.param(
+            {"token": "t"},
+            {"server": "https://k.test", "insecure-skip-tls-verify": True},
+            "insecure-skip-tls-verify",
+            id="no check of certificates",
+        ),
+        pytest.param({"token": "t"}, {"x": 1}, "server is missing", id="no server"),
+        pytest.param({"client-key-data": "%"}, None, "client-key", id="no base64"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_followed_is_refused_with_what_is_wrong(
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any] | None, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        access_of(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
+
+
+def test_a_pod_reads_its_token_anew_at_each_request(tmp_path: Path) -> None:
+    for name, text in (("token", "one\n"), ("ca.crt", "ca"), ("namespace", "kafka\n")):
+        (tmp_path / name).write_text(text)
+    environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
+    found = access_of(environment=environ, account=tmp_path)
+    assert (found.url, found.namespace) == ("https://[fd00::1]:6443", "kafka")
+    assert found.headers() == {"Authorization": "Bearer one"}
+    (tmp_path / "token").write_text("two\n")
+    assert found.headers() == {"Authorization": "Bearer two"}
+
+
+def test_outside_of_a_pod_a_file_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--kubeconfig"):
+        access_of(environment={"HOME": str(tmp_path)}, account=tmp_path)
+    config = tmp_path / ".kube" / "config"
+    config.parent.mkdir()
+    kubeconfig(config, user={"token": "t"})
+    assert access_of(environment={"HOME": str(tmp_path)}, account=tmp_path).token == "t"
+
+
+# --- what it answers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (401, Denied),
+        (403, Denied),
+        (404, NotFound),
+        (409, Conflict),
+        (422, Refused),
+        (429, Throttled),
+        (500, ServerError),
+        (504, ServerError),
+        (302, Malformed),
+    ],
+)
+def test_an_answer_that_is_no_yes_is_the_error_it_means_in_the_servers_words(
+    status: int, expected: type[ClientError]
+) -> None:
+    body = {"kind": "Status", "message": 'cannot patch resource, token="abc"'}
+    reader = KubeReader(ACCESS, transport=answering(status, body))
+    with pytest.raises(expected, match="cannot patch resource") as caught:
+        reader.get("/api")
+    assert type(caught.value) is expected
+    assert "abc" not in str(caught.value)
+
+
+def test_a_yes_that_is_no_object_is_not_believed() -> None:
+    with pytest.raises(Malformed):
+        KubeReader(ACCESS, transport=answering(200, b"<html>")).get("/api")
+
+
+def test_a_server_that_is_not_there_is_unreachable() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no", request=request)
+
+    with pytest.raises(Unreachable):
+        KubeReader(ACCESS, transport=httpx.MockTransport(refuse)).get("/api")
+
+
+@pytest.mark.parametrize(
+    ("served", "taken"),
+    [(["v1beta2"], "v1beta2"), (["v1beta2", "v1"], "v1"), (["v1", "v2"], "v1")],
+)
+def test_the_newest_version_that_is_served_and_known_is_spoken(
+    served: list[str], taken: str
+) -> None:
+    body = {"versions": [{"version": version} for version in served]}
+    assert KubeReader(ACCESS, transport=answering(200, body)).strimzi_version() == taken
+
+
+def test_a_server_without_strimzi_says_so() -> None:
+    with pytest.raises(NotFound, match="not installed"):
+        KubeReader(ACCESS, transport=answering(404, {"message": "no"})).strimzi_version()
+    body = {"versions": [{"version": "v1alpha1"}]}
+    with pytest.raises(NotFound, match="v1alpha1"):
+        KubeReader(ACCESS, transport=answering(200, body)).strimzi_version()
+
+
+def test_a_list_is_read_to_its_last_page() -> None:
+    asked: list[httpx.QueryParams] = []
+
+    def page(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.params)
+        more = {"continue": "next"} if "continue" not in request.url.params else {}
+        return httpx.Response(200, json={"items": [{"n": len(asked)}], "metadata": more})
+
+    reader = KubeReader(ACCESS, transport=httpx.MockTransport(page))
+    assert reader.all("/things", label="a=b") == [{"n": 1}, {"n": 2}]
+    assert [params.get("labelSelector") for params in asked] == ["a=b", "a=b"]
+    assert asked[1]["continue"] == "next"
+
+
+def test_a_patch_names_the_version_that_it_was_made_for() -> None:
+    sent: list[httpx.Request] = []
+
+    def take(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={})
+
+    ops = [{"op": "add", "path": "/spec/state", "value": "stopped"}]
+    KubeWriter(ACCESS, transport=httpx.MockTransport(take)).patch("/thing", "42", ops)
+    (request,) = sent
+    assert (request.method, request.headers["Content-Type"]) == (
+        "PATCH",
+        "application/json-patch+json",
+    )
+    first, *rest = json.loads(request.content)
+    assert first == {"op": "replace", "path": "/metadata/resourceVersion", "value": "42"}
+    assert rest == ops
