@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import pytest
@@ -26,11 +26,14 @@ from tools import kubernetes
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 SPACE, ACCOUNT, CLUSTER, MM2 = "pipelines", "offsetwatch", "connect", "mirror"
-VERSION = "kafka.strimzi.io/v1"
+GROUP = "kafka.strimzi.io"
+VERSIONS = ("v1", "v1beta2")
 FLOW = "west->east.MirrorSourceConnector"
 FLOW_KEY = "west--east.MirrorSourceConnector.json"
 PATIENCE_S = 120.0
 SEEN_S_MAX = 60.0
+
+BOTH = pytest.mark.parametrize("served", VERSIONS, indirect=True)
 
 # As in docs/strimzi.md.
 RULES = [
@@ -54,15 +57,24 @@ TOPICS = {
 }
 
 
+class Served(NamedTuple):
+    """An API server, and the version of Strimzi's resources that it serves."""
+
+    server: Kubernetes
+    version: str
+
+
 class World:
     """What a person with kubectl has, and the verbs."""
 
-    def __init__(self, server: Kubernetes, lab: Lab, tools: Toolbox, config: Path) -> None:
-        self.server, self.lab, self.tools, self.config = server, lab, tools, config
+    def __init__(self, served: Served, lab: Lab, tools: Toolbox, config: Path) -> None:
+        self.server, self.lab, self.tools, self.config = served.server, lab, tools, config
+        self.served = served.version
+        self.version = f"{GROUP}/{served.version}"
 
     def of(self, name: str, *, mirror: bool = False) -> dict[str, Any]:
         kind = "KafkaMirrorMaker2" if mirror else "KafkaConnector"
-        found = self.server.get(VERSION, kind, name, SPACE)
+        found = self.server.get(self.version, kind, name, SPACE)
         assert found is not None
         return found
 
@@ -100,13 +112,16 @@ def connect() -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+def served(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Served]:
+    version = getattr(request, "param", VERSIONS[0])
     with Kubernetes(directory=tmp_path_factory.mktemp("kubernetes")) as running:
-        running.definitions(kubernetes.strimzi_crds())
+        running.definitions(kubernetes.strimzi_crds(version))
         running.namespace(SPACE)
         running.apply(account())
-        running.apply([cluster()])
-        yield running
+        running.apply([cluster(version)])
+        yield Served(running, version)
 
 
 def account() -> list[dict[str, Any]]:
@@ -123,30 +138,54 @@ def account() -> list[dict[str, Any]]:
     ]
 
 
-def cluster() -> dict[str, Any]:
+def cluster(version: str) -> dict[str, Any]:
     return {
-        "apiVersion": VERSION,
+        "apiVersion": f"{GROUP}/{version}",
         "kind": "KafkaConnect",
         "metadata": {
             "name": CLUSTER,
             "namespace": SPACE,
             "annotations": {"strimzi.io/use-connector-resources": "true"},
         },
-        "spec": {"replicas": 1, "bootstrapServers": "127.0.0.1:9092", **TOPICS},
+        "spec": {"replicas": 1, "bootstrapServers": "127.0.0.1:9092", **topics(version)},
+    }
+
+
+def topics(version: str) -> dict[str, str]:
+    """In v1beta2 they stand in the configuration."""
+    return TOPICS if version == "v1" else {}
+
+
+def flow_of(lab: Lab, version: str) -> dict[str, Any]:
+    """The specification of a KafkaMirrorMaker2 from west to east."""
+    west, east = ({"alias": at, "bootstrapServers": getattr(lab, at)} for at in ("west", "east"))
+    connector = {"sourceConnector": {"tasksMax": 1}}
+    if version == "v1":
+        return {
+            "replicas": 1,
+            "target": {**east, **TOPICS},
+            "mirrors": [{"source": west, **connector}],
+        }
+    return {
+        "replicas": 1,
+        "connectCluster": "east",
+        "clusters": [west, east],
+        "mirrors": [{"sourceCluster": "west", "targetCluster": "east", **connector}],
     }
 
 
 @pytest.fixture(scope="module")
 def world(server: Kubernetes, connect: Lab, tmp_path_factory: pytest.TempPathFactory) -> World:
     directory = tmp_path_factory.mktemp("strimzi")
-    token = server.token_of(SPACE, ACCOUNT)
-    config = server.kubeconfig(directory / "kubeconfig", token=token, namespace=SPACE)
-    return World(server, connect, Toolbox(connect, directory=directory / "toolbox"), config)
+    token = served.server.token_of(SPACE, ACCOUNT)
+    config = served.server.kubeconfig(directory / "kubeconfig", token=token, namespace=SPACE)
+    return World(served, connect, Toolbox(connect, directory=directory / "toolbox"), config)
 
 
 @pytest.fixture
 def operator(world: World) -> Iterator[Operator]:
-    with Operator(world.server, world.lab.connect_urls[0], namespace=SPACE) as playing:
+    url = world.lab.connect_urls[0]
+    with Operator(world.server, url, namespace=SPACE, version=world.served) as playing:
         yield playing
 
 
@@ -162,7 +201,7 @@ def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> 
             "config": {key: config[key] for key in ("file", "topic")},
         }
         metadata = {"name": name, "namespace": SPACE, "labels": {"strimzi.io/cluster": CLUSTER}}
-        resource = {"apiVersion": VERSION, "kind": "KafkaConnector"}
+        resource: dict[str, Any] = {"apiVersion": world.version, "kind": "KafkaConnector"}
         resource |= {"metadata": metadata, "spec": spec}
         world.server.apply([resource])
         until(f"{name} seen", lambda: _seen(world, name), timeout_s=SEEN_S_MAX)
@@ -186,19 +225,10 @@ def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
     config = mm2_source(upstream=world.lab.west, downstream=world.lab.east, topics=made.topic)
     own = {"heartbeats.replication.enabled": "false"}
     resource = {
-        "apiVersion": VERSION,
+        "apiVersion": world.version,
         "kind": "KafkaMirrorMaker2",
         "metadata": {"name": MM2, "namespace": SPACE},
-        "spec": {
-            "replicas": 1,
-            "target": {"alias": "east", "bootstrapServers": world.lab.east, **TOPICS},
-            "mirrors": [
-                {
-                    "source": {"alias": "west", "bootstrapServers": world.lab.west},
-                    "sourceConnector": {"tasksMax": 1},
-                }
-            ],
-        },
+        "spec": flow_of(world.lab, world.served),
     }
     with specimens.created(world.lab, FLOW, {**config, **own}):
         made.grow(10)
@@ -243,6 +273,7 @@ def test_a_persons_own_config_map_for_listings_is_taken(
     world.as_it_was(source.name, before)
 
 
+@BOTH
 def test_offsets_are_altered_while_it_is_stopped_and_it_goes_on_from_there(
     world: World, operator: Operator, source: Source
 ) -> None:
@@ -279,6 +310,7 @@ def test_a_dry_run_shows_every_patch_and_makes_none_beyond_the_listing(
     assert world.lab.offsets(source.name) == source.pairs()
 
 
+@BOTH
 def test_a_flow_is_listed_altered_and_reset_by_both_annotations(
     world: World, operator: Operator, mirror: Mirror
 ) -> None:
