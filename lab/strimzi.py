@@ -56,6 +56,8 @@ class Operator:
         """Operations with offsets that were carried out, as `list NAME`."""
         self.failed: list[str] = []
         """Those that were not."""
+        self.resumed: list[str] = []
+        """Connectors that were set going again."""
         self._kubernetes = kubernetes
         self._namespace = namespace
         self._version = version
@@ -124,6 +126,7 @@ class Operator:
         state = status.get("connector", {}).get("state", "").lower()
         verb = {"running": "resume", "paused": "pause", "stopped": "stop"}[wanted]
         if state in {"running", "paused", "stopped"} and state != wanted:
+            self.resumed += [name] if verb == "resume" else []
             self._connect.put(f"/connectors/{_q(name)}/{verb}")
 
     # ---- offsets ------------------------------------------------------------------------------

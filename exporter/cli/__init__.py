@@ -165,6 +165,25 @@ def decode(topic_role: str, encoding: str | None, file: str) -> None:
 
 
 @cli.command()
+@click.option("--strimzi", "namespace", metavar="NAMESPACE", required=True, help="Where it runs.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="How to reach Kubernetes; else as a pod, or as kubectl does.",
+)
+@click.option(
+    "--secrets-to",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the named certificates and passwords here, each a file that only you can read.",
+)
+def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> None:
+    """Print a configuration of what Strimzi runs in a namespace."""
+    from exporter.cli import discovered  # noqa: PLC0415
+
+    sys.exit(discovered.discover(namespace, kubeconfig, secrets_to))
+
+
+@cli.command()
 @json_option
 def metrics(as_json: bool) -> None:
     """Print the metric catalogue."""

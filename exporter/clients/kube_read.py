@@ -66,6 +66,11 @@ class KubeReader:
         """Raises NotFound."""
         return self.get(config_map_path(namespace, name))
 
+    def secret(self, namespace: str, name: str) -> Json:
+        """Its values must not be told. Raises NotFound."""
+        space = quote(namespace, safe="")
+        return self.get(f"/api/v1/namespaces/{space}/secrets/{quote(name, safe='')}")
+
     def get(self, path: str) -> Json:
         """Whatever is there."""
         return exchange(self.access, "GET", path, transport=self._transport)

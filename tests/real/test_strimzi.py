@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import httpx
 import pytest
 
+from exporter import config
 from lab import Lab, LabOptions, specimens
 from lab.connectors import mm2_source
 from lab.kube import Kubernetes
@@ -67,8 +69,8 @@ class Served(NamedTuple):
 class World:
     """What a person with kubectl has, and the verbs."""
 
-    def __init__(self, served: Served, lab: Lab, tools: Toolbox, config: Path) -> None:
-        self.server, self.lab, self.tools, self.config = served.server, lab, tools, config
+    def __init__(self, served: Served, lab: Lab, tools: Toolbox, kubeconfig: Path) -> None:
+        self.server, self.lab, self.tools, self.config = served.server, lab, tools, kubeconfig
         self.served = served.version
         self.version = f"{GROUP}/{served.version}"
 
@@ -92,8 +94,10 @@ class World:
         return self.run(*words, "--yes", "--timeout", str(PATIENCE_S), mirror=mirror, status=status)
 
     def options(self, place: str) -> tuple[str, ...]:
-        config = ("--config", str(self.tools.config))
-        return ("--strimzi", place, "--kubeconfig", str(self.config), *config)
+        return (
+            *("--strimzi", place, "--kubeconfig", str(self.config)),
+            *("--config", str(self.tools.config)),
+        )
 
     def as_it_was(self, name: str, before: Mapping[str, Any], *, mirror: bool = False) -> None:
         """Nothing of ours is left in the resource."""
@@ -178,8 +182,8 @@ def flow_of(lab: Lab, version: str) -> dict[str, Any]:
 def world(server: Kubernetes, connect: Lab, tmp_path_factory: pytest.TempPathFactory) -> World:
     directory = tmp_path_factory.mktemp("strimzi")
     token = served.server.token_of(SPACE, ACCOUNT)
-    config = served.server.kubeconfig(directory / "kubeconfig", token=token, namespace=SPACE)
-    return World(served, connect, Toolbox(connect, directory=directory / "toolbox"), config)
+    file = served.server.kubeconfig(directory / "kubeconfig", token=token, namespace=SPACE)
+    return World(served, connect, Toolbox(connect, directory=directory / "toolbox"), file)
 
 
 @pytest.fixture
@@ -194,11 +198,11 @@ def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> 
     """A FileStream source of ten lines that has read them, and its resource."""
     name = f"source-{crc32(request.node.name.encode()):08x}"
     with specimens.source(world.lab, name, lines=10) as made:
-        config = world.lab.configuration(name)
+        known = world.lab.configuration(name)
         spec = {
-            "class": config["connector.class"],
+            "class": known["connector.class"],
             "tasksMax": 1,
-            "config": {key: config[key] for key in ("file", "topic")},
+            "config": {key: known[key] for key in ("file", "topic")},
         }
         metadata = {"name": name, "namespace": SPACE, "labels": {"strimzi.io/cluster": CLUSTER}}
         resource: dict[str, Any] = {"apiVersion": world.version, "kind": "KafkaConnector"}
@@ -222,7 +226,7 @@ def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
     """A MirrorSourceConnector that has copied ten records, and its resource."""
     made = Mirror(world.lab, FLOW, "flow-topic", 1, "west", "east")
     world.lab.create_topic("west", made.topic, 1)
-    config = mm2_source(upstream=world.lab.west, downstream=world.lab.east, topics=made.topic)
+    usual = mm2_source(upstream=world.lab.west, downstream=world.lab.east, topics=made.topic)
     own = {"heartbeats.replication.enabled": "false"}
     resource = {
         "apiVersion": world.version,
@@ -230,7 +234,7 @@ def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
         "metadata": {"name": MM2, "namespace": SPACE},
         "spec": flow_of(world.lab, world.served),
     }
-    with specimens.created(world.lab, FLOW, {**config, **own}):
+    with specimens.created(world.lab, FLOW, {**usual, **own}):
         made.grow(10)
         specimens.settled(world.lab, made)
         world.server.apply([resource])
@@ -442,3 +446,118 @@ def test_permissions_that_are_missing_are_named(
         world.server.apply([role])
     assert "cannot patch resource" in ran.err
     world.as_it_was(source.name, before)
+
+
+# --- what there is --------------------------------------------------------------------------------
+
+
+def test_what_runs_in_a_namespace_is_printed_as_a_configuration_that_loads(
+    world: World, tmp_path: Path
+) -> None:
+    def at(kind: str, name: str, version: str = world.version) -> dict[str, Any]:
+        return {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": name, "namespace": "found"},
+        }
+
+    server = world.server
+    server.namespace("found")
+    listeners = [{"name": "tls", "port": 9093, "type": "internal", "tls": True}]
+    password = {"secretName": "app", "password": "password"}
+    scram = {"type": "scram-sha-512", "username": "app", "passwordSecret": password}
+    authority = {"secretName": "main-cluster-ca-cert", "certificate": "ca.crt"}
+    spec = {
+        **cluster(world.served)["spec"],
+        "bootstrapServers": "main-kafka-bootstrap:9093",
+        "tls": {"trustedCertificates": [authority]},
+        "authentication": scram,
+    }
+    labels = {"strimzi.io/cluster": "pipes"}
+    orders = at("KafkaConnector", "orders")
+    orders["metadata"]["labels"] = labels
+    account = at("ServiceAccount", "reader", "v1")
+    role = at("Role", "reader", "rbac.authorization.k8s.io/v1")
+    kinds = ["kafkas", "kafkaconnects", "kafkaconnectors", "kafkamirrormaker2s"]
+    may = [
+        {"apiGroups": [GROUP], "resources": kinds, "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+    ]
+    binding = at("RoleBinding", "reader", "rbac.authorization.k8s.io/v1")
+    server.apply(
+        [
+            {**at("Kafka", "main"), "spec": {"kafka": {"listeners": listeners}}},
+            {**at("KafkaConnect", "pipes"), "spec": spec},
+            {**orders, "spec": {"class": "C", "tasksMax": 1, "config": {}}},
+            {**at("Secret", "app", "v1"), "stringData": {"password": "hidden"}},
+            {**at("Secret", "main-cluster-ca-cert", "v1"), "stringData": {"ca.crt": "PEM"}},
+            account,
+            {**role, "rules": may},
+            {
+                **binding,
+                "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "found"}],
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "Role",
+                    "name": "reader",
+                },
+            },
+        ]
+    )
+    kubeconfig = server.kubeconfig(
+        tmp_path / "kubeconfig", token=server.token_of("found", "reader")
+    )
+    ran = world.tools.run(
+        *("discover", "--strimzi", "found", "--kubeconfig", str(kubeconfig)),
+        *("--secrets-to", str(tmp_path / "secrets")),
+    )
+    assert "pipes/orders: owned by KafkaConnector orders" in ran.err
+    assert "hidden" not in ran.said
+    made = tmp_path / "offsetwatch.yaml"
+    made.write_text(ran.out)
+    loaded = config.load(made)
+    assert loaded.kafka["main"].client_properties()["sasl.password"] == "hidden"
+    (entry,) = loaded.connect
+    assert entry.strimzi is not None
+    assert (entry.strimzi.namespace, entry.strimzi.name) == ("found", "pipes")
+    assert (tmp_path / "secrets" / "main-password").stat().st_mode & 0o777 == 0o600
+
+
+# --- what is not done over REST -------------------------------------------------------------------
+
+
+def test_what_the_operator_would_put_back_is_refused_over_rest_with_the_way_that_works(
+    world: World, operator: Operator, source: Source
+) -> None:
+    linked = world.tools.directory / "linked.yaml"
+    text = world.tools.config.read_text()
+    link = f"strimzi: {{namespace: {SPACE}, name: {CLUSTER}}}}}"
+    linked.write_text(text.replace("]}", f"], {link}"))
+    where = ("--connect", "lab", "--config", str(linked), "--yes")
+    for words in (
+        ("connectors", "stop", source.name),
+        ("offsets", "reset", source.name),
+        ("connectors", "delete", source.name),
+    ):
+        ran = world.tools.run(*words, *where, status=3)
+        assert f"--strimzi {SPACE}/{CLUSTER}" in ran.err
+    assert world.lab.status(source.name)["connector"]["state"] == "RUNNING"
+    kubeconfig = ("--kubeconfig", str(world.config), "--config", str(linked))
+    through = ("--strimzi", f"{SPACE}/{CLUSTER}", *kubeconfig)
+    world.tools.run("offsets", "reset", source.name, *through, "--yes")
+    assert f"reset {source.name}" in operator.done
+
+
+def test_a_stop_over_rest_does_not_last(world: World, operator: Operator, source: Source) -> None:
+    """Why it is refused."""
+    httpx.put(f"{world.lab.connect_urls[0]}/connectors/{source.name}/stop").raise_for_status()
+    until(
+        f"{source.name} stopped and running again",
+        lambda: _resumed(operator, source.name),
+        timeout_s=SEEN_S_MAX,
+    )
+
+
+def _resumed(operator: Operator, name: str) -> None:
+    if name not in operator.resumed:
+        raise NotYet(str(operator.resumed))
