@@ -83,7 +83,7 @@ def _connect(resources: Resources, document: Json, found: Found, folder: str) ->
 def _mirror(resources: Resources, document: Json, found: Found, folder: str) -> None:
     name, spec = _name(document), document.get("spec") or {}
     clusters = {str(at.get("alias")): at for at in spec.get("clusters") or ()}
-    target = spec.get("target") or clusters.get(str(spec.get("connectCluster"))) or {}
+    target: Json = spec.get("target") or clusters.get(str(spec.get("connectCluster"))) or {}
     for mirror in spec.get("mirrors") or ():
         source = mirror.get("source") or clusters.get(str(mirror.get("sourceCluster")))
         if source:
@@ -150,7 +150,7 @@ def _properties(client: Mapping[str, Any], name: str, found: Found, folder: str)
     how = client.get("authentication") or {}
     kind, tls = str(how.get("type") or ""), client.get("tls")
     encrypted = tls is not None
-    if encrypted:
+    if tls is not None:
         trusted = tuple(_parts(at) for at in tls.get("trustedCertificates") or ())
         if trusted:
             properties["ssl.ca.location"] = _file(found, folder, f"{name}-ca.pem", trusted)

@@ -18,6 +18,7 @@ from exporter import config
 from lab import Lab, LabOptions, specimens
 from lab.connectors import mm2_source
 from lab.kube import Kubernetes
+from lab.processes import Child
 from lab.specimens import Mirror, Source
 from lab.strimzi import OFFSETS, Operator
 from lab.toolbox import Ran, Toolbox
@@ -115,8 +116,8 @@ def connect() -> Iterator[Lab]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def served(
+@pytest.fixture(scope="module", name="served")
+def served_resources(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Served]:
     version = getattr(request, "param", VERSIONS[0])
@@ -179,7 +180,7 @@ def flow_of(lab: Lab, version: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def world(server: Kubernetes, connect: Lab, tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(served: Served, connect: Lab, tmp_path_factory: pytest.TempPathFactory) -> World:
     directory = tmp_path_factory.mktemp("strimzi")
     token = served.server.token_of(SPACE, ACCOUNT)
     file = served.server.kubeconfig(directory / "kubeconfig", token=token, namespace=SPACE)
@@ -446,6 +447,32 @@ def test_permissions_that_are_missing_are_named(
         world.server.apply([role])
     assert "cannot patch resource" in ran.err
     world.as_it_was(source.name, before)
+
+
+@pytest.mark.parametrize("moment", ["request:2:before", "request:3:after", "request:9:after"])
+def test_what_a_killed_command_has_left_is_taken_back_and_brought_to_an_end(
+    world: World, operator: Operator, source: Source, moment: str
+) -> None:
+    before = world.of(source.name)
+    place = world.options(f"{SPACE}/{CLUSTER}")
+    words = ("offsets", "alter", source.name, *asked(source, source.after(2)), "--yes")
+    child = world.tools.child(f"dying-{source.name}", *words, *place, at=moment)
+    child.start()
+    until("its death", lambda: _dead(child), timeout_s=PATIENCE_S)
+    for plan in world.tools.open_plans(source.name):
+        world.tools.run("plan", "recover", plan["plan_id"], *place)
+    world.run("offsets", "list", "--connectors", source.name)  # takes the rest back
+    world.as_it_was(source.name, before)
+    assert not world.tools.open_plans(source.name)
+    world.lab.wait_running(source.name)
+    specimens.settled(world.lab, source)
+    again = source.meant()[2:]
+    assert source.came() in (source.meant(), [*source.meant(), *again])
+
+
+def _dead(child: Child) -> None:
+    if child.running:
+        raise NotYet("it lives")
 
 
 # --- what there is --------------------------------------------------------------------------------

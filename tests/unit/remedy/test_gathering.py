@@ -9,12 +9,15 @@ from typing import Any, cast
 
 import pytest
 
+from exporter.config import Connect
+from exporter.config.shape import Strimzi
 from exporter.errors import NotFound
 from exporter.model.observations import InputId
 from exporter.model.topology import KafkaTopic, OffsetsTopic
 from exporter.remedy import fleet
 from exporter.remedy.brokers import Brokers
-from exporter.remedy.circumstances import Case
+from exporter.remedy.circumstances import Case, Now
+from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.gathering import TAIL_S_MAX, Gatherer, Time
 from exporter.remedy.plan import Action, Pair, RecordAt
 from exporter.remedy.poison import Identified
@@ -29,6 +32,7 @@ SKIP = Identified(POISON, Pair(OF, '{"offset":6}'), Pair(OF, '{"offset":7}'), "s
 SINKS = Identified(
     POISON, Pair(OF, '{"kafka_offset":7}'), Pair(OF, '{"kafka_offset":8}'), "size", "0" * 64, 9
 )
+PIPES = Strimzi(namespace="kafka", name="pipes")
 CASE = Case("lab", "mirror", Action.SKIP_ONE, found=SKIP, altering=True)
 
 
@@ -117,3 +121,15 @@ def test_what_is_committed_while_it_waits_counts():
     began = looker.clock.now()
     looker.more = iter([read_to(9, 5), read_to(10, 5, committed_at=began)])
     assert looker.gatherer.gather(CASE).offsets.quiet_s == pytest.approx(looker.clock.now() - began)
+
+
+@pytest.mark.parametrize(("strimzi", "managed"), [(None, None), (PIPES, True)])
+def test_what_an_entry_says_that_strimzi_owns_is_known_to_be_put_back(
+    strimzi: Strimzi | None, managed: bool | None
+):
+    connect = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=strimzi)
+    gatherer = Looker(iter([EMPTY])).gatherer
+    gatherer._sight_of = lambda _: Sight(connect)
+    now = Now(None, None, None, None, 0.0)
+    told = gatherer._connector(EMPTY, replace(CASE, altering=False), now)
+    assert told.operator_managed is managed

@@ -1,11 +1,17 @@
-"""What a connector is before it is changed, straight on its storage."""
+"""What a connector is before it is changed, straight on its storage, or over REST."""
 
 from __future__ import annotations
 
+import pytest
+
+from exporter.config import Config, Connect, Kafka
+from exporter.config.shape import Strimzi
+from exporter.remedy.plan import State
 from exporter.toolbox.bounds import Problem
-from exporter.toolbox.changes import Standing
+from exporter.toolbox.changes import Author, Standing
+from exporter.toolbox.connectors import prepare_delete, prepare_state
 from exporter.toolbox.facts import Kafkas
-from exporter.toolbox.ways import StorageWay
+from exporter.toolbox.ways import RestWay, StorageWay
 from tests.fakes.clock import VirtualClock
 from tests.unit.toolbox.test_storage_place import (
     SINK,
@@ -47,3 +53,28 @@ def test_while_a_worker_may_run_nothing_is_changed(kafka, properties):
     problem = way_of(kafka, properties).standing("c")
     assert isinstance(problem, Problem)
     assert "may be running" in problem.wrong
+
+
+# --- over REST ------------------------------------------------------------------------------------
+
+
+def linked() -> Connect:
+    """Nobody answers there, and nobody is to be asked."""
+    strimzi = Strimzi(namespace="kafka", name="pipes")
+    return Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=strimzi)
+
+
+def test_what_strimzi_owns_is_not_changed_over_rest_and_the_way_that_works_is_said():
+    config = Config(kafka={"east": Kafka(bootstrap="127.0.0.1:9")}, connect=[linked()])
+    problem = RestWay(config, linked()).standing("c")
+    assert isinstance(problem, Problem)
+    assert "offsets alter c --strimzi kafka/pipes" in problem.right
+
+
+@pytest.mark.parametrize("state", State)
+def test_nor_is_its_state(state: State):
+    author = Author("20260101-000000-000000", 0.0, "somebody")
+    prepared = prepare_state(linked(), None, "c", state, author)
+    assert prepared.plan is None
+    assert "Strimzi owns the connectors of lab (kafka/pipes)" in str(prepared.problems[0])
+    assert prepare_delete(linked(), None, "c", author).problems == prepared.problems
