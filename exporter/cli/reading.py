@@ -12,7 +12,7 @@ from exporter.clients.kube_access import access_of
 from exporter.clock import SystemClock
 from exporter.config import Config, Connect, Kafka
 from exporter.errors import ConfigError
-from exporter.remedy.drivers.strimzi import OPERATION_S
+from exporter.remedy.drivers.strimzi_operator import OPERATION_S
 from exporter.toolbox.facts import Kafkas
 from exporter.toolbox.place import Progress
 from exporter.toolbox.storage_place import StoragePlace, storage_of

@@ -17,7 +17,8 @@ from exporter.clients.kube_read import KubeReader
 from exporter.clients.kube_write import KubeWriter
 from exporter.errors import ClientError, Conflict, TimedOut
 from exporter.remedy.driver import Answer, Standing
-from exporter.remedy.drivers.strimzi import OperatorRefused, StrimziDriver, of_words
+from exporter.remedy.drivers.strimzi import StrimziDriver, of_words
+from exporter.remedy.drivers.strimzi_operator import OperatorRefused
 from exporter.remedy.drivers.strimzi_seen import (
     CONNECTORS,
     HELD,
