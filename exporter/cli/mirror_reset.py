@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from exporter.cli import carrying, changing, output
 from exporter.cli.asked import Changing, FlowAsked, Where
-from exporter.cli.changing import AnyWay
 from exporter.cli.moments import parse_span, parse_time
-from exporter.cli.reading import loaded, way_of
+from exporter.cli.reading import AnyWay, loaded, way_of
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError
 from exporter.model.connectors import Connector, ConnectorSettings

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from exporter.cli import asof, carrying, changing, output
 from exporter.cli.asked import Changing, Where
-from exporter.cli.changing import AnyWay
 from exporter.cli.mirror_reset import print_counts
-from exporter.cli.reading import connect_named, loaded
+from exporter.cli.reading import AnyWay, connect_named, loaded
 from exporter.toolbox.bounds import Request
 from exporter.toolbox.changes import Prepared
 from exporter.toolbox.documents import Document, parse
