@@ -9,7 +9,6 @@ from pathlib import Path
 
 import yaml
 
-from exporter.config import Connect
 from exporter.config.remedy import Remedy
 from lab.certificates import Authority
 from lab.kube import Json
@@ -46,8 +45,5 @@ def standing_in(rendered: Iterable[Json], folder: Path) -> tuple[Json, dict[str,
 
 def _without_what_is_not_here_yet(document: Json) -> None:
     """Sections of the configuration that the chart can fill in before the product knows them."""
-    if "strimzi" not in Connect.model_fields:
-        for entry in document["connect"]:
-            entry.pop("strimzi", None)
     if "journal" not in Remedy.model_fields:
         document.get("remedy", {}).pop("journal", None)

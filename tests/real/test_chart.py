@@ -208,7 +208,7 @@ NEW = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "da
 ASKED = [
     *(
         Asked("GET", f"{STRIMZI}/kafka/{kind}", at=READING)
-        for kind in ("kafkaconnects", "kafkaconnectors", "kafkamirrormaker2s")
+        for kind in ("kafkas", "kafkaconnects", "kafkaconnectors", "kafkamirrormaker2s")
     ),
     Asked("GET", f"{STRIMZI}/kafka/kafkaconnectors/orders", at=READING),
     Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders", STOP, CHANGING),
@@ -225,7 +225,6 @@ ASKED = [
     Asked("DELETE", f"{CORE}/kafka/configmaps/kept"),
     Asked("POST", f"{STRIMZI}/kafka/kafkaconnectors", CONNECTOR),
     Asked("PUT", f"{STRIMZI}/kafka/kafkaconnectors/orders", CONNECTOR),
-    Asked("GET", f"{STRIMZI}/kafka/kafkas"),
     Asked("GET", f"{STRIMZI}/kafka/kafkaconnectors?watch=true&timeoutSeconds=1"),
     Asked("PUT", f"{CORE}/kafka/configmaps/kept", KEPT),
     Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnects/lab", {"spec": {"replicas": 0}}),
