@@ -68,7 +68,7 @@ def _strimzi(where: Where, found: Config | None, wait_s: float) -> StrimziWay:
     linked = None if found is None else linked_to(found, namespace, name)
     kubeconfig = where.kubeconfig
     if kubeconfig is None and linked is not None and linked.strimzi is not None:
-        kubeconfig = linked.strimzi.kubeconfig
+        kubeconfig = linked.strimzi.kubeconfig_file
     home = where.kafka or (None if linked is None else linked.kafka)
     if where.kafka is not None:
         _kafka(where, found)  # there is one of this name

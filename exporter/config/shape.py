@@ -115,7 +115,7 @@ class Strimzi(Section):
     """Where it is."""
     name: Name
     """Of the KafkaConnect or the KafkaMirrorMaker2."""
-    kubeconfig: File | None = None
+    kubeconfig_file: File | None = None
     """How to reach the API server. Without it as a pod is told, or as kubectl finds it."""
 
 
