@@ -99,6 +99,14 @@ class JournalDamaged(RemedyError):
     reason = "journal_damaged"
 
 
+class NotLeader(RemedyError):
+    """This replica does not lead, or does not any more: what it was about to write is not in the
+    journal, or another replica will find it there.
+    """
+
+    reason = "not_leader"
+
+
 class ClientError(OffsetwatchError):
     """The outside world. `target` names the cluster or URL that was asked, never a secret."""
 
@@ -174,6 +182,12 @@ class Denied(Refused):
     """401, 403 or a missing ACL."""
 
     reason = "denied"
+
+
+class Fenced(Refused):
+    """Another producer was given our transactional.id: the broker takes nothing more from us."""
+
+    reason = "fenced"
 
 
 class Malformed(ClientError):

@@ -214,6 +214,18 @@ def journal_verify(**where: Any) -> None:
     sys.exit(plans.verify(access(**where)))
 
 
+@journal.command("create")
+@click.option("--config", "config_path", required=True, type=FILE, help="See remedy.journal.")
+def journal_create(config_path: Path) -> None:
+    """Make the topic that several replicas keep one journal in. A journal of this host's state_dir,
+    of a daemon that acted alone, becomes its beginning. Exit code 1 if there is a topic of this
+    name that is not fit.
+    """
+    from exporter.cli import journal_create  # noqa: PLC0415
+
+    sys.exit(journal_create.create(config_path))
+
+
 @click.group()
 def backup() -> None:
     """Offsets as they were before each change."""

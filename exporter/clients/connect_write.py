@@ -7,7 +7,7 @@ while the work goes on. What an answer is worth is for the driver to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import httpx
@@ -57,9 +57,14 @@ class ConnectWriter:
         auth: Auth | None = None,
         tls: Tls | None = None,
         transport: Transport | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests."""
+        """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests.
+        `check` is called before each request is sent, as late as can be: it raises Unreachable if
+        that is not to be done any more.
+        """
         assert urls
+        self._check = check
         self.name = name
         self._urls = urls
         self._timeout_s = timeout_s
@@ -108,6 +113,7 @@ class ConnectWriter:
         if isinstance(self._transport, httpx.AsyncBaseTransport | None):
             exchange = self._answer(url, method, path, body, self._transport)
             return carry_out(self.name, exchange, self._timeout_s)
+        self._check()
         return ask(self._transport, self.name, (method, url, path, body), self._timeout_s)
 
     async def _answer(
@@ -131,16 +137,29 @@ class ConnectWriter:
             trust_env=False,
             verify=self._tls.get_for(url),
         )
-        async with client, client.stream(method, path, content=body) as response:
-            answer = bytearray()
-            async for part in response.aiter_bytes():
-                answer += part
-                if len(answer) > BODY_BYTES_MAX:
-                    break
-            return response.status_code, bytes(answer)
+        async with client:
+            self._check()
+            return await _sent(client, method, path, body)
 
 
-def writer_of(connect: Connect, *, transport: Transport | None = None) -> ConnectWriter:
+async def _sent(
+    client: httpx.AsyncClient, method: str, path: str, body: bytes | None
+) -> tuple[int, bytes]:
+    async with client.stream(method, path, content=body) as response:
+        answer = bytearray()
+        async for part in response.aiter_bytes():
+            answer += part
+            if len(answer) > BODY_BYTES_MAX:
+                break
+        return response.status_code, bytes(answer)
+
+
+def writer_of(
+    connect: Connect,
+    *,
+    transport: Transport | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> ConnectWriter:
     """All workers of a Connect cluster, as the configuration says to ask them."""
     return ConnectWriter(
         connect.name,
@@ -148,6 +167,7 @@ def writer_of(connect: Connect, *, transport: Transport | None = None) -> Connec
         auth=connect.auth,
         tls=connect.tls,
         transport=transport,
+        check=check,
     )
 
 

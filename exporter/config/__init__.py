@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.config.control import Client, Control, ControlTls, Token, User
 from exporter.config.load import load, parse
-from exporter.config.remedy import Quarantine, Remedy
+from exporter.config.remedy import KafkaJournal, Quarantine, Remedy
 from exporter.config.section import Patterns
 from exporter.config.shape import (
     Alertmanager,
@@ -38,6 +38,7 @@ __all__ = [
     "History",
     "Judge",
     "Kafka",
+    "KafkaJournal",
     "Limits",
     "Log",
     "Notify",

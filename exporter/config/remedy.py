@@ -122,6 +122,29 @@ class Quarantine(Section):
     topic."""
 
 
+class KafkaJournal(Section):
+    """High availability: the journal is a topic, and of several daemons with the same section one
+    acts. See docs/high-availability.md.
+    """
+
+    kafka: Name
+    """A name under kafka: the cluster that has the topic."""
+    topic: Topic = "offsetwatch-journal"
+    """One partition that keeps every record for ever; `offsetwatch journal create` makes it, and
+    nothing else does. The consumer group TOPIC-leader and the transactional.id TOPIC-0 belong to
+    it."""
+    replication_factor: int = Field(default=3, ge=1)
+    """A topic with fewer replicas is refused."""
+    min_insync_replicas: int = Field(default=2, ge=1)
+    """A topic that asks for fewer is refused: a record must not be lost with one broker."""
+    name: str | None = Field(default=None, min_length=1, max_length=200)
+    """What others are told of this replica when it leads, best the address of its control listener;
+    the host's name if nothing is said."""
+    session_timeout_s: float = Field(default=10.0, ge=0.5, le=300.0)
+    """A leader that gives no sign of life for so long is followed by another one. The brokers set
+    bounds of their own (group.min.session.timeout.ms, 6 s by default)."""
+
+
 class Remedy(Section):
     """What may be done about what is found, and by whom it has to be approved."""
 
@@ -151,6 +174,8 @@ class Remedy(Section):
     """Of connectors."""
     quarantine: Quarantine = Quarantine()
     """Of skipped records."""
+    journal: KafkaJournal | None = None
+    """None: a file in state_dir, for one daemon that acts alone."""
     stop_total_s: float = Field(default=180.0, ge=60.0, le=900.0)
     """By when a connector that was stopped to skip a record is on its way up again. Stopping takes
     Connect seconds, and nothing is altered before it was quiet for 15 s."""

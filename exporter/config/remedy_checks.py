@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from exporter.config.raw import known, mapping, mappings
-from exporter.config.remedy import Blast, Budgets
+from exporter.config.remedy import Blast, Budgets, KafkaJournal, Quarantine
 from exporter.config.sink_classes import unsafe
 from exporter.config.types import selects_all
 
 _DEFAULT_BUDGETS = Budgets().model_dump()
 _DEFAULT_BLAST = Blast().model_dump()
+_QUARANTINE = Quarantine.model_fields["topic"].default
+_JOURNAL, _REPLICAS, _IN_SYNC = (
+    KafkaJournal.model_fields[name].default
+    for name in ("topic", "replication_factor", "min_insync_replicas")
+)
 _LONGER = (
     ("connector_hour", "connector_day"),
     ("connector_day", "connector_week"),
@@ -32,6 +37,9 @@ def remedy_checks(document: dict[Any, Any]) -> Iterator[str]:
     quarantine = mapping(remedy.get("quarantine"))
     kafkas = [str(name) for name in mapping(document.get("kafka"))]
     yield from known(quarantine.get("kafka"), kafkas, "remedy.quarantine.kafka")
+    journal = mapping(remedy.get("journal"))
+    yield from known(journal.get("kafka"), kafkas, "remedy.journal.kafka")
+    yield from _journal(journal, quarantine)
     yield from _sinks(remedy)
     yield from _budgets(mapping(remedy.get("budgets")))
     blast = mapping(remedy.get("blast"))
@@ -57,6 +65,26 @@ def _broad(path: str, rule: dict[Any, Any]) -> Iterator[str]:
                 f"{path}.connectors[{number}]: means every connector of the cluster; if that is "
                 "meant, set i_understand: true"
             )
+
+
+def _journal(journal: dict[Any, Any], quarantine: dict[Any, Any]) -> Iterator[str]:
+    """What replicas must share."""
+    if not journal:
+        return
+    if quarantine.get("kafka") is None:
+        yield (
+            "remedy.quarantine.kafka: with remedy.journal, name the cluster of a topic: of copies "
+            "in files under state_dir another replica has none"
+        )
+    elif (quarantine.get("kafka"), quarantine.get("topic", _QUARANTINE)) == (
+        journal.get("kafka"),
+        journal.get("topic", _JOURNAL),
+    ):
+        yield "remedy.journal.topic: the quarantine's is another one"
+    replicas = journal.get("replication_factor", _REPLICAS)
+    in_sync = journal.get("min_insync_replicas", _IN_SYNC)
+    if _number(replicas) and _number(in_sync) and in_sync > replicas:
+        yield "remedy.journal: min_insync_replicas is more than replication_factor"
 
 
 def _sinks(remedy: dict[Any, Any]) -> Iterator[str]:

@@ -5,14 +5,17 @@ Not part of the edge. It is made anew where a configuration changes more than wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.clock import Clock
 from exporter.config import Config
 from exporter.daemon.remedy_parts import parts_of
+from exporter.daemon.replicas import Replicas
+from exporter.errors import NotLeader
 from exporter.model.observations import Observation
 from exporter.remedy.desk import Asked, Hint, Mode, NotFound, Refused
+from exporter.remedy.journal import Line
 from exporter.remedy.office import Office, Planned, World
 from exporter.remedy.planner import Planner, told
 from exporter.serve.control.server import ControlServer
@@ -30,7 +33,9 @@ class ControlDesk:
         folder: Path,
         clock: Clock,
         wake: Callable[[Hint], None],
+        replicas: Replicas | None = None,
     ) -> None:
+        self._replicas = replicas
         self._snapshot = snapshot
         self._put = put
         self._folder = folder
@@ -58,6 +63,7 @@ class ControlDesk:
             World(plan_for=wishes.plan_for, wake=self._wake, inventory=self._inventory),
             self._clock,
             mode=Mode(config.remedy.mode),
+            publish=None if config.remedy.journal is None else self._publish,
         )
         server = ControlServer(
             config.control,
@@ -66,9 +72,16 @@ class ControlDesk:
             snapshot=self._snapshot,
             report=self._put,
             at_end=office.close,
+            why_not=lambda: None if self._replicas is None else self._replicas.why_not(),
         )
         server.start()
         self._server = server
+
+    def _publish(self, lines: Sequence[Line]) -> None:
+        replica = None if self._replicas is None else self._replicas.now
+        if replica is None:
+            raise NotLeader("this daemon is stopping: nothing was done")
+        replica.publish(lines)
 
     @property
     def web_file(self) -> WebFile | None:

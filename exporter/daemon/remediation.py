@@ -1,7 +1,8 @@
 """Guarded remediation in the daemon: its thread, its listener, and what they are made of.
 
 Not part of the edge, and started anew with each configuration that changes what it rests on. A
-journal that cannot be trusted ends it, and not the daemon: what watches must go on watching.
+journal that cannot be trusted ends it, and not the daemon: what watches must go on watching. Of
+several replicas it acts in the one that leads, for as long as a term lasts (remedy/replica.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import structlog
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Config
 from exporter.daemon.remedy_parts import Drivers, parts_of
-from exporter.errors import JournalDamaged
+from exporter.errors import JournalDamaged, NotLeader
 from exporter.model.observations import Observation
 from exporter.model.remedies import RemedySeen
 from exporter.remedy import shown
@@ -27,6 +28,7 @@ from exporter.remedy.agent import LOOK_S, Agent
 from exporter.remedy.conductor import Conductor, Life
 from exporter.remedy.decisions import Stands
 from exporter.remedy.desk import Hint
+from exporter.remedy.replica import Replica, Term
 from exporter.state.snapshot import Snapshot
 
 STOP_S: Final = (
@@ -34,6 +36,7 @@ STOP_S: Final = (
 )
 AGAIN_S: Final = 60.0  # after a journal that could not be used
 HURRIED_S: Final = 0.5
+FOLLOW_S: Final = 0.2  # how often one that follows looks whether it leads by now
 NAME: Final = "remediation"
 # Those that are over are told by remediation_actions_total.
 _STATES: Final = tuple(
@@ -52,7 +55,9 @@ class Remediation:
         put: Callable[[Observation], object],
         folder: Path,
         clock: Clock,
+        replica: Callable[[], Replica | None] = lambda: None,
     ) -> None:
+        self._replica = replica
         self._snapshot = snapshot
         self._put = put
         self._folder = folder
@@ -110,6 +115,8 @@ class Remediation:
             while not turn.stop.is_set():
                 try:
                     self._work(config, turn)
+                except NotLeader as exc:
+                    _log.warning("remedy_without_leadership", error=str(exc))
                 except JournalDamaged as exc:
                     _log.error("remedy_without_journal", error=str(exc))
                     turn.stop.wait(AGAIN_S)
@@ -118,18 +125,28 @@ class Remediation:
             self._failed.set()
 
     def _work(self, config: Config, turn: _Turn) -> None:
+        """For one term, or where there is but one daemon for as long as it runs."""
+        term = None
+        if config.remedy.journal is not None:
+            term = self._chosen(config, turn)
+            if term is None:
+                return
         stop = turn.stop
+
+        def over() -> bool:
+            return term is not None and term.over
 
         def pause(seconds: float) -> None:
             _wait(stop, seconds)
 
-        with parts_of(config, self._snapshot, self._folder, self._clock, pause) as parts:
+        publish, check = (None, _nothing) if term is None else (term.publish, term.check)
+        with parts_of(config, self._snapshot, self._folder, self._clock, pause, publish) as parts:
             conductor = Conductor(
                 ledger=parts.ledger,
                 planner=parts.planner,
-                drivers=Drivers(config, self._folder),
+                drivers=Drivers(config, self._folder, check),
                 clock=self._clock,
-                life=Life(SteadyClock(), pause, stop.is_set, turn.hurry),
+                life=Life(SteadyClock(), pause, stop.is_set, lambda: turn.hurry() or over()),
             )
             agent = Agent(
                 ledger=parts.ledger,
@@ -142,11 +159,22 @@ class Remediation:
             )
             turn.agent = agent
             try:
-                while not stop.wait(LOOK_S):
+                while not stop.wait(LOOK_S) and not over():
                     agent.step()
                     self._put(_seen(agent, self._clock.now()))
             finally:
                 turn.agent = None
+
+    def _chosen(self, config: Config, turn: _Turn) -> Term | None:
+        """The term of this replica, once it has one; None if it is to stop before that."""
+        while not turn.stop.wait(FOLLOW_S):
+            replica = self._replica()
+            term = None if replica is None else replica.term
+            if term is not None:
+                return term
+            # What a leader has counted and held is for the leader to tell.
+            self._put(RemedySeen(at=self._clock.now(), mode=config.remedy.mode))
+        return None
 
 
 @dataclass(slots=True)
@@ -163,6 +191,10 @@ class _Turn:
     def hurry(self) -> bool:
         """Is it time to leave things as they are?"""
         return self.deadline is not None and time.monotonic() >= self.deadline
+
+
+def _nothing() -> None:
+    """Nobody else may act."""
 
 
 def _basis(config: Config) -> tuple[object, ...]:

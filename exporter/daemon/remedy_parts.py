@@ -18,6 +18,7 @@ from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.drivers.whole import connect_of, driver_of
 from exporter.remedy.finding import WindowFinder
 from exporter.remedy.gathering import Gatherer, Time
+from exporter.remedy.journal import Publish
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.plan import Plan
 from exporter.remedy.planner import Planner
@@ -41,11 +42,14 @@ def parts_of(
     folder: Path,
     clock: Clock,
     pause: Callable[[float], None],
+    publish: Publish | None = None,
 ) -> Iterator[Parts]:
-    """Made now and closed afterwards. Raises JournalDamaged."""
+    """Made now and closed afterwards; `publish` of a journal that replicas share. Raises
+    JournalDamaged.
+    """
     policy = policy_of(config.remedy)
     with ExitStack() as stack:
-        ledger = Ledger(folder)
+        ledger = Ledger(folder, publish)
         stack.enter_context(closing(ledger.journal))
         sights = stack.enter_context(closing(Sights(config)))
         brokers = stack.enter_context(closing(KafkaBrokers(config.kafka)))
@@ -92,12 +96,15 @@ class Sights:
 
 
 class Drivers:
-    """Who carries plans out: over REST, by the configuration."""
+    """Who carries plans out: over REST, by the configuration. `check`: see ConnectWriter."""
 
-    def __init__(self, config: Config, folder: Path) -> None:
+    def __init__(
+        self, config: Config, folder: Path, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self._check = check
         self._config = config
         self._folder = folder
 
     def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
         """See agent.Drivers."""
-        return driver_of(plan, self._config, self._folder)
+        return driver_of(plan, self._config, self._folder, check=self._check)

@@ -24,6 +24,7 @@ from exporter.daemon.control import ControlDesk
 from exporter.daemon.edge import Edge
 from exporter.daemon.notices import Notices
 from exporter.daemon.remediation import Remediation
+from exporter.daemon.replicas import Replicas
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
@@ -52,6 +53,7 @@ class Daemon:
         self._edge = Edge(loaded)
         self._state: StateDir | None = None
         self._notices: Notices | None = None
+        self._replicas: Replicas | None = None
         self._remediation: Remediation | None = None
         self._control: ControlDesk | None = None
         self._stop = threading.Event()
@@ -92,8 +94,14 @@ class Daemon:
         self._edge.start()
         self._notices = Notices(lambda: self._edge.snapshot, self._tell, state, self._clock)
         self._notices.follow(self._config)
+        self._replicas = replicas = Replicas(self._tell, state.folder, self._clock)
+        replicas.follow(self._config)
         self._remediation = Remediation(
-            lambda: self._edge.snapshot, self._tell, state.folder, self._clock
+            lambda: self._edge.snapshot,
+            self._tell,
+            state.folder,
+            self._clock,
+            lambda: replicas.now,
         )
         self._remediation.follow(self._config)
         self._control = ControlDesk(
@@ -102,6 +110,7 @@ class Daemon:
             state.folder,
             self._clock,
             self._remediation.wake,
+            replicas,
         )
         self._control.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
@@ -111,6 +120,7 @@ class Daemon:
         self.stop()
         self._control.stop()
         self._remediation.stop()
+        replicas.stop()
         self._notices.stop()
         self._edge.stop()
         self._server.stop()
@@ -124,7 +134,8 @@ class Daemon:
     def _broken(self) -> bool:
         """A thread died of a bug."""
         return self._edge.failed or any(
-            part is not None and part.failed for part in (self._notices, self._remediation)
+            part is not None and part.failed
+            for part in (self._notices, self._replicas, self._remediation)
         )
 
     def stop(self) -> None:
@@ -209,7 +220,7 @@ class Daemon:
         before.save_with(None)
         if self._state is not None:
             edge.save_with(self._state.save)
-        for part in (self._notices, self._remediation, self._control):
+        for part in (self._notices, self._replicas, self._remediation, self._control):
             if part is not None:
                 part.follow(loaded)
         before.stop()

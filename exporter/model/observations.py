@@ -19,7 +19,7 @@ from exporter.model.offsets import (
 )
 from exporter.model.pipeline import PipelineStatus
 from exporter.model.readings import EndsAsked, EndsRead, LogBounds, ProbesRead
-from exporter.model.remedies import RemedySeen
+from exporter.model.remedies import RemedySeen, ReplicaSeen
 from exporter.model.topology import (
     FlowKey,
     KafkaTopic,
@@ -397,4 +397,5 @@ Observation = (
     | NotificationsFailed
     | ControlSeen
     | RemedySeen
+    | ReplicaSeen
 )

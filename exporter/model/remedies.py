@@ -60,6 +60,24 @@ class RefusalSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaSeen:
+    """How this replica stands among those that share a journal; an observation as well.
+
+    leading     it acts
+    leader      who was the last to say that it leads, "" if nobody has
+    since       when that was, by the clock of who said it
+    seq         the newest record of the journal that this one has
+    problem     why it neither follows nor leads; empty if it does
+    """
+
+    leading: bool = False
+    leader: str = ""
+    since: float = 0.0
+    seq: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RemedySeen:
     """As of one round of its loop; an observation like those of observations.py.
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from exporter.disk import sync_folder
-from exporter.remedy.plan import Pair
+from exporter.remedy.plan import Frozen, Pair
 
 FOLDER: Final = "backups"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -65,6 +65,29 @@ def write(folder: Path, *, connector: str, pairs: tuple[Pair, ...], at: float) -
     if problem is not None:
         raise OSError(problem)
     return Written(path, wanted)
+
+
+def copy(folder: Path, *, connector: str, frozen: Frozen) -> None:
+    """A backup that another replica has written, under the same name, unless it is there. Raises
+    OSError if it is not there afterwards.
+    """
+    path = here(folder, frozen.backup)
+    if path.exists():
+        return
+    body = document(connector, frozen.pairs)
+    if hashlib.sha256(body).hexdigest() != frozen.backup_sha256:
+        raise OSError(f"{path.name} was not made of the offsets that stand beside its name")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    placed = _placed(path.parent, path.stem, body)
+    if placed != path:
+        raise OSError(f"{path} was made by somebody else meanwhile")
+
+
+def here(folder: Path, backup: str) -> Path:
+    """Where a backup is in this state directory: of several replicas each has all of them, and the
+    journal tells the path that it has with whoever wrote it.
+    """
+    return folder / FOLDER / Path(backup).name
 
 
 def _placed(home: Path, stem: str, body: bytes) -> Path:

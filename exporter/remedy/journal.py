@@ -5,38 +5,45 @@ Each record carries the hash of the one before it, and the newest hash is kept a
 changed, lost or cut off is noticed: then nothing is changed any more. A plan that is open locks its
 place and connector. Whether somebody is at work on it is told by a lock of the kernel, which ends
 with its process however that ends.
+
+Of several replicas each has a copy of one journal, which is a topic (projection.py): then records
+are written there first, and what they lock follows from them alone.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TextIO, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from exporter.disk import claim, not_ours, sync_folder
-from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
+from exporter.disk import sync_folder
+from exporter.errors import JournalDamaged, NotLeader, Overtaken, Unfinished
+from exporter.remedy import journal_file, locks
 from exporter.remedy.decisions import Stands, dossier
-from exporter.remedy.plan import Plan
+from exporter.remedy.plan import Alter, Plan
 from exporter.remedy.records import (
     AnyRecord,
     ControlRecord,
     Ended,
+    Intended,
+    Led,
     Opened,
+    Proposed,
     decoded,
     encoded,
 )
 
 NAME: Final = "journal.sqlite"
+LOCKS: Final = "locks"
 _AT_ONCE: Final = 1000  # records read in one go
-VERSION: Final = 2  # 1 knew no records but those of steps
+VERSION: Final = 3  # 1 knew no records but those of steps, 2 no replicas
 CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
+_BEFORE_REPLICAS: Final = 2  # of all records but Led: older programs read those of one daemon
 _NOTHING: Final = "0" * 64
 _BUSY_S: Final = 30.0  # another process writes a record: a matter of milliseconds
 
@@ -50,6 +57,8 @@ CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), seq IN
 CREATE TABLE IF NOT EXISTS open_plans (plan_id TEXT PRIMARY KEY, place TEXT NOT NULL,
     connector TEXT NOT NULL, UNIQUE (place, connector)) STRICT;
 CREATE TABLE IF NOT EXISTS skips (skip_key TEXT PRIMARY KEY, plan_id TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS origin (one INTEGER PRIMARY KEY CHECK (one = 1), topic TEXT NOT NULL,
+    topic_id TEXT NOT NULL, position INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT;
 CREATE TRIGGER IF NOT EXISTS never_changed BEFORE UPDATE ON records
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS never_deleted BEFORE DELETE ON records
@@ -69,28 +78,40 @@ class Entry(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A record as it is written, with its place in the chain; `body` is its JSON."""
+    """A record as it is written, with its place in the chain; `body` is its JSON, `v` the version
+    of the journal that first had its kind.
+    """
 
     seq: int
     plan_id: str
     prev_sha256: str
     sha256: str
     body: bytes
+    v: int
+
+
+Publish = Callable[[Sequence[Line]], None]
+"""Has lines written where all replicas read them, together, before they are on this disk. Raises
+NotLeader if they are not known to be there.
+"""
 
 
 class Journal:
     """Of one state directory, which is made if it is not there. Raises JournalDamaged if it cannot
-    be written to or is not what was written to it.
+    be written to or is not what was written to it. A copy of a topic is written to by whoever has
+    something to publish with alone, everybody else is told NotLeader.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, publish: Publish | None = None) -> None:
+        self._publish = publish
+        self._fresh: list[Line] = []
         self.folder = folder = folder.absolute()  # backups are told by path
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (folder / "locks").mkdir(exist_ok=True, mode=0o700)
+            (folder / LOCKS).mkdir(exist_ok=True, mode=0o700)
             path = folder / NAME
-            _keep_to_ourselves(path)
-            _made(path)
+            journal_file.keep_to_ourselves(path)
+            journal_file.make(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -119,9 +140,6 @@ class Journal:
                 raise Unfinished(
                     other, f"plan {other} for {at.connector} ({at.place}) is still open"
                 )
-            self._db.execute(
-                "INSERT INTO open_plans VALUES (?, ?, ?)", (plan.plan_id, at.place, at.connector)
-            )
             self._append(plan.plan_id, record)
 
     def append(self, plan_id: str, records: Sequence[AnyRecord]) -> None:
@@ -133,18 +151,25 @@ class Journal:
         with self._writing():
             for record in records:
                 self._append(plan_id, record)
-                if isinstance(record, Ended):
-                    self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
 
     def claim(self, plan_id: str, skip_key: str) -> None:
         """Make sure that nobody else ever skips what this plan skips. Raises Unfinished naming the
         plan that has, or may have.
         """
         with self._writing():
-            self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
-            other = self.skipped_by(skip_key)
-            if other != plan_id:
-                raise Unfinished(str(other), f"this record was skipped by plan {other} already")
+            if self._publish is None:
+                self._claim(plan_id, skip_key)
+            else:  # the intent will: a copy holds nothing that does not follow from the topic
+                self._unclaimed(plan_id, skip_key)
+
+    def _claim(self, plan_id: str, skip_key: str) -> None:
+        self._unclaimed(plan_id, skip_key)
+        self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
+
+    def _unclaimed(self, plan_id: str, skip_key: str) -> None:
+        other = self.skipped_by(skip_key)
+        if other not in {None, plan_id}:
+            raise Unfinished(str(other), f"this record was skipped by plan {other} already")
 
     def skipped_by(self, skip_key: str) -> str | None:
         """The plan that skipped this, or may have; None if none has."""
@@ -182,7 +207,7 @@ class Journal:
     def lines(self, seq: int, count: int) -> tuple[Line, ...]:
         """The same, as they are written."""
         rows = self._rows(
-            "SELECT seq, plan_id, prev_sha256, sha256, body FROM records WHERE seq >= ?"
+            "SELECT seq, plan_id, prev_sha256, sha256, body, v FROM records WHERE seq >= ?"
             " ORDER BY seq LIMIT ?",
             seq,
             count,
@@ -234,7 +259,7 @@ class Journal:
             count += 1
             if v > VERSION:
                 raise self._damaged(seq, f"was written by a newer offsetwatch (version {v})")
-            if seq != count or prev != before or sha256 != _hash(seq, v, plan_id, body, prev):
+            if seq != count or prev != before or sha256 != line_hash(seq, v, plan_id, body, prev):
                 raise self._damaged(seq, "is not what was written")
             before = sha256
         head = self._db.execute("SELECT seq, sha256 FROM head").fetchone() or (0, _NOTHING)
@@ -242,39 +267,15 @@ class Journal:
             raise self._damaged(head[0], "is missing")
         return count
 
-    @contextmanager
-    def at_work(self, place: str, connector: str, since: str) -> Iterator[None]:
+    def at_work(self, place: str, connector: str, since: str) -> AbstractContextManager[None]:
         """Be the one process that works on this connector. Raises Busy naming the one that does,
         and JournalDamaged where locks do not work.
         """
-        path = self._lock_of(place, connector)
-        with _opened(path) as handle:
-            try:
-                holder = claim(handle, since)
-            except OSError as exc:  # a network file system
-                raise _unlockable(path, exc) from exc
-            if holder is not None:
-                by = holder or "a process that has not said who it is"
-                raise Busy(f"{connector} ({place}) is being changed by {by}: nothing was done")
-            yield
+        return locks.at_work(self.folder / LOCKS, place, connector, since)
 
     def busy(self, place: str, connector: str) -> bool:
         """Whether a process works on this connector now."""
-        path = self._lock_of(place, connector)
-        if not path.exists():
-            return False
-        with _opened(path) as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            except OSError as exc:
-                raise _unlockable(path, exc) from exc
-        return False
-
-    def _lock_of(self, place: str, connector: str) -> Path:
-        name = hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
-        return self.folder / "locks" / name
+        return locks.busy(self.folder / LOCKS, place, connector)
 
     def _stands(self, plan_id: str) -> Stands | None:
         found = dossier(self.records(plan_id))
@@ -284,8 +285,12 @@ class Journal:
     def _writing(self) -> Iterator[None]:
         try:
             self._db.execute("BEGIN IMMEDIATE")
+            self._fresh.clear()
             try:
+                self._ours_to_write()
                 yield
+                if self._publish is not None and self._fresh:
+                    self._publish(tuple(self._fresh))
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
@@ -293,15 +298,59 @@ class Journal:
         except sqlite3.Error as exc:
             raise JournalDamaged(f"{self.folder / NAME} cannot be written: {exc}") from exc
 
+    @property
+    def copy_of(self) -> str | None:
+        """The topic that this is a copy of, if it is one."""
+        found = self._rows("SELECT topic FROM origin")
+        return str(found[0][0]) if found else None
+
+    def _ours_to_write(self) -> None:
+        if self._publish is None and (topic := self.copy_of) is not None:
+            raise NotLeader(
+                f"{self.folder / NAME} is a copy of the topic {topic}: nothing was done. What is "
+                "to be written there, the replica that leads has to be asked for, with --url"
+            )
+
     def _append(self, plan_id: str, record: AnyRecord) -> None:
-        seq, prev = self._db.execute("SELECT seq, sha256 FROM head").fetchone() or (0, _NOTHING)
-        body = encoded(record)
-        sha256 = _hash(seq + 1, VERSION, plan_id, body, prev)
+        seq, prev = self._head()
+        body, v = encoded(record), VERSION if isinstance(record, Led) else _BEFORE_REPLICAS
+        line = Line(seq + 1, plan_id, prev, line_hash(seq + 1, v, plan_id, body, prev), body, v)
+        self._fresh.append(line)
+        self._put(line, record)
+
+    def _head(self) -> tuple[int, str]:
+        found = self._db.execute("SELECT seq, sha256 FROM head").fetchone()
+        return (0, _NOTHING) if found is None else (int(found[0]), str(found[1]))
+
+    def _put(self, line: Line, record: AnyRecord) -> None:
+        """The line behind the others, and what follows from it."""
+        plan_id = line.plan_id
+        match record:
+            case Opened(plan=plan):
+                at = plan.subject
+                self._db.execute(
+                    "INSERT INTO open_plans VALUES (?, ?, ?)", (plan_id, at.place, at.connector)
+                )
+            case Ended():
+                self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
+            case Intended() if (key := self._skips(plan_id, record)) is not None:
+                self._claim(plan_id, key)
         self._db.execute(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
-            (seq + 1, VERSION, plan_id, body, prev, sha256),
+            (line.seq, line.v, plan_id, line.body, line.prev_sha256, line.sha256),
         )
-        self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (seq + 1, sha256))
+        self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (line.seq, line.sha256))
+
+    def _skips(self, plan_id: str, intended: Intended) -> str | None:
+        """What is skipped for good by a step that is about to be tried."""
+        if intended.undoing:
+            return None
+        first = next(self._entries("WHERE plan_id = ?", plan_id, 1), None)
+        if first is None or not isinstance(first.record, Opened | Proposed):
+            return None
+        plan = first.record.plan
+        alters = isinstance(plan.steps[intended.index], Alter)
+        return plan.remedy.skip_key if alters and plan.remedy is not None else None
 
     def _entries(self, where: str, value: str | int, count: int = -1) -> Iterator[Entry]:
         rows = self._rows(
@@ -328,38 +377,8 @@ class Journal:
         )
 
 
-def _made(path: Path) -> None:
-    """An empty file that nobody else can read, where there is none. One that is there is not so
-    much as opened: POSIX drops all locks of a process on a file when it closes any handle of it,
-    those of SQLite's other connections among them, and then the next process to leave takes itself
-    for the last and deletes the log that this one is writing.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with suppress(FileExistsError):
-        os.close(os.open(path, flags, 0o600))
-
-
-def _keep_to_ourselves(path: Path) -> None:
-    """The file, and those that SQLite keeps beside it: what they say is carried out."""
-    for at in (path, path.with_name(f"{NAME}-wal"), path.with_name(f"{NAME}-shm")):
-        problem = not_ours(at)
-        if problem is not None:
-            raise JournalDamaged(f"{at} cannot be used: {problem}")
-
-
-def _hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
+def line_hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
+    """Of a line and, by the hash before it, of all lines before it."""
     return hashlib.sha256(
         b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + body
     ).hexdigest()
-
-
-def _opened(path: Path) -> TextIO:
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as exc:
-        raise _unlockable(path, exc) from exc
-    return os.fdopen(handle, "r+", encoding="utf-8")
-
-
-def _unlockable(path: Path, exc: OSError) -> JournalDamaged:
-    return JournalDamaged(f"{path} cannot be locked: {exc.strerror}: use another --state-dir")

@@ -8,7 +8,7 @@ from typing import Final
 from exporter.remedy.decisions import Dossier, folded
 from exporter.remedy.desk import QuarantineRow
 from exporter.remedy.fleet import Fleet
-from exporter.remedy.journal import CONTROL, Journal
+from exporter.remedy.journal import CONTROL, Journal, Publish
 from exporter.remedy.plan import Copy, Plan
 from exporter.remedy.quarantine import KEPT
 from exporter.remedy.records import AnyRecord, IncidentOver, Refused, Verified
@@ -19,8 +19,8 @@ _AT_ONCE: Final = 1000  # records read in one go
 class Ledger:
     """See the module. Belongs to one thread, as its journal does."""
 
-    def __init__(self, folder: Path) -> None:
-        self.journal = Journal(folder)
+    def __init__(self, folder: Path, publish: Publish | None = None) -> None:
+        self.journal = Journal(folder, publish)
         self.fleet = Fleet()
         self.dossiers: dict[str, Dossier] = {}
         self.copied: list[QuarantineRow] = []

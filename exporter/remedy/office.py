@@ -44,7 +44,7 @@ from exporter.remedy.desk import (
     Stale,
     Switches,
 )
-from exporter.remedy.journal import CONTROL, Entry
+from exporter.remedy.journal import CONTROL, Entry, Publish
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.plan import Plan
 from exporter.remedy.records import AnyRecord, Told
@@ -81,6 +81,7 @@ class Office:
     folder      the state directory
     mode        as configured: what a person sets is never above it
     four_eyes   whoever asked for a plan does not approve it
+    publish     of a journal that replicas share
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class Office:
         mode: Mode,
         four_eyes: bool = True,
         proposal_s: float = PROPOSAL_S,
+        publish: Publish | None = None,
     ) -> None:
+        self._publish = publish
         self.folder = folder
         self._world = world
         self._clock = clock
@@ -112,7 +115,7 @@ class Office:
     def _read(self) -> Ledger:
         ledger: Ledger | None = getattr(self._mine, "ledger", None)
         if ledger is None:
-            ledger = self._mine.ledger = Ledger(self.folder)
+            ledger = self._mine.ledger = Ledger(self.folder, self._publish)
         ledger.read_on()
         return ledger
 

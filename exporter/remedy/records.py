@@ -260,7 +260,15 @@ class Replayed(Record, frozen=True, tag="replayed"):
     by: str
 
 
-ControlRecord = ModeSet | PauseSet | BreakerSet | IncidentSeen | IncidentOver | Refused | Replayed
+class Led(Record, frozen=True, tag="led"):
+    """A replica acts from here on, and no other. `name`: as its configuration calls it."""
+
+    name: str
+
+
+ControlRecord = (
+    ModeSet | PauseSet | BreakerSet | IncidentSeen | IncidentOver | Refused | Replayed | Led
+)
 
 AnyRecord = StepRecord | DecisionRecord | ControlRecord
 

@@ -37,6 +37,7 @@ from exporter.remedy.records import (
     Intended,
     Kept,
     Lapsed,
+    Led,
     ModeSet,
     Opened,
     Parked,
@@ -271,6 +272,8 @@ def _decided(record: AnyRecord) -> str:
             return f"{record.connector}: {record.action}: {refusal(record)}"
         case Replayed():
             return f"{record.receipt} written to {record.to} by {record.by}"
+        case Led():
+            return f"{record.name} leads from here on"
         case _:
             raise AssertionError(record)
 

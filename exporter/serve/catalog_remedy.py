@@ -37,4 +37,16 @@ REMEDY: tuple[Spec, ...] = (
         (),
         "Unix time of the newest round of the remediation loop.",
     ),
+    REMEDIATION_LEADER := gauge(
+        "remediation_leader",
+        (),
+        "1 on the replica that acts, 0 on those that follow its journal; absent where a daemon "
+        "acts alone.",
+    ),
+    REMEDIATION_JOURNAL_SEQ := gauge(
+        "remediation_journal_seq",
+        (),
+        "The newest record of the shared journal that this replica has; absent where a daemon acts "
+        "alone.",
+    ),
 )

@@ -14,6 +14,7 @@ MODES: Final = ("observe", "propose", "auto")
 
 def remedies(snapshot: Snapshot) -> Iterator[Family]:
     """What remediation does, and holds. Nothing where it does not run."""
+    yield from _replicas(snapshot)
     seen = snapshot.remedies
     if seen is None:
         return
@@ -43,3 +44,12 @@ def remedies(snapshot: Snapshot) -> Iterator[Family]:
         [since for _, _, since in seen.stopped_by_us],
     )
     yield family(catalog.REMEDIATION_HEARTBEAT, [()], [seen.at])
+
+
+def _replicas(snapshot: Snapshot) -> Iterator[Family]:
+    """How this daemon stands among several. Nothing of one that acts alone."""
+    seen = snapshot.replica
+    if seen is None:
+        return
+    yield family(catalog.REMEDIATION_LEADER, [()], [int(seen.leading)])
+    yield family(catalog.REMEDIATION_JOURNAL_SEQ, [()], [seen.seq])

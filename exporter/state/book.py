@@ -37,7 +37,7 @@ from exporter.model.observations import (
     TopicsSeen,
 )
 from exporter.model.readings import EndsAsked, EndsRead, ProbesRead
-from exporter.model.remedies import RemedySeen
+from exporter.model.remedies import RemedySeen, ReplicaSeen
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
 from exporter.state.budget import Budget
 from exporter.state.checks import Checks
@@ -96,6 +96,7 @@ class Book:
         self._notifications_failed: tuple[tuple[str, int], ...] = ()
         self._control = ControlSeen((), ())
         self._remedies: RemedySeen | None = None
+        self._replica: ReplicaSeen | None = None
         self._checks = Checks(self._sites)
         self._joined: Joined[SourcePartitionView] = Joined()
         self._histories: Joined[StateHistory] = Joined()
@@ -126,7 +127,7 @@ class Book:
                 self._checks.read(seen, now)
             case TopicFactsRead() | PipelineSeen() | BaselinesSeen() | GroupOffsetsRead():
                 self._apply_aside(seen)
-            case NotificationsFailed() | ControlSeen() | RemedySeen():
+            case NotificationsFailed() | ControlSeen() | RemedySeen() | ReplicaSeen():
                 self._apply_aside(seen)
             case PartitionsAssigned():
                 self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
@@ -141,6 +142,7 @@ class Book:
         | NotificationsFailed
         | ControlSeen
         | RemedySeen
+        | ReplicaSeen
         | GroupOffsetsRead,
     ) -> None:
         """What nothing else depends on."""
@@ -158,6 +160,8 @@ class Book:
                 self._control = seen
             case RemedySeen():
                 self._remedies = seen
+            case ReplicaSeen():
+                self._replica = seen
             case GroupOffsetsRead():
                 self._failover.read(seen)
 
@@ -295,6 +299,7 @@ class Book:
             hooks_received=self._control.hooks,
             control_refused=self._control.refused,
             remedies=self._remedies,
+            replica=self._replica,
             groups=self._failover.groups(now),
             groups_to_ask=self._failover.to_ask(),
             checkpoints=self._failover.checkpoints(now),

@@ -13,7 +13,7 @@ from exporter.model.connectors import ConnectorKind, StateHistory, Task
 from exporter.model.findings import FailureRun, Finding, Judgement
 from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
-from exporter.model.remedies import RemedySeen
+from exporter.model.remedies import RemedySeen, ReplicaSeen
 from exporter.model.topology import FlowKey, KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
 from exporter.state.marks import Marks
@@ -325,6 +325,7 @@ class Snapshot:
     histories       what became of connectors and tasks, as far as status topics tell
     failure_runs    who fails over and over, and where (judge/)
     remedies        what guarded remediation says of itself; None where it does not run
+    replica         how this daemon stands among those that share a journal; None where it is alone
     trends          the last hour, a mark a minute, oldest first (state/trends.py)
     """
 
@@ -362,6 +363,7 @@ class Snapshot:
     histories: tuple[StateHistory, ...] = ()
     failure_runs: tuple[FailureRun, ...] = ()
     remedies: RemedySeen | None = None
+    replica: ReplicaSeen | None = None
     trends: Marks = ()
 
 

@@ -6,7 +6,7 @@ it asks for may be asked for twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, Final
 
@@ -66,12 +66,13 @@ class RestDriver:
         own_topic: str | None = None,
         clock: Clock | None = None,
         transport: Transport | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
         self._kafka = None if kafka is None else KafkaSide(connect, kafka)
         self._own_topic = own_topic
         self._sight = Sight(connect, transport=transport)
-        self._writer = writer_of(connect, transport=transport)
+        self._writer = writer_of(connect, transport=transport, check=check)
         self._create_config = create_config
         self._clock = SteadyClock() if clock is None else clock
         self._asked: dict[AnyStep, float] = {}

@@ -4,7 +4,7 @@ beside it. Called by the daemon and by the command line, which may recover each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -53,15 +53,21 @@ class WithProofs:
 
 @contextmanager
 def driver_of(
-    plan: Plan, config: Config, folder: Path, clock: Clock | None = None
+    plan: Plan,
+    config: Config,
+    folder: Path,
+    clock: Clock | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[Driver]:
-    """For a plan of guarded remediation. Raises Refused where its place is not configured."""
+    """For a plan of guarded remediation; `check`: see ConnectWriter. Raises Refused where its place
+    is not configured.
+    """
     at = plan.subject
     connect = connect_of(config, at.place)
     kafka = config.kafka.get(connect.kafka)
     steady = SteadyClock() if clock is None else clock
     with (
-        closing(RestDriver(connect, at.connector, kafka, clock=steady)) as rest,
+        closing(RestDriver(connect, at.connector, kafka, clock=steady, check=check)) as rest,
         closing(KafkaBrokers(config.kafka)) as brokers,
         closing(Sight(connect)) as sight,
     ):

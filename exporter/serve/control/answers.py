@@ -64,4 +64,11 @@ BAD_REQUEST: Final = problem(400, "bad_request", "this is no HTTP request that c
 NO_JOURNAL: Final = problem(
     503, "journal_unavailable", "the journal cannot be used, and without it nothing is changed"
 )
+
+
+def not_leader(said: str) -> Answer:
+    """Another replica has to be asked, or nobody can be just now."""
+    return problem(503, "not_leader", said, ("Retry-After", "5"))
+
+
 INTERNAL: Final = problem(500, "internal_error", "a bug; the log says more")

@@ -19,7 +19,7 @@ import structlog
 from exporter.clock import Clock
 from exporter.config import Control, Web
 from exporter.config.types import is_loopback
-from exporter.errors import JournalDamaged
+from exporter.errors import JournalDamaged, NotLeader
 from exporter.remedy.desk import Desk
 from exporter.serve.control import answers, openapi, routes
 from exporter.serve.control.access import Principal, Principals, Role
@@ -54,6 +54,7 @@ class Listener:
     workers     of one thread each: alerts do not wait for people, nor people for alerts, nor
                 whoever must stop something for a plan that is worked out
     web         the web config file of now, if there is one
+    why_not     see ControlServer
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class Listener:
         workers: Workers,
         *,
         web: Callable[[], Web | None] = lambda: None,
+        why_not: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self._why_not = why_not
         self._desk = desk
         self._clock = clock
         self._counts = counts
@@ -102,6 +105,8 @@ class Listener:
             found, reason = await self._answer(request, path)
         except Wrong as exc:
             found, reason = problem(400, "malformed", str(exc)), "malformed"
+        except NotLeader as exc:
+            found, reason = answers.not_leader(str(exc)), "not_leader"
         except JournalDamaged:
             found, reason = answers.NO_JOURNAL, "journal_unavailable"
         except Exception as exc:  # noqa: BLE001 - the outermost frame of a request
@@ -162,7 +167,9 @@ class Listener:
             return body, "malformed"
         taken = await _in(self._workers.hints, request, lambda: self._take(body, by))
         self._counts.hooks.update(taken)
-        return TAKEN, None
+        # Who leads looks by itself: a hint is never needed, and never a reason to ask again.
+        why_not = self._why_not()
+        return TAKEN if why_not is None else told({"status": "follows", "said": why_not}, 202), None
 
     def _take(self, body: bytes, by: Principal) -> Counter[str]:
         """What became of each alert. In the worker."""
@@ -191,6 +198,9 @@ class Listener:
             return _not_allowed(by_method), "malformed"
         if not by.role.allows(route.role):
             return self._forbidden(by, route.path)
+        why_not = None if route.method == "GET" else self._why_not()
+        if why_not is not None:
+            return answers.not_leader(why_not), "not_leader"
         body = b"" if route.body is None else await _body(request)
         if isinstance(body, Answer):
             return body, "malformed"

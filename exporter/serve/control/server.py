@@ -39,6 +39,7 @@ class ControlServer:
     snapshot    the newest picture
     report      takes what was counted, for the picture; it may drop it
     at_end      called by each thread that asked the desk, when it asks no more
+    why_not     why nothing can be changed here, and who may be asked; None where it can
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ControlServer:
         snapshot: Callable[[], Snapshot],
         report: Callable[[ControlSeen], object],
         at_end: Callable[[], None] = lambda: None,
+        why_not: Callable[[], str | None] = lambda: None,
         bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     ) -> None:
         self._bounds = bounds
@@ -59,7 +61,9 @@ class ControlServer:
         self._counts = Counts()
         self._workers = Workers()
         self._tls = ServerTls(control)
-        self._listener = Listener(control, desk, clock, self._counts, self._workers, web=self._web)
+        self._listener = Listener(
+            control, desk, clock, self._counts, self._workers, web=self._web, why_not=why_not
+        )
         self._listening = Listening("control-listener", control.listen, self._serve)
 
     def start(self) -> None:

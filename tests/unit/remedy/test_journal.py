@@ -14,7 +14,7 @@ import pytest
 
 from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
 from exporter.remedy.driver import Answer
-from exporter.remedy.journal import NAME, Journal
+from exporter.remedy.journal import NAME, VERSION, Journal
 from exporter.remedy.plan import Create, Delete, DeleteTopic, Frozen, Pair, Raw, State, ToState
 from exporter.remedy.records import (
     Answered,
@@ -136,7 +136,7 @@ def tampered(folder: Path, *statements: str) -> None:
         ("DELETE FROM records WHERE seq = 2", "record 3 is not what was written"),
         ("DELETE FROM records WHERE seq = 3", "record 3 is missing"),
         ("DELETE FROM records", "record 3 is missing"),
-        ("UPDATE records SET v = 3 WHERE seq = 1", "record 1 was written by a newer offsetwatch"),
+        (f"UPDATE records SET v = {VERSION + 1} WHERE seq = 1", "record 1 was written by a newer offsetwatch"),
     ],
     ids=["body", "plan", "from the middle", "from the end", "all", "newer"],
 )

@@ -1,0 +1,455 @@
+"""Several replicas of one journal on a real broker: who may write, and what each of them has."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import confluent_kafka as ck
+import confluent_kafka.admin as ck_admin
+import pytest
+
+from exporter.clients.journal_topic import JournalWriter, Wanted, create
+from exporter.clock import SystemClock
+from exporter.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable
+from exporter.remedy import backups
+from exporter.remedy.journal import NAME, Journal, Line
+from exporter.remedy.plan import Frozen, Pair
+from exporter.remedy.projection import Projection, value_of
+from exporter.remedy.records import (
+    Approved,
+    Ended,
+    Ending,
+    Intended,
+    Kept,
+    Led,
+    ModeSet,
+    Opened,
+    PauseSet,
+    Proposed,
+    Verified,
+)
+from exporter.remedy.replica import Replica, Settings, Standing, Term
+from lab.clients import Cluster
+from lab.lone_broker import LoneBroker, lone_broker
+from lab.waiting import NotYet, until
+from tests.unit.remedy.plans import POISON, plan_of, skip_of
+
+# A broker alone: half a minute for all of them.
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+WAIT_S = 120.0
+SESSION_S = 1.0
+HELD = PauseSet(at=1.0, paused=True, until=None, by="ada", because="to see")
+ENDED = Ended(at=9.0, ending=Ending.SUCCEEDED, said="done")
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoneBroker]:
+    with lone_broker(tmp_path_factory.mktemp("broker"), relays=1) as at:
+        yield at
+
+
+@dataclass
+class Site:
+    """A topic of its own for each test."""
+
+    broker: LoneBroker
+    folder: Path
+    topic: str = field(default_factory=lambda: f"journal-{next(numbers)}")
+
+    def __post_init__(self) -> None:
+        self.properties = {"bootstrap.servers": self.broker.address}
+        self.wanted = Wanted(self.topic, 1, 1)
+        create("east", self.properties, self.wanted)
+
+    def settings(self, name: str, **more: object) -> Settings:
+        given = {"properties": self.properties, "wanted": self.wanted, **more}
+        return Settings(kafka="east", name=name, session_s=SESSION_S, **given)
+
+    @contextmanager
+    def replica(self, name: str, **more: object) -> Iterator[Replica]:
+        made = Replica(self.settings(name, **more), self.folder / name, SystemClock())
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
+            assert not made.failed
+
+    def term(self, name: str = "a", properties: dict[str, str] | None = None) -> Term:
+        """Of one that has read all there is, and stands still afterwards."""
+        with self.copy(name) as copy:
+            writer = JournalWriter("east", properties or self.properties, self.topic, write_s=5.0)
+            writer.begin()
+            return Term(writer, copy.head[1])
+
+    @contextmanager
+    def copy(self, name: str) -> Iterator[Projection]:
+        """As it is once all was read that is committed."""
+        with closing(Projection(self.folder / name, self.topic, "an id")) as copy:
+            values, end = self.values()
+            copy.take(values[copy.place.seq :], end)
+            yield copy
+
+    def values(self) -> tuple[list[bytes | None], int]:
+        """What is committed, and the topic's end."""
+        consumer = ck.Consumer(
+            {**self.properties, "group.id": "none", "enable.partition.eof": True}
+        )
+        consumer.assign([ck.TopicPartition(self.topic, 0, 0)])
+        found: list[bytes | None] = []
+        while True:
+            message = consumer.poll(WAIT_S)
+            assert message is not None
+            if message.error() is not None:
+                assert message.error().code() == ck.KafkaError._PARTITION_EOF
+                consumer.close()
+                return found, message.offset()
+            found.append(message.value())
+
+    def produce(self, *values: bytes | None) -> None:
+        """By somebody who has no business here."""
+        producer = ck.Producer(self.properties)
+        for value in values:
+            producer.produce(self.topic, value=value)
+        assert producer.flush(WAIT_S) == 0
+
+
+@pytest.fixture
+def site(broker: LoneBroker, tmp_path: Path) -> Site:
+    return Site(broker, tmp_path)
+
+
+def leads(replica: Replica) -> Term:
+    def probe() -> Term:
+        term = replica.term
+        if term is None:
+            raise NotYet(str(replica.standing))
+        return term
+
+    return until("a leader", probe, timeout_s=WAIT_S)
+
+
+def stands(replica: Replica, **wanted: object) -> Standing:
+    def probe() -> Standing:
+        found = replica.standing
+        if any(getattr(found, name) != value for name, value in wanted.items()):
+            raise NotYet(str(found))
+        return found
+
+    return until(f"a replica with {wanted}", probe, timeout_s=WAIT_S)
+
+
+def refuses(replica: Replica, said: str) -> None:
+    def probe() -> None:
+        if said not in replica.standing.problem:
+            raise NotYet(str(replica.standing))
+
+    until("a refusal", probe, timeout_s=WAIT_S)
+    assert replica.term is None
+
+
+def lines(folder: Path) -> tuple[Line, ...]:
+    with closing(Journal(folder)) as journal:
+        return journal.lines(1, 1000)
+
+
+def written(folder: Path, term: Term) -> None:
+    """One plan from its proposal to its end, with a claim and a backup, and two switches."""
+    with closing(Journal(folder, term.publish)) as journal:
+        plan = skip_of()
+        proposed = Proposed(at=0.5, plan=plan, mode="auto", expires_at=99.0)
+        journal.append("p1", [proposed, Approved(at=0.7, by="ada", plan_sha256=plan.sha256)])
+        journal.open(plan, Opened(at=1.0, plan=plan))
+        kept = kept_in(folder, plan.subject.connector)
+        journal.append("p1", [Verified(at=2.0, index=0, undoing=False, said="copied"), kept])
+        journal.claim("p1", "k1")
+        journal.append("p1", [Intended(at=3.0, index=5, undoing=False)])
+        journal.control(HELD)
+        journal.control(ModeSet(at=4.0, mode="observe", by="ada", because="so"))
+
+
+def kept_in(folder: Path, connector: str) -> Kept:
+    pairs = (Pair('{"kafka_partition":0}', '{"kafka_offset":7}'),)
+    found = backups.write(folder, connector=connector, pairs=pairs, at=1.0)
+    return Kept(at=2.5, frozen=Frozen(pairs, str(found.path), found.sha256))
+
+
+def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(site):
+    with site.replica("a") as a:
+        written(a._folder, leads(a))
+        with site.replica("b") as b:
+            seq = len(lines(site.folder / "a"))
+            told = stands(b, seq=seq)
+            assert not told.leading
+            assert told.leader is not None
+            assert told.leader[0] == "a"
+            assert lines(site.folder / "b") == lines(site.folder / "a")
+            with closing(Journal(site.folder / "b")) as journal:
+                assert journal.open_plan("lab", "orders") == "p1"
+                assert journal.skipped_by("k1") == "p1"
+            (kept,) = backups.found(site.folder / "b")
+            assert kept.path.name == backups.found(site.folder / "a")[0].path.name
+            assert kept.sha256 == backups.found(site.folder / "a")[0].sha256
+
+
+def test_when_the_leader_ends_the_other_leads_and_goes_on_in_the_same_chain(site):
+    with site.replica("a") as a, site.replica("b") as b:
+        first, second = (
+            (a, b) if until("one", lambda: _any(a, b), timeout_s=WAIT_S) is a else (b, a)
+        )
+        written(first._folder, leads(first))
+        first.stop()
+        with closing(Journal(second._folder, leads(second).publish)) as journal:
+            journal.append("p1", [ENDED])
+        assert lines(first._folder) == lines(second._folder)[: len(lines(first._folder))]
+        kinds = [type(e.record) for e in _entries(second._folder)]
+        assert kinds.count(Led) == 2
+        assert kinds[-1] is Ended
+
+
+def _any(*replicas: Replica) -> Replica:
+    for replica in replicas:
+        if replica.term is not None:
+            return replica
+    raise NotYet("nobody leads")
+
+
+def _entries(folder: Path) -> list:
+    with closing(Journal(folder)) as journal:
+        return list(journal.every())
+
+
+def test_the_broker_takes_nothing_from_one_who_was_followed_and_its_copy_is_as_before(site):
+    old = site.term("a")
+    with closing(Journal(site.folder / "a", old.publish)) as journal:
+        journal.control(HELD)
+        new = site.term("b")
+        before = journal.lines(1, 100)
+        with pytest.raises(NotLeader) as told:
+            journal.control(HELD)
+        assert isinstance(told.value.__cause__, Fenced)
+        assert old.over
+        assert journal.lines(1, 100) == before
+        with pytest.raises(NotLeader, match="does not lead any more"):
+            journal.control(HELD)
+    with closing(Journal(site.folder / "b", new.publish)) as journal:
+        journal.control(HELD)
+    with site.copy("a") as a, site.copy("b") as b:
+        assert a.lines(1, 100) == b.lines(1, 100)
+        assert a.head[0] == 2
+
+
+def test_what_was_begun_and_not_committed_by_one_who_was_followed_is_in_no_journal(site):
+    old = site.term("a")
+    producer = old._writer._producer
+    producer.begin_transaction()
+    producer.produce(site.topic, value=b"half", partition=0)
+    producer.flush(WAIT_S)
+    new = site.term("b")
+    with closing(Journal(site.folder / "b", new.publish)) as journal:
+        journal.control(HELD)
+    with pytest.raises(ck.KafkaException):
+        producer.commit_transaction(WAIT_S)
+    assert len(site.values()[0]) == 1
+
+
+def test_nothing_may_be_asked_for_once_the_journal_was_not_ours_for_too_long(site):
+    term = site.term()
+    with pytest.raises(Unreachable, match="not asked"):
+        term.check(30.0)  # nothing was ever written in this term
+    with closing(Journal(site.folder / "a", term.publish)) as journal:
+        journal.control(HELD)
+        term.check(WAIT_S)
+        with pytest.raises(Unreachable):
+            term.check(0.0)
+    term.end()
+    with pytest.raises(Unreachable):
+        term.check(WAIT_S)
+
+
+def test_one_that_is_cut_off_while_it_writes_leads_no_more_and_finds_out_what_became_of_it(site):
+    (relay,) = site.broker.relays
+    term = site.term("a", {"bootstrap.servers": site.broker.by(0)})
+    with closing(Journal(site.folder / "a", term.publish)) as journal:
+        journal.control(HELD)
+        relay.hold()
+        try:
+            with pytest.raises(NotLeader, match="not known"):
+                journal.control(HELD)
+        finally:
+            relay.release()
+        assert len(journal.lines(1, 100)) == 1
+        with pytest.raises(NotLeader):
+            journal.control(HELD)
+    again = site.term("a")
+    with closing(Journal(site.folder / "a", again.publish)) as journal:
+        seen = len(journal.lines(1, 100))
+        journal.control(HELD)
+    with site.copy("b") as b, site.copy("a") as a:
+        assert b.head[0] == seen + 1
+        assert a.lines(1, 100) == b.lines(1, 100)
+
+
+def test_a_leader_that_was_cut_off_is_followed_and_acts_no_more(site):
+    (relay,) = site.broker.relays
+    far = {"bootstrap.servers": site.broker.by(0)}
+    with site.replica("a", properties=far) as a:
+        term = leads(a)
+        with site.replica("b") as b:
+            stands(b, seq=1)
+            relay.hold()
+            try:
+                written(b._folder, leads(b))
+                stands(a, leading=False)
+                assert term.over
+            finally:
+                relay.release()
+            stands(a, seq=len(lines(b._folder)))
+            assert lines(a._folder) == lines(b._folder)
+
+
+def test_a_copy_that_is_gone_is_made_again_from_the_first_record(site):
+    with site.replica("a") as a:
+        written(a._folder, leads(a))
+    before = lines(site.folder / "a")
+    for path in (site.folder / "a").glob(f"{NAME}*"):
+        path.unlink()
+    with site.copy("a") as copy:
+        assert copy.lines(1, 100) == before
+        assert copy.skipped_by("k1") == "p1"
+        assert copy.verify() == len(before)
+
+
+def test_of_two_plans_that_would_skip_the_same_record_the_second_is_stopped_by_its_intent(site):
+    term = site.term()
+    with closing(Journal(site.folder / "a", term.publish)) as journal:
+        plan = skip_of()
+        journal.open(plan, Opened(at=1.0, plan=plan))
+        journal.append("p1", [Intended(at=2.0, index=5, undoing=False), ENDED])
+        plan = skip_of("p2")
+        journal.open(plan, Opened(at=3.0, plan=plan))
+        with pytest.raises(Unfinished, match="p1"):
+            journal.claim("p2", "k1")
+        with pytest.raises(Unfinished, match="p1"):
+            journal.append("p2", [Intended(at=4.0, index=5, undoing=False)])
+        count = len(journal.lines(1, 100))
+    assert len(site.values()[0]) == count
+
+
+def test_who_only_has_the_folder_may_look_and_change_nothing(site):
+    with site.replica("a") as a:
+        leads(a)
+        with closing(Journal(site.folder / "a")) as journal:
+            plan = plan_of()
+            with pytest.raises(NotLeader, match=f"a copy of the topic {site.topic}.*--url"):
+                journal.open(plan, Opened(at=1.0, plan=plan))
+            assert journal.verify() == 1
+        with pytest.raises(NotLeader, match="a copy"), closing(Journal(a._folder)) as journal:
+            journal.control(HELD)
+
+
+def changed(value: bytes) -> bytes:
+    assert b"to see" in value
+    return value.replace(b"to see", b"to sea")
+
+
+def _gap(values):
+    return [values[0], values[2]]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "said"),
+    [
+        (_gap, "record 2 is missing: 3 comes next"),
+        (lambda values: [values[0], changed(values[1])], "record 2 is not what was written"),
+        (lambda values: [*values, b"{}"], "record 4 cannot be read"),
+        (lambda values: [*values, None], "record 4 cannot be read"),
+        (lambda values: [*values, values[2]], "record 4 is missing: 3 comes next"),
+        (lambda values: [values[0].replace(b'"v":2', b'"v":9')], "record 1 was written by a newer"),
+        (lambda values: values[1:], "record 1 is missing: 2 comes next"),
+    ],
+    ids=["gap", "changed", "no line", "empty", "twice", "newer", "cut"],
+)
+def test_a_topic_that_is_not_what_was_written_is_followed_no_further(site, spoilt, said):
+    term = site.term("a")
+    with closing(Journal(site.folder / "a", term.publish)) as journal:
+        for _ in range(3):
+            journal.control(HELD)
+    good, _ = site.values()
+    other = Site(site.broker, site.folder / "other")
+    other.produce(*spoilt(good))
+    with other.replica("b") as b:
+        refuses(b, said)
+
+
+def test_a_record_of_somebody_else_in_the_topic_ends_the_leading_of_who_finds_it(site):
+    with site.replica("a") as a:
+        term = leads(a)
+        site.produce(b"hello")
+        refuses(a, "cannot be read")
+        assert term.over
+
+
+def test_a_topic_that_has_lost_records_is_not_led_by_one_who_has_them(site):
+    with site.replica("a") as a:
+        written(a._folder, leads(a))
+    admin = ck_admin.AdminClient(site.properties)
+    admin.delete_topics([site.topic])[site.topic].result()
+
+    def gone() -> None:
+        try:
+            create("east", site.properties, site.wanted)
+        except Exception as exc:  # it goes in its own time
+            raise NotYet(str(exc)) from exc
+
+    until("the topic made anew", gone, timeout_s=WAIT_S)
+    with site.replica("a") as a:
+        refuses(a, "no copy of the topic")
+
+
+def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(site):
+    with closing(Journal(site.folder / "a")) as journal:
+        journal.control(HELD)
+    with pytest.raises(JournalDamaged, match="of a daemon that was alone"):
+        Projection(site.folder / "a", site.topic, "an id")
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "wanted", "said"),
+    [
+        (2, {}, (1, 1), "2 partitions"),
+        (1, {"cleanup.policy": "compact"}, (1, 1), "cleanup.policy"),
+        (1, {"cleanup.policy": "compact,delete"}, (1, 1), "cleanup.policy"),
+        (1, {"retention.ms": "604800000"}, (1, 1), "retention.ms is 604800000"),
+        (1, {"retention.bytes": "1"}, (1, 1), "retention.bytes is 1"),
+        (1, {}, (3, 1), "1 replica"),
+        (1, {}, (1, 2), "min.insync.replicas is 1"),
+    ],
+)
+def test_a_topic_that_may_forget_is_refused(site, partitions, config, wanted, said):
+    topic = f"{site.topic}-weak"
+    fit = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    spec = ck_admin.NewTopic(topic, partitions, 1, config={**fit, **config})
+    admin = ck_admin.AdminClient(site.properties)
+    admin.create_topics([spec])[topic].result()
+    with site.replica("a", wanted=Wanted(topic, *wanted)) as a:
+        refuses(a, said)
+
+
+def test_a_topic_that_is_not_there_is_not_made_and_it_is_said_how(site):
+    with site.replica("a", wanted=Wanted("nowhere", 1, 1)) as a:
+        refuses(a, "offsetwatch journal create --config F")
+    assert Cluster("east", site.broker.address).partitions("nowhere") == 0
+
+
+def test_lines_are_in_the_topic_as_they_are_in_the_copy(site):
+    with site.replica("a") as a:
+        written(a._folder, leads(a))
+    assert site.values()[0] == [value_of(line) for line in lines(site.folder / "a")]
+    assert POISON.topic == "orders"
