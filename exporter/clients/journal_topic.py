@@ -60,6 +60,11 @@ def weaknesses(found: TopicSettings, wanted: Wanted) -> Iterator[str]:
         yield f"retention.ms is {found.retention_ms}: the chain begins with its first record, so -1"
     if found.retention_bytes != -1:
         yield f"retention.bytes is {found.retention_bytes}: likewise, -1 is needed"
+    if found.message_bytes_max < RECORD_BYTES_MAX:
+        yield (
+            f"max.message.bytes is {found.message_bytes_max}, and {RECORD_BYTES_MAX} is needed: "
+            "all offsets of a connector are one record"
+        )
     if found.replication < wanted.replication_factor:
         yield f"it has {found.replication} replica(s), and {wanted.replication_factor} are wanted"
     if found.in_sync_min < wanted.min_insync_replicas:

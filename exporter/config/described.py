@@ -72,6 +72,8 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Quarantine.kafka": "east",
     "Quarantine.replication_factor": 3,
     "Quarantine.retention_days": 365,
+    "KafkaJournal.kafka": "east",
+    "KafkaJournal.name": "https://watch-1:9641",
     "Window.start": "22:00",
     "Window.end": "06:00",
     "Webhook.name": "on-call",

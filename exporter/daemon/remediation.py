@@ -22,7 +22,7 @@ from exporter.config import Config
 from exporter.daemon.remedy_parts import Drivers, parts_of
 from exporter.errors import JournalDamaged, NotLeader
 from exporter.model.observations import Observation
-from exporter.model.remedies import RemedySeen
+from exporter.model.remedies import FOLLOWS, RemedySeen
 from exporter.remedy import shown
 from exporter.remedy.agent import LOOK_S, Agent
 from exporter.remedy.conductor import Conductor, Life
@@ -128,7 +128,7 @@ class Remediation:
         """For one term, or where there is but one daemon for as long as it runs."""
         term = None
         if config.remedy.journal is not None:
-            term = self._chosen(config, turn)
+            term = self._chosen(turn)
             if term is None:
                 return
         stop = turn.stop
@@ -165,15 +165,15 @@ class Remediation:
             finally:
                 turn.agent = None
 
-    def _chosen(self, config: Config, turn: _Turn) -> Term | None:
+    def _chosen(self, turn: _Turn) -> Term | None:
         """The term of this replica, once it has one; None if it is to stop before that."""
         while not turn.stop.wait(FOLLOW_S):
             replica = self._replica()
             term = None if replica is None else replica.term
             if term is not None:
                 return term
-            # What a leader has counted and held is for the leader to tell.
-            self._put(RemedySeen(at=self._clock.now(), mode=config.remedy.mode))
+            # What is in force, counted and held is for the leader to tell.
+            self._put(RemedySeen(at=self._clock.now(), mode=FOLLOWS))
         return None
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+FOLLOWS: Final = "follows"  # in place of a mode: another replica acts, and tells of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class RemedySeen:
     """As of one round of its loop; an observation like those of observations.py.
 
     at              when that was
-    mode            observe, propose or auto, as it is in force
+    mode            observe, propose or auto, as it is in force; or FOLLOWS
     plans           (state, how many)
     actions         (Connect cluster, connector, action, how it ended, how often) since the start
     blocked         (Connect cluster, connector, action, guard, how often) since the start

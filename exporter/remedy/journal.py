@@ -45,6 +45,9 @@ VERSION: Final = 3  # 1 knew no records but those of steps, 2 no replicas
 CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
 _BEFORE_REPLICAS: Final = 2  # of all records but Led: older programs read those of one daemon
 _NOTHING: Final = "0" * 64
+PUBLISHED_BYTES_MAX: Final = (
+    15 * 1024 * 1024
+)  # the topic takes a little more, for what is around it
 _BUSY_S: Final = 30.0  # another process writes a record: a matter of milliseconds
 
 _SCHEMA = """
@@ -304,6 +307,10 @@ class Journal:
         found = self._rows("SELECT topic FROM origin")
         return str(found[0][0]) if found else None
 
+    def holds(self, record: AnyRecord) -> bool:
+        """Whether it is small enough to be written."""
+        return self._publish is None or len(encoded(record)) <= PUBLISHED_BYTES_MAX
+
     def _ours_to_write(self) -> None:
         if self._publish is None and (topic := self.copy_of) is not None:
             raise NotLeader(
@@ -314,6 +321,11 @@ class Journal:
     def _append(self, plan_id: str, record: AnyRecord) -> None:
         seq, prev = self._head()
         body, v = encoded(record), VERSION if isinstance(record, Led) else _BEFORE_REPLICAS
+        if self._publish is not None and len(body) > PUBLISHED_BYTES_MAX:
+            raise JournalDamaged(
+                f"a record of {len(body)} bytes cannot be written: replicas share those of up to "
+                f"{PUBLISHED_BYTES_MAX}"
+            )
         line = Line(seq + 1, plan_id, prev, line_hash(seq + 1, v, plan_id, body, prev), body, v)
         self._fresh.append(line)
         self._put(line, record)

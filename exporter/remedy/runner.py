@@ -55,7 +55,7 @@ from exporter.remedy.moves import (
 )
 from exporter.remedy.plan import Alter, Frozen, Plan
 from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import Cause, Ended, Ending, Opened, Proposed
+from exporter.remedy.records import Cause, Ended, Ending, Kept, Opened, Proposed
 
 Tell = Callable[[str], None]
 Rechecker = Callable[[Frozen], tuple[str, ...]]
@@ -333,14 +333,15 @@ class Runner:
             )
         except OSError as exc:
             return Unkept(f"the offsets could not be backed up: {exc}")
-        return Found(
-            Frozen(
-                pairs=found.pairs,
-                backup=str(backup.path),
-                backup_sha256=backup.sha256,
-                raw=found.raw,
-            )
+        frozen = Frozen(
+            pairs=found.pairs,
+            backup=str(backup.path),
+            backup_sha256=backup.sha256,
+            raw=found.raw,
         )
+        if not self._journal.holds(Kept(at=self._clock.now(), frozen=frozen)):
+            return Unkept("the offsets are too many for one record of the journal")
+        return Found(frozen)
 
     def _tried(self, command: CarryOut) -> Tried:
         idle_s = self._clock.now() - self._looked_at

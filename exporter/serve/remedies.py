@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from exporter.model.remedies import FOLLOWS
 from exporter.serve import catalog_remedy as catalog
 from exporter.serve.columns import Family, family
 from exporter.state.snapshot import Snapshot
@@ -18,11 +19,12 @@ def remedies(snapshot: Snapshot) -> Iterator[Family]:
     seen = snapshot.remedies
     if seen is None:
         return
-    yield family(
-        catalog.REMEDIATION_MODE,
-        [(mode,) for mode in MODES],
-        [int(mode == seen.mode) for mode in MODES],
-    )
+    if seen.mode != FOLLOWS:
+        yield family(
+            catalog.REMEDIATION_MODE,
+            [(mode,) for mode in MODES],
+            [int(mode == seen.mode) for mode in MODES],
+        )
     yield family(
         catalog.REMEDIATION_PLANS,
         [(state,) for state, _ in seen.plans],

@@ -12,11 +12,17 @@ import confluent_kafka as ck
 import confluent_kafka.admin as ck_admin
 import pytest
 
-from exporter.clients.journal_topic import JournalWriter, Wanted, create
+from exporter.clients.journal_topic import (
+    RECORD_BYTES_MAX,
+    TRANSACTION_S,
+    JournalWriter,
+    Wanted,
+    create,
+)
 from exporter.clock import SystemClock
 from exporter.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable
 from exporter.remedy import backups
-from exporter.remedy.journal import NAME, Journal, Line
+from exporter.remedy.journal import NAME, PUBLISHED_BYTES_MAX, Journal, Line
 from exporter.remedy.plan import Frozen, Pair
 from exporter.remedy.projection import Projection, value_of
 from exporter.remedy.records import (
@@ -81,10 +87,16 @@ class Site:
             made.stop()
             assert not made.failed
 
-    def term(self, name: str = "a", properties: dict[str, str] | None = None) -> Term:
+    def term(
+        self,
+        name: str = "a",
+        properties: dict[str, str] | None = None,
+        write_s: float = TRANSACTION_S,
+    ) -> Term:
         """Of one that has read all there is, and stands still afterwards."""
         with self.copy(name) as copy:
-            writer = JournalWriter("east", properties or self.properties, self.topic, write_s=5.0)
+            given = properties or self.properties
+            writer = JournalWriter("east", given, self.topic, write_s=write_s)
             writer.begin()
             return Term(writer, copy.head[1])
 
@@ -275,7 +287,7 @@ def test_nothing_may_be_asked_for_once_the_journal_was_not_ours_for_too_long(sit
 
 def test_one_that_is_cut_off_while_it_writes_leads_no_more_and_finds_out_what_became_of_it(site):
     (relay,) = site.broker.relays
-    term = site.term("a", {"bootstrap.servers": site.broker.by(0)})
+    term = site.term("a", {"bootstrap.servers": site.broker.by(0)}, write_s=5.0)
     with closing(Journal(site.folder / "a", term.publish)) as journal:
         journal.control(HELD)
         relay.hold()
@@ -359,6 +371,19 @@ def changed(value: bytes) -> bytes:
     return value.replace(b"to see", b"to sea")
 
 
+def test_the_largest_record_goes_through_and_a_larger_one_costs_no_leadership(site):
+    term = site.term()
+    with closing(Journal(site.folder / "a", term.publish)) as journal:
+        large = ModeSet(at=1.0, mode=None, by="ada", because="x" * (PUBLISHED_BYTES_MAX - 200))
+        journal.control(large)
+        with pytest.raises(JournalDamaged, match="cannot be written"):
+            journal.control(ModeSet(at=1.0, mode=None, by="ada", because="x" * RECORD_BYTES_MAX))
+        assert not term.over
+        journal.control(HELD)
+    with site.copy("b") as copy:
+        assert copy.head[0] == 2
+
+
 def _gap(values):
     return [values[0], values[2]]
 
@@ -428,6 +453,7 @@ def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(site):
         (1, {"cleanup.policy": "compact,delete"}, (1, 1), "cleanup.policy"),
         (1, {"retention.ms": "604800000"}, (1, 1), "retention.ms is 604800000"),
         (1, {"retention.bytes": "1"}, (1, 1), "retention.bytes is 1"),
+        (1, {"max.message.bytes": "1048588"}, (1, 1), "max.message.bytes is 1048588"),
         (1, {}, (3, 1), "1 replica"),
         (1, {}, (1, 2), "min.insync.replicas is 1"),
     ],
@@ -435,6 +461,7 @@ def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(site):
 def test_a_topic_that_may_forget_is_refused(site, partitions, config, wanted, said):
     topic = f"{site.topic}-weak"
     fit = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    fit["max.message.bytes"] = str(RECORD_BYTES_MAX)
     spec = ck_admin.NewTopic(topic, partitions, 1, config={**fit, **config})
     admin = ck_admin.AdminClient(site.properties)
     admin.create_topics([spec])[topic].result()

@@ -136,7 +136,10 @@ def tampered(folder: Path, *statements: str) -> None:
         ("DELETE FROM records WHERE seq = 2", "record 3 is not what was written"),
         ("DELETE FROM records WHERE seq = 3", "record 3 is missing"),
         ("DELETE FROM records", "record 3 is missing"),
-        (f"UPDATE records SET v = {VERSION + 1} WHERE seq = 1", "record 1 was written by a newer offsetwatch"),
+        (
+            f"UPDATE records SET v = {VERSION + 1} WHERE seq = 1",
+            "record 1 was written by a newer offsetwatch",
+        ),
     ],
     ids=["body", "plan", "from the middle", "from the end", "all", "newer"],
 )

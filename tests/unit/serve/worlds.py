@@ -17,7 +17,7 @@ from exporter.model.findings import (
 from exporter.model.observations import CONNECT_REST, TAIL, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.pipeline import FeedStatus, PipelineStatus
-from exporter.model.remedies import RemedySeen
+from exporter.model.remedies import RemedySeen, ReplicaSeen
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from exporter.serve.families import Build, Reload, WebFile
 from exporter.state.lint import TopicProblem
@@ -211,6 +211,9 @@ REMEDIES = RemedySeen(
 )
 
 
+REPLICA = ReplicaSeen(leading=True, leader="replica-1", since=1_800_000_000.0, seq=42)
+
+
 # By the hour of the snapshot below it advances once a minute, and at no other.
 USUAL = Baseline(
     connect_cluster="lab",
@@ -355,6 +358,7 @@ def full() -> Snapshot:
         hooks_received=(("duplicate", 4), ("new", 3)),
         control_refused=(("unauthorised", 5),),
         remedies=REMEDIES,
+        replica=REPLICA,
         syncs=(SYNC, replace(SYNC, source=WIDE.source)),
         by_topic=frozenset({(WIDE.connect_cluster, WIDE.connector)}),
         sink_partitions=(SINK, replace(SINK, partition=1, log_end=None, lag=None)),
@@ -484,6 +488,9 @@ def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
         out.add("hooks_received_total", count, reason=reason)
     for reason, count in snapshot.control_refused:
         out.add("control_refused_total", count, reason=reason)
+    if snapshot.replica is not None:
+        out.add("remediation_leader", snapshot.replica.leading)
+        out.add("remediation_journal_seq", snapshot.replica.seq)
     _expect_remedies(out, snapshot.remedies)
 
 

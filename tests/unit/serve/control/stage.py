@@ -89,7 +89,9 @@ def control(**more: Any) -> Control:
 
 @dataclass
 class Stage:
-    """`call` asks as one of the roles, or as whoever has the token that is given."""
+    """`call` asks as one of the roles, or as whoever has the token that is given. `follows`: whom
+    this replica follows, if it does.
+    """
 
     configured: Control
     bounds: Bounds
@@ -97,6 +99,7 @@ class Stage:
     clock: VirtualClock = field(default_factory=VirtualClock)
     shown: Snapshot = EMPTY
     reported: list[ControlSeen] = field(default_factory=list)
+    follows: str | None = None
 
     def __post_init__(self) -> None:
         self.desk = MemoryDesk(self.clock)
@@ -107,6 +110,7 @@ class Stage:
             snapshot=lambda: self.shown,
             report=self.take,
             at_end=self.at_end,
+            why_not=lambda: self.follows,
             bounds=self.bounds,
         )
         # Trusts nobody: to read all authorities takes longer than most tests.

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.config import Patterns
-from exporter.errors import JournalDamaged
+from exporter.errors import JournalDamaged, NotLeader
 from exporter.serve.control.access import Principal, Principals, Role
 from exporter.serve.control.routes import ROUTES
 from exporter.serve.failures import FAILURES_MAX, WINDOW_S, Failures
@@ -191,3 +191,39 @@ def test_a_bug_is_told_by_its_place_and_never_by_its_text(stage: Stage):
 
 def test_no_endpoint_is_served_twice():
     assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+
+
+# --- where another replica leads ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "route", [at for at in ROUTES if at.method != "GET"], ids=lambda at: f"{at.method} {at.path}"
+)
+def test_whoever_follows_changes_nothing_and_says_who_leads(stage: Stage, route):
+    stage.follows = "watch-1 was the last to say that it does"
+    path = route.path.replace("{id}", "p1")
+    found = stage.call(route.method, path, "operator", {"because": BECAUSE})
+    assert (found.status_code, found.json()["error"]) == (503, "not_leader")
+    assert found.json()["message"] == stage.follows
+    assert found.headers["Retry-After"] == "5"
+    assert not stage.desk.changed
+
+
+def test_whoever_follows_answers_questions_and_who_asks_is_still_looked_at(stage: Stage):
+    stage.follows = "watch-1 was the last to say that it does"
+    assert stage.call("GET", "/plans", "viewer").status_code == 200
+    assert stage.call("GET", "/mode", "viewer").status_code == 200
+    assert stage.call("POST", "/unpause", "viewer", {"because": BECAUSE}).status_code == 403
+    assert stage.call("POST", "/unpause", None, {"because": BECAUSE}).status_code == 401
+
+
+def test_a_hint_to_one_that_follows_is_taken_and_is_not_to_be_sent_again(stage: Stage):
+    stage.follows = "watch-1 was the last to say that it does"
+    found = stage.hook()
+    assert (found.status_code, found.json()["status"]) == (202, "follows")
+
+
+def test_leadership_that_is_lost_meanwhile_is_said_as_well(stage: Stage):
+    stage.desk.before = broken(NotLeader("not known to be in the journal"))
+    found = stage.call("POST", "/unpause", "operator", {"because": BECAUSE})
+    assert (found.status_code, found.json()["error"]) == (503, "not_leader")
