@@ -99,6 +99,18 @@ def _numbers() -> list[Panel]:
             unit="s",
             bad={thresholds.REMEDIATION_SILENCE_SECONDS: "red"},
         ),
+        stat(
+            "Replicas that lead",
+            "Where several share a journal: 1, but for the moments of a takeover. Nothing where a "
+            "daemon acts alone.",
+            f"sum({HERE.of(remedy.REMEDIATION_LEADER)})",
+        ),
+        stat(
+            "Records between replicas",
+            "By how many records of the journal the last replica is behind the first.",
+            f"max({HERE.of(remedy.REMEDIATION_JOURNAL_SEQ)}) - "
+            f"min({HERE.of(remedy.REMEDIATION_JOURNAL_SEQ)})",
+        ),
     ]
 
 

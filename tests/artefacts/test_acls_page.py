@@ -35,6 +35,7 @@ OPERATIONS = {
         *("Describe", "DescribeConfigs", "AlterConfigs"),
     },
     "--group": {"Read", "Describe", "Delete"},
+    "--transactional-id": {"Describe", "Write"},
 }
 DOCTORS = {"Describe": "DESCRIBE", "Read": "READ", "DescribeConfigs": "DESCRIBE_CONFIGS"}
 

@@ -277,6 +277,14 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         r.REMEDIATION_HEARTBEAT: Facts(
             besides=_REMEDY, purpose="Falls behind where the loop of remediation hangs."
         ),
+        r.REMEDIATION_LEADER: Facts(
+            besides="Only with `remedy.journal`.",
+            purpose="Which replica acts: `sum` of it is 1 but for the moments of a takeover.",
+        ),
+        r.REMEDIATION_JOURNAL_SEQ: Facts(
+            besides="Only with `remedy.journal`.",
+            purpose="How far a replica is behind the one that leads, in records of the journal.",
+        ),
     },
     "The history pipeline": {
         c.HISTORY_BATCH_AT: Facts(besides=_HISTORY, purpose="When the pipeline last did its work."),

@@ -75,6 +75,8 @@ _UNITS: Final = (
     ("_progress", "1 or 0 (state set)"),
     ("_mode", "1 or 0 (state set)"),
     ("_up", "1 or 0"),
+    ("_leader", "1 or 0"),
+    ("_seq", "records"),
     ("_successful", "1 or 0"),
     ("_valid", "1 or 0"),
     ("_problem", "1 for each"),
