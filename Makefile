@@ -116,6 +116,7 @@ proofs: $(STAMP)
 	@$(BIN)/python -m lab.history_kills --kills 20 --seed $(SEED)
 	@$(BIN)/python -m lab.toolbox_kills --seed $(SEED)
 	@$(BIN)/python -m lab.remedy_kills --kills 100 --workers 20 --seed $(SEED)
+	@$(BIN)/python -m tests.failovers --failovers 500 --seed $(SEED)
 	$(BIN)/pytest -q -m proof
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py
 	CONTRACT_SEQUENCES=250 CONTRACT_SEED=$(SEED) $(BIN)/pytest -q tests/real/test_contract.py

@@ -23,7 +23,7 @@ from lab.processes import Child
 from lab.relay import Relay, relay
 from lab.waiting import until
 
-READY_S_MAX = 120.0
+READY_S_MAX = 300.0
 # A session may be as short as a test wants it: brokers ask for six seconds by themselves.
 SHORT: Mapping[str, str | int] = {"group.min.session.timeout.ms": 500}
 

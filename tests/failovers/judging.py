@@ -1,0 +1,122 @@
+"""What the journal's topic says was intended, held against what the world was asked and what that
+changed. Every request must have an intent of its own, committed before it by the very replica that
+made it; and of a replica that was followed nothing may change the world any more once another one
+has begun to act.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from exporter.remedy.journal import Entry
+from exporter.remedy.plan import Alter, AnyStep, Plan, State, ToState
+from exporter.remedy.records import Ended, Intended, Led, Opened, Parked, Turned
+from tests.failovers.world import Request, offset_of
+
+SLOP_S = 0.05  # between two processes' clocks on one machine
+
+
+@dataclass
+class Intent:
+    """Of one step of one plan, in the n-th term."""
+
+    at: float
+    term: int
+    who: str
+    step: tuple[str, int, bool]
+    what: str
+    used: bool = False
+
+
+@dataclass
+class Found:
+    """What there was. `double` must be empty."""
+
+    terms: int = 0
+    plans: int = 0
+    steps: int = 0
+    effects: int = 0
+    repeats: int = 0
+    late: int = 0
+    endings: Counter[str] = field(default_factory=Counter)
+    double: list[str] = field(default_factory=list)
+
+
+def judged(entries: Sequence[Entry], requests: Sequence[Request]) -> Found:
+    """See the module."""
+    found = Found()
+    intents = list(_intents(entries, found))
+    newest, asked, skipped = 0, Counter[tuple[str, int, bool]](), Counter[int]()
+    for request in requests:
+        intent = _intent_of(request, intents)
+        if intent is None:
+            found.double.append(f"{request.who} asked without an intent of its own: {request}")
+            continue
+        intent.used = True
+        found.effects += 1
+        asked[intent.step] += 1
+        if intent.term < newest:
+            found.late += 1
+            if request.changed:
+                found.double.append(f"{request.who} was followed, and changed the world: {request}")
+        newest = max(newest, intent.term)
+        offset = offset_of(request.what.partition(" offsets ")[2])
+        if offset is not None and request.changed:
+            skipped[offset] += 1
+    found.steps = len({at.step for at in intents})
+    found.repeats = sum(count - 1 for count in asked.values())
+    found.double += [f"skipped {n} times: to {at}" for at, n in skipped.items() if n > 1]
+    return found
+
+
+def _intent_of(request: Request, intents: Sequence[Intent]) -> Intent | None:
+    """The newest that it can have come of."""
+    for intent in reversed(intents):
+        if intent.used or intent.who != request.who or intent.at > request.at + SLOP_S:
+            continue
+        if _same(intent.what, request.what):
+            return intent
+    return None
+
+
+def _same(intended: str, asked: str) -> bool:
+    if intended.startswith("PATCH"):
+        return intended == f"PATCH {offset_of(asked.partition(' offsets ')[2])}"
+    return intended == asked
+
+
+def _intents(entries: Sequence[Entry], found: Found) -> Iterator[Intent]:
+    plans: dict[str, Plan] = {}
+    back: dict[str, tuple[AnyStep, ...]] = {}
+    who = ""
+    for entry in entries:
+        match entry.record:
+            case Led(name=name):
+                who, found.terms = name, found.terms + 1
+            case Opened(plan=plan):
+                plans[entry.plan_id] = plan
+                found.plans += 1
+            case Turned(steps=steps):
+                back[entry.plan_id] = steps
+            case Parked(ending=ending) | Ended(ending=ending):
+                found.endings[ending.value] += 1
+            case Intended(at=at, index=index, undoing=undoing):
+                steps = back[entry.plan_id] if undoing else plans[entry.plan_id].steps
+                what = _what(steps[index])
+                step = (entry.plan_id, index, undoing)
+                yield Intent(at, found.terms, who, step, what, used=not what)
+
+
+def _what(step: AnyStep) -> str:
+    match step:
+        case ToState(state=State.STOPPED):
+            return "PUT stop"
+        case ToState(state=State.RUNNING):
+            return "PUT resume"
+        case Alter(pairs=(pair,)):
+            assert pair.offset is not None
+            return f"PATCH {int(pair.offset.partition(':')[2].rstrip('}'))}"
+        case _:
+            return ""  # nothing is asked for over REST

@@ -1,0 +1,212 @@
+"""A replica as a process of its own: the real journal, election, runner and driver, and in place of
+the planner somebody who sees a failed sink and has the record skipped that it stands before.
+
+    python -m tests.failovers.replica NAME FOLDER BOOTSTRAP TOPIC URL
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from exporter.clients.journal_topic import Wanted
+from exporter.clock import SteadyClock
+from exporter.config import Connect
+from exporter.errors import ClientError, NotLeader
+from exporter.remedy.conductor import Conductor, Life
+from exporter.remedy.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.drivers.rest import RestDriver
+from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.ledger import Ledger
+from exporter.remedy.plan import (
+    Action,
+    Alter,
+    Copy,
+    Expect,
+    Freeze,
+    Pair,
+    Plan,
+    RecordAt,
+    Remedy,
+    Settle,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.remedy.progress import Limits
+from exporter.remedy.records import Approved, Proposed
+from exporter.remedy.replica import Replica, Settings, Term
+from tests.contract.worlds import SINK_NAME, TOPIC
+
+SESSION_S = 1.0
+# A request leaves so long after its intent was written at most, and one without an answer is taken
+# for not made after the other: what lies between covers the way, as 30 s and 120 s do in earnest.
+STALE_S, DOUBT_S = 1.0, 6.0
+LIMITS = Limits(step_s=60.0, doubt_s=DOUBT_S, ack_s=DOUBT_S, attempts=100)
+LOOK_S = 0.05
+PARTITION = f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
+
+
+class Shelf:
+    """Copies of records that are skipped: a file each, on a disk that all replicas see."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def look(self, step: Copy) -> Look:
+        there = (self.folder / step.skip_key).exists()
+        return Look(Standing.DONE if there else Standing.READY, "copied" if there else "")
+
+    def carry_out(self, step: Copy) -> Outcome:
+        (self.folder / step.skip_key).touch()
+        return Outcome(Answer.ACK, "copied")
+
+
+class Driver:
+    """Over REST, with the shelf."""
+
+    def __init__(self, rest: RestDriver, shelf: Shelf) -> None:
+        self._rest, self._shelf = rest, shelf
+        self.identity, self.offsets = rest.identity, rest.offsets
+
+    def look(self, step, frozen):
+        if isinstance(step, Copy):
+            return self._shelf.look(step)
+        return self._rest.look(step, frozen)
+
+    def carry_out(self, step, frozen):
+        if isinstance(step, Copy):
+            return self._shelf.carry_out(step)
+        return self._rest.carry_out(step, frozen)
+
+
+class Bystander:
+    """Where a planner would be: nothing speaks against a plan."""
+
+    def before_altering(self, *_: object, **__: object) -> tuple[str, ...]:
+        return ()
+
+    def killed(self) -> bool:
+        return False
+
+
+class Actor:
+    """One term."""
+
+    def __init__(self, name: str, folder: Path, site: Connect, term: Term) -> None:
+        self._name, self._site, self._term = name, site, term
+        self._shelf = Shelf(folder.parent / "shelf")
+        self._clock = SteadyClock()
+        self._ledger = Ledger(folder, term.publish)
+        self._sight = Sight(site)
+        self._numbers = itertools.count()
+        self._conductor = Conductor(
+            ledger=self._ledger,
+            planner=Bystander(),
+            drivers=self,
+            clock=self._clock,
+            life=Life(self._clock, time.sleep, lambda: False, lambda: term.over),
+            limits=LIMITS,
+        )
+
+    def act(self) -> None:
+        with closing(self._ledger.journal), closing(self._sight):
+            while not self._term.over:
+                self._ledger.read_on()
+                if not self._conductor.recover() and not self._begin():
+                    with suppress(ClientError):
+                        self._propose()
+                time.sleep(LOOK_S)
+
+    def _begin(self) -> bool:
+        for plan_id, plan in self._ledger.fleet.approved().items():
+            self._conductor.carry_out(plan, None, self._ledger.dossiers[plan_id])
+            return True
+        return False
+
+    def _propose(self) -> None:
+        if self._ledger.journal.open_plan("lab", SINK_NAME) is not None:
+            return
+        if not self._sight.traces(SINK_NAME):  # nothing has failed
+            return
+        pairs = [at for at in self._sight.pairs(SINK_NAME) if at.offset is not None]
+        if not pairs:
+            return
+        at = int(pairs[0].offset.partition(":")[2].rstrip("}"))
+        key = f"{TOPIC}-{at}"
+        if self._ledger.journal.skipped_by(key) is not None:
+            return
+        plan = self._plan(key, at)
+        now = self._clock.now()
+        self._ledger.journal.append(
+            plan.plan_id,
+            [
+                Proposed(at=now, plan=plan, mode="auto", expires_at=now + 3600.0),
+                Approved(at=now, by="policy", plan_sha256=plan.sha256),
+            ],
+        )
+
+    def _plan(self, key: str, at: int) -> Plan:
+        here = Pair(PARTITION, f'{{"kafka_offset":{at}}}')
+        after = Pair(PARTITION, f'{{"kafka_offset":{at + 1}}}')
+        now = self._clock.now()
+        return Plan(
+            plan_id=f"{self._name}-{os.getpid()}-{round(now * 1000)}-{next(self._numbers)}",
+            verb=f"skip {key}",
+            subject=Subject("rest", "lab", SINK_NAME, "sink", None),
+            steps=(
+                Copy(RecordAt("east", TOPIC, "id", 0, at), "0" * 64, 1, key, "shelf"),
+                ToState(State.STOPPED),
+                Settle(quiet_s=0.2),
+                Freeze(),
+                Expect((here,)),
+                Alter((after,)),
+                ToState(State.RUNNING),
+            ),
+            original=State.RUNNING,
+            final=State.RUNNING,
+            created_at=now,
+            created_by="detector",
+            remedy=Remedy(Action.SKIP_ONE, incident=key, skip_key=key, signature="s"),
+        )
+
+    @contextmanager
+    def driver(self, _plan: Plan):
+        """See conductor.Drivers."""
+        rest = RestDriver(
+            self._site,
+            SINK_NAME,
+            None,
+            clock=self._clock,
+            check=lambda: self._term.check(STALE_S),
+        )
+        with closing(rest):
+            yield Driver(rest, self._shelf)
+
+
+def main(name: str, folder: str, bootstrap: str, topic: str, url: str) -> None:
+    settings = Settings(
+        kafka="journal",
+        properties={"bootstrap.servers": bootstrap},
+        wanted=Wanted(topic, 1, 1),
+        name=name,
+        session_s=SESSION_S,
+    )
+    replica = Replica(settings, Path(folder), SteadyClock())
+    replica.start()
+    site = Connect(name="lab", kafka="journal", url=url)
+    while not replica.failed:
+        term = replica.term
+        if term is not None:
+            with suppress(NotLeader):
+                Actor(name, Path(folder), site, term).act()
+        time.sleep(LOOK_S)
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
