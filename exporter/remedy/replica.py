@@ -39,6 +39,7 @@ from exporter.errors import (
     OffsetwatchError,
     TimedOut,
     Unreachable,
+    Unsettled,
 )
 from exporter.remedy.journal import Journal, Line
 from exporter.remedy.projection import Projection, value_of
@@ -322,7 +323,7 @@ class Replica:
             leading=self._term is not None,
             leader=following.leader,
             seq=following.copy.head[0],
-            problem="",
+            problem=following.trouble,
         )
 
     def _stand(self, **changed: Any) -> None:
@@ -347,6 +348,7 @@ class _Following:
         self._position = copy.place.position
         self.caught_up = False
         self.busy = False
+        self.trouble = ""
         self.leader = _last_leader(copy, 1)
         self._looked = copy.head[0]
 
@@ -354,7 +356,15 @@ class _Following:
         """Whatever has come. Raises JournalDamaged, ClientError."""
         values: list[bytes | None] = []
         position = self._position
-        for message in self._reader.read(READ_MAX, wait_s):
+        try:
+            messages = self._reader.read(READ_MAX, wait_s)
+        except (TimedOut, Unreachable, Unsettled) as exc:
+            # A connection that comes again by itself. Who leads may go on meanwhile: whether that
+            # is so, its writing tells.
+            self.trouble, messages = str(exc), []
+        else:
+            self.trouble = ""
+        for message in messages:
             ended = end_of_partition(message)
             if ended is None:
                 values.append(message.value())

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from exporter.clients.journal_topic import JournalReader, Wanted, create
 from exporter.clients.kafka import end_of_partition
+from exporter.errors import TimedOut, Unreachable, Unsettled
 from exporter.remedy.journal import Entry, Journal, Line
 from exporter.remedy.projection import Projection, line_of
 from exporter.remedy.records import Led, decoded
@@ -31,7 +32,7 @@ KINDS = (KILL, FREEZE, CUT)
 AIMS = ("", "stop", "offsets", "offsets", "resume", "resume")
 NAMES = ("a", "b")
 TOPIC = "journal"
-LEADS_S_MAX = 180.0
+LEADS_S_MAX = 600.0
 AIM_S_MAX = 20.0  # a plan that waits for what is in doubt makes none for some seconds
 REST_S_MAX = 600.0
 
@@ -305,7 +306,11 @@ class Log:
 
     def _follow(self) -> None:
         while not self._stop.is_set():
-            for message in self._reader.read(1000, 0.05):
+            try:
+                messages = self._reader.read(1000, 0.05)
+            except (TimedOut, Unreachable, Unsettled):  # a broker on a machine without rest
+                continue
+            for message in messages:
                 if end_of_partition(message) is not None:
                     continue
                 line = line_of(message.value())
