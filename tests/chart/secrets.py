@@ -9,7 +9,6 @@ from pathlib import Path
 
 import yaml
 
-from exporter.config.remedy import Remedy
 from lab.certificates import Authority
 from lab.kube import Json
 from tests.chart.reading import configuration, containers, one
@@ -35,15 +34,8 @@ def standing_in(rendered: Iterable[Json], folder: Path) -> tuple[Json, dict[str,
             (at / "tls.key").write_text(certificate.key.read_text())
     assert configuration(documents)
     document: Json = yaml.safe_load((folder / "config.yaml").read_text())
-    _without_what_is_not_here_yet(document)
     environment = {
         each["name"]: each.get("value", f"the {each['name']}")
         for each in containers(documents)["daemon/offsetwatch"]["env"]
     }
     return document, environment
-
-
-def _without_what_is_not_here_yet(document: Json) -> None:
-    """Sections of the configuration that the chart can fill in before the product knows them."""
-    if "journal" not in Remedy.model_fields:
-        document.get("remedy", {}).pop("journal", None)
