@@ -19,7 +19,7 @@ from exporter.model.offsets import (
 )
 from exporter.model.pipeline import PipelineStatus
 from exporter.model.readings import EndsAsked, EndsRead, LogBounds, ProbesRead
-from exporter.model.remedies import RemedySeen, ReplicaSeen
+from exporter.model.remedies import RemedyObservation
 from exporter.model.topology import (
     FlowKey,
     KafkaTopic,
@@ -396,6 +396,5 @@ Observation = (
     | BaselinesSeen
     | NotificationsFailed
     | ControlSeen
-    | RemedySeen
-    | ReplicaSeen
+    | RemedyObservation
 )

@@ -104,3 +104,6 @@ class RemedySeen:
     open_plans: tuple[PlanSeen, ...] = ()
     refusals: tuple[RefusalSeen, ...] = ()
     untold: int = 0
+
+
+RemedyObservation = RemedySeen | ReplicaSeen

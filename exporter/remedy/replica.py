@@ -30,28 +30,23 @@ from exporter.clients.journal_topic import (
     topic_of,
     weaknesses,
 )
-from exporter.clients.kafka import KafkaAdmin, end_of_partition
 from exporter.clock import Clock
 from exporter.errors import (
     ClientError,
-    JournalDamaged,
     NotLeader,
     OffsetwatchError,
-    TimedOut,
     Unreachable,
-    Unsettled,
 )
+from exporter.remedy.following import WAIT_S, Following
 from exporter.remedy.journal import Journal, Line
 from exporter.remedy.projection import Projection, value_of
 from exporter.remedy.records import Led
 
 NAME: Final = "journal-replica"
-WAIT_S: Final = 0.05  # for a record, and for news of the election: a turn of the thread has both
-READ_MAX: Final = 1000
-CATCH_UP_S: Final = 60.0  # to the journal's end, once chosen; then others are let try
 AGAIN_S: Final = 5.0  # after an error: meanwhile somebody else may be chosen
 TELL_S: Final = 5.0
 REFUSED_S: Final = 30.0  # after a topic that is not fit
+CREATE: Final = "`offsetwatch journal create --config F` makes it"
 # A request that was put off so long after its intent was written is not made: whoever leads by
 # then waits for longer until it takes it for not made (Limits.doubt_s, with what Connect may take).
 STALE_S: Final = 30.0
@@ -242,7 +237,7 @@ class Replica:
             closing(Projection(self._folder, topic, found.topic_id)) as copy,
             closing(self._reader(copy)) as reader,
         ):
-            self._follow(_Following(copy, reader))
+            self._follow(Following(copy, reader))
         return AGAIN_S
 
     def _reader(self, copy: Projection) -> JournalReader:
@@ -256,7 +251,7 @@ class Replica:
         _log.error("journal_refused", problems=problems)
         return REFUSED_S
 
-    def _follow(self, following: _Following) -> None:
+    def _follow(self, following: Following) -> None:
         settings = self._settings
         election: Election | None = None
         try:
@@ -284,7 +279,7 @@ class Replica:
             if election is not None:
                 election.leave()
 
-    def _take_over(self, following: _Following, election: Election) -> None:
+    def _take_over(self, following: Following, election: Election) -> None:
         """The fence, then the end of the journal, then our name in it; only then is there a term.
         Raises OffsetwatchError: then another one is let try.
         """
@@ -292,7 +287,7 @@ class Replica:
         began = time.monotonic()
         writer = JournalWriter(settings.kafka, settings.properties, settings.wanted.topic)
         writer.begin()
-        following.read_to_end(settings, self._stop.is_set)
+        following.read_to_end(settings.kafka, settings.properties, self._stop.is_set)
         term = Term(writer, following.copy.head[1])
         with closing(Journal(self._folder, term.publish)) as journal:
             journal.control(Led(at=self._clock.now(), name=settings.name))
@@ -316,7 +311,7 @@ class Replica:
         _log.warning("leadership_lost", why="it could not write" if lost else why)
         self._stand(leading=False)
 
-    def _look(self, following: _Following) -> None:
+    def _look(self, following: Following) -> None:
         if self._term is not None and self._term.over:
             self._resign("it could not write")
         self._stand(
@@ -334,89 +329,3 @@ class Replica:
         if found != before or now - self._told_at >= TELL_S:
             self._told_at = now
             self._told(found)
-
-
-CREATE: Final = "`offsetwatch journal create --config F` makes it"
-
-
-class _Following:
-    """The topic on its way into the copy."""
-
-    def __init__(self, copy: Projection, reader: JournalReader) -> None:
-        self.copy = copy
-        self._reader = reader
-        self._position = copy.place.position
-        self.caught_up = False
-        self.busy = False
-        self.trouble = ""
-        self.leader = _last_leader(copy, 1)
-        self._looked = copy.head[0]
-
-    def read(self, wait_s: float) -> None:
-        """Whatever has come. Raises JournalDamaged, ClientError."""
-        values: list[bytes | None] = []
-        position = self._position
-        try:
-            messages = self._reader.read(READ_MAX, wait_s)
-        except (TimedOut, Unreachable, Unsettled) as exc:
-            # A connection that comes again by itself. Who leads may go on meanwhile: whether that
-            # is so, its writing tells.
-            self.trouble, messages = str(exc), []
-        else:
-            self.trouble = ""
-        for message in messages:
-            ended = end_of_partition(message)
-            if ended is None:
-                values.append(message.value())
-                offset = message.offset()
-                assert offset is not None
-                position = offset + 1
-            else:
-                position = max(position, ended)
-                self.caught_up = True
-        self.busy = bool(values)
-        if values or position > self._position:
-            self.copy.take(values, position)
-            self._position = position
-        head = self.copy.head[0]
-        if head > self._looked:
-            self.leader = _last_leader(self.copy, self._looked + 1) or self.leader
-            self._looked = head
-
-    def read_to_end(self, settings: Settings, give_up: Callable[[], bool]) -> None:
-        """Up to what stands in the topic now: nobody can write to it but whoever calls this."""
-        deadline = time.monotonic() + CATCH_UP_S
-        admin = KafkaAdmin(settings.kafka, settings.properties)
-        try:
-            while True:
-                found = admin.readable_ends([self._reader.at])[self._reader.at]
-                if found.stable == found.high:
-                    break
-                self._in_time(deadline, give_up)
-                self.read(WAIT_S)
-        finally:
-            admin.close()
-        while self._position < found.high:
-            self._in_time(deadline, give_up)
-            self.read(WAIT_S)
-        seq, head = self.copy.place.seq, self.copy.head[0]
-        if seq != head:
-            raise JournalDamaged(
-                f"topic {settings.wanted.topic} ends with record {seq}, and this replica has seen "
-                f"{head}: it has lost records. See docs/high-availability.md"
-            )
-
-    def _in_time(self, deadline: float, give_up: Callable[[], bool]) -> None:
-        if give_up() or time.monotonic() > deadline:
-            raise TimedOut("journal", "its end was not reached")
-
-
-def _last_leader(copy: Projection, since: int) -> tuple[str, float] | None:
-    found: tuple[str, float] | None = None
-    seq = since
-    while entries := copy.since(seq, READ_MAX):
-        seq = entries[-1].seq + 1
-        for entry in entries:
-            if isinstance(entry.record, Led):
-                found = (entry.record.name, entry.record.at)
-    return found
