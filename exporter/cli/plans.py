@@ -141,8 +141,10 @@ def show_plan(access: Access, where: Where, plan_id: str, *, as_json: bool) -> i
             }
         )
     else:
-        kept = [entry.record for entry in entries if isinstance(entry.record, Kept)]
-        print_plan(told, standing, ("backup", kept[0].frozen.backup if kept else None))
+        kept = [entry.record.frozen.backup for entry in entries if isinstance(entry.record, Kept)]
+        if at.office is not None:  # another replica, or this one before its folder was moved
+            kept = [str(backups.here(at.office.folder, path)) for path in kept]
+        print_plan(told, standing, ("backup", kept[0] if kept else None))
         _print_records(f"Journal of {plan_id}", entries)
         output.error(said)
     return OPEN if _left_alone(told.row, standing) else OK
@@ -310,14 +312,13 @@ def verify(access: Access) -> int:
         if at.office is None:
             return OK
         kept = [
-            entry.record.frozen
+            (backups.here(at.office.folder, frozen.backup), frozen.backup_sha256)
             for row in at.desk.plans()
             for entry in at.office.entries(row.plan_id)
             if isinstance(entry.record, Kept)
+            for frozen in (entry.record.frozen,)
         ]
-    wrong = [
-        said for at in kept for said in (backups.wrong(Path(at.backup), at.backup_sha256),) if said
-    ]
+    wrong = [said for path, sha256 in kept for said in (backups.wrong(path, sha256),) if said]
     for said in wrong:
         output.error(said)
     output.error(f"{len(kept) - len(wrong)} of {len(kept)} backups are as they were written")

@@ -149,6 +149,17 @@ def test_a_backup_that_is_not_what_was_written_is_told(bench, spoil, said):
     assert done.exit_code == 1
 
 
+def test_backups_are_looked_for_where_the_journal_is_and_not_where_it_was(bench, tmp_path):
+    bench.runner().run(plan_of())
+    bench.journal.close()
+    moved = bench.folder.rename(tmp_path / "elsewhere")
+    there = replace(bench, folder=moved)
+    done = typed("journal", "verify", bench=there)
+    assert "1 of 1 backups are as they were written" in done.stderr
+    shown = typed("plan", "show", "p1", bench=there)
+    assert "elsewhere/backups" in "".join(shown.stdout.split())
+
+
 def test_a_damaged_journal_is_told(bench):
     bench.runner().run(plan_of())
     bench.journal.close()
