@@ -1,7 +1,7 @@
 """A replica as a process of its own: the real journal, election, runner and driver, and in place of
 the planner somebody who sees a failed sink and has the record skipped that it stands before.
 
-    python -m tests.failovers.replica NAME FOLDER BOOTSTRAP TOPIC URL
+    python -m tests.failovers.replica NAME FOLDER BOOTSTRAP TOPIC URL [PLANT]
 """
 
 from __future__ import annotations
@@ -92,6 +92,25 @@ class Bystander:
 
     def killed(self) -> bool:
         return False
+
+
+class Careless(Term):
+    """A bug to be found: it was chosen once, and goes on whatever the broker says."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+
+    over = False  # type: ignore[assignment]
+
+    def publish(self, lines) -> None:
+        with suppress(NotLeader):
+            self._term.publish(lines)
+
+    def check(self, stale_s: float = 0.0) -> None:
+        """Never too late."""
+
+
+PLANTS = {"": lambda term: term, "careless": Careless}
 
 
 class Actor:
@@ -188,7 +207,7 @@ class Actor:
             yield Driver(rest, self._shelf)
 
 
-def main(name: str, folder: str, bootstrap: str, topic: str, url: str) -> None:
+def main(name: str, folder: str, bootstrap: str, topic: str, url: str, plant: str = "") -> None:
     settings = Settings(
         kafka="journal",
         properties={"bootstrap.servers": bootstrap},
@@ -203,7 +222,7 @@ def main(name: str, folder: str, bootstrap: str, topic: str, url: str) -> None:
         term = replica.term
         if term is not None:
             with suppress(NotLeader):
-                Actor(name, Path(folder), site, term).act()
+                Actor(name, Path(folder), site, PLANTS[plant](term)).act()
         time.sleep(LOOK_S)
     sys.exit(1)
 

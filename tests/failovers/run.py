@@ -111,16 +111,22 @@ def _late(found: Found) -> int:
     return sum("was followed" in line for line in found.double)
 
 
-def run(directory: Path, *, seed: int, failovers: int) -> Report:
-    """Strike the leader so often, wait until everything has come to rest, judge."""
+def run(directory: Path, *, seed: int, failovers: int, plant: str = "") -> Report:
+    """Strike the leader so often, wait until everything has come to rest, judge. `plant`: a bug of
+    replica.PLANTS, which is waited for to show, as nothing comes to rest with it.
+    """
     began = time.monotonic()
     report = Report(seed=seed, commit=commit())
     with ExitStack() as stack:
         broker = stack.enter_context(lone_broker(directory / "broker", relays=len(NAMES)))
         at = stack.enter_context(world(seed))
-        arena = stack.enter_context(closing(Arena(broker, at, directory, report)))
+        arena = stack.enter_context(closing(Arena(broker, at, directory, report, plant)))
         for strike in strikes(seed, failovers):
             arena.strike(strike)
+        if plant:
+            arena.expose()
+        else:
+            arena.rest()
         arena.judge()
     report.seconds = time.monotonic() - began
     return report
@@ -129,7 +135,9 @@ def run(directory: Path, *, seed: int, failovers: int) -> Report:
 class Arena:
     """Two replicas, and whoever strikes them."""
 
-    def __init__(self, broker: LoneBroker, at: World, directory: Path, report: Report) -> None:
+    def __init__(
+        self, broker: LoneBroker, at: World, directory: Path, report: Report, plant: str
+    ) -> None:
         self._broker, self._world, self._directory, self._report = broker, at, directory, report
         (directory / "shelf").mkdir()
         properties = {"bootstrap.servers": broker.address}
@@ -147,6 +155,7 @@ class Arena:
                     broker.by(number),
                     TOPIC,
                     at.url(name),
+                    plant,
                 ],
                 directory=directory,
             )
@@ -231,8 +240,8 @@ class Arena:
         tails = "\n".join(child.tail() for child in self._children.values())
         return f"{self._world.told()}\n{tails}"
 
-    def judge(self) -> None:
-        """Once all is at rest."""
+    def rest(self) -> None:
+        """Until nothing is left to be done, and all copies are the same."""
         self._world.more = False
 
         def rested() -> None:
@@ -245,6 +254,18 @@ class Arena:
 
         until("everything at rest", rested, timeout_s=REST_S_MAX, evidence=self._evidence)
         until("copies of all", self._same, timeout_s=LEADS_S_MAX, evidence=self._evidence)
+
+    def expose(self) -> None:
+        """Until a bug shows."""
+
+        def shown() -> None:
+            if not judged(self._log.entries(), list(self._world.requests)).double:
+                raise NotYet(self._world.told())
+
+        until("that it shows", shown, timeout_s=LEADS_S_MAX, evidence=self._evidence)
+
+    def judge(self) -> None:
+        """What was asked, by what was written; what came of it, by what should have."""
         report, at = self._report, self._world
         report.found = judged(self._log.entries(), at.requests)
         good = set(range(at.end())) - set(at.bad)
