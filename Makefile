@@ -100,7 +100,7 @@ test-history: $(STAMP)
 	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/history
 
 test-image: $(STAMP)
-	$(BIN)/pytest -v $(ARGS) tests/image
+	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/image
 
 test-rest: $(STAMP)
 	$(BIN)/pytest -q -m 'not proof' --ignore=tests/real --ignore=tests/history --ignore=tests/image $(ARGS)

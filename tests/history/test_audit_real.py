@@ -150,6 +150,7 @@ def test_a_long_range_copied_again_is_one_finding_to_the_record(bed: Bed) -> Non
     assert (one.records, one.explained, one.certain) == (20_000, "plan 7", True)
 
 
+@pytest.mark.proof  # half as long as all others together
 def test_many_faults_far_apart_are_each_found(bed: Bed) -> None:
     up = numbered(60_000)
     down = [at for number, at in enumerate(up) if number % 1000 != 500]

@@ -14,6 +14,22 @@ from lab import Lab, LabOptions
 from tests.image import building
 from tests.image.building import Builder, Image
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark, jars and a JRE make an image of 1.7 GB: minutes to build, and so for the proofs."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and "pipeline" in _named(item):
+            item.add_marker(pytest.mark.proof)
+
+
+def _named(item: pytest.Item) -> set[object]:
+    """Fixtures that it needs, and those that it takes by the names it is given."""
+    assert isinstance(item, pytest.Function)
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return {*item.fixturenames, *(at for at in given if isinstance(at, str))}
+
 
 @pytest.fixture(scope="session")
 def builder() -> Iterator[Builder]:

@@ -17,7 +17,8 @@ from lab.product import Product
 from lab.waiting import NotYet, until
 from tests.artefacts.boards import BOARDS, EVERYTHING, queries, substituted
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+# Five minutes; tests/artefacts has every query over made-up worlds.
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.proof]
 
 FILLED_S_MAX = 300.0
 # What this lab has nothing of, and why: board, panel and query.
@@ -63,6 +64,10 @@ EMPTY = {
         "health: Connectors with baselines C",
     },
     "no connector here says when what it reads happened": {"connector: Age of what it has read A"},
+    "it keeps a journal of its own": {
+        "remediation: Records between replicas A",
+        "remediation: Replicas that lead A",
+    },
     "its listeners have no web config file": {
         "health: Web config files refused A",
         "health: Web config files refused B",
