@@ -32,14 +32,20 @@ def create(config_path: Path) -> int:
     folder, wanted = Path(loaded.state_dir).resolve(), settings.wanted
     where = f"{settings.kafka}/{wanted.topic}"
     found = journal_topic.topic_of(settings.kafka, settings.properties, wanted.topic)
-    if found is not None:
-        weak = list(weaknesses(found, wanted))
-        for said in weak:
-            output.error(f"{where}: {said}")
-        if not weak:
-            output.error(f"{where} is there, and fit: nothing was done")
-        return WRONG if weak else OK
     alone = _alone(folder)
+    if found is not None:
+        wrong = list(weaknesses(found, wanted))
+        if alone:  # moved, the file would say of which topic it is a copy
+            wrong.append(
+                f"it was made without the {alone} records of {folder / NAME}, or without some of "
+                "them: what these have skipped is not known there. Where no replica was started "
+                "since, delete the topic and run this again"
+            )
+        for said in wrong:
+            output.error(f"{where}: {said}")
+        if not wrong:
+            output.error(f"{where} is there, and fit: nothing was done")
+        return WRONG if wrong else OK
     if alone and state_dir.in_use(folder):
         raise RemedyError(f"a daemon uses {folder}, and its journal is to be moved: stop it first")
     journal_topic.create(settings.kafka, settings.properties, wanted)

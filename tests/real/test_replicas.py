@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +12,9 @@ from pathlib import Path
 import confluent_kafka as ck
 import confluent_kafka.admin as ck_admin
 import pytest
+from click.testing import CliRunner, Result
 
+from exporter.cli import cli
 from exporter.clients.journal_topic import (
     RECORD_BYTES_MAX,
     TRANSACTION_S,
@@ -443,6 +446,49 @@ def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(site):
         journal.control(HELD)
     with pytest.raises(JournalDamaged, match="of a daemon that was alone"):
         Projection(site.folder / "a", site.topic, "an id")
+
+
+def created(site: Site, state_dir: Path) -> Result:
+    """`journal create` on a host with this state directory."""
+    journal = {"kafka": "east", "topic": site.topic, "name": "a"}
+    document = {
+        "kafka": {"east": {"bootstrap": site.broker.address}},
+        "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
+        "state_dir": str(state_dir),
+        "remedy": {
+            "quarantine": {"kafka": "east"},
+            "journal": {**journal, "replication_factor": 1, "min_insync_replicas": 1},
+        },
+    }
+    config = site.folder / "offsetwatch.yaml"
+    config.write_text(json.dumps(document))
+    return CliRunner().invoke(cli, ["journal", "create", "--config", str(config)])
+
+
+def test_a_topic_begins_with_what_a_daemon_alone_has_written_and_its_file_is_a_copy_then(site):
+    site.topic = "moved"  # is not there yet
+    site.wanted = Wanted(site.topic, 1, 1)
+    with closing(Journal(site.folder / "a")) as alone:
+        alone.control(HELD)
+    before = lines(site.folder / "a")
+    done = created(site, site.folder / "a")
+    assert done.exit_code == 0, done.output
+    assert "begins with the 1 records" in done.output
+    assert site.values()[0] == [value_of(line) for line in before]
+    with site.replica("a") as a:
+        leads(a)
+    assert created(site, site.folder / "a").exit_code == 0
+    with site.copy("b") as copy:
+        assert copy.lines(1, 1) == before
+
+
+def test_a_topic_that_was_made_without_what_is_here_is_told_of_as_long_as_it_is(site):
+    with closing(Journal(site.folder / "a")) as alone:
+        alone.control(HELD)
+    done = created(site, site.folder / "a")
+    assert done.exit_code == 1
+    assert "made without the 1 records" in done.output
+    assert site.values()[0] == []
 
 
 @pytest.mark.parametrize(
