@@ -454,7 +454,14 @@ def test_permissions_that_are_missing_are_named(
     world.as_it_was(source.name, before)
 
 
-@pytest.mark.parametrize("moment", ["request:2:before", "request:3:after", "request:9:after"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("request:2:before", marks=pytest.mark.proof),
+        "request:3:after",
+        pytest.param("request:9:after", marks=pytest.mark.proof),
+    ],
+)
 def test_what_a_killed_command_has_left_is_taken_back_and_brought_to_an_end(
     world: World, operator: Operator, source: Source, moment: str
 ) -> None:
