@@ -73,11 +73,11 @@ buildah:
 		|| { apt-get -q update && apt-get -q install -y --no-install-recommends buildah mmdebstrap; } \
 		|| { echo "the tests of the images need buildah: apt-get install buildah mmdebstrap"; exit 1; }
 
-tests-1: test-real
-
-tests-2:
-	@failed=0; for part in test-usual test-kills; do \
+tests-1:
+	@failed=0; for part in test-real test-kills; do \
 		$(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
+
+tests-2: test-usual
 
 tests-3:
 	@failed=0; for part in kubernetes test-image test-history test-rest; do \
@@ -103,7 +103,7 @@ test-image: $(STAMP)
 	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/image
 
 test-rest: $(STAMP)
-	$(BIN)/pytest -q -m 'not proof' --ignore=tests/real --ignore=tests/history --ignore=tests/image $(ARGS)
+	$(BIN)/pytest -q -n 2 -m 'not proof' --ignore=tests/real --ignore=tests/history --ignore=tests/image $(ARGS)
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
