@@ -24,20 +24,9 @@ import yaml
 
 from exporter.clients.auth import CannotIdentify
 from exporter.clients.connect_write import without_secrets
-from exporter.clients.wire import bounds, carry_out
+from exporter.clients.wire import bounds, carry_out, error_of
 from exporter.config.files import problem_with, read_secret
-from exporter.errors import (
-    ClientError,
-    ConfigError,
-    Conflict,
-    Denied,
-    Malformed,
-    NotFound,
-    Refused,
-    ServerError,
-    Throttled,
-    TooLarge,
-)
+from exporter.errors import ClientError, ConfigError, Malformed, TooLarge
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_S: Final = (
@@ -275,24 +264,10 @@ def exchange(
         ) from exc
 
 
-_CLASSES: Final[Mapping[int, type[ClientError]]] = {
-    401: Denied,
-    403: Denied,
-    404: NotFound,
-    409: Conflict,
-    429: Throttled,
-}
-
-
 def _refusal(name: str, what: str, status: int, body: bytes) -> ClientError:
     """In the server's own words: it names resources and fields, never what stands in a secret."""
     try:
         said = without_secrets(msgspec.json.decode(body, type=_Status).message)
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = ""
-    detail = f"{what}: HTTP {status}" + (f": {said}" if said else "")
-    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        return ServerError(name, detail)
-    if status < httpx.codes.BAD_REQUEST:
-        return Malformed(name, detail)
-    return _CLASSES.get(status, Refused)(name, detail)
+    return error_of(name, status, f"{what}: HTTP {status}" + (f": {said}" if said else ""))

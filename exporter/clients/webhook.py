@@ -7,32 +7,13 @@ the configuration gives it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import httpx
 
 from exporter import __version__
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.wire import bounds, carry_out
+from exporter.clients.wire import bounds, carry_out, error_of
 from exporter.config import Auth, Tls
-from exporter.errors import (
-    ClientError,
-    Conflict,
-    Denied,
-    Malformed,
-    NotFound,
-    Refused,
-    ServerError,
-    Throttled,
-)
-
-_REFUSALS: Final[dict[int, type[ClientError]]] = {
-    401: Denied,
-    403: Denied,
-    404: NotFound,
-    409: Conflict,
-    429: Throttled,
-}
 
 
 class Webhook:
@@ -60,13 +41,8 @@ class Webhook:
         taken it all the same.
         """
         status, _ = carry_out(self.name, self._exchange(body), self._timeout_s)
-        detail = f"HTTP {status}"
-        if status >= httpx.codes.INTERNAL_SERVER_ERROR:
-            raise ServerError(self.name, detail)
-        if status >= httpx.codes.BAD_REQUEST:
-            raise _REFUSALS.get(status, Refused)(self.name, detail)
-        if not httpx.codes.is_success(status):  # we are not led elsewhere with our credentials
-            raise Malformed(self.name, detail)
+        if not httpx.codes.is_success(status):
+            raise error_of(self.name, status, f"HTTP {status}")
 
     async def _exchange(self, body: bytes) -> tuple[int, bytes]:
         """What stands in the answer is nobody's business: it may quote what was sent."""

@@ -10,17 +10,36 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
 import httpx
 
 from exporter.clients.auth import CannotIdentify
-from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
+from exporter.errors import (
+    ClientError,
+    Conflict,
+    CutOff,
+    Denied,
+    Malformed,
+    NotFound,
+    Refused,
+    ServerError,
+    Throttled,
+    TimedOut,
+    Unreachable,
+)
 
 # A connection and its handshake get this much each; a server that is well needs milliseconds.
 _CONNECT_SHARE: Final = 0.5
+_REFUSALS: Final[Mapping[int, type[ClientError]]] = {
+    401: Denied,
+    403: Denied,
+    404: NotFound,
+    409: Conflict,
+    429: Throttled,
+}
 
 
 class InMemory(Protocol):
@@ -61,6 +80,17 @@ def ask(
     """The same of a world in memory: (method, url, path, body) is `asked` of it."""
     with _translated(name, timeout_s):
         return world.exchange(*asked, timeout_s)
+
+
+def error_of(name: str, status: int, detail: str) -> ClientError:
+    """What a status that is no success means. One that leads elsewhere is not followed: it would
+    lead our credentials there.
+    """
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        return ServerError(name, detail)
+    if status < httpx.codes.BAD_REQUEST:
+        return Malformed(name, detail)
+    return _REFUSALS.get(status, Refused)(name, detail)
 
 
 @contextmanager

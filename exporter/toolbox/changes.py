@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from exporter.errors import Refused
 from exporter.model.offsets import Order
@@ -31,6 +31,10 @@ from exporter.toolbox.differences import Change, change, changes, directions
 from exporter.toolbox.place import Place
 from exporter.toolbox.words import nearest, told
 
+MOVES: Final = (
+    "it is running: what it has now still moves until it has stopped; what is asked for does not"
+)
+"""Of whatever is changed while it runs."""
 Recheck = Callable[[Frozen], tuple[str, ...]]
 """Called by the runner once the connector has stopped: why the plan no longer holds, if it does
 not."""

@@ -51,6 +51,12 @@ class Kafkas:
         known = {name: kafka.addresses for name, kafka in self.clusters.items()}
         return cluster_at(addresses, known) or cluster_at(addresses, self.addresses())
 
+    def upstream(self, settings: ConnectorSettings | None) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        if settings is None or settings.mirror is None:
+            return None
+        return self.found(settings.mirror.source_addresses)
+
     def addresses(self) -> dict[str, frozenset[str]]:
         """Where each answers: as configured, and as its brokers call themselves."""
         found = {}

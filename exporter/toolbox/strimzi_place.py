@@ -158,7 +158,7 @@ class StrimziPlace:
                 f"{seen.owner.said} is owned by {who}, and has no spec.listOffsets: set it there, "
                 "or say --even-if-gitops",
             )
-        return self.driver(connector).listed()
+        return self.driver(connector).offsets().pairs
 
     def notes(self, connector: str) -> tuple[str, ...]:
         """Partitions that are listed and have no offset are Connect's to explain."""

@@ -16,13 +16,10 @@ from exporter.remedy.drivers.strimzi_seen import Seen
 from exporter.remedy.plan import Alter, Pair, Reset, State, Subject
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem
-from exporter.toolbox.changes import Effect, Standing
+from exporter.toolbox.changes import MOVES, Effect, Standing
 from exporter.toolbox.strimzi_place import StrimziPlace
 from exporter.toolbox.words import nearest, told
 
-_MOVES: Final = (
-    "it is running: what it has now still moves until it has stopped; what is asked for does not"
-)
 _FAILED: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
 
 
@@ -50,10 +47,7 @@ class StrimziWay:
 
     def upstream(self, connector: str) -> str | None:
         """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
-        settings = self.settings(connector)
-        if settings is None or settings.mirror is None:
-            return None
-        return self._kafkas.found(settings.mirror.source_addresses)
+        return self._kafkas.upstream(self.settings(connector))
 
     def lock(self, connector: str) -> str:
         """As what the journal knows the place."""
@@ -71,7 +65,7 @@ class StrimziWay:
         problem = self._problem(connector, seen)
         if problem is not None:
             return problem
-        notes = [_MOVES] if seen.wanted is State.RUNNING else []
+        notes = [MOVES] if seen.wanted is State.RUNNING else []
         notes += [_FAILED] if seen.state == "failed" else []
         subject = Subject(
             driver="strimzi",

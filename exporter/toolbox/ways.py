@@ -6,7 +6,6 @@ Called by the command line. Nothing here changes anything: drivers are only made
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 from exporter.clock import Clock
 from exporter.config import Config, Connect
@@ -19,7 +18,7 @@ from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.plan import Alter, Pair, Reset
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem
-from exporter.toolbox.changes import Effect, Standing
+from exporter.toolbox.changes import MOVES, Effect, Standing
 from exporter.toolbox.connectors import (
     ALTERS,
     no_connector,
@@ -32,10 +31,6 @@ from exporter.toolbox.connectors import (
 from exporter.toolbox.rest_place import RestPlace
 from exporter.toolbox.storage_place import StoragePlace, is_sink
 from exporter.toolbox.tombstones import around
-
-_MOVES: Final = (
-    "it is running: what it has now still moves until it has stopped; what is asked for does not"
-)
 
 
 class RestWay:
@@ -66,7 +61,7 @@ class RestWay:
     def upstream(self, connector: str) -> str | None:
         """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
         named = facts.named_upstream(self._config, self._connect.name, connector)
-        return named or _found(self.settings(connector), self._kafkas)
+        return named or self._kafkas.upstream(self.settings(connector))
 
     def lock(self, connector: str) -> str:
         """As what the journal knows the place."""
@@ -84,7 +79,7 @@ class RestWay:
         found = workers(self._connect)
         for problem in too_old(self._connect, ALTERS, found=found):
             return problem
-        notes = [*unheard(found), *([_MOVES] if known.state == "running" else [])]
+        notes = [*unheard(found), *([MOVES] if known.state == "running" else [])]
         if known.state not in {"running", "paused", "stopped"}:
             notes.append(f"it is {known.state}; afterwards it is asked to run")
         return Standing(subject_of(self._place, known), state_of(known), tuple(notes))
@@ -165,7 +160,7 @@ class StorageWay:
 
     def upstream(self, connector: str) -> str | None:
         """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
-        return _found(self.settings(connector), self._kafkas)
+        return self._kafkas.upstream(self.settings(connector))
 
     def lock(self, connector: str) -> str:
         """As what the journal knows the place."""
@@ -213,9 +208,3 @@ class StorageWay:
         """Let go of connections."""
         self._place.close()
         self._kafkas.close()
-
-
-def _found(settings: ConnectorSettings | None, kafkas: facts.Kafkas) -> str | None:
-    if settings is None or settings.mirror is None:
-        return None
-    return kafkas.found(settings.mirror.source_addresses)

@@ -218,10 +218,6 @@ class StrimziDriver:
             return Outcome(Answer.IN_DOUBT, exc.detail)
         return Outcome(Answer.ACK, "the operator has done it, and removed the annotation")
 
-    def listed(self) -> tuple[Pair, ...]:
-        """See Operator."""
-        return self._operator.listed()
-
     def requests(self, step: AnyStep) -> tuple[str, ...]:
         """What a step would patch as things are now, for people."""
         seen = self._operator.seen()

@@ -253,7 +253,7 @@ def test_a_listing_leaves_the_resource_as_it_was() -> None:
     server = Server()
     server.operator = obliging
     before = copy.deepcopy(server.resource["spec"])
-    assert driver_at(server).listed() == (PAIR,)
+    assert driver_at(server).offsets().pairs == (PAIR,)
     assert server.resource["spec"] == before
     assert not server.notes
 
@@ -269,7 +269,7 @@ def test_an_operator_that_does_not_do_it_is_no_longer_asked(
     server = Server()
     server.operator = operator
     with pytest.raises(expected):
-        driver_at(server).listed()
+        driver_at(server).offsets()
     assert not server.notes
     assert server.resource["spec"] == {}
 
@@ -285,7 +285,7 @@ def test_what_a_killed_process_has_left_is_taken_back_by_the_next() -> None:
         obliging(at)
 
     server.operator = watching
-    driver_at(server).listed()
+    driver_at(server).offsets()
     assert asked[0] is None  # before anything else
     assert "alter" not in asked
     assert server.resource["spec"] == {}
@@ -296,7 +296,7 @@ def test_what_somebody_else_asks_of_the_operator_is_left_to_him() -> None:
     server = Server()
     server.resource["metadata"]["annotations"] = {OFFSETS: "reset"}
     with pytest.raises(Conflict, match="reset"):
-        driver_at(server).listed()
+        driver_at(server).offsets()
     assert server.notes == {OFFSETS: "reset"}
     assert server.patches == []
 
@@ -312,7 +312,7 @@ def test_a_patch_that_comes_too_late_is_made_anew_of_what_is_there_then() -> Non
             at.touch()
 
     server.before = meddling
-    driver_at(server).listed()
+    driver_at(server).offsets()
     assert server.resource["spec"] == {"tasksMax": 7}
 
 
