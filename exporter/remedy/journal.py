@@ -147,32 +147,14 @@ class Journal:
 
     def append(self, plan_id: str, records: Sequence[AnyRecord]) -> None:
         """Write these down; when this returns they are on the disk. A plan that ends lets go of its
-        place and connector in the same moment.
+        place and connector in the same moment, and one that is about to skip a record takes that
+        record for itself: raises Unfinished, naming the plan that has skipped it, or may have.
         """
         if not records:
             return
         with self._writing():
             for record in records:
                 self._append(plan_id, record)
-
-    def claim(self, plan_id: str, skip_key: str) -> None:
-        """Make sure that nobody else ever skips what this plan skips. Raises Unfinished naming the
-        plan that has, or may have.
-        """
-        with self._writing():
-            if self._publish is None:
-                self._claim(plan_id, skip_key)
-            else:  # the intent will: a copy holds nothing that does not follow from the topic
-                self._unclaimed(plan_id, skip_key)
-
-    def _claim(self, plan_id: str, skip_key: str) -> None:
-        self._unclaimed(plan_id, skip_key)
-        self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
-
-    def _unclaimed(self, plan_id: str, skip_key: str) -> None:
-        other = self.skipped_by(skip_key)
-        if other not in {None, plan_id}:
-            raise Unfinished(str(other), f"this record was skipped by plan {other} already")
 
     def skipped_by(self, skip_key: str) -> str | None:
         """The plan that skipped this, or may have; None if none has."""
@@ -352,6 +334,12 @@ class Journal:
             (line.seq, line.v, plan_id, line.body, line.prev_sha256, line.sha256),
         )
         self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (line.seq, line.sha256))
+
+    def _claim(self, plan_id: str, skip_key: str) -> None:
+        other = self.skipped_by(skip_key)
+        if other not in {None, plan_id}:
+            raise Unfinished(str(other), f"this record was skipped by plan {other} already")
+        self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
 
     def _skips(self, plan_id: str, intended: Intended) -> str | None:
         """What is skipped for good by a step that is about to be tried."""

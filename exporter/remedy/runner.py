@@ -53,7 +53,7 @@ from exporter.remedy.moves import (
     Tried,
     Unkept,
 )
-from exporter.remedy.plan import Alter, Frozen, Plan
+from exporter.remedy.plan import Frozen, Plan
 from exporter.remedy.progress import Limits, Progress, replayed
 from exporter.remedy.records import Cause, Ended, Ending, Kept, Opened, Proposed
 
@@ -232,7 +232,6 @@ class Runner:
     def _to_its_end(self, move: Move, recheck: Rechecker | None) -> Result:
         plan = move.progress.plan
         while True:
-            self._claim(move)
             self._journal.append(plan.plan_id, move.records)
             self._reached = move.progress
             for record in move.records:
@@ -243,14 +242,6 @@ class Runner:
             if event is None:
                 event = self._event(move.command, plan, recheck)
             move = engine.step(move.progress, event, self._clock.now())
-
-    def _claim(self, move: Move) -> None:
-        """What this plan is about to skip, no other plan ever will."""
-        remedy, command = move.progress.plan.remedy, move.command
-        if remedy is None or remedy.skip_key is None or move.progress.undoing:
-            return
-        if isinstance(command, CarryOut) and isinstance(command.step, Alter):
-            self._journal.claim(move.progress.plan.plan_id, remedy.skip_key)
 
     def _wanted(self, move: Move) -> Interrupted | Aborted | None:
         """What somebody wants of it, once for each place that a plan comes to: where it can not be

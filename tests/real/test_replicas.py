@@ -175,7 +175,7 @@ def lines(folder: Path) -> tuple[Line, ...]:
 
 
 def written(folder: Path, term: Term) -> None:
-    """One plan from its proposal to its end, with a claim and a backup, and two switches."""
+    """One plan from its proposal to its end, with a skip and a backup, and two switches."""
     with closing(Journal(folder, term.publish)) as journal:
         plan = skip_of()
         proposed = Proposed(at=0.5, plan=plan, mode="auto", expires_at=99.0)
@@ -183,7 +183,6 @@ def written(folder: Path, term: Term) -> None:
         journal.open(plan, Opened(at=1.0, plan=plan))
         kept = kept_in(folder, plan.subject.connector)
         journal.append("p1", [Verified(at=2.0, index=0, undoing=False, said="copied"), kept])
-        journal.claim("p1", "k1")
         journal.append("p1", [Intended(at=3.0, index=5, undoing=False)])
         journal.control(HELD)
         journal.control(ModeSet(at=4.0, mode="observe", by="ada", because="so"))
@@ -349,8 +348,6 @@ def test_of_two_plans_that_would_skip_the_same_record_the_second_is_stopped_by_i
         journal.append("p1", [Intended(at=2.0, index=5, undoing=False), ENDED])
         plan = skip_of("p2")
         journal.open(plan, Opened(at=3.0, plan=plan))
-        with pytest.raises(Unfinished, match="p1"):
-            journal.claim("p2", "k1")
         with pytest.raises(Unfinished, match="p1"):
             journal.append("p2", [Intended(at=4.0, index=5, undoing=False)])
         count = len(journal.lines(1, 100))

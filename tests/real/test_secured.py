@@ -130,7 +130,8 @@ def test_over_scram_and_client_certificates_the_positions_are_those_of_rest_and_
     becomes(product, 60, "mm2_source_log_end_offset", topic="orders")
     becomes(product, 0, "mm2_replication_lag_records")
     becomes(product, 0, "sink_lag_records")
-    assert set(samples(product, "input_up").values()) == {1.0}
+    # One that was slow to answer, as on a busy machine, is up again after its next reading.
+    eventually(product, "every input up", lambda: {*samples(product, "input_up").values()} == {1.0})
     for tally in (compare.with_rest(product, secured), compare.with_brokers(product, secured)):
         assert tally.mismatches == []
         # Heartbeats never come to rest: what moved meanwhile is looked at and not compared.

@@ -97,7 +97,7 @@ _ABORTED = tuple(
 )
 _CLOCK_SET = tuple(_faulty(1, _LATE, deaths=(at,), skew=(0.0, 3600.0)) for at in range(26, 32))
 _FROZEN_EARLY = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (6, 7))
-_FROZEN_LATE = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (53, 55))
+_FROZEN_LATE = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (51, 53))
 _LOST_FOR_GOOD = (
     Schedule(SINK, faults=tuple((number, Fault(How.DROPPED)) for number in (2, 3, 4))),
 )

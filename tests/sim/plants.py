@@ -130,7 +130,7 @@ def intent_written_afterwards(put: Put) -> None:
 
 
 def claim_forgotten(put: Put) -> None:
-    put(runner.Runner, "_claim", lambda _self, _move: None)
+    put(Journal, "_skips", lambda _self, _plan_id, _intended: None)
 
 
 def error_is_a_refusal(put: Put) -> None:

@@ -115,11 +115,6 @@ class SimJournal(Journal):
         """Whether it is in the middle of a record: nobody else can write one."""
         return self._db.in_transaction
 
-    def claim(self, plan_id: str, skip_key: str) -> None:
-        self.fuse.burn("before claim")
-        super().claim(plan_id, skip_key)
-        self.fuse.burn("after claim")
-
     def _append(self, plan_id: str, record: AnyRecord) -> None:
         super()._append(plan_id, record)
         self.fuse.burn(f"torn {type(record).__name__.lower()}")

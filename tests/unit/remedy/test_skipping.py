@@ -151,12 +151,16 @@ def test_an_interrupted_plan_goes_back_where_nothing_is_changed_and_on_where_it_
 def test_no_record_is_skipped_by_two_plans(bench):
     assert bench.runner().run(skip_of("p1")).ending is Ending.SUCCEEDED
     bench.world.offsets = {PARTITION: AT}  # a person has put the old offset back
-    result = bench.runner().run(skip_of("p2"))
+    plan = skip_of("p2")
+    result = bench.runner().run(plan)
     assert result.ending is Ending.RESTORED
     assert "skipped by plan p1" in result.said
     assert bench.world.offsets == {PARTITION: AT}
+    (index,) = (at for at, step in enumerate(plan.steps) if isinstance(step, Alter))
+    before = bench.journal.records("p2")
     with pytest.raises(Unfinished, match="p1"):
-        bench.journal.claim("p2", "k1")
+        bench.journal.append("p2", [Intended(at=9.0, index=index, undoing=False)])
+    assert bench.journal.records("p2") == before
 
 
 def test_a_skip_is_claimed_before_it_is_asked_for(bench):
