@@ -27,7 +27,7 @@ from lab.waiting import NotYet, until
 # minute by design, and several daemons share the machine.
 COMES_S_MAX = 180.0
 LINES_MAX = 1000
-PERSON, ALERTS = "operator", "alertmanager"
+PERSON, COLLEAGUE, ALERTS = "operator", "colleague", "alertmanager"
 
 Json = dict[str, Any]
 Record = Json
@@ -55,7 +55,7 @@ connect:
     status_topic: connect-status
     connectors: {{include: {connectors}}}
     poll: {{state_s: 1.0, groups_s: 1.0, offsets_s: 10.0, timeout_s: 5.0}}
-{files}"""
+{more}{files}"""
 WORKER_FILES = """\
     worker_properties_file: {properties}
     worker_logs: [{log}]
@@ -68,7 +68,8 @@ class Guarded:
 
     `connectors` are regular expressions. `remedy` is that section of the configuration, what makes
     waiting short is in it already. With `worker_files` it reads the properties and the log of the
-    first worker. Its methods may be called from several threads at once.
+    first worker. `connect` is more of the entry of that name. Its methods may be called from
+    several threads at once.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Guarded:
         interval_s: float = 3.0,
         port: int | None = None,
         worker_files: bool = False,
+        connect: Mapping[str, object] | None = None,
     ) -> None:
         worker = lab.directory / WORKERS[0]
         files = WORKER_FILES.format(
@@ -88,13 +90,15 @@ class Guarded:
         )
         self.recorder = Recorder(lab.connect_urls[0])
         self.control_url = f"http://{LOOPBACK}:{free_port()}"
-        self._tokens = {PERSON: secrets.token_hex(32), ALERTS: secrets.token_hex(32)}
+        roles = {PERSON: "operator", COLLEAGUE: "approver", ALERTS: "hook"}
+        self._tokens = {name: secrets.token_hex(32) for name in roles}
         self._stem = CONFIG.format(
             east=lab.east,
             west=lab.west,
             connect=self.recorder.url,
             connectors=json.dumps(list(connectors)),
             files=files if worker_files else "",
+            more="".join(f"    {name}: {json.dumps(at)}\n" for name, at in (connect or {}).items()),
         )
         self._rest: Json = {
             "tick_s": 0.2,
@@ -105,7 +109,7 @@ class Guarded:
                 "listen": self.control_url.removeprefix("http://"),
                 "tokens": [
                     {"name": name, "role": role, "token_sha256": _sha256(self._tokens[name])}
-                    for name, role in ((PERSON, "operator"), (ALERTS, "hook"))
+                    for name, role in roles.items()
                 ],
             },
         }
@@ -145,11 +149,11 @@ class Guarded:
         found = self._asked("GET", "/api/v1/plans").json()["plans"]
         return [row for row in found if row["connector"] == connector]
 
-    def approve(self, plan: Json) -> None:
-        """As it was looked at."""
+    def approve(self, plan: Json, by: str = PERSON) -> None:
+        """As it was looked at. Whoever asked for it has a COLLEAGUE do that."""
         because = "looked at it"
         body = {"plan_sha256": plan["sha256"], "because": because}
-        self._asked("POST", f"/api/v1/plans/{plan['plan_id']}/approve", body)
+        self._asked("POST", f"/api/v1/plans/{plan['plan_id']}/approve", body, by=by)
 
     def ask(self, wish: Json, key: str) -> httpx.Response:
         """A plan of a person's own: whatever comes back."""
@@ -286,8 +290,10 @@ class Guarded:
             for name, value in {**self._rest, "remedy": section}.items()
         )
 
-    def _asked(self, method: str, path: str, body: Json | None = None) -> httpx.Response:
-        answer = self._request(method, path, PERSON, body)
+    def _asked(
+        self, method: str, path: str, body: Json | None = None, *, by: str = PERSON
+    ) -> httpx.Response:
+        answer = self._request(method, path, by, body)
         if answer.is_error:
             raise LabError(f"{method} {path}: HTTP {answer.status_code} {answer.text[:1000]}")
         return answer

@@ -56,6 +56,8 @@ class Operator:
         """Operations with offsets that were carried out, as `list NAME`."""
         self.failed: list[str] = []
         """Those that were not."""
+        self.rounds = 0
+        """How often it has looked at everything."""
         self.resumed: list[str] = []
         """Connectors that were set going again."""
         self._kubernetes = kubernetes
@@ -85,6 +87,7 @@ class Operator:
             while not self._ending.wait(POLL_S):
                 if not self.silent:
                     self._round()
+                    self.rounds += 1
         except BaseException as exc:
             self.broken = exc
             raise

@@ -228,7 +228,7 @@ def driver_for(plan: Plan, home: Home) -> Iterator[Driver]:
     to reach its place.
     """
     subject, where = plan.subject, home.where
-    if subject.driver == "rest":
+    if subject.driver == "rest" or plan.remedy is not None:
         if where.config_path is None:
             raise ConfigError((f"--config: it names the Connect cluster {subject.place}",))
         if plan.remedy is not None:

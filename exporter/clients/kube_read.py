@@ -1,4 +1,4 @@
-"""What is looked up in Kubernetes: GETs, paged and bounded.
+"""What is looked up in Kubernetes: GETs, paged and bounded, and what we may do there.
 
 Called by remedy's drivers, the toolbox and discovery. What changes anything is kube_write.py.
 """
@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import httpx
+import msgspec
 
 from exporter.clients.kube_access import Access, exchange
 from exporter.errors import Malformed, NotFound
@@ -16,6 +17,7 @@ from exporter.errors import Malformed, NotFound
 PAGE: Final = 250
 OBJECTS_MAX: Final = 10_000
 STRIMZI: Final = "kafka.strimzi.io"
+_AUTHORIZATION: Final = "authorization.k8s.io"
 # Newest first: what a newer one serves, an operator that knows it understands.
 VERSIONS: Final = ("v1", "v1beta2")
 
@@ -70,6 +72,29 @@ class KubeReader:
         """Its values must not be told. Raises NotFound."""
         space = quote(namespace, safe="")
         return self.get(f"/api/v1/namespaces/{space}/secrets/{quote(name, safe='')}")
+
+    def may(self, verb: str, group: str, plural: str, namespace: str, name: str = "") -> bool:
+        """Whether whoever we are may do this (a SelfSubjectAccessReview, which nothing keeps)."""
+        asked = {
+            "verb": verb,
+            "group": group,
+            "resource": plural,
+            "namespace": namespace,
+            "name": name,
+        }
+        review = {
+            "apiVersion": f"{_AUTHORIZATION}/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        }
+        found = exchange(
+            self.access,
+            "POST",
+            f"/apis/{_AUTHORIZATION}/v1/selfsubjectaccessreviews",
+            body=msgspec.json.encode(review),
+            transport=self._transport,
+        )
+        return (found.get("status") or {}).get("allowed") is True
 
     def get(self, path: str) -> Json:
         """Whatever is there."""

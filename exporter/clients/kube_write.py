@@ -6,6 +6,7 @@ was there first, the server refuses it (Conflict) and nothing has happened.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
@@ -21,11 +22,18 @@ Op = dict[str, Any]
 
 
 class KubeWriter:
-    """One API server. Thread-safe. `transport` is the seam for tests."""
+    """One API server. Thread-safe. `transport` is the seam for tests; `check` is called before each
+    request, as of ConnectWriter.
+    """
 
     def __init__(
-        self, access: Access, *, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        access: Access,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check
         self._access = access
         self._transport = transport
 
@@ -42,6 +50,7 @@ class KubeWriter:
         return self._send("POST", path, msgspec.json.encode(document), "application/json")
 
     def _send(self, method: str, path: str, body: bytes, content_type: str) -> Json:
+        self._check()
         return exchange(
             self._access,
             method,

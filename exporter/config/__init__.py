@@ -21,6 +21,7 @@ from exporter.config.shape import (
     OffsetSyncs,
     OwnAccess,
     Poll,
+    Strimzi,
     Tls,
     Webhook,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "Poll",
     "Quarantine",
     "Remedy",
+    "Strimzi",
     "Tls",
     "Token",
     "User",

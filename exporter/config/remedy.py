@@ -39,8 +39,8 @@ class Auto(Section):
     """What may be done by itself. Each only after it was once approved by a person for the
     connector and was a success."""
     unmanaged: bool = False
-    """Nobody else sets these connectors back: no operator such as Strimzi, no GitOps. That cannot
-    be seen from here, so nothing is done by itself until somebody says so."""
+    """Nobody else sets these connectors back: no operator but one that `strimzi` names, no GitOps.
+    That cannot be seen from here, so nothing is done by itself until somebody says so."""
     i_understand: bool = False
     """Every connector of the cluster may be meant."""
 

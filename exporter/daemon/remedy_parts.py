@@ -15,6 +15,7 @@ from exporter.remedy.brokers import KafkaBrokers
 from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.quarantine import quarantine_of
 from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.drivers.strimzi_owners import Resources
 from exporter.remedy.drivers.whole import connect_of, driver_of
 from exporter.remedy.finding import WindowFinder
 from exporter.remedy.gathering import Gatherer, Time
@@ -62,6 +63,7 @@ def parts_of(
             policy=policy,
             state_dir=folder,
             time=Time(clock, SteadyClock(), pause),
+            resource_problem=Resources({at.name: at for at in config.connect}).problem,
         )
         planner = Planner(
             sight_of=sights.of,

@@ -331,3 +331,15 @@ def planned(case: Case) -> facts.Planned:
         backup_verified=case.backed_up,
         stopped_at=case.stopped_at,
     )
+
+
+def beyond_a_second(skew_s: float) -> float:
+    """A Date has whole seconds, and was written a moment before it was read."""
+    return 0.0 if abs(skew_s) <= 2.0 else skew_s
+
+
+def veto_of(failure: Failure | None) -> str | None:
+    """What forbids a skip after this failure; "" where nothing does, None where none is known."""
+    if failure is None:
+        return None
+    return "" if failure.veto is None else failure.veto.value

@@ -155,6 +155,8 @@ class Connector:
     connect_version     as `GET /` tells it, without what follows a letter
     offsets_api         its offsets could be asked for (KIP-875)
     operator_managed    something else sets it back; None where nobody can tell
+    resource_problem    what speaks against a change of the resource that an operator goes by; ""
+                        where nothing does
     class_name          connector.class
     tasks               when it runs
     partitions          source partitions, or topic partitions of its group
@@ -171,6 +173,7 @@ class Connector:
     connect_version: tuple[int, ...] | None = None
     offsets_api: bool | None = None
     operator_managed: bool | None = None
+    resource_problem: str | None = None
     class_name: str | None = None
     tasks: int | None = None
     partitions: int | None = None

@@ -21,6 +21,7 @@ from exporter.remedy.circumstances import (
     Case,
     Now,
     alike,
+    beyond_a_second,
     committed_at,
     home_of,
     ill,
@@ -40,15 +41,16 @@ from exporter.remedy.circumstances import (
     source_of,
     token,
     unread,
+    veto_of,
     view_of,
 )
-from exporter.remedy.classify import Failure, FailureKind
+from exporter.remedy.classify import FailureKind
 from exporter.remedy.desk import Mode
 from exporter.remedy.drivers.proofs import position
 from exporter.remedy.drivers.rest_sight import Sight, config_sha256
 from exporter.remedy.incidents import Incident, What
 from exporter.remedy.pasts import in_vain, past_of
-from exporter.remedy.plan import Pair, RecordAt
+from exporter.remedy.plan import Action, Pair, RecordAt
 from exporter.remedy.policy import Policy, Storm, storm_after
 from exporter.state.snapshot import Snapshot
 
@@ -72,7 +74,7 @@ class Time(NamedTuple):
 
 
 class Gatherer:
-    """See the module. For one thread."""
+    """See the module. For one thread. `resource_problem`: see Resources (strimzi_owners.py)."""
 
     def __init__(
         self,
@@ -84,8 +86,10 @@ class Gatherer:
         policy: Policy,
         state_dir: Path,
         time: Time,
+        resource_problem: Callable[[str, str], str],
     ) -> None:
         self._sight_of = sight_of
+        self._resource_problem_of = resource_problem
         self._brokers = brokers
         self._snapshot = snapshot
         self._past = past
@@ -158,7 +162,7 @@ class Gatherer:
             mode_lowered=_lowered(None if mode is None else mode.mode),
             journal_ok=True,  # who gathers has just read it, and JournalDamaged ends everything
             disk_free_bytes=self._free(),
-            clock_skew_s=None if server is None else _beyond_a_second(now - server),
+            clock_skew_s=None if server is None else beyond_a_second(now - server),
             clock_steady=drifted < STEADY_S,
             started_at=self._started_at,
         )
@@ -213,7 +217,7 @@ class Gatherer:
             ),
             shown_since=None if seen is None else seen.at,
             failure_kind=kind if failure is None else failure.kind.value,
-            veto="" if silent else _veto(failure),
+            veto="" if silent else veto_of(failure),
             failures=None if run is None else run.count + more,
             failing_s=None if run is None else (now if more else run.last_at) - run.first_at,
             restarts=None if run is None else run.restarts + more,
@@ -262,6 +266,7 @@ class Gatherer:
             connect_version=None if now.root is None else numbers(now.root.version),
             offsets_api=now.pairs is not None or None,
             operator_managed=self._sight_of(case.connect).operator_managed or None,
+            resource_problem=self._resource_problem(case),
             class_name=None if view is None else view.class_name,
             tasks=tasks if not case.altering else None if view is None else len(view.tasks),
             partitions=None if now.pairs is None else len(now.pairs),
@@ -278,6 +283,12 @@ class Gatherer:
             token_now=token(snapshot, case, now, config),
             read_at=now.at,
         )
+
+    def _resource_problem(self, case: Case) -> str | None:
+        owned = self._sight_of(case.connect).operator_managed
+        if not owned or case.altering or case.action is Action.RESTART_FAILED:
+            return None  # once it is stopped it is ourselves who hold the resource
+        return known(self._resource_problem_of, case.connect, case.connector)
 
     def _members(self, snapshot: Snapshot, case: Case) -> int | None:
         """Asked twice: a group that is about to form shows at the second."""
@@ -387,14 +398,3 @@ def known(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
 
 def _lowered(mode: str | None) -> Mode:
     return Mode.AUTO if mode is None else Mode(mode)
-
-
-def _beyond_a_second(skew_s: float) -> float:
-    """A Date has whole seconds, and was written a moment before it was read."""
-    return 0.0 if abs(skew_s) <= 2.0 else skew_s
-
-
-def _veto(failure: Failure | None) -> str | None:
-    if failure is None:
-        return None
-    return "" if failure.veto is None else failure.veto.value

@@ -125,11 +125,15 @@ def restored_by_a_person(*, by_person: bool, approval: Approval | None) -> Reply
     return held("asked for by a person" if wanted else "no person has asked for it", if_=wanted)
 
 
-def operator(*, operator_managed: bool | None) -> Reply:
-    """What an operator sets back is not touched past it."""
-    if operator_managed:
-        return denies("an operator keeps this connector as it is declared: change it there")
-    return passes("no operator is known to set it back")
+def operator(*, operator_managed: bool | None, resource_problem: str | None) -> Reply:
+    """What an operator sets back is changed in the resource that it goes by, where nothing speaks
+    against that, and nowhere else.
+    """
+    if not operator_managed:
+        return passes("no operator is known to set it back")
+    if resource_problem is None:
+        return unknown("what the resource says by which an operator keeps this connector")
+    return held(resource_problem or "its resource can be changed", if_=not resource_problem)
 
 
 def unmanaged(
@@ -138,9 +142,8 @@ def unmanaged(
     """Without approval only connectors are touched that nobody else sets back, and somebody has to
     say so where it cannot be seen.
     """
-    if operator_managed is not None:
-        said = "is" if operator_managed else "is not"
-        return held(f"an operator {said} seen to set it back", if_=not operator_managed)
+    if operator_managed is False:
+        return passes("it is seen that no operator sets it back")
     if policy.unmanaged(connect, connector):
         return passes("said to be set back by nobody else (unmanaged: true)")
     return unknown("whether an operator or GitOps sets it back; say unmanaged: true if none does")

@@ -316,7 +316,7 @@ class Planner:
             at=at,
             by=by,
             subject=Subject(
-                driver="rest",
+                driver=self._driver(case),
                 place=case.connect,
                 connector=case.connector,
                 kind=kind_of(view_of(snapshot, case.connect, case.connector)).value,
@@ -331,6 +331,11 @@ class Planner:
             token=token(snapshot, case, now, config),
             policy_sha256=self._policy.sha256,
         )
+
+    def _driver(self, case: Case) -> str:
+        """A restart changes nothing that is declared: no operator minds it."""
+        owned = self._sight_of(case.connect).operator_managed
+        return "strimzi" if owned and case.action is not Action.RESTART_FAILED else "rest"
 
     def _answers(self, case: Case, stage: Stage) -> tuple[GuardAnswer, ...]:
         facts = self._gatherer.gather(case)

@@ -17,17 +17,13 @@ from exporter.decode.connector_config import connector_settings
 from exporter.errors import ConfigError, NotFound, Refused
 from exporter.model.connectors import ConnectorSettings
 from exporter.remedy.drivers.strimzi import StrimziDriver
+from exporter.remedy.drivers.strimzi_owners import Cluster, clusters, owners
 from exporter.remedy.drivers.strimzi_seen import (
-    CLUSTER_LABEL,
-    CONNECTORS,
     CONNECTS,
     MIRRORS,
-    USES_RESOURCES,
-    Owner,
     Seen,
     aliases,
     gitops,
-    mirror_parts,
 )
 from exporter.remedy.plan import Pair
 from exporter.toolbox.place import Overwritten
@@ -59,7 +55,7 @@ class StrimziPlace:
         self._site = site
         self._even_if_gitops = even_if_gitops
         self._read = KubeReader(access)
-        self._cluster: tuple[str, Json] | None = None
+        self._cluster: Cluster | None = None
         self._owners: dict[str, Seen] | None = None
 
     @property
@@ -89,26 +85,14 @@ class StrimziPlace:
 
     def unmanaged(self) -> str | None:
         """Why the operator does nothing with connectors' resources here; None if it does."""
-        plural, document = self.cluster()
-        annotations = (document.get("metadata") or {}).get("annotations") or {}
-        if plural == CONNECTS and str(annotations.get(USES_RESOURCES)).lower() != "true":
-            return f"KafkaConnect {self.name} is not annotated with {USES_RESOURCES}: true"
-        return None
+        return self.cluster().unmanaged
 
-    def cluster(self) -> tuple[str, Json]:
-        """The cluster's own resource, and the plural of its kind. Raises ConfigError where it is
-        not to be found, or there are two.
+    def cluster(self) -> Cluster:
+        """The cluster's own resource. Raises ConfigError where it is not to be found, or there are
+        two.
         """
         if self._cluster is None:
-            found = []
-            for plural in (CONNECTS, MIRRORS):
-                try:
-                    document = self._read.resource(plural, self._site.namespace, self._site.name)
-                except NotFound as exc:
-                    if not self._read.strimzi_version():
-                        raise AssertionError from exc
-                    continue
-                found.append((plural, document))
+            found = clusters(self._read, self._site.namespace, self._site.name)
             if len(found) != 1:
                 raise ConfigError((self._not_one(len(found)),))
             self._cluster = found[0]
@@ -176,23 +160,8 @@ class StrimziPlace:
 
     def _listed(self) -> dict[str, Seen]:
         if self._owners is None:
-            plural, document = self.cluster()
             at = self._site
-            if plural == MIRRORS:
-                owners = (
-                    Owner(MIRRORS, at.namespace, at.name, name)
-                    for name, _, _ in mirror_parts(document)
-                )
-                self._owners = {owner.connector: Seen(owner, document) for owner in owners}
-            else:
-                label = f"{CLUSTER_LABEL}={at.name}"
-                self._owners = {
-                    name: Seen(Owner(CONNECTORS, at.namespace, name, name), found)
-                    for found in self._read.resources(CONNECTORS, at.namespace, label=label)
-                    for name in (str(found["metadata"]["name"]),)
-                }
-                for seen in self._owners.values():  # items of a list do not say what they are
-                    seen.document.setdefault("apiVersion", document.get("apiVersion"))
+            self._owners = owners(self._read, self.cluster(), at.namespace, at.name)
         return self._owners
 
 

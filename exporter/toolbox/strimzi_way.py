@@ -12,6 +12,7 @@ from typing import Final
 from exporter.model.connectors import ConnectorKind, ConnectorSettings
 from exporter.model.topology import TopicPartition
 from exporter.remedy.driver import Driver
+from exporter.remedy.drivers.strimzi_owners import obstacle
 from exporter.remedy.drivers.strimzi_seen import Seen
 from exporter.remedy.plan import Alter, Pair, Reset, State, Subject
 from exporter.toolbox import facts
@@ -88,17 +89,8 @@ class StrimziWay:
         unmanaged = self._place.unmanaged()
         if unmanaged is not None:
             return Problem(connector, unmanaged, "the operator would not act: --connect goes there")
-        if not seen.reconciled:
-            wrong = f"{seen.owner.said} is annotated with strimzi.io/pause-reconciliation"
-            return Problem(connector, wrong, "the operator would not act: remove it first")
-        if seen.held is None:
-            wrong = f"{seen.owner.said} is held by a change of another of its connectors"
-            return Problem(connector, wrong, "finish that first: `plan list`")
-        ours = "asked" in seen.held
-        if seen.operation is not None and not ours:
-            wrong = f"somebody has the operator do this with it just now: {seen.operation}"
-            return Problem(connector, wrong, "wait for it, or remove the annotation")
-        return None
+        found = obstacle(seen)
+        return None if found is None else Problem(connector, *found)
 
     def _kind(self, connector: str) -> str:
         settings = self.settings(connector)

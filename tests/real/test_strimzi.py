@@ -24,12 +24,22 @@ from lab.strimzi import OFFSETS, Operator
 from lab.toolbox import Ran, Toolbox
 from lab.waiting import NotYet, until
 from tests.real.conftest import KAFKA
+from tests.real.strimzi_resources import (
+    ACCOUNT,
+    CLUSTER,
+    GROUP,
+    RULES,
+    SPACE,
+    TOPICS,
+    account,
+    cluster,
+    connector_of,
+)
 from tools import kubernetes
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-SPACE, ACCOUNT, CLUSTER, MM2 = "pipelines", "offsetwatch", "connect", "mirror"
-GROUP = "kafka.strimzi.io"
+MM2 = "mirror"
 VERSIONS = ("v1", "v1beta2")
 FLOW = "west->east.MirrorSourceConnector"
 FLOW_KEY = "west--east.MirrorSourceConnector.json"
@@ -42,27 +52,6 @@ BOTH = pytest.mark.parametrize(
     [VERSIONS[0], *(pytest.param(at, marks=pytest.mark.proof) for at in VERSIONS[1:])],
     indirect=True,
 )
-
-# As in docs/strimzi.md.
-RULES = [
-    {
-        "apiGroups": ["kafka.strimzi.io"],
-        "resources": ["kafkaconnects"],
-        "verbs": ["get", "list"],
-    },
-    {
-        "apiGroups": ["kafka.strimzi.io"],
-        "resources": ["kafkaconnectors", "kafkamirrormaker2s"],
-        "verbs": ["get", "list", "patch"],
-    },
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch"]},
-]
-TOPICS = {
-    "groupId": "connect",
-    "configStorageTopic": "connect-configs",
-    "statusStorageTopic": "connect-status",
-    "offsetStorageTopic": "connect-offsets",
-}
 
 
 class Served(NamedTuple):
@@ -134,38 +123,6 @@ def served_resources(
         yield Served(running, version)
 
 
-def account() -> list[dict[str, Any]]:
-    def at(kind: str, version: str = "rbac.authorization.k8s.io/v1") -> dict[str, Any]:
-        metadata = {"name": ACCOUNT, "namespace": SPACE}
-        return {"apiVersion": version, "kind": kind, "metadata": metadata}
-
-    whom = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SPACE}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT}
-    return [
-        at("ServiceAccount", "v1"),
-        {**at("Role"), "rules": RULES},
-        {**at("RoleBinding"), "subjects": [whom], "roleRef": role},
-    ]
-
-
-def cluster(version: str) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{GROUP}/{version}",
-        "kind": "KafkaConnect",
-        "metadata": {
-            "name": CLUSTER,
-            "namespace": SPACE,
-            "annotations": {"strimzi.io/use-connector-resources": "true"},
-        },
-        "spec": {"replicas": 1, "bootstrapServers": "127.0.0.1:9092", **topics(version)},
-    }
-
-
-def topics(version: str) -> dict[str, str]:
-    """In v1beta2 they stand in the configuration."""
-    return TOPICS if version == "v1" else {}
-
-
 def flow_of(lab: Lab, version: str) -> dict[str, Any]:
     """The specification of a KafkaMirrorMaker2 from west to east."""
     west, east = ({"alias": at, "bootstrapServers": getattr(lab, at)} for at in ("west", "east"))
@@ -204,15 +161,9 @@ def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> 
     """A FileStream source of ten lines that has read them, and its resource."""
     name = f"source-{crc32(request.node.name.encode()):08x}"
     with specimens.source(world.lab, name, lines=10) as made:
-        known = world.lab.configuration(name)
-        spec = {
-            "class": known["connector.class"],
-            "tasksMax": 1,
-            "config": {key: known[key] for key in ("file", "topic")},
-        }
-        metadata = {"name": name, "namespace": SPACE, "labels": {"strimzi.io/cluster": CLUSTER}}
-        resource: dict[str, Any] = {"apiVersion": world.version, "kind": "KafkaConnector"}
-        resource |= {"metadata": metadata, "spec": spec}
+        config = {key: world.lab.configuration(name)[key] for key in ("file", "topic")}
+        kind = world.lab.configuration(name)["connector.class"]
+        resource = connector_of(name, world.served, kind, config)
         world.server.apply([resource])
         until(f"{name} seen", lambda: _seen(world, name), timeout_s=SEEN_S_MAX)
         yield made

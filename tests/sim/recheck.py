@@ -17,6 +17,7 @@ from exporter.remedy.brokers import First
 from exporter.remedy.conductor import approval_of
 from exporter.remedy.decisions import dossier
 from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.drivers.strimzi_owners import Resources
 from exporter.remedy.fleet import Fleet
 from exporter.remedy.gathering import Gatherer, Time
 from exporter.remedy.journal import Journal
@@ -102,6 +103,7 @@ class Recheck:
             policy=policy,
             state_dir=journal.folder,
             time=Time(clock, world.line, world.line.advance),
+            resource_problem=Resources({}).problem,
         )
         self._planner = Planner(
             sight_of=lambda _: sight,

@@ -256,8 +256,12 @@ class RestDriver:
         del frozen
         outcome = self._carry_out(step)
         if outcome.answer is Answer.ACK:
-            self._asked.setdefault(step, self._clock.now())
+            self.was_asked(step)
         return outcome
+
+    def was_asked(self, step: AnyStep) -> None:
+        """Connect was asked for this just now, by us or on our behalf."""
+        self._asked.setdefault(step, self._clock.now())
 
     def _carry_out(self, step: AnyStep) -> Outcome:
         match step:

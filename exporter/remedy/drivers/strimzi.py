@@ -63,6 +63,7 @@ class StrimziDriver:
     """See Driver and the module.
 
     wait_s      for the operator, of one operation
+    stays       a stop is for good: nothing is kept of how it was before
     """
 
     def __init__(
@@ -71,12 +72,14 @@ class StrimziDriver:
         owner: Owner,
         *,
         wait_s: float = OPERATION_S,
+        stays: bool = False,
         reader: KubeReader | None = None,
         writer: KubeWriter | None = None,
         clock: Clock | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owner = owner
+        self._stays = stays
         self._clock = SteadyClock() if clock is None else clock
         self._operator = Operator(
             access,
@@ -130,6 +133,16 @@ class StrimziDriver:
                 return Look(Standing.READY, "offsets can be looked up")
         return Look(Standing.IMPOSSIBLE, "this cannot be done through Strimzi's resources")
 
+    def declared(self, state: State) -> Look:
+        """Whether the resource says so, whatever has come of that. Raises ClientError."""
+        try:
+            seen = self._operator.seen()
+        except NotFound as exc:
+            return Look(Standing.FOREIGN, exc.detail)
+        held = state is not State.STOPPED and "state" in (seen.held or {})
+        says = seen.wanted is state and not held
+        return Look(Standing.DONE if says else Standing.READY, seen.said)
+
     def _look_for_stop(self, step: AnyStep, seen: Seen) -> Look:
         if seen.wanted is not State.STOPPED:
             if step in self._asked:
@@ -178,6 +191,7 @@ class StrimziDriver:
         del frozen
         match step:
             case ToState(state=state):
+                self._operator.take_back()  # what a process that was killed has left
                 self._operator.edit(lambda seen: self._to_state(seen, state))
                 self._asked.add(step)
                 return Outcome(Answer.ACK, f"{self._owner.said} says {state}")
@@ -197,6 +211,8 @@ class StrimziDriver:
         if state is State.STOPPED:
             if seen.wanted is State.STOPPED:
                 return []
+            if self._stays:
+                return seen.field("state", state.value)
             return seen.changed({"state": state.value})
         was = {**seen.part, "state": held.get("state")}
         if "state" in held and meaning(was) is state:

@@ -118,7 +118,7 @@ class Operator:
 
     def through(self, operation: str) -> Seen:
         """Ask, wait, and take everything of ours back: what it was when that was asked for."""
-        self._take_back()  # what a process that was killed has left
+        self.take_back()  # what a process that was killed has left
         known: list[frozenset[tuple[str, str]]] = []
 
         def ask(seen: Seen) -> list[Op]:
@@ -134,11 +134,11 @@ class Operator:
             asked = self.edit(ask)
             self._await(operation, known[0])
         finally:
-            self._take_back()
+            self.take_back()
         return asked
 
-    def _take_back(self) -> None:
-        """The annotation first: it is what makes the operator act."""
+    def take_back(self) -> None:
+        """What it is still asked for by us. The annotation first: it makes the operator act."""
 
         def undo(seen: Seen) -> list[Op]:
             fields = our_fields(self._owner)

@@ -1,5 +1,6 @@
-"""Every step of guarded remediation for one connector: over REST, and what is read and copied
-beside it. Called by the daemon and by the command line, which may recover each other's plans.
+"""Every step of guarded remediation for one connector: over REST, or through the resource of
+Strimzi that owns it, and what is read and copied beside it. Called by the daemon and by the command
+line, which may recover each other's plans.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from exporter.clients.kube_write import KubeWriter
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Config, Connect
 from exporter.errors import Refused
@@ -15,11 +17,14 @@ from exporter.model.topology import TopicPartition
 from exporter.remedy.brokers import Brokers, KafkaBrokers
 from exporter.remedy.driver import Answer, Driver, Found, Look, Outcome
 from exporter.remedy.drivers.copies import about_of, with_copies
+from exporter.remedy.drivers.operated import OperatedDriver
 from exporter.remedy.drivers.proofs import NothingAfter, ProofSteps
 from exporter.remedy.drivers.quarantine import quarantine_of
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.plan import AnyStep, Frozen, Plan, Prove, RecordAt
+from exporter.remedy.drivers.strimzi import StrimziDriver
+from exporter.remedy.drivers.strimzi_owners import reader_of, seen_of
+from exporter.remedy.plan import AnyStep, Frozen, Plan, Prove, RecordAt, State
 from exporter.remedy.planner import FAILURE
 
 
@@ -72,10 +77,29 @@ def driver_of(
         closing(Sight(connect)) as sight,
     ):
         proofs = ProofSteps(sight, at.connector, steady, nothing_after(brokers))
+        changing = rest if at.driver == "rest" else _operated(plan, connect, rest, check)
         about = about_of(plan, exception=_exception(plan))
         yield with_copies(
-            WithProofs(rest, proofs), config.kafka, quarantine_of(config, folder), about
+            WithProofs(changing, proofs), config.kafka, quarantine_of(config, folder), about
         )
+
+
+def _operated(
+    plan: Plan, connect: Connect, rest: RestDriver, check: Callable[[], None]
+) -> OperatedDriver:
+    at = connect.strimzi
+    if at is None:
+        raise Refused(connect.name, "it is not linked to a resource of Strimzi any more")
+    read = reader_of(at)
+    _, seen = seen_of(read, at, plan.subject.connector)
+    strimzi = StrimziDriver(
+        read.access,
+        seen.owner,
+        stays=plan.final is State.STOPPED,
+        reader=read,
+        writer=KubeWriter(read.access, check=check),
+    )
+    return OperatedDriver(rest, strimzi)
 
 
 def connect_of(config: Config, place: str) -> Connect:

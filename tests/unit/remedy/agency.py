@@ -28,6 +28,7 @@ from exporter.remedy.drivers.proofs import ProofSteps, position
 from exporter.remedy.drivers.quarantine_files import FileQuarantine
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.drivers.strimzi_owners import Resources
 from exporter.remedy.drivers.whole import WithProofs, nothing_after
 from exporter.remedy.gathering import Gatherer, Time
 from exporter.remedy.ledger import Ledger
@@ -200,6 +201,7 @@ class Agency:
             policy=self.policy,
             state_dir=self.folder,
             time=Time(clock, steady, self.wait),
+            resource_problem=Resources({}).problem,
         )
         self.planner = Planner(
             sight_of=lambda _: sight,

@@ -81,6 +81,7 @@ class Looker:
             policy=Policy(),
             state_dir=Path(),
             time=Time(self.clock, self.clock, self.pause),
+            resource_problem=no_problem,
         )
 
     def pause(self, seconds: float) -> None:
@@ -123,6 +124,10 @@ def test_what_is_committed_while_it_waits_counts():
     assert looker.gatherer.gather(CASE).offsets.quiet_s == pytest.approx(looker.clock.now() - began)
 
 
+def no_problem(connect: str, connector: str) -> str:
+    raise AssertionError((connect, connector))
+
+
 @pytest.mark.parametrize(("strimzi", "managed"), [(None, None), (PIPES, True)])
 def test_what_an_entry_says_that_strimzi_owns_is_known_to_be_put_back(
     strimzi: Strimzi | None, managed: bool | None
@@ -131,5 +136,8 @@ def test_what_an_entry_says_that_strimzi_owns_is_known_to_be_put_back(
     gatherer = Looker(iter([EMPTY])).gatherer
     gatherer._sight_of = lambda _: Sight(connect)
     now = Now(None, None, None, None, 0.0)
+    gatherer._resource_problem_of = lambda *_: "somebody holds it"
     told = gatherer._connector(EMPTY, replace(CASE, altering=False), now)
     assert told.operator_managed is managed
+    assert told.resource_problem == ("somebody holds it" if managed else None)
+    assert gatherer._connector(EMPTY, CASE, now).resource_problem is None

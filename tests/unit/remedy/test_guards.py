@@ -65,7 +65,7 @@ ROWS = (
     Row("pause", ADMIT, {"paused": True}),
     Row("auto_connector", PLAN, {}, policy=NO_RULES, also=frozenset({"auto_action"})),
     Row("auto_action", ADMIT, {}, policy={"auto": (replace(RULE, actions=("stop",)),)}),
-    Row("operator", PLAN, {"operator_managed": True}, also=frozenset({"unmanaged"})),
+    Row("operator", PLAN, {"operator_managed": True, "resource_problem": "Argo CD owns it"}),
     Row("version", PLAN, {"connect_version": (3, 5, 9)}),
     Row("offsets_api", PLAN, {"offsets_api": False}),
     Row("same_place", ALTER, {"identity_now": "cluster-2"}),
@@ -409,9 +409,20 @@ def test_whether_an_operator_sets_it_back_has_to_be_said_where_it_cannot_be_seen
     assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
 
 
-def test_what_is_seen_of_an_operator_outweighs_what_was_said():
-    said = guards.evaluate(facts(operator_managed=True), POLICY, PLAN, by_person=True)
-    assert against(said) == {"operator": Answer.DENY}
+def test_what_an_operator_keeps_is_changed_through_its_resource_where_nothing_speaks_against_it():
+    given = facts(operator_managed=True, resource_problem="")
+    assert against(guards.evaluate(given, POLICY, PLAN, by_person=True)) == {}
+    for problem, answer in (("Argo CD owns it", Answer.DENY), (None, Answer.UNKNOWN)):
+        other = changed(given, resource_problem=problem)
+        said = guards.evaluate(other, POLICY, PLAN, by_person=True)
+        assert against(said) == {"operator": answer}
+
+
+def test_who_sets_a_resource_back_cannot_be_seen_and_has_to_be_said():
+    unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
+    given = facts(operator_managed=True, resource_problem="", policy_sha256=unsaid.sha256)
+    said = guards.evaluate(given, unsaid, PLAN, by_person=False)
+    assert against(said) == {"unmanaged": Answer.UNKNOWN}
 
 
 def test_what_never_failed_is_judged_by_how_long_it_stands_still():

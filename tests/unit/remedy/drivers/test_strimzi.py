@@ -31,10 +31,10 @@ from exporter.remedy.drivers.strimzi_seen import (
 )
 from exporter.remedy.plan import Alter, Pair, State, ToState
 from tests.fakes.clock import VirtualClock
+from tests.fakes.kube import LISTED, Server, obliging
 
 ACCESS = Access(url="http://kubernetes.test", token="some-token")
 OWNER = Owner(CONNECTORS, "kafka", "c", "c")
-LISTED = {"partition": {"filename": "/in"}, "offset": {"position": 15}}
 
 MIRROR_V1 = {
     "target": {"alias": "west"},
@@ -140,80 +140,6 @@ def test_a_complaint_of_the_operator_is_worth_what_connect_said_to_it(
 
 
 # --- a whole operation ----------------------------------------------------------------------------
-
-
-class Server:
-    """One KafkaConnector and ConfigMaps; `operator` is called after each patch of the resource."""
-
-    def __init__(self, spec: dict[str, Any] | None = None) -> None:
-        self.resource: dict[str, Any] = {
-            "apiVersion": "kafka.strimzi.io/v1",
-            "metadata": {"name": "c", "uid": "u", "resourceVersion": "1", "generation": 1},
-            "spec": spec or {},
-        }
-        self.maps: dict[str, dict[str, Any]] = {}
-        self.patches: list[list[dict[str, Any]]] = []
-        self.operator: Callable[[Server], None] = lambda _server: None
-        self.before: Callable[[Server], None] = lambda _server: None
-
-    @property
-    def notes(self) -> dict[str, str]:
-        found: dict[str, str] = self.resource["metadata"].get("annotations") or {}
-        return found
-
-    def touch(self) -> None:
-        metadata = self.resource["metadata"]
-        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.path
-        if path == "/apis/kafka.strimzi.io":
-            return httpx.Response(200, json={"versions": [{"version": "v1"}]})
-        if "/configmaps" in path:
-            return self._map(request, path.rpartition("/")[2])
-        if request.method == "GET":
-            return httpx.Response(200, json=self.resource)
-        self.before(self)
-        return self._patch(json.loads(request.content))
-
-    def _map(self, request: httpx.Request, name: str) -> httpx.Response:
-        if request.method == "POST":
-            document = json.loads(request.content)
-            self.maps[document["metadata"]["name"]] = document
-            return httpx.Response(201, json=document)
-        if name not in self.maps:
-            return httpx.Response(404, json={"message": "not there"})
-        if request.method == "PATCH":
-            self.maps[name]["data"] = json.loads(request.content)[1]["value"]
-        return httpx.Response(200, json=self.maps[name])
-
-    def _patch(self, ops: list[dict[str, Any]]) -> httpx.Response:
-        only_if, *rest = ops
-        if only_if["value"] != self.resource["metadata"]["resourceVersion"]:
-            return httpx.Response(409, json={"message": "the object has been modified"})
-        for op in rest:
-            *parents, last = op["path"].strip("/").split("/")
-            at = self.resource
-            for parent in parents:
-                at = at[parent]
-            if op["op"] == "remove":
-                del at[last]
-            else:
-                at[last] = op["value"]
-        self.patches.append(rest)
-        self.touch()
-        self.operator(self)
-        return httpx.Response(200, json=self.resource)
-
-
-def obliging(server: Server) -> None:
-    """Does what it is asked for at once."""
-    asked = server.notes.pop(OFFSETS, None)
-    if asked == "list":
-        name = server.resource["spec"]["listOffsets"]["toConfigMap"]["name"]
-        server.maps[name] = {"data": {"offsets.json": json.dumps({"offsets": [LISTED]})}}
-    if asked is not None:
-        server.touch()
 
 
 def complaining(server: Server) -> None:

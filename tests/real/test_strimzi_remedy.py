@@ -1,0 +1,164 @@
+"""Guarded remediation of connectors that Strimzi owns: a whole daemon, a real Connect, a real API
+server, and the operator as lab/strimzi.py plays it. Nothing is changed over REST, where it would be
+put back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.clients.kube_access import from_kubeconfig
+from exporter.clients.kube_read import KubeReader
+from exporter.config import Strimzi
+from exporter.remedy.drivers.strimzi_owners import problem
+from lab import Lab, LabOptions
+from lab.guarded import COLLEAGUE, Guarded, Json
+from lab.kube import Kubernetes
+from lab.stories import sinks
+from lab.stories.sinks import Sink
+from lab.strimzi import Operator
+from lab.waiting import NotYet, until
+from tests.real.conftest import KAFKA
+from tests.real.strimzi_resources import ACCOUNT, CLUSTER, SPACE, account, cluster, connector_of
+from tools import kubernetes
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+VERSION = "v1"
+WAIT_S = 120.0
+CREATED = 201
+REMEDY = {"mode": "propose", "quarantine": {"kafka": "east"}}
+
+
+class World:
+    """One sink that Strimzi owns, and a daemon that knows it."""
+
+    def __init__(self, stack: ExitStack, directory: Path) -> None:
+        options = LabOptions(kafka_version=KAFKA, connectors=False, offset_flush_interval_ms=1000)
+        self.lab = stack.enter_context(Lab(options))
+        self.server = stack.enter_context(Kubernetes(directory=directory / "kubernetes"))
+        self.server.definitions(kubernetes.strimzi_crds(VERSION))
+        self.server.namespace(SPACE)
+        self.server.apply([*account(), cluster(VERSION)])
+        token = self.server.token_of(SPACE, ACCOUNT)
+        file = directory / "kubeconfig"
+        self.kubeconfig = self.server.kubeconfig(file, token=token, namespace=SPACE)
+        url = self.lab.connect_urls[0]
+        self.operator = stack.enter_context(
+            Operator(self.server, url, namespace=SPACE, version=VERSION)
+        )
+        self.sink = sinks.begin(Sink(self.lab, "owned"), records=50)
+        self.name = self.sink.connector
+        config = self.sink.config()
+        kind = str(config.pop("connector.class"))
+        self.server.apply([connector_of(self.name, VERSION, kind, config)])
+        linked = {"namespace": SPACE, "name": CLUSTER, "kubeconfig_file": str(self.kubeconfig)}
+        self.daemon = Guarded(
+            self.lab,
+            directory=directory / "daemon",
+            connectors=[self.name],
+            remedy=REMEDY,
+            connect={"strimzi": linked},
+        )
+        stack.callback(self.daemon.stop)
+        self.daemon.start()
+
+    @property
+    def resource(self) -> Json:
+        kind = f"kafka.strimzi.io/{VERSION}"
+        found = self.server.get(kind, "KafkaConnector", self.name, SPACE)
+        assert found is not None
+        return found
+
+    def asked_over_rest(self) -> list[str]:
+        """Of Connect by the daemon, that is more than a look."""
+        return [f"{at.method} {at.path}" for at in self.daemon.changes(self.name)]
+
+    def stop(self, key: str) -> Any:
+        wish = {"action": "stop", "connect_cluster": "lab", "connector": self.name}
+        return self.daemon.ask({**wish, "because": "a test"}, key)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with ExitStack() as stack:
+        yield World(stack, tmp_path_factory.mktemp("owned"))
+
+
+def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
+    world: World,
+) -> None:
+    before = world.resource["spec"]
+    poison = sinks.poisoned(world.sink).offset
+    plan = world.daemon.proposed(world.name, "skip_one")
+    world.daemon.approve(plan)
+    assert world.daemon.ended(plan)["ending"] == "succeeded"
+    (opened,) = (at for at in world.daemon.of(world.name) if at["record"] == "opened")
+    assert opened["plan"]["subject"]["driver"] == "strimzi"
+    assert world.asked_over_rest() == []
+    assert f"alter {world.name}" in world.operator.done
+    assert world.resource["spec"] == before
+    assert not world.resource["metadata"].get("annotations")
+    sinks.taken(world.sink)
+    assert world.sink.path.read_text().splitlines()[-3:] == [f"{{n={at}}}" for at in range(3)]
+    assert opened["plan"]["steps"][0]["record"]["offset"] == poison
+    quarantined = world.daemon.cli("quarantine", "list", "--json")
+    assert [at["offset"] for at in json.loads(quarantined)] == [poison]
+
+
+def test_a_stop_lasts_though_the_operator_goes_by_the_resource(world: World) -> None:
+    before = world.asked_over_rest()
+    plan = world.stop("stop").json()
+    world.daemon.approve(plan, by=COLLEAGUE)
+    assert world.daemon.ended(plan)["ending"] == "succeeded"
+    assert world.resource["spec"]["state"] == "stopped"
+    assert not world.resource["metadata"].get("annotations")
+    rounds = world.operator.rounds
+
+    def looked() -> None:
+        if world.operator.rounds < rounds + 2:
+            raise NotYet("the operator has not looked at all twice since")
+
+    until("the operator's look", looked, timeout_s=WAIT_S)
+    assert world.lab.status(world.name)["connector"]["state"] == "STOPPED"
+    assert world.asked_over_rest() == before
+    world.server.merge(world.resource, {"spec": {"state": "running"}})
+    world.lab.wait_running(world.name)
+
+
+def test_what_a_repository_owns_is_left_alone_and_the_guard_says_whose_it_is(world: World) -> None:
+    note = {"argocd.argoproj.io/tracking-id": f"app:kafka.strimzi.io/KafkaConnector:{SPACE}/x"}
+    world.server.merge(world.resource, {"metadata": {"annotations": note}})
+    asked = world.stop("owned-by-another")
+    assert asked.status_code == CREATED, asked.text
+    mine = asked.json()["plan_id"]
+    (proposed,) = (at for at in world.daemon.journal() if at["plan_id"] == mine)
+    (answer,) = (at for at in proposed["answers"] if at["guard"] == "operator")
+    assert answer["answer"] == "deny"
+    assert "Argo CD" in answer["said"]
+    world.server.merge(world.resource, {"metadata": {"annotations": dict.fromkeys(note)}})
+
+
+def test_a_right_that_the_account_does_not_have_is_found_out_beforehand(world: World) -> None:
+    read = KubeReader(from_kubeconfig(world.kubeconfig))
+    at = Strimzi(namespace=SPACE, name=CLUSTER)
+    assert problem(read, at, world.sink.connector) == ""
+    role = world.server.get("rbac.authorization.k8s.io/v1", "Role", ACCOUNT, SPACE)
+    assert role is not None
+    rules = role["rules"]
+    world.server.merge(role, {"rules": [at for at in rules if at["resources"] != ["configmaps"]]})
+
+    def denied() -> str:
+        said = problem(read, at, world.sink.connector)
+        if not said:
+            raise NotYet("the role is as it was")
+        return said
+
+    assert "ConfigMaps" in until("the role's change", denied, timeout_s=WAIT_S)
+    world.server.merge(role, {"rules": rules})
