@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter import config
-from exporter.cli import diagnosis, output
+from exporter.cli import diagnosis, doctor_remedy, output
 from exporter.cli.diagnosis import Line, broken
 from exporter.cli.edge_once import looked
 from exporter.cli.logs import configure
@@ -30,6 +30,7 @@ from exporter.clients.kafka import TailReader
 from exporter.clients.kafka_facts import ClusterFacts, KafkaFacts, release
 from exporter.clock import SystemClock
 from exporter.config import Config, Connect
+from exporter.daemon.replicas import settings_of
 from exporter.decode.connect_rest import decode_offsets
 from exporter.decode.connect_root import ConnectRoot, decode_root
 from exporter.errors import ClientError, Malformed
@@ -125,6 +126,7 @@ class Doctor:
                 *((f"connect {at.name}", partial(self._connect, at)) for at in connects),
             ]
         )
+        lines += self._all(self._of_remedies())
         lines += self._mappings()
         lines += self._addresses()
         with looked(self._config, self._timeout_s) as snapshot:
@@ -149,6 +151,21 @@ class Doctor:
                 late = f"no answer within {ANSWER_S_MAX:.0f} s"
                 yield Line(about, "reachable", "fail", late, unreachable=True)
         pool.shutdown(wait=False, cancel_futures=True)
+
+    def _of_remedies(self) -> list[tuple[str, Ask]]:
+        """What remedies rest on, and nobody else."""
+        asks: list[tuple[str, Ask]] = []
+        settings = settings_of(self._config)
+        if settings is not None:
+            about = f"journal {settings.kafka}/{settings.wanted.topic}"
+            asks.append((about, partial(doctor_remedy.journal, settings)))
+        acts = self._config.remedy.mode != "observe"
+        asks += [
+            (f"connect {at.name}", partial(doctor_remedy.strimzi, at, acts=acts))
+            for at in self._config.connect
+            if at.strimzi is not None
+        ]
+        return asks
 
     # --- Kafka -----------------------------------------------------------------------------------
 

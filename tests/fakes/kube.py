@@ -56,6 +56,8 @@ class Server:
             return httpx.Response(200, json=self.cluster)
         if "/configmaps" in path:
             return self._map(request, path.rpartition("/")[2])
+        if path.endswith("/kafkaconnectors"):
+            return httpx.Response(200, json={"items": [self.resource]})
         if request.method == "GET":
             return httpx.Response(200, json=self.resource)
         self.before(self)

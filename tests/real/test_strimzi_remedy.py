@@ -145,6 +145,16 @@ def test_what_a_repository_owns_is_left_alone_and_the_guard_says_whose_it_is(wor
     world.server.merge(world.resource, {"metadata": {"annotations": dict.fromkeys(note)}})
 
 
+def test_doctor_says_whose_the_connectors_are_and_that_they_may_be_changed(world: World) -> None:
+    told = json.loads(world.daemon.cli("doctor", "--json"))
+    mine = {at["check"]: at for at in told["checks"] if at["check"].startswith("strimzi")}
+    assert {name: at["verdict"] for name, at in mine.items()} == {
+        "strimzi": "ok",
+        "strimzi rights": "ok",
+    }
+    assert f"KafkaConnect {SPACE}/{CLUSTER}, 1 connector(s)" in mine["strimzi"]["found"]
+
+
 def test_a_right_that_the_account_does_not_have_is_found_out_beforehand(world: World) -> None:
     read = KubeReader(from_kubeconfig(world.kubeconfig))
     at = Strimzi(namespace=SPACE, name=CLUSTER)

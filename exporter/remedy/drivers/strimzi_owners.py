@@ -132,17 +132,22 @@ def reader_of(at: Strimzi) -> KubeReader:
         raise Refused(f"{at.namespace}/{at.name}", "; ".join(exc.mistakes)) from exc
 
 
-def seen_of(read: KubeReader, at: Strimzi, connector: str) -> tuple[Cluster, Seen]:
-    """The resources of a connector and of its cluster. Raises ClientError."""
+def cluster_of(read: KubeReader, at: Strimzi) -> Cluster:
+    """The one that an entry is linked to. Raises ClientError."""
     found = clusters(read, at.namespace, at.name)
-    name = f"{at.namespace}/{at.name}"
     if len(found) != 1:
         both = "a KafkaConnect, and a KafkaMirrorMaker2 as well" if found else "not there"
-        raise NotFound(read.name, f"{name} is {both}")
-    (cluster,) = found
+        raise NotFound(read.name, f"{at.namespace}/{at.name} is {both}")
+    return found[0]
+
+
+def seen_of(read: KubeReader, at: Strimzi, connector: str) -> tuple[Cluster, Seen]:
+    """The resources of a connector and of its cluster. Raises ClientError."""
+    cluster = cluster_of(read, at)
     seen = owner_of(read, cluster, at.namespace, at.name, connector)
     if seen is None:
-        raise NotFound(read.name, f"no resource of {name} owns {connector}")
+        said = f"no resource of {at.namespace}/{at.name} owns {connector}"
+        raise NotFound(read.name, said)
     return cluster, seen
 
 
