@@ -96,6 +96,14 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
 
+    def freeze(self) -> None:
+        """SIGSTOP; none of its threads runs any more when this returns. SIGCONT wakes it."""
+        pid = self.pid
+        if pid is None:
+            raise LabError(f"{self.name} does not run")
+        self.signal(signal.SIGSTOP)
+        until(f"{self.name} standing still", lambda: _still(pid), timeout_s=KILL_S_MAX)
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, by pid, unless the process has ended."""
         if self._process is not None:
@@ -160,6 +168,12 @@ def finished(
 def _tether() -> tuple[str, ...]:
     """What ends a process with us, before its command."""
     return (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()))
+
+
+def _still(pid: int) -> None:
+    """NotYet while a thread of this child runs."""
+    if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None:
+        raise NotYet("it runs")
 
 
 def _gone(group: int) -> None:

@@ -7,6 +7,7 @@ its command line, its configuration file and its HTTP interface.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -88,6 +89,14 @@ class Product:
     def kill_daemon(self) -> None:
         """SIGKILL."""
         self._daemon.kill()
+
+    def freeze_daemon(self) -> None:
+        """SIGSTOP: it stands still when this returns. To be woken before it is stopped."""
+        self._daemon.freeze()
+
+    def wake_daemon(self) -> None:
+        """SIGCONT; nothing where it runs."""
+        self._daemon.signal(signal.SIGCONT)
 
     def start_pipeline(self) -> None:
         """Start `history run --continuous`; says nothing about whether it has read anything."""

@@ -25,6 +25,8 @@ from lab.ports import LOOPBACK
 
 # Connect answers within its own 90 s or not at all.
 UPSTREAM_S_MAX = 120.0
+# Longer than whoever holds a request back waits for anything.
+HELD_S_MAX = 900.0
 LOOK_S = 0.05
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Of one connection between two neighbours, and so not to be handed on.
@@ -41,6 +43,7 @@ class Fault(StrEnum):
     cut_before  the connection breaks, the worker hears nothing
     cut_after   the worker has answered, and the connection breaks before anybody hears that
     delay       the worker is asked later
+    held        the worker is asked when somebody lets the request go
     twice       the worker is asked twice, and its second answer handed on
     answer      an answer of our own; the worker hears nothing
     """
@@ -48,8 +51,16 @@ class Fault(StrEnum):
     CUT_BEFORE = "cut_before"
     CUT_AFTER = "cut_after"
     DELAY = "delay"
+    HELD = "held"
     TWICE = "twice"
     ANSWER = "answer"
+
+
+class Held(NamedTuple):
+    """A request on its way: `come` is set once it is here, and `go` lets it reach the worker."""
+
+    come: threading.Event
+    go: threading.Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,7 @@ class Trouble:
     delay_s: float = 0.0
     status: int = 500
     body: bytes = b'{"error_code":500,"message":"trouble on demand"}'
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +180,12 @@ class Recorder:
         with self._lock:
             self._troubles += [wanted] * wanted.times
 
+    def hold(self, method: str, path: str) -> Held:
+        """The next such request waits here: whoever made it is known to be in the midst of it."""
+        held = Held(threading.Event(), threading.Event())
+        self.trouble(Trouble(Fault.HELD, method, path, held=held))
+        return held
+
     def calm(self) -> None:
         """No more trouble."""
         with self._lock:
@@ -195,6 +213,9 @@ class Recorder:
                 return None, 0
             case Trouble(fault=Fault.DELAY, delay_s=delay_s):
                 time.sleep(delay_s)
+            case Trouble(held=Held(come=come, go=go)):
+                come.set()
+                go.wait(HELD_S_MAX)
         fault = None if trouble is None else trouble.fault
         times = 2 if fault is Fault.TWICE else 1
         answers = [self._ask(method, path, headers, body) for _ in range(times)]

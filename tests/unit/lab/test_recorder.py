@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +17,7 @@ from lab.certificates import Authority
 from lab.recorder import Certified, Fault, Recorder, Trouble
 
 TROUBLE_S = 0.05
+HELD_S = 10.0
 
 
 class Worker(ThreadingHTTPServer):
@@ -152,6 +154,21 @@ def test_a_delayed_request_is_answered_all_the_same_and_calm_ends_all_trouble(
     assert client.get("/slow").status_code == 500
     recorder.calm()
     assert client.get("/slow").status_code == 200
+
+
+def test_a_held_request_reaches_the_worker_when_it_is_let_go_and_not_before(
+    recorder: Recorder, worker: Worker
+) -> None:
+    held = recorder.hold("PUT", "/connectors/a/.*")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(httpx.put, f"{recorder.url}/connectors/a/pause", trust_env=False)
+        assert held.come.wait(HELD_S)
+        assert httpx.get(f"{recorder.url}/", trust_env=False).status_code == 200
+        assert (worker.heard, answer.done()) == (["GET /"], False)
+        held.go.set()
+        assert answer.result(HELD_S).status_code == 200
+    assert worker.heard == ["GET /", "PUT /connectors/a/pause"]
+    assert httpx.put(f"{recorder.url}/connectors/a/pause", trust_env=False).status_code == 200
 
 
 def test_a_worker_that_is_away_is_an_exchange_without_an_answer(
