@@ -51,7 +51,7 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
             told.values["first lines"] = (poison.delivered(sink, poison.good(0, 8)), expected)
 
             hands.produce_texts(lab.east, sink.topic, poison.good(8, 1000))
-            _knows(daemon, sink)
+            knows(daemon, sink)
             second = poison.one_bad(sink, after=poison.good(1008, 3))
             approved = daemon.awaits(
                 name, "approved by nobody", lambda at: at["record"] == "approved" and _policy(at)
@@ -75,7 +75,7 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
                 {"mode": "auto", "quarantine": QUARANTINE, "stop_on": [], "auto": [rule]}
             )
             hands.produce_texts(lab.east, sink.topic, poison.good(1011, 1000))
-            _knows(daemon, sink)
+            knows(daemon, sink)
             poison.one_bad(sink)
             plan = told.plans["third"] = daemon.proposed(name, "skip_one")
             told.values["third against"] = against(proposal(daemon, plan))
@@ -85,7 +85,7 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
     return told
 
 
-def _knows(daemon: Guarded, sink: Sink) -> None:
+def knows(daemon: Guarded, sink: Sink) -> None:
     """Wait until the sink has taken everything and the daemon has seen that: where it stood at its
     first failure is else not where it stands at its next one.
     """

@@ -1,0 +1,281 @@
+"""Two whole daemons on real Connect that share a journal, one record that a sink cannot read, and a
+leader that stands still in the midst of the plan to skip it: the other one finishes, and the one
+that wakes does nothing any more.
+
+The moment is made, not met: a request is held on its way to the worker until the process that made
+it stands still. So its intent is in the journal, and its answer comes to somebody who does not lead
+any more. Each moment has the whole list of requests, of either daemon. One that takes over and does
+not wait for what may yet come asks for the offset twice, or leaves the sink stopped; one that goes
+on when it wakes stops the sink again, and never says that it follows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from exporter.remedy.journal import Journal, Line
+from lab import Lab, LabOptions
+from lab.guarded import Guarded, Json, brief
+from lab.recorder import Exchange, Held
+from lab.remedy_person import BEHIND
+from lab.stories import hands, poison, sinks
+from lab.stories.sinks import NOT_JSON, Sink
+from lab.waiting import NotYet, until
+from tests.real.acting import kept_of, knows
+from tests.real.seen import becomes, total
+from tests.real.telling import QUARANTINE, SKIP, asked
+
+# A lab, and for each moment two minutes in which a request without an answer is waited for.
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+WAIT_S = 420.0
+LINES_MAX = 10_000
+NAMES = ("a", "b")
+STOP, ALTER, RESUME = SKIP
+# All moments have one connector, as a third that fails alike would be no accident; so of that one
+# more is skipped than an hour allows.
+BUDGETS = dict.fromkeys(
+    ("connector_hour", "connector_day", "connector_week", "fleet_hour", "fleet_day"), 1000
+)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the leader stands still, and all that is asked of Connect from its plan's beginning.
+
+    request     it is on its way; it reaches the worker while the other one waits whether it does
+    late        or when that has waited for long enough, and has finished
+    frozen      what the leader asked for, the held request last
+    other       what the one asked for that took over
+    status      the worker's answer to the held request
+    endings     of the plans, one after the other; each was approved
+    """
+
+    request: str
+    frozen: list[str]
+    other: list[str]
+    endings: list[str]
+    status: int
+    late: bool = False
+
+
+MOMENTS = [
+    pytest.param(
+        Moment(ALTER, [STOP, ALTER], [RESUME], ["succeeded"], status=200),
+        id="the-offset-is-set-while-the-other-one-waits",
+    ),
+    pytest.param(
+        Moment(STOP, [STOP], [RESUME, *SKIP], ["restored", "succeeded"], status=204),
+        id="the-sink-is-stopped-while-the-other-one-waits",
+        marks=pytest.mark.proof,
+    ),
+    pytest.param(
+        Moment(ALTER, [STOP, ALTER], [ALTER, RESUME], ["succeeded"], status=400, late=True),
+        id="the-offset-is-to-be-set-when-all-is-over",
+        marks=pytest.mark.proof,
+    ),
+]
+
+
+@dataclass
+class Site:
+    """What all moments share; whoever comes second finds what the first has left."""
+
+    lab: Lab
+    daemons: tuple[Guarded, Guarded]
+    sink: Sink
+    good: int = BEHIND
+    bad: list[int] = field(default_factory=list)
+
+    def ordered(self) -> tuple[Guarded, Guarded]:
+        """Who leads, and who follows."""
+
+        def probe() -> tuple[Guarded, Guarded]:
+            a, b = self.daemons
+            leads = [total(at.product, "remediation_leader") for at in self.daemons]
+            if sorted(at or 0.0 for at in leads) != [0.0, 1.0]:
+                raise NotYet(str(leads))
+            return (a, b) if leads[0] else (b, a)
+
+        return until("one leader and one that follows", probe, timeout_s=WAIT_S)
+
+    def feed(self, count: int) -> list[str]:
+        """The next good records, to be produced."""
+        self.good += count
+        return poison.good(self.good - count, count)
+
+    def spoil(self) -> int:
+        """A record that cannot be read, and good ones behind it; it has failed there, and failed
+        again. Where it is.
+        """
+        hands.produce_texts(self.lab.east, self.sink.topic, self.feed(BEHIND))
+        for daemon in self.daemons:
+            knows(daemon, self.sink)
+        self.bad.append(poison.one_bad(self.sink, after=self.feed(3)))
+        return self.bad[-1]
+
+    def written(self) -> set[str]:
+        """What the sink has written once it has taken all."""
+        sinks.taken(self.sink)
+        return set(self.sink.path.read_text().splitlines())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with ExitStack() as stack:
+        options = LabOptions(offset_flush_interval_ms=1000, connectors=False)
+        lab = stack.enter_context(Lab(options))
+        sink = sinks.begin(Sink(lab, "frozen"), records=BEHIND)
+        a, b = (made(lab, tmp_path_factory.mktemp(name), name, sink) for name in NAMES)
+        a.cli("journal", "create")
+        for daemon in (a, b):
+            stack.callback(daemon.stop)
+            daemon.start()
+        yield Site(lab, (a, b), sink)
+
+
+def made(lab: Lab, directory: Path, name: str, sink: Sink) -> Guarded:
+    journal = {
+        "kafka": "east",
+        "replication_factor": 1,
+        "min_insync_replicas": 1,
+        "name": name,
+        "session_timeout_s": 10,
+    }
+    remedy = {
+        "mode": "propose",
+        "quarantine": QUARANTINE,
+        "stop_on": [],
+        "budgets": BUDGETS,
+        "journal": journal,
+    }
+    return Guarded(
+        lab, directory=directory, connectors=[sink.connector], remedy=remedy, interval_s=3.0
+    )
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finished_it(
+    site: Site, moment: Moment
+) -> None:
+    sink, name = site.sink, site.sink.connector
+    leader, other = site.ordered()
+    since = len(lines(leader))
+    done = {daemon: len(daemon.changes(name)) for daemon in (leader, other)}
+    offset = site.spoil()
+
+    plan = leader.proposed(name, "skip_one")
+    method, path = moment.request.split()
+    held = leader.recorder.hold(method, f"/connectors/{re.escape(name)}{path}")
+    leader.approve(plan)
+    comes(held, leader, name)
+    leader.product.freeze_daemon()
+    try:
+        if not moment.late:
+            waits(other, name)
+            held.go.set()
+        endings = [ending(other, plan)]
+        while len(endings) < len(moment.endings):
+            plan = other.proposed(name, "skip_one", after=plan["plan_id"])
+            other.approve(plan)
+            endings.append(ending(other, plan))
+        held.go.set()
+        until("an answer to what was held", lambda: answered(leader, moment), timeout_s=WAIT_S)
+    finally:
+        held.go.set()  # nobody waits for it any more
+        leader.product.wake_daemon()
+    lets_go(leader, other)
+
+    # It still runs, with both daemons awake.
+    hands.produce_texts(site.lab.east, sink.topic, site.feed(5))
+    assert site.written() == {poison.line(at) for at in poison.good(0, site.good)}
+    assert endings == moment.endings
+    changes = {daemon: daemon.changes(name)[done[daemon] :] for daemon in (leader, other)}
+    assert asked(changes[leader]) == moment.frozen
+    assert asked(changes[other]) == moment.other
+    assert changes[leader][-1].status == moment.status
+    (altered,) = [at for daemon in changes for at in changes[daemon] if sets_an_offset(at)]
+    (pair,) = json.loads(altered.body)["offsets"]
+    assert pair["offset"] == {"kafka_offset": offset + 1}
+
+    kept = {row["offset"]: row["id"] for row in kept_of(other, name)}
+    assert sorted(kept) == site.bad
+    assert other.cli("quarantine", "get", kept[offset], "--raw") == NOT_JSON
+    kinds = [json.loads(line.body)["record"] for line in lines(other)[since:]]
+    assert kinds.count("led") == 1
+    for daemon in (leader, other):
+        daemon.cli("journal", "verify")  # or it ends
+
+
+def comes(held: Held, leader: Guarded, connector: str) -> None:
+    """Wait until the request is on its way."""
+
+    def probe() -> None:
+        if not held.come.is_set():
+            raise NotYet("; ".join(map(brief, leader.of(connector)[-6:])))
+
+    until("the request", probe, timeout_s=WAIT_S, evidence=leader.product.evidence)
+
+
+def waits(daemon: Guarded, connector: str) -> None:
+    """Wait until a daemon that has followed so far has looked at the connector, and once more."""
+    path = f"/connectors/{connector}/tasks"
+    before = [at for at in daemon.recorder.exchanges() if at.path == path]
+
+    def probe() -> None:
+        looks = [at for at in daemon.recorder.exchanges() if at.path == path]
+        if len(looks) < len(before) + 2:
+            raise NotYet(f"{len(looks) - len(before)} looks")
+
+    until("a second look", probe, timeout_s=WAIT_S, evidence=daemon.product.evidence)
+
+
+def ending(daemon: Guarded, plan: Json) -> str:
+    """How a plan ended, once it has."""
+
+    def probe() -> str:
+        told = [at for at in daemon.journal() if at["plan_id"] == plan["plan_id"]]
+        if told[-1]["record"] != "ended":
+            raise NotYet("; ".join(map(brief, told[-6:])))
+        return str(told[-1]["ending"])
+
+    what = f"the end of {plan['plan_id']}"
+    return until(what, probe, timeout_s=WAIT_S, evidence=daemon.product.evidence)
+
+
+def answered(leader: Guarded, moment: Moment) -> None:
+    last = asked(leader.recorder.changes())[-1:]
+    if last != [moment.request]:
+        raise NotYet(str(last))
+
+
+def lets_go(leader: Guarded, other: Guarded) -> None:
+    """Wait until the one that woke follows: its thread that acts has let go of the plan, and what
+    it has of the journal is what the other one has.
+    """
+    becomes(leader.product, 0.0, "remediation_leader")
+    becomes(leader.product, None, "remediation_mode")
+    becomes(other.product, 1.0, "remediation_leader")
+
+    def probe() -> None:
+        mine, theirs = lines(leader), lines(other)
+        if mine != theirs:
+            raise NotYet(f"{len(mine)} records, and the other one has {len(theirs)}")
+
+    until("the same journals", probe, timeout_s=WAIT_S, evidence=leader.product.evidence)
+
+
+def lines(daemon: Guarded) -> tuple[Line, ...]:
+    with closing(Journal(daemon.product.state)) as journal:
+        return journal.lines(1, LINES_MAX)
+
+
+def sets_an_offset(at: Exchange) -> bool:
+    return at.method == "PATCH" and at.status == 200
