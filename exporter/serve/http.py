@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import logging
 import platform
 import socket
 from collections import Counter
@@ -27,6 +26,7 @@ from exporter import __version__
 from exporter.clock import SteadyClock
 from exporter.serve import api, findings, overview, page, trends
 from exporter.serve.accepting import Accepting
+from exporter.serve.connection import Connection, timed
 from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
 from exporter.serve.listening import STOP_S_MAX, Listening
@@ -43,9 +43,6 @@ GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
 BUILD: Final = Build(version=__version__, revision="unknown", python=platform.python_version())
 
 log = structlog.get_logger()
-
-_SILENT: Final = logging.getLogger("exporter.serve.silent")
-_SILENT.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
 
 
 class ReadServer:
@@ -112,9 +109,7 @@ class ReadServer:
         # interpreter lock.
         worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-listener-render")
         asyncio.get_running_loop().set_default_executor(worker)
-        runner = web.AppRunner(
-            self._app(), access_log=None, logger=_SILENT, shutdown_timeout=STOP_S_MAX
-        )
+        runner = web.AppRunner(self._app(), shutdown_timeout=STOP_S_MAX)
         await runner.setup()
         server = runner.server
         assert server is not None  # it was set up
@@ -140,7 +135,7 @@ class ReadServer:
         tls = None if self._web is None else self._web.get().context
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                server,
+                lambda: Connection(server),
                 connection,
                 ssl=tls,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
@@ -168,6 +163,7 @@ class ReadServer:
         app.router.add_post("/-/reload", self._reload)
         if self._guard is not None:
             self._guard.on(app)
+        timed(app)
         return app
 
     async def _landing(self, request: web.Request) -> web.Response:

@@ -8,7 +8,6 @@ much has trickled in; so is whoever does not take the answer.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,13 +15,11 @@ from typing import Any, Final
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
+from exporter.serve.connection import Timed
 from exporter.serve.control import answers
 from exporter.serve.control.answers import Answer
 
 BODY_BYTES_MAX: Final = 1024 * 1024
-LINGER_S: Final = 2.0  # for the rest of a body that was refused, so that the answer arrives
-_SILENT: Final = logging.getLogger("exporter.serve.control.silent")
-_SILENT.disabled = True  # aiohttp quotes requests in what it logs
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 
 
@@ -79,39 +76,19 @@ class Request:
         return bytes(found)
 
 
-class Connection(web.RequestHandler):
+class Connection(Timed):
     """See the module."""
 
-    __slots__ = ("_bounds", "_deadline", "_wire", "closed")
+    __slots__ = ("_bounds", "closed")
 
-    def __init__(self, manager: Server, *, loop: asyncio.AbstractEventLoop, bounds: Bounds) -> None:
-        super().__init__(
-            manager,
-            loop=loop,
-            access_log=None,  # type: ignore[arg-type]  # as aiohttp's own runners do
-            logger=_SILENT,
-            keepalive_timeout=0,
-            lingering_time=LINGER_S,
-            auto_decompress=False,
-        )
+    def __init__(self, manager: Server, bounds: Bounds) -> None:
+        super().__init__(manager, first_s=bounds.request_s, keep_s=0)
         self._bounds = bounds
-        self._deadline: asyncio.TimerHandle | None = None
-        # Our own, as aiohttp lets go of its one when it has asked it to close, which may take long.
-        self._wire: asyncio.Transport | None = None
-        self.closed: asyncio.Future[None] = loop.create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The clock runs."""
-        super().connection_made(transport)
-        assert isinstance(transport, asyncio.Transport)
-        self._wire = transport
-        self._end_in(self._bounds.request_s)
+        self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """It no longer counts."""
         super().connection_lost(exc)
-        if self._deadline is not None:
-            self._deadline.cancel()
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -123,7 +100,7 @@ class Connection(web.RequestHandler):
 
     def whole(self) -> None:
         """The request is there: from now on it is our turn."""
-        self._end_in(self._bounds.answer_s)
+        self.end_in(self._bounds.answer_s)
 
     def handle_error(
         self,
@@ -135,12 +112,6 @@ class Connection(web.RequestHandler):
         """What cannot be parsed; aiohttp's own page would quote it."""
         del request, exc, message
         return response(answers.BAD_REQUEST if status < 500 else answers.INTERNAL)
-
-    def _end_in(self, seconds: float) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        assert self._wire is not None
-        self._deadline = self._loop.call_later(seconds, self._wire.abort)
 
 
 class Server(web.Server):
@@ -160,7 +131,7 @@ class Server(web.Server):
 
     def __call__(self) -> Connection:
         """A new one."""
-        return Connection(self, loop=asyncio.get_running_loop(), bounds=self._bounds)
+        return Connection(self, self._bounds)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         made = response(await self._answer(Request(request)))

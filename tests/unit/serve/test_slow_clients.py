@@ -1,0 +1,193 @@
+"""Clients of the read listener that take their time: each is bounded, and others are served."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from exporter.serve import connection, http
+
+from .test_http import DEADLINE_S, World, serving, until
+from .worlds import full
+
+HOLD_S = 1.0  # a listener that bounds nothing would wait for ever
+DRIP_S = 0.05
+HEAD = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(connection, "REQUEST_S", HOLD_S)
+    monkeypatch.setattr(connection, "NEXT_S", HOLD_S)
+    monkeypatch.setattr(connection, "LINGER_S", HOLD_S)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def client(world, hurried):
+    with serving(world) as client:
+        yield client
+
+
+def connect(client: httpx.Client) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", client.base_url.port), DEADLINE_S)
+    made.settimeout(DEADLINE_S)
+    return made
+
+
+def rest(of: socket.socket) -> bytes:
+    """What comes back until the other side closes; TimeoutError if it does not."""
+    found = b""
+    with suppress(ConnectionError):
+        while part := of.recv(65536):
+            found += part
+    return found
+
+
+def answers(client: httpx.Client) -> bool:
+    """Over a connection of its own."""
+    url = f"{client.base_url}/metrics"
+    with suppress(httpx.TransportError):
+        found = httpx.get(url, timeout=DEADLINE_S, trust_env=False)
+        return found.status_code == 200
+    return False
+
+
+@contextmanager
+def dripping(into: socket.socket, part: bytes) -> Iterator[None]:
+    """So that something comes all the time, and never the end of it."""
+    ended = threading.Event()
+
+    def drip() -> None:
+        with suppress(OSError):
+            while not ended.wait(DRIP_S):
+                into.sendall(part)
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("first", "drop", "answered"),
+    [
+        (b"", b"", False),
+        (b"", b"\r\n", False),
+        (b"", b"G", False),
+        (b"GET /", b"a", False),
+        (HEAD + b"X: ", b"a", False),
+        (HEAD, b"X: a\r\n", False),
+        (HEAD + b"\r\n", b"", True),
+        (HEAD + b"\r\n" + HEAD, b"X: a\r\n", True),
+        (POST + b"Content-Length: 1000000\r\n\r\n", b"a", True),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n", True),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n", b"0", True),
+    ],
+    ids=[
+        "nothing",
+        "empty lines",
+        "a method",
+        "a path",
+        "a header",
+        "headers",
+        "nothing after an answer",
+        "headers after an answer",
+        "a body",
+        "chunks",
+        "a chunk's size",
+    ],
+)
+def test_who_never_ends_a_request_is_cut_off(client, first, drop, answered):
+    with connect(client) as slow:
+        slow.sendall(first)
+        with dripping(slow, drop):
+            assert rest(slow).startswith(b"HTTP/1.1 ") is answered
+
+
+def test_while_many_are_slow_others_are_served(client):
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(connect(client)).sendall(b"GET /")
+        assert answers(client)
+
+
+def test_when_every_connection_is_a_slow_one_there_is_room_again_in_time(client, monkeypatch):
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 10)
+    with ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(connect(client)).sendall(b"GET /")
+        until(lambda: answers(client), "a scrape is answered")
+
+
+def test_who_does_not_take_the_answer_is_cut_off(client, world, monkeypatch):
+    world.now = replace(full(), dropped=tuple((f"{n}".zfill(200), n) for n in range(60_000)))
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
+    with connect(client) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sendall(HEAD + b"\r\n")
+        until(lambda: world.asked, "it is asked")
+        world.now = full()
+        until(lambda: answers(client), "another one is answered")
+
+
+def test_a_scrape_that_takes_us_longer_than_a_request_may_take_is_answered(client, world):
+    """Cut off is who keeps us waiting, and not who waits for us."""
+    held = threading.Event()
+    snapshot = world.snapshot
+
+    def slow() -> object:
+        held.wait(2 * HOLD_S)
+        return snapshot()
+
+    world.snapshot = slow
+    with serving(world) as other:
+        until(lambda: answers(other), "it is answered")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"s3cret" * 4000 + b" HTTP/1.1\r\n\r\n",
+        HEAD + b"X: " + b"s3cret" * 4000 + b"\r\n\r\n",
+        HEAD + b"".join(b"X%d: s3cret\r\n" % n for n in range(1000)) + b"\r\n",
+        HEAD + b"s3cret\r\n\r\n",
+        HEAD + b"X: s3cret\x00\r\n\r\n",
+        HEAD + b"Content-Length: s3cret\r\n\r\n",
+        HEAD + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\ns3cret",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfcs3cret",
+    ],
+    ids=[
+        "a long path",
+        "a long header",
+        "a thousand headers",
+        "no header",
+        "a NUL",
+        "a length that is none",
+        "two lengths",
+        "TLS",
+    ],
+)
+def test_what_is_no_request_is_refused_and_not_quoted(client, caplog, head):
+    caplog.set_level(0)
+    with capture_logs() as events, connect(client) as odd:
+        odd.sendall(head)
+        found = rest(odd)
+    assert found == b"" or found.splitlines()[0].endswith(b" 400 Bad Request")
+    assert b"s3cret" not in found
+    assert "s3cret" not in f"{events}{caplog.text}"
