@@ -1,0 +1,111 @@
+"""A hundredth of what `make proofs` tries (python -m tests.fuzz), and that it would find what is to
+be found.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.decode import roles
+from tests.fuzz import campaign as campaigns
+from tests.fuzz import topics
+from tests.fuzz.campaign import campaign, plan, tried
+from tests.fuzz.every import TARGETS
+from tests.fuzz.targets import Target
+
+SEED = 8
+RECORDS = 50_000
+
+
+def told(report):
+    return "\n".join(report.lines())
+
+
+@pytest.mark.slow
+def test_whatever_bytes_arrive_there_is_a_value_or_the_error_that_is_documented():
+    report = campaign(TARGETS, SEED, RECORDS)
+    assert not report.first, told(report)
+    assert report.tried.total() > RECORDS * 0.99
+    assert set(report.tried) == set(TARGETS)
+
+
+def test_a_record_is_found_again_by_its_number():
+    for target in TARGETS.values():
+        found = [target.record(SEED, number) for number in range(200)]
+        assert found == [target.record(SEED, number) for number in range(200)]
+        assert len(set(found)) > 100
+        assert found != [target.record(SEED + 1, number) for number in range(200)]
+
+
+def test_every_target_is_tried_alike_whenever_it_ends():
+    spans = plan(TARGETS.values(), 500_000)
+    for name in TARGETS:
+        of = [at for at, (whose, _) in enumerate(spans) if whose == name]
+        assert of[0] < len(TARGETS)
+        assert of == sorted(of)
+    assert sum(len(numbers) for _, numbers in spans) == pytest.approx(500_000, rel=0.01)
+
+
+def caught(report):
+    (finding,) = report.first.values()
+    return finding
+
+
+def offsets(monkeypatch, name, planted, where=roles):
+    """What is found in an offsets topic with this in place of what the decoders call."""
+    monkeypatch.setattr(where, name, planted)
+    return tried(TARGETS["connect_offsets"], SEED, range(5_000))
+
+
+def test_a_decoder_that_raises_on_one_pattern_of_bytes_is_found_and_shown(monkeypatch):
+    real = roles.decode_value
+
+    def planted(raw):
+        if raw is not None and b'":-' in raw:
+            raise KeyError("offset")
+        return real(raw)
+
+    report = offsets(monkeypatch, "decode_value", planted)
+    finding = caught(report)
+    assert finding.what == "KeyError: 'offset'"
+    assert b'":-' in finding.parts[1]
+    assert finding.parts == TARGETS["connect_offsets"].record(SEED, finding.number)
+    lines = told(report)
+    assert finding.parts[1].hex() in lines
+    assert f"--repeat connect_offsets:{SEED}:{finding.number}" in lines
+
+
+def test_a_decoder_that_goes_on_and_on_is_found(monkeypatch):
+    monkeypatch.setattr(campaigns, "SECONDS_MAX", 0.05)
+    real = roles.decode_value
+
+    def planted(raw):
+        while raw == b"":
+            pass
+        return real(raw)
+
+    assert "more than 0.05 s" in caught(offsets(monkeypatch, "decode_value", planted)).what
+
+
+def test_a_fast_path_that_says_something_else_is_found(monkeypatch):
+    real = topics.parse_flat_map
+
+    def planted(raw):
+        fields = real(raw)
+        return fields and {name: at + 0.0 if at == 7 else at for name, at in fields.items()}
+
+    report = offsets(monkeypatch, "parse_flat_map", planted, topics)
+    assert "one_reading" in caught(report).origin
+
+
+def test_a_decoder_that_takes_what_it_is_told_for_a_length_is_found(monkeypatch):
+    monkeypatch.setattr(campaigns, "GROWTH_BYTES_MAX", 16 * 1024 * 1024)
+    kept = []
+
+    def planted(key, value):
+        if len(value or b"") > 4:
+            kept.append(b"x" * min(2**16, int.from_bytes(value[:4], "big")))
+
+    target = Target("planted", [(b"k", b"\x00\x00\x00\x01" * 2)], planted)
+    finding = caught(tried(target, SEED, range(2_000)))
+    assert "grown by" in finding.what
