@@ -154,7 +154,7 @@ def _transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
             reader = reader_of(connect, connect.poll.timeout_s)
             try:
                 return transforms(msgspec.json.decode(reader.connector_config(flow.connector)))
-            except (ClientError, msgspec.DecodeError) as exc:
+            except (ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 output.error(f"{flow.connector}: its transforms are not known: {exc}")
             finally:
                 reader.close()

@@ -141,7 +141,7 @@ class Asking:
         try:
             problem = msgspec.json.decode(answer.body, type=Problem)
             error, said = problem.error, problem.message
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             error, said = "", f"HTTP {status}, and no answer of a control listener"
         if status in {401, 403}:
             return Denied(self._url, said)
@@ -161,7 +161,7 @@ class Asking:
         """The same, of a part of it."""
         try:
             return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as exc:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise Malformed(self._url, f"no answer of a control listener: {exc}") from exc
 
 

@@ -142,7 +142,7 @@ class ConnectReader:
             raise _refusal(self.name, status, body)
         try:
             msgspec.json.decode(body, type=msgspec.Raw)
-        except msgspec.DecodeError as exc:
+        except (msgspec.DecodeError, RecursionError) as exc:
             raise Malformed(self.name, "HTTP 200 with a body that is not JSON") from exc
         return body
 
@@ -220,7 +220,7 @@ def _message(body: bytes) -> str | None:
     """Connect's own words; None where something else answered."""
     try:
         return msgspec.json.decode(body, type=_ConnectError).message
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

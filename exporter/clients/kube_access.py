@@ -258,7 +258,7 @@ def exchange(
         raise _refusal(access.name, what, status, found)
     try:
         return msgspec.json.decode(found, type=Json)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Malformed(
             access.name, f"{what}: HTTP {status} with a body that is no object"
         ) from exc
@@ -268,6 +268,6 @@ def _refusal(name: str, what: str, status: int, body: bytes) -> ClientError:
     """In the server's own words: it names resources and fields, never what stands in a secret."""
     try:
         said = without_secrets(msgspec.json.decode(body, type=_Status).message)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = ""
     return error_of(name, status, f"{what}: HTTP {status}" + (f": {said}" if said else ""))

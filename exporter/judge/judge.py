@@ -66,5 +66,5 @@ class Judge:
                 if part:
                     recall(part)
                     self._told[name] = part
-        except msgspec.DecodeError as exc:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise ValueError(str(exc)) from exc

@@ -152,7 +152,7 @@ def decoded(document: bytes) -> Baselines:
         if told.sha256 != _sum(body):
             raise Damaged("its checksum is not that of its content")
         found = msgspec.json.decode(body, type=Baselines)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Damaged(f"no document of baselines: {exc}") from exc
     for wrong in _wrong(found):
         raise Damaged(wrong)

@@ -86,7 +86,10 @@ class Notifier:
         """Go on where another process ended; before the first step. Raises ValueError for what is
         no such document.
         """
-        told = msgspec.json.decode(document, type=_Remembered)
+        try:
+            told = msgspec.json.decode(document, type=_Remembered)
+        except RecursionError as exc:
+            raise ValueError(str(exc)) from exc
         if told.version != _VERSION:
             raise ValueError(f"version {told.version}, not {_VERSION}")
         self._couriers = self._hire({name: _entries(raw) for name, raw in told.receivers.items()})
@@ -146,6 +149,6 @@ def _entries(documents: tuple[msgspec.Raw, ...]) -> tuple[Entry, ...]:
     for document in documents:
         try:
             found.append(msgspec.json.decode(document, type=Entry))
-        except msgspec.DecodeError as exc:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             _log.warning("notice_forgotten", error=str(exc))
     return tuple(found)

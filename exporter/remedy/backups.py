@@ -134,13 +134,16 @@ def found(folder: Path) -> tuple[Kept, ...]:
 
 def entries(body: bytes) -> tuple[tuple[str, str, str | None], ...]:
     """Connector, source partition and offset of each pair in it. Raises msgspec.DecodeError."""
-    told = msgspec.json.decode(body, type=dict[str, list[_Entry]])
-    return tuple(
-        (name, _compact(entry.partition), None if offset == "null" else offset)
-        for name, listed in told.items()
-        for entry in listed
-        for offset in (_compact(entry.offset),)
-    )
+    try:
+        told = msgspec.json.decode(body, type=dict[str, list[_Entry]])
+        return tuple(
+            (name, _compact(entry.partition), None if offset == "null" else offset)
+            for name, listed in told.items()
+            for entry in listed
+            for offset in (_compact(entry.offset),)
+        )
+    except (UnicodeDecodeError, RecursionError) as exc:
+        raise msgspec.DecodeError(str(exc)) from exc
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -156,7 +159,7 @@ def _kept(path: Path) -> Kept:
     body = path.read_bytes()
     try:
         told = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         told = {}
     counts = tuple((name, len(entries)) for name, entries in told.items())
     return Kept(path, path.stat().st_mtime, hashlib.sha256(body).hexdigest(), counts)

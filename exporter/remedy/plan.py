@@ -293,4 +293,7 @@ def encoded(plan: Plan) -> bytes:
 
 def decoded(document: bytes) -> Plan:
     """The way back. Raises msgspec.DecodeError."""
-    return msgspec.json.decode(document, type=Plan)
+    try:
+        return msgspec.json.decode(document, type=Plan)
+    except (UnicodeDecodeError, RecursionError) as exc:
+        raise msgspec.DecodeError(str(exc)) from exc

@@ -151,5 +151,8 @@ def line_of(value: bytes | None) -> Line:
     """The way back. Raises msgspec.DecodeError for what is no line."""
     if value is None:
         raise msgspec.DecodeError("it is empty")
-    told = msgspec.json.decode(value, type=_Told)
+    try:
+        told = msgspec.json.decode(value, type=_Told)
+    except (UnicodeDecodeError, RecursionError) as exc:
+        raise msgspec.DecodeError(str(exc)) from exc
     return Line(told.seq, told.plan_id, told.prev_sha256, told.sha256, bytes(told.record), told.v)

@@ -337,7 +337,7 @@ def head(line: bytes) -> Head | Damaged:
     """What the first line of a file tells."""
     try:
         return msgspec.json.decode(line, type=Head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         return Damaged(f"its first line cannot be read: {exc}")
 
 
@@ -360,7 +360,7 @@ def unfiled(lines: Iterable[bytes]) -> SetAside | Damaged:
             else:
                 piece = msgspec.json.decode(line, type=_Piece)
                 parts[piece.of].append(piece.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         return Damaged(f"line {count} cannot be read: {exc}")
     if end is None or end.lines != count:
         return Damaged("it is cut short")

@@ -283,4 +283,7 @@ def encoded(record: AnyRecord) -> bytes:
 
 def decoded(document: bytes) -> AnyRecord:
     """The way back. Raises msgspec.DecodeError."""
-    return _decoder.decode(document)
+    try:
+        return _decoder.decode(document)
+    except (UnicodeDecodeError, RecursionError) as exc:
+        raise msgspec.DecodeError(str(exc)) from exc

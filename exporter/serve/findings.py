@@ -170,7 +170,7 @@ def read(body: bytes) -> Told | None:
     """What a daemon answered; None if it is no such document: another version's, or not ours."""
     try:
         return msgspec.json.decode(body, type=Told)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

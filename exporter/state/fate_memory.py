@@ -95,7 +95,7 @@ def recall(fates: Fates, document: bytes) -> None:
     """Begin with this. Raises ForeignMemoryError, having changed nothing."""
     try:
         found = _decoder.decode(document)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise ForeignMemoryError(str(exc)) from exc
     if found.version != VERSION:
         raise ForeignMemoryError(f"version {found.version}, and this is {VERSION}")

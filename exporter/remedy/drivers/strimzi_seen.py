@@ -185,7 +185,7 @@ class Seen:
             return {}
         try:
             found = msgspec.json.decode(str(text))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
         if _mapping(found).get("connector") != self.owner.connector:
             return None

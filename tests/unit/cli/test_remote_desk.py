@@ -292,6 +292,10 @@ def http(status: str, body: bytes) -> bytes:
     [
         (http("200 OK", b"<html>"), Malformed),
         (http("200 OK", b'{"plans": [{}]}'), Malformed),
+        (http("200 OK", b'{"plans": "\xff"}'), Malformed),
+        (http("200 OK", b'{"plans": ' + b"[" * 100_000), Malformed),
+        (http("400 Bad Request", b'{"error":"\xff"}'), Refused),
+        (http("400 Bad Request", b'{"x":' + b"[" * 100_000), Refused),
         (http("302 Found", b""), Refused),
         (http("400 Bad Request", b'{"error":"malformed","message":"no"}'), Refused),
         (http("403 Forbidden", b"<html>"), Denied),
@@ -300,7 +304,21 @@ def http(status: str, body: bytes) -> bytes:
         (b"", CutOff),
         (http("200 OK", b" " * (BODY_BYTES_MAX + 1)), TooLarge),
     ],
-    ids=["html", "other", "elsewhere", "bad", "forbidden", "proxy", "cut", "silent", "huge"],
+    ids=[
+        "html",
+        "other",
+        "no UTF-8",
+        "deep",
+        "no in no UTF-8",
+        "deep no",
+        "elsewhere",
+        "bad",
+        "forbidden",
+        "proxy",
+        "cut",
+        "silent",
+        "huge",
+    ],
 )
 def test_an_answer_that_is_none_of_a_listener_is_told_as_what_it_is(raw, error):
     with answering(raw) as url, closing(RemoteDesk(Listener(url))) as far, pytest.raises(error):

@@ -129,6 +129,13 @@ def test_every_status_has_its_error(status, expected):
     assert f"HTTP {status}" in found.detail
 
 
+@pytest.mark.parametrize("message", [b'"\xff"', b"[" * 100_000], ids=["no UTF-8", "deep"])
+def test_an_error_in_words_that_cannot_be_read_is_still_that_error(message):
+    body = b'{"error_code":500,"message":' + message + b"}"
+    assert type(error_of(answering(500, body))) is ServerError
+    assert "HTTP 404" in error_of(answering(404, body)).detail
+
+
 def test_a_rebalance_is_one_where_connect_calls_it_an_error_of_its_own():
     body = b'{"error_code":500,"message":"%s"}' % REBALANCE.encode()
     assert type(error_of(answering(500, body))) is Conflict
@@ -202,7 +209,9 @@ def test_each_question_has_its_path():
     assert asked == ["/", "/connectors/a b/tasks"]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html></html>", b'{"a":', b"{}{}", b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html></html>", b'{"a":', b"{}{}", b"\xff", b"[" * 100_000]
+)
 def test_a_200_that_is_not_json_is_malformed(body):
     assert type(error_of(answering(200, body))) is Malformed
 

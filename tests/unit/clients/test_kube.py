@@ -137,9 +137,17 @@ def test_an_answer_that_is_no_yes_is_the_error_it_means_in_the_servers_words(
     assert "abc" not in str(caught.value)
 
 
-def test_a_yes_that_is_no_object_is_not_believed() -> None:
+@pytest.mark.parametrize("body", [b"<html>", b"\xff", b'{"a":' + b"[" * 100_000])
+def test_a_yes_that_is_no_object_is_not_believed(body: bytes) -> None:
     with pytest.raises(Malformed):
-        KubeReader(ACCESS, transport=answering(200, b"<html>")).get("/api")
+        KubeReader(ACCESS, transport=answering(200, body)).get("/api")
+
+
+@pytest.mark.parametrize("message", [b'"\xff"', b"[" * 100_000], ids=["no UTF-8", "deep"])
+def test_a_no_in_words_that_cannot_be_read_is_still_a_no(message: bytes) -> None:
+    body = b'{"kind":"Status","message":' + message + b"}"
+    with pytest.raises(Conflict):
+        KubeReader(ACCESS, transport=answering(409, body)).get("/api")
 
 
 def test_a_server_that_is_not_there_is_unreachable() -> None:

@@ -33,6 +33,8 @@ def test_there_is_nothing_new_to_remember_between_two_looks():
         pytest.param(b'{"progress": {"watched": 1}}', id="another shape"),
         pytest.param(b'{"register": {"kept": 3}}', id="another shape of findings"),
         pytest.param(b"[]", id="no document"),
+        pytest.param(b'{"progress": {"\xff": "\xff"}}', id="no UTF-8"),
+        pytest.param(b'{"register": {"x": ' + b"[" * 100_000, id="deep"),
     ],
 )
 def test_what_is_no_such_document_is_refused(damaged):

@@ -303,7 +303,21 @@ def test_an_entry_that_cannot_be_read_is_left_out_and_the_others_are_not(hook):
     assert said(hook)[2:] == [STUCK_NEW]
 
 
-@pytest.mark.parametrize("document", [b"", b"{}", b'{"version":2,"receivers":{}}', b"[1]"])
+def test_an_entry_that_nobody_can_read_is_forgotten_alone(hook):
+    world = webhooks(hook)
+    world.show(LOST, STUCK)
+    assert world.memory is not None
+    world.memory = world.memory.replace(b'"sink_stuck"', b'"\xff"')
+    with capture_logs() as logs:
+        world.restart()
+    assert [at["event"] for at in logs] == ["notice_forgotten"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"{}", b'{"version":2,"receivers":{}}', b"[1]", b'{"x":' + b"[" * 100_000],
+    ids=["nothing", "empty", "another version", "a list", "deep"],
+)
 def test_a_memory_that_is_none_is_refused(hook, document):
     with pytest.raises(ValueError, match=r".*"):
         webhooks(hook).notifier.recall(document)

@@ -74,5 +74,22 @@ def test_their_entries_are_as_connect_would_be_told(tmp_path):
     assert backups.entries(path.read_bytes()) == tuple(
         ("orders", pair.partition, pair.offset) for pair in PAIRS
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"orders": 1}',
+        b'{"\xff": []}',
+        b'{"orders": [{"partition": {"a": "\xff"}, "offset": null}]}',
+        b'{"orders": ' + b"[" * 100_000,
+    ],
+    ids=["another shape", "no UTF-8", "no UTF-8 inside", "deep"],
+)
+def test_what_is_no_backup_is_none(tmp_path, body):
     with pytest.raises(msgspec.DecodeError):
-        backups.entries(b'{"orders": 1}')
+        backups.entries(body)
+    (tmp_path / backups.FOLDER).mkdir()
+    (tmp_path / backups.FOLDER / "x.json").write_bytes(body)
+    (found,) = backups.found(tmp_path)
+    assert sum(count for _, count in found.connectors) <= 1

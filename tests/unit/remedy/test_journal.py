@@ -10,9 +10,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
+from exporter.remedy import plan, projection
 from exporter.remedy.driver import Answer
 from exporter.remedy.journal import NAME, VERSION, Journal
 from exporter.remedy.plan import Create, Delete, DeleteTopic, Frozen, Pair, Raw, State, ToState
@@ -330,3 +332,14 @@ def test_a_plan_that_is_approved_is_begun(folder):
         journal.append("p1", (PROPOSED, APPROVED))
         journal.open(PLAN, OPENED)
         assert journal.open_plan("lab", "orders") == "p1"
+
+
+@pytest.mark.parametrize("read", [decoded, plan.decoded, projection.line_of])
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"[]", b'{"record":"\xff","plan_id":"\xff"}', b'{"x":' + b"[" * 100_000],
+    ids=["nothing", "a list", "no UTF-8", "deep"],
+)
+def test_what_is_no_document_of_the_journal_is_refused_in_one_way(read, document):
+    with pytest.raises(msgspec.DecodeError):
+        read(document)

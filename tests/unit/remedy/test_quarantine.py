@@ -157,6 +157,8 @@ def test_a_large_value_is_in_pieces_and_its_length_is_told():
         lambda lines: [lines[0], lines[1][:10], lines[2], lines[3]],
         lambda lines: [lines[0].replace(b'"orders"', b'"order"'), *lines[1:-1], b'{"lines":5}\n'],
         lambda lines: [b"\xff", *lines[1:]],
+        lambda lines: [b'{"x":' + b"[" * 100_000, *lines[1:]],
+        lambda lines: [lines[0], b'{"x":' + b"[" * 100_000, *lines[2:]],
     ],
 )
 def test_a_file_that_was_changed_is_damaged(spoilt):

@@ -103,4 +103,6 @@ def test_what_a_daemon_answered_is_read_back_as_it_was():
 def test_an_answer_of_something_else_is_none():
     assert read(b"<html>") is None
     assert read(b'{"at": 1}') is None
+    assert read(b'{"at": "\xff"}') is None
+    assert read(b'{"at": ' + b"[" * 100_000) is None
     assert read(findings(SNAPSHOT).replace(b"mm2_silent_stall", b"unheard_of")) is None

@@ -443,6 +443,8 @@ ROW = ("flows", 0, "topics", "orders", "partitions", 0)
         broken("losses", 0, "cause", value="theft"),
         broken("losses", 0, "first", value=10**6),
         broken("surprise", value=1),
+        b'{"flows":' + b"[" * 100_000,
+        b'{"flows":[{"flow":["\xff"]}]}',
     ],
 )
 def test_what_is_no_memory_is_refused_and_changes_nothing(document):
