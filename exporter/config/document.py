@@ -9,13 +9,17 @@ import difflib
 import re
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import yaml
 
 from exporter.config.section import Section
 from exporter.errors import ConfigError
 
+_VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a tenth of it
+_DEPTH_MAX: Final = 50
+_TOO_DEEP: Final = "it is nested too deep"
+_UNFOLDS: Final = "it refers to its own parts, or to others so often that it unfolds without an end"
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
@@ -31,20 +35,25 @@ def read(path: Path) -> object:
 def parsed(text: str, source: str) -> object:
     """What the text of a file holds. Raises ConfigError."""
     try:
-        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        _unfolded(found)
     except yaml.YAMLError as exc:
         raise ConfigError((f"{source}: not YAML: {_yaml_problem(exc)}",)) from None
+    except RecursionError:
+        raise ConfigError((f"{source}: not YAML: {_TOO_DEEP}",)) from None
+    except (ValueError, OverflowError):  # PyYAML's scanner, of "\UFFFFFFFF"
+        raise ConfigError((f"{source}: not YAML: an escape is no character",)) from None
+    return found
 
 
 class _Loader(yaml.SafeLoader):
-    """A key given twice is a mistake; PyYAML would quietly take the last."""
+    """A key given twice is a mistake; PyYAML would quietly take the last. So is a value that is not
+    what its tag or its look says, over which PyYAML's constructors fall.
+    """
 
-    def construct_mapping(
-        self,
-        node: yaml.MappingNode,
-        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's own signature
-    ) -> dict[Any, Any]:
-        """See the class."""
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        """Looks at keys before what is merged stands among them."""
+        node = super().compose_mapping_node(anchor)
         names: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -54,12 +63,56 @@ class _Loader(yaml.SafeLoader):
                     problem=f"the key {key.value} is given twice", problem_mark=key.start_mark
                 )
             names.add(key.value)
-        return super().construct_mapping(node, deep)
+        return node
+
+    def construct_object(
+        self,
+        node: yaml.Node,
+        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's own signature
+    ) -> Any:
+        """See the class."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError, AttributeError, TypeError) as exc:
+            raise yaml.MarkedYAMLError(
+                problem="a value is not of its kind", problem_mark=node.start_mark
+            ) from exc
+
+    def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:  # noqa: N803
+        """PyYAML looks through all open brackets at every one that follows."""
+        if self.flow_level >= _DEPTH_MAX:
+            raise yaml.MarkedYAMLError(problem=_TOO_DEEP, problem_mark=self.get_mark())
+        super().fetch_flow_collection_start(TokenClass)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merges of merges double with every line."""
+        super().flatten_mapping(node)
+        if len(node.value) > _VALUES_MAX:
+            raise yaml.MarkedYAMLError(problem=_UNFOLDS, problem_mark=node.start_mark)
+
+
+def _unfolded(found: object) -> None:
+    """Raises YAMLError for a document that goes on without an end, or nearly, because it refers to
+    its own parts.
+    """
+    left: list[tuple[object, int]] = [(found, 0)]
+    count = 0
+    while left:
+        value, depth = left.pop()
+        inside = list(value.values()) if isinstance(value, dict) else value
+        if not isinstance(inside, list | tuple):
+            continue
+        count += len(inside)
+        if count > _VALUES_MAX or depth > _DEPTH_MAX:
+            raise yaml.MarkedYAMLError(problem=_UNFOLDS)
+        left.extend((item, depth + 1) for item in inside)
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:
     """Where and what, without the text around it that PyYAML quotes: it may hold a password."""
     mark = getattr(error, "problem_mark", None)
+    if getattr(error, "problem", None) == _UNFOLDS:
+        return _UNFOLDS
     if mark is None:
         return "it holds characters that YAML does not allow"
     what = _QUOTED.sub("...", str(getattr(error, "problem", None) or "cannot be parsed"))

@@ -139,3 +139,59 @@ def test_whole_numbers_are_numbers_of_seconds():
 def test_a_configuration_does_not_change():
     with pytest.raises(ValueError, match="frozen"):
         parse(document(), {}).tick_s = 5.0
+
+
+def unfolding(line: str) -> str:
+    """Each line nine times the one before."""
+    begun = "a0: &a0 {x: 1}\n"
+    return begun + "".join(
+        f"a{n}: &a{n} {line.format(', '.join([f'*a{n - 1}'] * 9))}\n" for n in range(1, 8)
+    )
+
+
+KIND = "a value is not of its kind"
+UNFOLDS = "it refers to its own parts, or to others so often that it unfolds without an end"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: !!int x", f"line 1, column 4: {KIND}"),
+        ("a: !!int ''", f"line 1, column 4: {KIND}"),
+        ("a: !!bool x", f"line 1, column 4: {KIND}"),
+        ("a: !!timestamp x", f"line 1, column 4: {KIND}"),
+        ("a: 0x_", f"line 1, column 4: {KIND}"),
+        ("a: 2001-99-99", f"line 1, column 4: {KIND}"),
+        ("a: " + "9" * 5_000, f"line 1, column 4: {KIND}"),
+        ("!!map x", "line 1, column 1: expected a mapping node, but found scalar"),
+        ("a: !!set [b]", "line 1, column 4: expected a mapping node, but found sequence"),
+        ('a: "\\UFFFFFFFF"', "an escape is no character"),
+        ('a: "\\U00110000"', "an escape is no character"),
+        ("[" * 5_000, "line 1, column 51: it is nested too deep"),
+        ("- " * 900, "it is nested too deep"),
+        ("kafka: &a {east: *a}", UNFOLDS),
+        ("a: &a [[*a]]", UNFOLDS),
+        (unfolding("[{}]"), UNFOLDS),
+        (unfolding("{{<<: [{}]}}"), UNFOLDS),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_what_yaml_stumbles_over_is_a_mistake_like_any_other(tmp_path, text, said):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert mistakes(path) == [f"not YAML: {said}"]
+
+
+def test_what_is_merged_is_not_given_twice(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("""
+kafka:
+  east: &east {bootstrap: "127.0.0.1:19092", properties: {client.id: a}}
+  west: &west {<<: *east, bootstrap: "127.0.0.1:29192"}
+  north: {<<: *west, bootstrap: "127.0.0.1:39192"}
+connect:
+  - {name: lab, kafka: east, url: "http://127.0.0.1:18083"}
+""")
+    config = load(path, {})
+    assert config.kafka["north"].addresses == {"127.0.0.1:39192"}
+    assert config.kafka["north"].properties == {"client.id": "a"}
