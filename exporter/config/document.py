@@ -51,7 +51,7 @@ class _Loader(yaml.SafeLoader):
     what its tag or its look says, over which PyYAML's constructors fall.
     """
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Looks at keys before what is merged stands among them."""
         node = super().compose_mapping_node(anchor)
         names: set[str] = set()

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from structlog.testing import capture_logs
+
 from tests.fuzz.targets import Parts, Target
 
 SPAN: Final = 2_000  # records in one piece of work
@@ -99,7 +101,7 @@ def tried(target: Target, seed: int, numbers: Iterable[int]) -> Report:
     report, before = Report(), _peak_bytes()
     began = time.process_time()
     numbers = list(numbers)
-    with _alarm():
+    with _alarm(), capture_logs():
         for number in numbers:
             parts = target.record(seed, number)
             wrong = _wrong(target, parts)

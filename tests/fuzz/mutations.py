@@ -209,8 +209,13 @@ _USUAL: Final[tuple[Change, ...]] = (
 _LARGE: Final[tuple[Change, ...]] = (deep, deep, long)
 
 
-def mutated(random: Random, raw: bytes, others: Sequence[bytes]) -> bytes:
-    """`raw` after some changes; at most SIZE_MAX bytes."""
+def mutated(
+    random: Random, raw: bytes, others: Sequence[bytes], pieces: Sequence[bytes] = ()
+) -> bytes:
+    """`raw` after some changes; at most SIZE_MAX bytes. `pieces`: what else to put in."""
+    if pieces and random.randrange(2):
+        at = random.randrange(len(raw) + 1)
+        raw = raw[:at] + random.choice(pieces) + raw[at:]
     if random.randrange(LARGE_EVERY) == 0:
         raw = random.choice(_LARGE)(random, raw, others)
     for _ in range(random.choice(STEPS)):

@@ -16,13 +16,17 @@ Parts = tuple[bytes | None, ...]
 class Target:
     """`run` is given one record, part by part, and raises for what must not be.
 
-    share   of all records, in proportion to the other targets
+    share    of all records, in proportion to the other targets
+    pieces   what means something to these readers alone
+    often    how often a part is changed
     """
 
     name: str
     seeds: Sequence[Parts]
     run: Callable[..., Any]
     share: int = 1
+    pieces: Sequence[bytes] = ()
+    often: Sequence[float] = ()
     _pools: list[list[bytes]] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -41,6 +45,6 @@ class Target:
                 parts[place] = None
             elif chance < 0.1:
                 parts[place] = random.choice(pool)
-            elif chance < 0.8:
-                parts[place] = mutated(random, parts[place] or b"", pool)
+            elif chance < (self.often[place] if self.often else 0.8):
+                parts[place] = mutated(random, parts[place] or b"", pool, self.pieces)
         return tuple(parts)

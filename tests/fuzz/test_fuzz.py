@@ -4,13 +4,18 @@ be found.
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from exporter.decode import roles
+from exporter.serve.control import listener
+from exporter.serve.control.access import Role
 from tests.fuzz import campaign as campaigns
 from tests.fuzz import topics
 from tests.fuzz.campaign import campaign, plan, tried
-from tests.fuzz.every import TARGETS
+from tests.fuzz.every import RECORDS as TARGETS
+from tests.fuzz.every import bodies, every, files
 from tests.fuzz.targets import Target
 
 SEED = 8
@@ -21,6 +26,11 @@ def told(report):
     return "\n".join(report.lines())
 
 
+@pytest.fixture
+def requests(tmp_path):
+    return bodies(tmp_path)
+
+
 @pytest.mark.slow
 def test_whatever_bytes_arrive_there_is_a_value_or_the_error_that_is_documented():
     report = campaign(TARGETS, SEED, RECORDS)
@@ -29,8 +39,27 @@ def test_whatever_bytes_arrive_there_is_a_value_or_the_error_that_is_documented(
     assert set(report.tried) == set(TARGETS)
 
 
-def test_a_record_is_found_again_by_its_number():
-    for target in TARGETS.values():
+@pytest.mark.slow
+def test_whatever_is_asked_of_the_listener_nothing_changes_without_a_right(requests):
+    report = campaign(requests, SEED, 2_000)
+    assert not report.first, told(report)
+    assert report.tried.total() > 1_900
+
+
+@pytest.mark.slow
+def test_whatever_stands_in_a_configuration_it_is_one_or_has_mistakes(tmp_path):
+    report = campaign(files(tmp_path), SEED, 200)
+    assert not report.first, told(report)
+    assert report.tried.total() > 190
+
+
+def test_what_requests_are_made_of_is_answered_in_all_ways(requests):
+    statuses = {requests["bodies"].run(*seed) for seed in requests["bodies"].seeds}
+    assert statuses >= {200, 201, 202, 400, 403, 404, 409}
+
+
+def test_a_record_is_found_again_by_its_number(tmp_path):
+    for target in every(tmp_path).values():
         found = [target.record(SEED, number) for number in range(200)]
         assert found == [target.record(SEED, number) for number in range(200)]
         assert len(set(found)) > 100
@@ -109,3 +138,26 @@ def test_a_decoder_that_takes_what_it_is_told_for_a_length_is_found(monkeypatch)
     target = Target("planted", [(b"k", b"\x00\x00\x00\x01" * 2)], planted)
     finding = caught(tried(target, SEED, range(2_000)))
     assert "grown by" in finding.what
+
+
+def test_a_request_that_ends_in_an_error_of_ours_is_found(monkeypatch, requests):
+    def planted(payload, is_known):
+        return payload["alerts"][0]["labels"]["connector"]
+
+    monkeypatch.setattr(listener, "read", planted)
+    report = tried(requests["bodies"], SEED, range(300))
+    assert any("500" in at.what and "Error" in at.what for at in report.first.values())
+
+
+def test_a_role_that_may_do_more_than_it_should_is_found(monkeypatch, requests):
+    monkeypatch.setattr(Role, "allows", lambda role, needed: True)
+    for name, check in (("bodies", "in_memory"), ("bodies_journal", "on_a_journal")):
+        report = tried(requests[name], SEED, range(200))
+        assert any(check in origin for _, origin in report.first), told(report)
+
+
+def test_a_configuration_that_is_read_into_something_else_is_found(monkeypatch, tmp_path):
+    module = sys.modules["exporter.config.load"]  # a function of this name hides it
+    monkeypatch.setattr(module, "read", lambda path: {"kafka": path.read_bytes()[40_000]})
+    report = tried(files(tmp_path)["configs"], SEED, range(100))
+    assert "IndexError" in caught(report).what

@@ -1,0 +1,235 @@
+"""What was written down to be read again, here or by another version, and what people hand in: the
+value, or the one kind of error that each reader promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any, Final
+
+import msgspec
+
+from exporter.cli.listener import Asking, Listener, Problem, Reply
+from exporter.clients.kafka_facts import parse_api_versions
+from exporter.config import properties
+from exporter.errors import ClientError, JournalDamaged, Malformed
+from exporter.judge.judge import Judge
+from exporter.judge.settings import Settings
+from exporter.model import baselines
+from exporter.model.records import RawRecord
+from exporter.notify import notifier
+from exporter.remedy import backups, formats, plan, projection, records
+from exporter.remedy.driver import Answer
+from exporter.remedy.journal import Line, line_hash
+from exporter.remedy.plan import Frozen, Pair, State, ToState
+from exporter.remedy.quarantine import About, Damaged, SetAside, filed, head, unfiled
+from exporter.serve import findings
+from exporter.state import fate_memory
+from exporter.state.fate import Fates
+from exporter.toolbox import creation, documents
+from tests.fuzz.targets import Target
+from tests.properties.test_decoders import KEYS, VALUES
+from tests.unit.remedy.plans import plan_of, skip_of
+from tests.unit.serve.worlds import USUAL, full
+
+Read = Callable[[bytes], Any]
+
+_LEAP: Final = {"mark": 7, "first": 3, "cause": "recreated", "since": 1.0, "harmless": False}
+_ROW: Final = {
+    "partition": 0,
+    "behind": 0,
+    "position": 5,
+    "settled": 5,
+    "start": 0,
+    "end": 9,
+    "moved_at": 1.0,
+    "doubt_since": None,
+    "leap": tuple(_LEAP.values()),
+    "tail": None,
+    "lost": (0, 2, 1),
+    "pace": (None, None, 1.5, 0.5, ()),
+}
+_TOPIC: Final = {
+    "at": 1.0,
+    "id": "abc",
+    "recreations": 1,
+    "recreated_at": 1.0,
+    "before": None,
+    "after": "abc",
+    "partitions": [tuple(_ROW.values())],
+}
+_FATES: Final = {
+    "version": fate_memory.VERSION,
+    "flows": [{"flow": ["lab", "west", "east"], "topics": {"orders": _TOPIC}}],
+    "losses": [],
+}
+_JOURNAL: Final = (
+    records.Opened(at=1.0, plan=plan_of()),
+    records.Intended(at=1.0, index=0, undoing=False),
+    records.Answered(at=1.0, answer=Answer.ACK, said="HTTP 200", definite=True),
+    records.Kept(at=1.0, frozen=Frozen((Pair('{"a":1}', '{"b":2}'),), "backups/x.json", "0" * 64)),
+    records.Turned(
+        at=1.0, steps=(ToState(State.RUNNING),), cause=next(iter(records.Cause)), said="a person"
+    ),
+    records.Proposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
+    records.ModeSet(at=1.0, mode=None, by="ada", because="x"),
+    records.PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"),
+    records.Ended(at=1.0, ending=records.Ending.SUCCEEDED, said="done"),
+    records.Led(at=1.0, name="replica-1"),
+)
+_RECORD: Final = RawRecord(
+    topic="orders",
+    partition=0,
+    offset=7,
+    leader_epoch=None,
+    timestamp_ms=1_700_000_000_000,
+    timestamp_type="create",
+    key=b"k",
+    value=b'{"a":1}',
+    headers=(("h", b"\x00"), ("i", None)),
+)
+
+
+def _or(read: Read, *errors: type[Exception]) -> Read:
+    """It, with the errors that it promises taken as an answer."""
+
+    def run(raw: bytes | None) -> None:
+        with suppress(*errors):
+            read(raw or b"")
+
+    return run
+
+
+def _again(
+    decode: Callable[[bytes], Any], encode: Callable[[Any], bytes], *errors: type[Exception]
+) -> Read:
+    """What was read can be written, and then says the same."""
+
+    def run(raw: bytes | None) -> None:
+        try:
+            found = decode(raw or b"")
+        except errors:
+            return
+        assert decode(encode(found)) == found
+
+    return run
+
+
+def _quarantined(raw: bytes) -> None:
+    lines = raw.splitlines(keepends=True)
+    assert isinstance(unfiled(lines), SetAside | Damaged)
+    head(raw)
+
+
+def _recalled(raw: bytes) -> None:
+    fates = Fates()
+    fate_memory.recall(fates, raw)
+    assert fate_memory.remembered(fates)
+
+
+def _noticed(raw: bytes) -> None:
+    assert isinstance(notifier._entries((msgspec.Raw(raw),)), tuple)
+
+
+def _converted(raw: bytes) -> None:
+    for name in ("json.JsonConverter", "converters.LongConverter", "storage.StringConverter"):
+        for envelope in (True, False, None):
+            converter = formats.Converter(f"org.apache.kafka.connect.{name}", envelope=envelope)
+            assert isinstance(formats.read(converter, raw), formats.Said)
+
+
+def _handed_in(raw: bytes) -> None:
+    for more in ({}, {"patch_of": "c"}, {"list_of": "c"}):
+        found = documents.parse(raw, **more)
+        if isinstance(found, documents.Document):
+            text = documents.kip199([(at.connector, at.pairs) for at in found.sections])
+            assert text.encode()
+    found = creation.parse_config("c", raw)
+    assert isinstance(found, dict | tuple)
+
+
+def _answered(raw: bytes) -> None:
+    """By another daemon's listener."""
+    with suppress(Malformed):
+        assert isinstance(_asking().decoded(raw, Problem), Problem)
+    assert isinstance(_asking().strange(Reply(500, raw)), ClientError | JournalDamaged)
+
+
+@cache
+def _asking() -> Asking:
+    return Asking(Listener("http://127.0.0.1:1"))
+
+
+def _line(record: records.AnyRecord) -> bytes:
+    body, before = records.encoded(record), "0" * 64
+    return projection.value_of(Line(1, "p1", before, line_hash(1, 2, "p1", body, before), body, 2))
+
+
+_BASELINES: Final = baselines.encoded(
+    baselines.Baselines(made_at=2.0, until=1.0, connectors=(USUAL,))
+)
+_ABOUT: Final = About("k", "p1", "i1", "orders", "lab", "east")
+_DOCUMENTS: Final = (
+    b'{"orders":[{"partition":{"f":"a"},"offset":{"p":10}},{"partition":{"f":"b"},"offset":null}]}',
+    b'{"offsets":[{"partition":{"kafka_topic":"t","kafka_partition":0},"offset":{"kafka_offset":7}}]}',
+    b'[{"partition":{"file":"a"},"offset":{"position":10}}]',
+    b'{"name":"c","config":{"connector.class":"FileStreamSource","tasks.max":"1"}}',
+    b'{"connector.class":"FileStreamSource","tasks.max":1,"x":true}',
+)
+
+
+_PROBLEM: Final = (
+    b'{"error":"refused","message":"x",'
+    b'"guards":[{"guard":"bounds","number":28,"answer":"deny","said":"y"}]}'
+)
+
+
+def _judged() -> bytes:
+    judge = Judge(Settings())
+    judge.judged(full())
+    return judge.remembered() or b""
+
+
+def _targets() -> list[Target]:
+    journal = [(records.encoded(at),) for at in _JOURNAL]
+    lines = [(_line(at),) for at in _JOURNAL]
+    entry = msgspec.json.encode(notifier.Entry(finding=full().findings[0]))
+    versions = bytes.fromhex(
+        "00000001 0000 00000002 0000 0000 0009 0001 0000 000b".replace(" ", "")
+    )
+    broken = msgspec.DecodeError
+    table: tuple[tuple[str, Any, Read], ...] = (
+        ("journal_records", journal, _again(records.decoded, records.encoded, broken)),
+        ("journal_lines", lines, _or(projection.line_of, broken)),
+        ("plans", [(plan.encoded(plan_of()),)], _again(plan.decoded, plan.encoded, broken)),
+        ("backups", [(at,) for at in _DOCUMENTS[:1]], _or(backups.entries, broken)),
+        ("baselines", [(_BASELINES,)], _or(baselines.decoded, baselines.Damaged)),
+        ("memory_of_fates", [(msgspec.json.encode(_FATES),)], _or(_recalled, ValueError)),
+        (
+            "memory_of_verdicts",
+            [(_judged(),)],
+            _or(lambda raw: Judge(Settings()).recall(raw), ValueError),
+        ),
+        ("memory_of_notices", [(entry,)], _or(_noticed)),
+        ("findings", [(findings.findings(full()),)], _or(findings.read)),
+        ("quarantine_files", [(b"".join(filed(_RECORD, _ABOUT, 1.0)),)], _or(_quarantined)),
+        ("converted_records", [(at,) for at in (*KEYS, *VALUES)], _or(_converted)),
+        ("handed_in", [(at,) for at in _DOCUMENTS], _or(_handed_in)),
+        (
+            "worker_files",
+            [(b"bootstrap.servers=a:1\n# c\nkey\\ =a\\\n  b\\u00e9\n!x\n",)],
+            _or(properties.load),
+        ),
+        ("listener_answers", [(_PROBLEM,)], _or(_answered)),
+        (
+            "api_versions",
+            [(versions,)],
+            _or(partial(parse_api_versions, "east"), Malformed),
+        ),
+    )
+    return [Target(name, seeds, run) for name, seeds, run in table]
+
+
+TARGETS: Final = _targets()

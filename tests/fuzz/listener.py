@@ -1,0 +1,243 @@
+"""Requests to the control listener, in process: head and body are bytes that are nearly good ones.
+Answered with a yes or a no of the client's, whatever they are; and nothing changes for whoever has
+no right to it.
+
+`bodies` asks a desk in memory, made anew for every request; `bodies_journal` the real office, and
+looks at its journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+from multidict import CIMultiDict
+from structlog.testing import capture_logs
+
+from exporter.remedy.journal import Journal
+from exporter.serve.control.answers import NDJSON, Answer
+from exporter.serve.control.counts import Counts
+from exporter.serve.control.listener import Listener
+from exporter.serve.control.workers import Workers
+from tests.fakes.clock import VirtualClock
+from tests.fakes.desk import MemoryDesk, plan_row
+from tests.fuzz.targets import Parts, Target
+from tests.unit.remedy.offices import Bureau
+from tests.unit.serve.control.stage import BECAUSE, ROLES, SKIP, alert, control, payload, token
+
+_PREFIX: Final = "/api/v1"
+_PEOPLE: Final = ("viewer", "proposer", "approver", "operator")
+_FROM: Final = {name: set(_PEOPLE[at:]) for at, name in enumerate(_PEOPLE)}
+# Said here anew, and not taken from the routes: who may change anything at all, and where.
+_RIGHTS: Final[dict[str, set[str]]] = {
+    "POST /plans": _FROM["proposer"],
+    "POST /plans/{id}/approve": _FROM["approver"],
+    "POST /plans/{id}/reject": _FROM["approver"],
+    "POST /plans/{id}/abort": _FROM["operator"],
+    "POST /plans/{id}/resolve": _FROM["operator"],
+    "PUT /mode": _FROM["operator"],
+    "POST /pause": _FROM["operator"],
+    "POST /unpause": _FROM["operator"],
+    "POST /breakers/ack": _FROM["operator"],
+    "POST /hooks/alertmanager": {"hook"},
+}
+_REASON: Final = {"because": BECAUSE}
+_MIRROR: Final = {
+    **SKIP,
+    "connector": "files",
+    "partition": {"cluster": "west", "topic": "orders", "partition": 0},
+    "offset": {"offset": 12},
+}
+_RESTORE: Final = {
+    "action": "restore",
+    "connect_cluster": "lab",
+    "connector": "orders",
+    "because": BECAUSE,
+    "backup": "2030-01-01-orders.json",
+}
+_ASKED: Final[tuple[tuple[str, str, str, Any], ...]] = (
+    ("POST", "/hooks/alertmanager", "hook", payload()),
+    ("POST", "/hooks/alertmanager", "hook", payload(alert(status="resolved"), alert())),
+    ("POST", "/hooks/alertmanager", "viewer", payload(alert(labels={"partition": "3"}))),
+    ("POST", "/plans", "proposer", SKIP),
+    ("POST", "/plans", "operator", _MIRROR),
+    ("POST", "/plans", "viewer", _RESTORE),
+    ("POST", "/plans/p1/approve", "approver", {"plan_sha256": "0" * 64, **_REASON}),
+    ("POST", "/plans/p1/reject", "approver", _REASON),
+    ("POST", "/plans/p2/abort", "operator", _REASON),
+    ("POST", "/plans/p3/resolve", "proposer", _REASON),
+    ("PUT", "/mode", "operator", {"mode": "observe", **_REASON}),
+    ("PUT", "/mode", "approver", {"mode": "auto", **_REASON}),
+    ("POST", "/pause", "operator", {"until": 1_900_000_000, **_REASON}),
+    ("POST", "/pause", "hook", {"indefinite": True, **_REASON}),
+    ("POST", "/unpause", "operator", _REASON),
+    ("POST", "/breakers/ack", "operator", {"scope": "lab/orders", **_REASON}),
+    ("GET", "/plans?state=proposed", "viewer", None),
+    ("GET", "/plans/p1", "hook", None),
+    ("GET", "/journal?from_seq=1", "viewer", None),
+    ("GET", "/journal/verify", "operator", None),
+    ("GET", "/mode", "viewer", None),
+    ("GET", "/openapi.json", "viewer", None),
+)
+
+
+@dataclass
+class _Request:
+    """What connection.Request is to the listener."""
+
+    method: str
+    raw_path: str
+    headers: CIMultiDict[str]
+    body: bytes
+    address: str = "127.0.0.1"
+    certificate: dict[str, Any] | None = None
+
+    def cut(self) -> None:
+        pass
+
+    def whole(self) -> None:
+        pass
+
+    async def read(self, bytes_max: int) -> bytes | None:
+        return None if len(self.body) > bytes_max else self.body
+
+
+@dataclass
+class _Place:
+    """A listener of one process, and its loop; its desk may be another one with every request."""
+
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    workers: Workers = field(default_factory=Workers)
+
+    def __post_init__(self) -> None:
+        self.clock = VirtualClock()
+        self.listener = Listener(control(), MemoryDesk(), self.clock, Counts(), self.workers)
+
+    def answer(self, desk: Any, request: _Request) -> Answer:
+        self.listener._desk = desk
+        self.clock.advance(60.0)  # so that no failure of before is held against this one
+        return self.loop.run_until_complete(self.listener.answer(request))
+
+
+_place = cache(_Place)
+
+
+def _request(head: bytes | None, body: bytes | None) -> _Request:
+    """As aiohttp reads them: what is no UTF-8 becomes surrogates."""
+    lines = (head or b"").decode("utf-8", "surrogateescape").split("\n")
+    method, _, path = lines[0].partition(" ")
+    headers = CIMultiDict[str]()
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        headers.add(name.strip(), value.strip())
+    return _Request(method, path, headers, body or b"")
+
+
+def _judged(answer: Answer, request: _Request, events: list[Any]) -> None:
+    """What holds of every answer."""
+    failed = [f"{at.get('kind')} at {at.get('at')}" for at in events if "kind" in at]
+    assert 200 <= answer.status < 300 or 400 <= answer.status < 500, (answer.status, *failed)
+    if answer.content_type == NDJSON:
+        return
+    told = json.loads(answer.body)
+    assert isinstance(told, dict)
+    if answer.status >= 400:
+        assert {"error", "message"} <= told.keys()
+        assert re.fullmatch(r"[a-z_]+", told["error"])
+
+
+def may_change(request: _Request) -> bool:
+    """Whether somebody asks who has a right to ask this."""
+    given = request.headers.getall("Authorization", [])
+    found = [
+        role for role in ROLES if given in ([f"Bearer {token(role)}"], [f"bearer {token(role)}"])
+    ]
+    path = request.raw_path.partition("?")[0]
+    if not path.startswith(_PREFIX):
+        return False
+    named = re.sub(r"^/plans/[\w-]+/", "/plans/{id}/", path.removeprefix(_PREFIX))
+    return bool(found) and found[0] in _RIGHTS.get(f"{request.method} {named}", set())
+
+
+def in_memory(head: bytes | None, body: bytes | None) -> int:
+    """The status of the answer."""
+    place, request = _place(), _request(head, body)
+    desk = MemoryDesk(place.clock)
+    for number, state in enumerate(("proposed", "running", "parked"), 1):
+        desk.rows[f"p{number}"] = plan_row(f"p{number}", state=type(plan_row().state)(state))
+    with capture_logs() as events:
+        answer = place.answer(desk, request)
+    _judged(answer, request, events)
+    changes = len(desk.changed) + len(desk.hints)
+    if changes:
+        assert answer.status < 300
+        assert may_change(request), (request.method, request.raw_path, desk.changed)
+    assert len(desk.changed) <= 1
+    return answer.status
+
+
+@dataclass
+class _Office:
+    """One on a journal, which is made anew once something stands in it."""
+
+    folder: Path
+    made: int = 0
+    bureau: Bureau | None = None
+
+    def fresh(self) -> Bureau:
+        if self.bureau is None or self.lines(self.bureau):
+            self.made += 1
+            self.bureau = Bureau(self.folder / f"{id(self)}-{self.made}")
+            self.bureau.proposed("p1")
+            self.before = self.lines(self.bureau, 0)
+        return self.bureau
+
+    def lines(self, bureau: Bureau, before: int | None = None) -> int:
+        """How many records there are beyond those of the beginning."""
+        count = len(bureau.bench.journal.tail(1_000))
+        return count - (self.before if before is None else before)
+
+
+def on_a_journal(office: Callable[[], _Office], head: bytes | None, body: bytes | None) -> None:
+    place, request = _place(), _request(head, body)
+    home = office()
+    bureau = home.fresh()
+    # Threads keep their connections to a journal: of an office of their own for each request.
+    with capture_logs() as events:
+        answer = place.answer(bureau.another(), request)
+    _judged(answer, request, events)
+    if home.lines(bureau):
+        assert answer.status < 300
+        assert may_change(request), (request.method, request.raw_path)
+        assert isinstance(bureau.bench.journal, Journal)
+        bureau.bench.journal.verify()
+
+
+def _head(method: str, path: str, role: str) -> bytes:
+    return (
+        f"{method} {_PREFIX}{path}\nHost: localhost\nAuthorization: Bearer {token(role)}\n"
+        "Content-Type: application/json\nIdempotency-Key: once"
+    ).encode()
+
+
+def _seeds() -> list[Parts]:
+    return [
+        (_head(method, path, role), None if body is None else json.dumps(body).encode())
+        for method, path, role, body in _ASKED
+    ]
+
+
+def in_folder(folder: Path) -> list[Target]:
+    """The targets, with journals in this folder."""
+    office = cache(partial(_Office, folder))
+    often = (0.3, 0.8)
+    return [
+        Target("bodies", _seeds(), in_memory, share=39, often=often),
+        Target("bodies_journal", _seeds(), partial(on_a_journal, office), often=often),
+    ]

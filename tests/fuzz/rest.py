@@ -1,0 +1,147 @@
+"""Bodies of Connect's REST API, each through whatever may read one, and stack traces."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Any, Final
+
+from exporter.clients.connect_read import ConnectReader
+from exporter.clients.connect_write import ConnectWriter
+from exporter.decode import connect_rest
+from exporter.decode.connect_root import ConnectRoot, decode_root
+from exporter.decode.failure import FAILURE_CHARS_MAX, failure_of
+from exporter.decode.jsontext import parse
+from exporter.decode.standalone import read_offsets_file, write_offsets_file
+from exporter.errors import ClientError
+from exporter.model.connectors import Connector
+from exporter.model.offsets import Undecodable
+from exporter.remedy.classify import Failure, classify
+from exporter.remedy.driver import Outcome
+from exporter.remedy.drivers.rest_answers import of_offsets, of_request
+from tests.corpus.cases import CORPUS
+from tests.fuzz.targets import Target
+from tests.properties.test_decoders import FILES
+from tests.unit.decode.golden import GOLDEN
+
+_DECODERS: Final = (
+    (connect_rest.decode_connectors, tuple),
+    (connect_rest.decode_offsets, tuple),
+    (connect_rest.decode_assignment, frozenset),
+    (connect_rest.decode_standing, connect_rest.Standing),
+    (connect_rest.decode_traces, dict),
+    (connect_rest.decode_task_count, int),
+    (connect_rest.decode_plugins, dict),
+    (connect_rest.decode_config_texts, dict),
+    (decode_root, ConnectRoot),
+)
+_TRACE: Final = (
+    "org.example.Outer: x\n\tat org.example.Outer.go(O.java:1)\nCaused by: org.example.Inner: y\n"
+)
+_SPOKEN: Final[tuple[Any, ...]] = (
+    {"version": "4.3.1", "commit": "f8c0bc2d", "kafka_cluster_id": "5L6g3nShT-eMCtK--X86sw"},
+    [{"class": "org.example.Sink", "type": "sink", "version": "1"}],
+    [
+        {
+            "id": {"connector": "m", "task": 0},
+            "config": {
+                "task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask",
+                "task.assigned.partitions": "t-0,u-v-1",
+            },
+        }
+    ],
+    {
+        "name": "s",
+        "connector": {"state": "RUNNING", "worker_id": "w:8083"},
+        "tasks": [{"id": 0, "state": "FAILED", "worker_id": "w:8083", "trace": _TRACE}],
+        "type": "sink",
+    },
+    {"connector.class": "FileStreamSource", "file": "/data/in.txt", "tasks.max": "1"},
+    {"error_code": 500, "message": "Failed to alter connector offsets"},
+    {"message": "The offsets for this connector have been altered successfully"},
+)
+
+
+def answered(body: bytes | None) -> None:
+    """What each decoder says of it: a value of its kind, or a reason."""
+    body = body or b""
+    for decode, kind in _DECODERS:
+        found = decode(body)
+        assert isinstance(found, Undecodable | kind), decode
+        if isinstance(found, Undecodable):
+            assert found.reason.replace("_", "a").isalpha(), found
+    connectors = connect_rest.decode_connectors(body)
+    if isinstance(connectors, tuple):
+        assert all(isinstance(at, Connector) for at in connectors)
+    offsets = connect_rest.decode_offsets(body)
+    if isinstance(offsets, tuple):
+        texts = [text for pair in offsets for text in pair if text is not None]
+        assert all(not isinstance(parse(text.encode()), Undecodable) for text in texts)
+
+
+class _Reader(ConnectReader):
+    """Of one answer, without a network."""
+
+    answer = (200, b"")
+
+    def _exchange(self, *_: str) -> tuple[int, bytes]:
+        return self.answer
+
+
+class _Writer(ConnectWriter):
+    """The same."""
+
+    answer = (200, b"")
+
+    def _exchange(self, *_: Any) -> tuple[int, bytes]:
+        return self.answer
+
+
+_READER: Final = _Reader("lab", ("http://w:1",), 60.0)
+_WRITER: Final = _Writer("lab", ("http://w:1",))
+
+
+def asked(status: bytes | None, body: bytes | None) -> None:
+    """The clients: a body, or one of our own errors; and what a change was worth."""
+    told = status is not None and re.fullmatch(rb"[2-5]\d\d", status)
+    _READER.answer = _WRITER.answer = (int(status) if told else 200, body or b"")
+    with suppress(ClientError):
+        assert isinstance(_READER.offsets("c"), bytes)
+    reply = _WRITER.send("PATCH", "/connectors/c/offsets", b"{}")
+    assert isinstance(of_offsets(reply), Outcome)
+    assert isinstance(of_request(reply, done=frozenset({204})), Outcome)
+
+
+def trace(raw: bytes | None) -> None:
+    """One short line or none, and one kind of failure or none."""
+    text = (raw or b"").decode(errors="replace")
+    found = failure_of(text)
+    assert found is None or (0 < len(found) <= FAILURE_CHARS_MAX and found.isprintable())
+    kind = classify(text, frozenset())
+    assert kind is None or isinstance(kind, Failure)
+
+
+def offsets_file(raw: bytes | None) -> None:
+    entries = read_offsets_file(raw or b"")
+    if isinstance(entries, Undecodable):
+        return
+    assert read_offsets_file(write_offsets_file(entries)) == entries
+
+
+def _recorded() -> list[bytes]:
+    told = json.loads((GOLDEN / "connect-rest.json").read_text())
+    exchanged = json.loads((GOLDEN / "connect-exchanges.json").read_text())
+    bodies = [at["body"] for at in told] + [at["response"] for at in exchanged]
+    return [*dict.fromkeys(at.encode() for at in bodies if at)]
+
+
+_BODIES: Final = [*_recorded(), *(json.dumps(at).encode() for at in _SPOKEN)]
+_STATUSES: Final = (b"200", b"204", b"400", b"404", b"409", b"500", b"503")
+
+TARGETS: Final = [
+    Target("rest_bodies", [(at,) for at in _BODIES], answered, share=3),
+    Target("rest_exchanges", [(status, at) for status in _STATUSES for at in _BODIES[-30:]], asked),
+    Target("traces", [(case.trace.encode(),) for case in CORPUS], trace),
+    Target("offsets_files", [(at,) for at in FILES], offsets_file),
+]
