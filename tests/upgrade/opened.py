@@ -1,0 +1,36 @@
+"""What an earlier milestone has left on disk, put there again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from exporter.remedy.journal import NAME
+
+MADE = Path(__file__).parent / "made"
+
+
+def milestones(what: str) -> list[str]:
+    """Those that have left one, oldest first."""
+    found = sorted(at.parent.name for at in MADE.glob(f"*/{what}"))
+    assert found, f"no milestone has left a {what}"
+    return found
+
+
+def expected(milestone: str, what: str) -> dict[str, Any]:
+    """What that milestone's own code said of it."""
+    return json.loads((MADE / milestone / what / "expected.json").read_text())
+
+
+def journal(milestone: str, folder: Path) -> Path:
+    """A state directory with the journal and its backups."""
+    made = MADE / milestone / "journal"
+    shutil.copytree(made / "backups", folder / "backups")
+    with closing(sqlite3.connect(folder / NAME)) as db:
+        db.executescript((made / "journal.sql").read_text())
+    (folder / NAME).chmod(0o600)
+    return folder

@@ -1,0 +1,177 @@
+"""Journals of earlier milestones, opened by this code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from exporter.errors import JournalDamaged, Overtaken, Unfinished
+from exporter.remedy.decisions import dossier
+from exporter.remedy.journal import NAME, VERSION, Journal, line_hash
+from exporter.remedy.records import Intended, Opened, encoded
+from tests.unit.remedy.plans import plan_of
+from tests.upgrade import journals, opened
+
+ALL = opened.milestones("journal")
+# A plan's hash was of fewer fields before plans could answer to an incident. Nothing was approved
+# by it then: it is shown, and that is all.
+HASHED_OTHERWISE = {"5-toolbox"}
+
+
+@pytest.fixture(scope="module", params=ALL)
+def milestone(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def as_left(milestone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be written to."""
+    return opened.journal(milestone, tmp_path_factory.mktemp(milestone) / "state")
+
+
+@pytest.fixture
+def folder(as_left: Path, tmp_path: Path) -> Path:
+    """Of its own."""
+    return Path(shutil.copytree(as_left, tmp_path / "state"))
+
+
+@pytest.fixture(scope="module")
+def expected(milestone: str) -> dict[str, Any]:
+    return opened.expected(milestone, "journal")
+
+
+def contains(now: Any, then: Any) -> bool:
+    """Whether all that was said then is said now; there may be more."""
+    if isinstance(then, dict):
+        return isinstance(now, dict) and all(
+            name in now and contains(now[name], value) for name, value in then.items()
+        )
+    if isinstance(then, list):
+        same = isinstance(now, list) and len(now) == len(then)
+        return same and all(map(contains, now, then))
+    return now == then
+
+
+def test_an_older_journal_is_verified_and_every_record_says_what_it_said(as_left, expected):
+    with closing(Journal(as_left)) as journal:
+        assert journal.verify() == expected["records"]
+        entries = tuple(journal.every())
+    rows = journals.rows(as_left)
+    assert len(entries) == len(rows) == expected["records"]
+    for entry, (seq, _, plan_id, body) in zip(entries, rows, strict=True):
+        assert (entry.seq, entry.plan_id) == (seq, plan_id)
+        then = json.loads(body)
+        assert contains(json.loads(encoded(entry.record)), then), f"record {seq}"
+
+
+def test_the_hash_of_an_older_plan_is_what_it_is_approved_by(as_left, expected, milestone):
+    if milestone in HASHED_OTHERWISE:
+        pytest.skip("plans were not approved then")
+    with closing(Journal(as_left)) as journal:
+        for row in expected["plans"]:
+            found = dossier(journal.records(row["plan_id"]))
+            assert found is not None
+            assert found.plan.sha256 == row["sha256"], row["plan_id"]
+
+
+def test_the_verbs_say_of_an_older_journal_what_they_said_then(as_left, expected, milestone):
+    now = journals.told(as_left)
+    shown = [
+        {key: row[key] for key in row if key != "sha256" or milestone not in HASHED_OTHERWISE}
+        for row in expected["plans"]
+    ]
+    then = {row["plan_id"]: row for row in shown}
+    assert {row["plan_id"]: row for row in now["plans"]}.keys() == then.keys()
+    for row in now["plans"]:
+        assert contains(row, then[row["plan_id"]]), (row, then[row["plan_id"]])
+    for plan_id, steps in expected["steps"].items():
+        assert not steps or now["steps"][plan_id] == steps, plan_id
+
+
+def test_backups_of_an_older_journal_are_found_and_whole_wherever_it_lies_now(as_left):
+    kept = len(list((as_left / "backups").iterdir()))
+    assert kept > 0
+    assert f"{kept} of {kept} backups are as they were" in journals.typed_error(
+        as_left, "journal", "verify"
+    )
+
+
+@pytest.mark.parametrize("plan_id", sorted({
+    plan_id for at in ALL for plan_id in opened.expected(at, "journal")["open"]
+}))  # fmt: skip
+def test_a_plan_that_was_open_ends_as_its_own_code_would_have_ended_it(folder, expected, plan_id):
+    left = expected["open"].get(plan_id)
+    if left is None:
+        pytest.skip("this milestone had no such plan")
+    now, then = journals.taken_up(folder, plan_id, left["world"]), dict(left["recovered"])
+    # How long it waits for what is in doubt is no part of the format.
+    assert now.pop("now") >= then.pop("now")
+    assert now == then
+    with closing(Journal(folder)) as journal:
+        journal.verify()
+
+
+def test_what_was_skipped_then_is_not_skipped_again(folder, expected):
+    assert dict(journals.skips(folder)) == expected["skips"]
+    with closing(Journal(folder)) as journal:
+        for key, plan_id in expected["skips"].items():
+            assert journal.skipped_by(key) == plan_id
+
+
+def test_a_connector_of_an_open_plan_is_still_locked(folder, expected):
+    names = [row for row in expected["plans"] if row["open"]]
+    assert names
+    with closing(Journal(folder)) as journal:
+        for row in names:
+            subject = journal_subject(journal, row["plan_id"])
+            plan = msgspec.structs.replace(plan_of(plan_id="another"), subject=subject)
+            with pytest.raises(Unfinished, match=row["plan_id"]):
+                journal.open(plan, Opened(at=1.0, plan=plan))
+
+
+def journal_subject(journal: Journal, plan_id: str) -> Any:
+    found = dossier(journal.records(plan_id))
+    assert found is not None
+    return found.plan.subject
+
+
+def test_a_plan_that_was_refused_or_lapsed_then_cannot_be_begun_now(folder, expected):
+    refused = [at["plan_id"] for at in expected["plans"] if at["plan_id"] in {"rejected", "void"}]
+    with closing(Journal(folder)) as journal:
+        for plan_id in refused:
+            found = dossier(journal.records(plan_id))
+            assert found is not None
+            with pytest.raises(Overtaken):
+                journal.open(found.plan, Opened(at=1.0, plan=found.plan))
+
+
+def test_an_older_journal_is_gone_on_with(folder, expected):
+    plan = plan_of(plan_id="new")
+    with closing(Journal(folder)) as journal:
+        journal.open(plan, Opened(at=1.0, plan=plan))
+        journal.append("new", (Intended(at=2.0, index=0, undoing=False),))
+    with closing(Journal(folder)) as journal:
+        assert journal.verify() == expected["records"] + 2
+        assert journal.open_plan("lab", "orders") == "new"
+
+
+def test_a_journal_of_a_newer_version_is_refused_and_left_as_it_is(folder):
+    with closing(sqlite3.connect(folder / NAME)) as db:
+        seq, prev = db.execute("SELECT seq, sha256 FROM head").fetchone()
+        body = b'{"record":"of a kind that comes later","at":1.0}'
+        sha256 = line_hash(seq + 1, VERSION + 1, "p", body, prev)
+        line = (seq + 1, VERSION + 1, "p", body, prev, sha256)
+        db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", line)
+        db.execute("UPDATE head SET seq = ?, sha256 = ?", (seq + 1, sha256))
+        db.commit()
+    before = journals.rows(folder)
+    with pytest.raises(JournalDamaged, match=f"newer offsetwatch .version {VERSION + 1}"):
+        Journal(folder)
+    assert journals.rows(folder) == before
