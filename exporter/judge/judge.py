@@ -6,6 +6,7 @@ What is judged is judged over time, so this remembers; what it remembers outlive
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 
@@ -14,12 +15,17 @@ from exporter.judge.register import Register
 from exporter.judge.settings import Settings
 from exporter.state.snapshot import Snapshot
 
+VERSION: Final = 1  # documents without one are of it
+
 
 class _Remembered(msgspec.Struct, frozen=True):
-    """The document of judge.json: each part as it was when it last had something new."""
+    """The document of judge.json: each part as it was when it last had something new. Its parts are
+    lists without names, so what another version means by a place has to be told by a number.
+    """
 
     progress: msgspec.Raw = msgspec.Raw()
     register: msgspec.Raw = msgspec.Raw()
+    version: int = VERSION
 
 
 class Judge:
@@ -53,12 +59,15 @@ class Judge:
         if not new:
             return None
         self._told.update(new)
-        return msgspec.json.encode({name: msgspec.Raw(at) for name, at in self._told.items()})
+        told = {name: msgspec.Raw(at) for name, at in self._told.items()}
+        return msgspec.json.encode({"version": VERSION, **told})
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
         try:
             told = msgspec.json.decode(remembered, type=_Remembered)
+            if told.version != VERSION:
+                raise ValueError(f"version {told.version}, and this is {VERSION}")
             for name, part, recall in (
                 ("progress", bytes(told.progress), self._progress.recall),
                 ("register", bytes(told.register), self._register.recall),

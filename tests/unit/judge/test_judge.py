@@ -31,6 +31,7 @@ def test_there_is_nothing_new_to_remember_between_two_looks():
         pytest.param(b"", id="nothing"),
         pytest.param(b'{"progress":', id="cut"),
         pytest.param(b'{"progress": {"watched": 1}}', id="another shape"),
+        pytest.param(b'{"version": 2}', id="of a newer version"),
         pytest.param(b'{"register": {"kept": 3}}', id="another shape of findings"),
         pytest.param(b"[]", id="no document"),
         pytest.param(b'{"progress": {"\xff": "\xff"}}', id="no UTF-8"),
