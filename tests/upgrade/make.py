@@ -1,6 +1,6 @@
 """Write down what the code of this milestone leaves on disk, for later code to open.
 
-    python -m tests.upgrade.make NAME
+    python -m tests.upgrade.make NAME [PART ...]
 
 See README.md for milestones before this one.
 """
@@ -22,23 +22,29 @@ MADE = Path(__file__).parent / "made"
 WORK = Path(tempfile.gettempdir()) / "offsetwatch-upgrade"
 
 
-def main(name: str) -> None:
-    into = MADE / name
-    shutil.rmtree(into, ignore_errors=True)
-    shutil.rmtree(WORK, ignore_errors=True)
-    WORK.mkdir()
+def main(name: str, *only: str) -> None:
+    """All that this code keeps, or these parts alone."""
+    for part, module, make in PARTS:
+        if _there(module) and (not only or part in only):
+            shutil.rmtree(MADE / name / part, ignore_errors=True)
+            make(MADE / name / part)
+            print(f"{name}: {part}")  # noqa: T201 - for whoever makes it
+
+
+def _there(module: str) -> bool:
     try:
-        if find_spec("exporter.remedy"):
-            _journal(into / "journal")
-    finally:
-        shutil.rmtree(WORK)
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even its package
+        return False
 
 
 def _journal(into: Path) -> None:
     from tests.upgrade import journals
 
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir()
     found = journals.cases()
-    if find_spec("exporter.remedy.decisions"):
+    if _there("exporter.remedy.decisions"):
         from tests.upgrade import remedied
 
         found |= remedied.cases()
@@ -46,6 +52,33 @@ def _journal(into: Path) -> None:
     _text(into / "journal.sql", "\n".join(journals.dumped(WORK / "state")) + "\n")
     _json(into / "expected.json", expected)
     shutil.copytree(WORK / "state" / "backups", into / "backups")
+    shutil.rmtree(WORK)
+
+
+def _state(into: Path) -> None:
+    from tests.upgrade import memories
+
+    left, seen = memories.act()
+    for part, document in left.items():
+        _text(into / f"{part}.json", document.decode())
+    _json(into / "expected.json", seen)
+
+
+def _baselines(into: Path) -> None:
+    from tests.upgrade import usual
+
+    document, seen = usual.learn()
+    _text(into / "baselines.json", document.decode())
+    _json(into / "expected.json", seen)
+
+
+def _tables(into: Path) -> None:
+    from tests.upgrade import lakes
+
+    made, seen = lakes.make(WORK)
+    for path, table in made.items():
+        _json(into / f"{path.replace('/', '-')}.json", table)
+    _json(into / "expected.json", seen)
 
 
 def _json(path: Path, document: Any) -> None:
@@ -57,6 +90,14 @@ def _text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
+
+# A part, what has to be there for it, and who makes it.
+PARTS = (
+    ("tables", "exporter.history.tables", _tables),
+    ("state", "exporter.daemon.state_dir", _state),
+    ("journal", "exporter.remedy.journal", _journal),
+    ("baselines", "exporter.history.habits", _baselines),
+)
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -34,3 +34,9 @@ def journal(milestone: str, folder: Path) -> Path:
         db.executescript((made / "journal.sql").read_text())
     (folder / NAME).chmod(0o600)
     return folder
+
+
+def state(milestone: str) -> dict[str, bytes]:
+    """What the daemon's parts remembered, by their names."""
+    made = MADE / milestone / "state"
+    return {at.stem: at.read_bytes() for at in made.glob("*.json") if at.stem != "expected"}

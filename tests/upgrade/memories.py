@@ -1,0 +1,161 @@
+"""What the daemon keeps in state_dir, as the code that it is run with writes it: story.yaml is
+acted out, in virtual time, up to the moment when the daemon is replaced, and then to its end.
+
+Run by make.py at a milestone, and by the tests with what an earlier milestone has left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from dataclasses import asdict, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from exporter.model.findings import Severity
+from exporter.notify.ledger import Message, Rules
+from exporter.notify.notifier import Notifier
+from exporter.notify.receivers import Receiver
+from exporter.state.snapshot import Snapshot
+from tests.fakes.clock import VirtualClock
+from tests.scenarios import brokers
+from tests.scenarios.daemon import Daemon
+from tests.scenarios.script import BEGINNING, read, seconds
+from tests.scenarios.world import World
+
+STORY = Path(__file__).parent / "story.yaml"
+REPLACED = "16m"
+AWAY_S = 60.0
+LOOKS = ("17m10s", "18m50s", "26m")  # right after it, before a trouble ends, after it
+WAIT_S = 120.0
+RULES = Rules(Severity.INFO, settle_s=180.0, changes_s=3600.0)
+
+
+class Told:
+    """Who is told of findings by one process: `heard` is (what, of which finding), and `document`
+    what it keeps of that.
+    """
+
+    def __init__(self, document: bytes | None = None) -> None:
+        self.heard: list[list[str]] = []
+        self.document = document
+        self._snapshot: Snapshot | None = None
+        self._notifier = Notifier(
+            (Receiver("hook", RULES, self._noted, lambda body: None),),
+            snapshot=self._shown,
+            save=self._save,
+            report=lambda counts: None,
+            clock=VirtualClock(),
+            failed={},
+        )
+        if document is not None:
+            self.recall(document)
+
+    def recall(self, document: bytes) -> None:
+        """Go on from what another one kept."""
+        self._notifier.recall(document)
+
+    def hear(self, snapshot: Snapshot) -> None:
+        """Look, and wait until what was sent has arrived."""
+        self._snapshot = replace(snapshot, notifications_failed=())
+        for _ in range(2):
+            self._notifier.step(snapshot.at)
+            couriers = self._notifier._couriers
+            under_way = [at._sending[0] for at in couriers if at._sending is not None]
+            assert not wait(under_way, WAIT_S).not_done
+
+    def end(self) -> None:
+        """With its process."""
+        self._notifier._pool.shutdown(wait=True)
+
+    def _shown(self) -> Snapshot:
+        assert self._snapshot is not None
+        return self._snapshot
+
+    def _save(self, document: bytes) -> bool:
+        self.document = document
+        return True
+
+    def _noted(self, messages: Sequence[Message], now: float) -> bytes:
+        self.heard += [[at.status.value, " ".join(at.finding.key)] for at in messages]
+        return b"{}"
+
+
+def _until(world: World, daemon: Daemon, told: Told, moment: str) -> Snapshot:
+    snapshot = daemon.snapshot
+    while world.now - BEGINNING < seconds(moment):
+        world.step()
+        if daemon.running:
+            snapshot = daemon.step()
+            told.hear(snapshot)
+    return snapshot
+
+
+def act(memory: dict[str, bytes] | None = None) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """What was kept when the daemon was replaced, and what the next one showed. `memory`: what it
+    found, if not what the one before it has left; by name.
+    """
+    brokers._ids = count(1)  # as in a process of its own: what is remembered has ids in it
+    world = World(read(STORY))
+    daemon, told = Daemon(world), Told()
+    before = _until(world, daemon, told, REPLACED)
+    daemon.kill()
+    told.end()
+    assert told.document is not None
+    left = {**daemon.memory, "notify": told.document}
+    found = left if memory is None else memory
+    seen: dict[str, Any] = {REPLACED: shown(before, told)}
+    back = world.now + AWAY_S
+    while world.now < back:
+        world.step()
+    daemon.memory = {name: found[name] for name in found if name != "notify"}
+    told = Told(found.get("notify"))
+    daemon.start()
+    for moment in LOOKS:
+        seen[moment] = shown(_until(world, daemon, told, moment), told)
+    told.end()
+    return left, seen
+
+
+def shown(snapshot: Snapshot, told: Told) -> dict[str, Any]:
+    """What a daemon says that it cannot know from what it reads alone, and whom it told."""
+    return {
+        "findings": {
+            " ".join(at.key): {"since": at.since, "severity": at.severity.value}
+            for at in snapshot.findings
+        },
+        "verdicts": {
+            f"{at.connect_cluster} {at.connector} {at.subject} {at.scope.value}": {
+                "verdict": at.verdict.value,
+                "rule": at.rule,
+                "since": at.since,
+            }
+            for at in snapshot.judgements
+        },
+        "lost": {
+            f"{at.connector} {at.topic}-{at.partition}": dict(at.lost)
+            for at in snapshot.mirror_partitions
+        },
+        "losses": sorted(json.dumps(asdict(at), sort_keys=True) for at in snapshot.losses),
+        "recreations": sorted(
+            json.dumps(asdict(at), sort_keys=True) for at in snapshot.recreations
+        ),
+        "told": sorted(told.heard),
+    }
+
+
+def parts() -> dict[str, Callable[[bytes], None]]:
+    """Who takes up what of a state directory."""
+    daemon = Daemon(World(read(STORY)))
+    found: dict[str, Callable[[bytes], None]] = {}
+
+    def noted(name: str, into: Callable[[bytes], None]) -> None:
+        found[name] = into
+
+    assert daemon.loop is not None
+    daemon.loop.recall_with(noted)
+    told = Told()
+    told.end()
+    return found | {"notify": told.recall}

@@ -1,0 +1,84 @@
+"""What daemons of earlier milestones have remembered, and a daemon of today goes on from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from exporter.daemon.state_dir import StateDir
+from tests.upgrade import memories, opened
+
+ALL = opened.milestones("state")
+NAMES = ("judge", "notify", "replication")
+
+
+@pytest.fixture(scope="module", params=ALL)
+def milestone(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def seen(milestone: str) -> dict[str, Any]:
+    """What a daemon of today shows, that found what one of then has left."""
+    return memories.act(opened.state(milestone))[1]
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> dict[str, Any]:
+    """What one shows that found nothing."""
+    return memories.act({})[1]
+
+
+@pytest.mark.parametrize("what", ["findings", "verdicts", "lost", "losses", "recreations", "told"])
+@pytest.mark.parametrize("moment", memories.LOOKS)
+def test_a_daemon_goes_on_from_an_older_memory_as_the_older_one_would_have(
+    milestone, seen, moment, what
+):
+    assert seen[moment][what] == opened.expected(milestone, "state")[moment][what]
+
+
+@pytest.mark.parametrize("what", ["findings", "verdicts", "lost", "losses", "recreations", "told"])
+def test_nothing_of_it_could_be_known_without_that_memory(forgetful, what):
+    then = opened.expected(ALL[-1], "state")
+    assert any(forgetful[moment][what] != then[moment][what] for moment in memories.LOOKS)
+
+
+def test_no_older_memory_is_put_aside(milestone, tmp_path):
+    """As state_dir does with what a part refuses."""
+    documents = opened.state(milestone)
+    refused = []
+    state = StateDir(tmp_path / "state")
+    try:
+        for name in NAMES:
+            state.save(name, documents[name])
+        for name, into in memories.parts().items():
+            state.recall(name, into)
+            refused += [at.name for at in (tmp_path / "state").glob("*.damaged.json")]
+    finally:
+        state.close()
+    assert sorted(documents) == list(NAMES)
+    assert refused == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_memory_of_a_newer_version_is_put_aside_as_it_is_and_begun_anew(name, tmp_path):
+    newer = json.loads(opened.state(ALL[-1])[name])
+    newer["version"] = newer.get("version", 1) + 1
+    document = json.dumps(newer).encode()
+    state = StateDir(tmp_path / "state")
+    try:
+        state.save(name, document)
+        state.recall(name, memories.parts()[name])
+    finally:
+        state.close()
+    assert not (tmp_path / "state" / f"{name}.json").exists()
+    assert (tmp_path / "state" / f"{name}.damaged.json").read_bytes() == document
+
+
+def test_a_story_has_every_kind_of_memory_in_it():
+    """Otherwise nothing would be proven of what is missing."""
+    for milestone in ALL:
+        then = opened.expected(milestone, "state")[memories.REPLACED]
+        assert all(then[what] for what in ("findings", "verdicts", "losses", "recreations", "told"))
