@@ -134,6 +134,9 @@ def test_each_kind_of_record_says_what_it_is_for(key, body, expected):
         pytest.param(b"target-state-c", b'{"state.v2":7}', "value_shape", id="state-is-no-text"),
         pytest.param(b"tasks-fencing-c", b"{}", "value_shape", id="no-count"),
         pytest.param(b"restart-connector-c", b"{}", "value_shape", id="no-flags"),
+        pytest.param(
+            b"restart-connector-c", b'{"include-tasks":true}', "value_shape", id="one-flag"
+        ),
         pytest.param(b"logger-cluster-x", b"{}", "value_shape", id="no-level"),
         pytest.param(
             b"task-c-0",

@@ -16,3 +16,8 @@ def test_old_workers_do_not_tell_their_kafka_cluster():
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"version":1}', b"\xff", b"[" * 100_000])
 def test_what_is_no_worker_is_undecodable(body: bytes):
     assert isinstance(decode_root(body), Undecodable)
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"version":1}'])
+def test_what_is_json_and_no_worker_has_a_reason_of_its_own(body: bytes):
+    assert decode_root(body) == Undecodable("root_shape")

@@ -176,6 +176,12 @@ AHEAD = [
         {**SQL_SERVER, "change_lsn": "00000027:00000ac0:0002"},
         id="sqlserver-in-one-transaction",
     ),
+    pytest.param(
+        "debezium",
+        {**SQL_SERVER, "change_lsn": "NULL"},
+        {**SQL_SERVER, "change_lsn": "NULL", "commit_lsn": "00000028:00000ac0:0002"},
+        id="sqlserver-before-its-first-change",
+    ),
     pytest.param("debezium", {"scn": "999"}, {"scn": "1000"}, id="oracle-by-number"),
     pytest.param(
         "debezium_mongodb", {"sec": 5, "ord": 9}, {"sec": 6, "ord": 1}, id="mongodb-seconds"
@@ -208,6 +214,12 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
         ),
         pytest.param("jdbc", {"incrementing": 1}, {"incrementing": 2, "x": 1}, id="not-jdbc"),
         pytest.param("jdbc", {"incrementing": 1}, {"incrementing": "2"}, id="jdbc-text"),
+        pytest.param(
+            "jdbc",
+            {"timestamp": 1, "incrementing": "1"},
+            {"timestamp": 2, "incrementing": "1"},
+            id="jdbc-half-a-place",
+        ),
         pytest.param(
             "debezium", MYSQL, {**MYSQL, "file": "binlog.000004"}, id="mysql-other-base-name"
         ),
@@ -307,12 +319,21 @@ def test_no_offset_has_no_place():
             1_700_000_000.25,
             id="jdbc-nanos-of-no-second",
         ),
+        pytest.param(
+            "jdbc",
+            {"timestamp": 1_700_000_000_250, "timestamp_nanos": 0},
+            1_700_000_000.0,
+            id="jdbc-nanos-of-a-whole-second",
+        ),
         pytest.param("debezium_mongodb", {"sec": 1_700_000_000, "ord": 1}, 1.7e9, id="mongodb"),
         pytest.param("debezium", {"ts_sec": 1_700_000_000_000}, None, id="millis-as-seconds"),
         pytest.param("debezium", {"ts_ms": 1_700_000_000}, None, id="seconds-as-millis"),
         pytest.param("debezium", {"ts_usec": 1_700_000_000_000}, None, id="millis-as-micros"),
         pytest.param("jdbc", {"timestamp": 0}, None, id="nothing-read-yet"),
         pytest.param("debezium_mongodb", {"sec": -5, "ord": 1}, None, id="negative"),
+        pytest.param("debezium_mongodb", {"ord": 1}, None, id="mongodb-without-seconds"),
+        pytest.param("debezium", {"ts_sec": 315_532_800}, 315_532_800.0, id="1980"),
+        pytest.param("debezium", {"ts_sec": 4_102_444_800}, None, id="2100"),
         pytest.param("debezium", {"ts_sec": 1.7e9}, None, id="no-integer"),
         pytest.param("debezium", {"ts_sec": "1700000000"}, None, id="text"),
         pytest.param("generic", {"ts_sec": 1_700_000_000}, None, id="unknown-connector"),
