@@ -119,9 +119,11 @@ def _seen_failed(product: Product, connector: str) -> None:
     """
 
     def probe() -> None:
-        found = product.get("/api/v1/findings")["findings"]
-        if connector not in {at["connector"] for at in found}:
-            raise NotYet(f"found wrong: {[(at['name'], at['connector']) for at in found]}")
+        found = [
+            (at["name"], at["connector"]) for at in product.get("/api/v1/findings")["findings"]
+        ]
+        if ("task_failed", connector) not in found:
+            raise NotYet(f"found wrong: {found}")
 
     until(f"{connector} found failed", probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
 
@@ -154,10 +156,19 @@ def proposed(product: Product, staged: Staged) -> dict[str, str]:
             if plan.action == "skip_one"
         }
         if set(plans) != set(staged.connectors):
-            raise NotYet(f"proposed for {sorted(plans) or 'none'}")
+            raise NotYet(f"proposed for {sorted(plans) or 'none'}; {_against(product)}")
         return plans
 
     return until("proposals", probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
+
+
+def _against(product: Product) -> str:
+    """What speaks against whatever is not done, for whoever waits in vain."""
+    remedies = product.get("/api/v1/overview")["remedies"] or {"refusals": []}
+    return "; ".join(
+        f"{at['connector']}: {at['action']} {[guard['said'] for guard in at['guards']]}"
+        for at in remedies["refusals"]
+    )
 
 
 def remedied(product: Product, lab: Lab, staged: Staged, *, by_hand: bool) -> list[str]:
