@@ -160,7 +160,7 @@ def rehearse(prepared: Prepared) -> int:
         return code
     assert prepared.plan is not None
     for line in steps_of(prepared.plan):
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{output.visible(line)}\n")
     return OK
 
 
@@ -176,7 +176,7 @@ def confirmed(name: str, *, yes: bool, of: str = "connector") -> bool:
     if not sys.stdin.isatty():
         output.error("nobody can be asked here: say --yes to agree beforehand")
         return False
-    sys.stderr.write(f"Type the {of}'s name ({name}) to go on: ")
+    sys.stderr.write(f"Type the {of}'s name ({output.visible(name)}) to go on: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() == name:
         return True

@@ -252,12 +252,12 @@ def _say_steps(plans: list[Prepared]) -> None:
 def _rehearsed(plans: list[Prepared]) -> int:
     for one in plans:
         assert one.plan is not None
-        sys.stdout.write(f"\n{one.connector}: would be done, step by step\n")
+        told = [f"\n{one.connector}: would be done, step by step"]
         for line, step in zip(carrying.steps_of(one.plan), one.plan.steps, strict=True):
-            sys.stdout.write(f"  {line}\n")
+            told.append(f"  {line}")
             if isinstance(one.driver, StrimziDriver):
-                for request in one.driver.requests(step):
-                    sys.stdout.write(f"       {request}\n")
+                told += [f"       {request}" for request in one.driver.requests(step)]
+        sys.stdout.write("".join(f"{output.visible(line)}\n" for line in told))
     output.error("dry run: nothing was written")
     return OK
 

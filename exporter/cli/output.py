@@ -41,14 +41,20 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    # As text and not as markup: what stands in square brackets would vanish.
+    drawn = Table(
+        title=Text(visible(title), style="table.title"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for column in columns:
         number = column.endswith("#")
         drawn.add_column(
             column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
         )
     for row in rows:
-        # As text and not as markup: what stands in square brackets would vanish.
         drawn.add_row(*(Text("-" if cell is None else visible(str(cell))) for cell in row))
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)

@@ -29,3 +29,12 @@ def test_a_thread_leaves_signals_alone():
     thread.start()
     thread.join(10)
     assert done == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_a_name_that_is_to_be_typed_is_shown_as_what_it_is(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin.readline", lambda: "orders\n", raising=False)
+    name = "\u202esredro"  # a terminal shows it as "orders"
+    assert not carrying.confirmed(name, yes=False)
+    assert "(\\u202esredro)" in capsys.readouterr().err
+    assert carrying.confirmed("orders", yes=False)

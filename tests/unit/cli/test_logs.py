@@ -22,3 +22,34 @@ def test_a_logger_that_was_used_before_follows_what_is_set_up_now(
     log.info("now_this")
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [event["event"] for event in told] == ["this", "now_this"]
+
+
+HOSTILE = "a\x1b[2Jb\x9b31m\u202ec\r\nlevel=info forged"
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_what_others_wrote_moves_no_cursor_and_forges_no_line_of_the_log(
+    style: str, capsys: pytest.CaptureFixture[str]
+):
+    configure("info", style)
+    log.info("tail_started", topic=HOSTILE, beside=[HOSTILE], how={"a": HOSTILE})
+    line = capsys.readouterr().err
+    assert line.count("[2J") == 3
+    assert line.count("\n") == 1
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        log.exception("failed")
+    trace = capsys.readouterr().err
+    assert "[2J" in trace
+    assert (line + trace).replace("\n", "").isprintable()
+
+
+def test_the_colours_are_ours_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    configure("info", "console")
+    log.info("tail_started", topic="\x1b[2J")
+    assert "\x1b[2J" not in (told := capsys.readouterr().err)
+    assert "\x1b[" in told

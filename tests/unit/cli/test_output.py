@@ -31,3 +31,9 @@ def test_what_others_wrote_does_not_move_the_cursor(capsys):
     assert capsys.readouterr().err == "a\\x1b[2Jb\\u202ec\\r\nd \u00e9\n"
     output.table("T", ("a",), [("x\x1b]0;y\x07",)])
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["a[/b]", "[red]", "[link=http://h]x", "x\x1b]0;y\x07", "\u202ex"])
+def test_a_name_in_a_heading_is_text_too(name: str, capsys: pytest.CaptureFixture[str]):
+    output.table(f"Plans of {name}", ("a",), [("x",)])
+    assert capsys.readouterr().out.splitlines()[0].rstrip() == f"Plans of {output.visible(name)}"
