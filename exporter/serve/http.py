@@ -186,8 +186,10 @@ class ReadServer:
             return web.Response(text="ready\n")
         return web.Response(status=503, text="".join(f"{line}\n" for line in snapshot.waiting_for))
 
-    async def _reload(self, _: web.Request) -> web.Response:
+    async def _reload(self, request: web.Request) -> web.Response:
         """Answered when the new configuration is in use, or why it is not."""
+        if "Origin" in request.headers:  # any web page may have a browser post to anybody
+            return web.Response(status=403, text="not for web pages\n")
         mistakes = await asyncio.wrap_future(self._reload_asked())
         if mistakes:
             return web.Response(status=400, text="".join(f"{line}\n" for line in mistakes))

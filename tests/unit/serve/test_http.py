@@ -525,6 +525,14 @@ def test_a_reload_is_asked_for_with_post_alone():
         assert (answer.status_code, answer.text) == (200, "reloaded\n")
 
 
+def test_no_web_page_has_the_configuration_read_again(client, world):
+    world.mistakes = ("it was read",)
+    for origin in ("https://attacker.example.com", "null", str(client.base_url)):
+        answer = client.post("/-/reload", headers={"Origin": origin})
+        assert (answer.status_code, answer.text) == (403, "not for web pages\n")
+    assert client.post("/-/reload").text == "it was read\n"
+
+
 def test_a_refused_configuration_is_answered_with_its_mistakes():
     world = World()
     world.mistakes = ("a.yaml: kafka: field required", "a.yaml: listen: no port")
