@@ -1,0 +1,96 @@
+"""Whom we speak to over TLS is verified, by whichever client, and nothing turns that off."""
+
+from __future__ import annotations
+
+import ast
+import ssl
+from pathlib import Path
+
+import pytest
+
+from exporter.cli import listener
+from exporter.clients import kafka_facts
+from exporter.clients.auth import TlsContext
+from exporter.clients.kube_access import Access
+from exporter.config import Tls
+from lab.certificates import Authority
+
+ROOT = Path(__file__).parents[3]
+# It compares the certificate byte by byte instead, before it sends anything.
+PINNED = "exporter/cli/own_daemon.py"
+
+
+@pytest.fixture(scope="module")
+def ca(tmp_path_factory) -> Path:
+    return Authority(tmp_path_factory.mktemp("ca")).ca
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        lambda _: TlsContext(None).get(),
+        lambda _: TlsContext(None).get_for("http://localhost"),
+        lambda ca: TlsContext(Tls(ca_file=ca)).get(),
+        lambda _: Access(url="https://localhost").context(),
+        lambda ca: Access(url="https://localhost", ca=ca.read_text()).context(),
+        lambda _: Access(url="http://localhost").context(),
+        lambda ca: listener._tls(listener.Listener("https://localhost", ca_file=ca)),
+        lambda _: kafka_facts._tls({"security.protocol": "SSL"}),
+        lambda ca: kafka_facts._tls({"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca)}),
+    ],
+    ids=[
+        "Connect or a webhook",
+        "the same in the clear",
+        "an authority of its own",
+        "Kubernetes",
+        "Kubernetes with an authority",
+        "Kubernetes in the clear",
+        "a control listener",
+        "a broker",
+        "a broker with an authority",
+    ],
+)
+def test_a_client_verifies_whom_it_speaks_to_and_speaks_nothing_old(context, ca):
+    found = context(ca)
+    assert found.verify_mode is ssl.CERT_REQUIRED
+    assert found.check_hostname
+    assert found.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def unverified(tree: ast.AST) -> list[str]:
+    """Where a check of certificates or names is left out."""
+    found = []
+    for at in ast.walk(tree):
+        match at:
+            case ast.Attribute(attr="CERT_NONE" | "_create_unverified_context" as name):
+                found.append(name)
+            case ast.Assign(
+                targets=[ast.Attribute(attr="check_hostname")], value=ast.Constant(value=False)
+            ):
+                found.append("check_hostname")
+            case ast.keyword(arg="verify" | "check_hostname" as name, value=ast.Constant(False)):
+                found.append(name)
+    return found
+
+
+def test_nothing_but_what_compares_certificates_leaves_a_check_out():
+    files = sorted((ROOT / "exporter").rglob("*.py"))
+    found = {
+        str(path.relative_to(ROOT)): left_out
+        for path in files
+        if (left_out := unverified(ast.parse(path.read_text())))
+    }
+    assert found == {PINNED: ["check_hostname", "CERT_NONE"]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "context.verify_mode = ssl.CERT_NONE",
+        "context.check_hostname = False",
+        "httpx.Client(verify=False)",
+        "ssl._create_unverified_context()",
+    ],
+)
+def test_a_check_that_is_left_out_would_be_noticed(line: str):
+    assert unverified(ast.parse(line))
