@@ -72,4 +72,4 @@ def test_every_part_has_claims():
     defended = PAGE.partition("## What is defended\n")[2].partition("\n## ")[0]
     parts = re.findall(r"^### (.+)$", defended, re.MULTILINE)
     assert len(parts) == defended.count("| held by |") > 0
-    assert len(claims()) > 3 * len(parts)
+    assert len(claims()) >= 3 * len(parts)
