@@ -93,7 +93,7 @@ def in_folder(folder: Path) -> list[Target]:
             share=9,
             pieces=_PIECES,
         ),
-        Target("web_configs", [(_WEB.encode(),)], partial(_web, folder), pieces=_PIECES),
+        Target("web_configurations", [(_WEB.encode(),)], partial(_web, folder), pieces=_PIECES),
     ]
 
 

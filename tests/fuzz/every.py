@@ -13,7 +13,11 @@ Targets = dict[str, Target]
 
 
 def _named(targets: Iterable[Target]) -> Targets:
-    return {at.name: at for at in targets}
+    found: Targets = {}
+    for at in targets:
+        assert at.name not in found, at.name
+        found[at.name] = at
+    return found
 
 
 RECORDS: Final = _named([*topics.TARGETS, *rest.TARGETS, *documents.TARGETS])
@@ -31,4 +35,5 @@ def files(folder: Path) -> Targets:
 
 def every(folder: Path) -> Targets:
     """All of these."""
-    return {**RECORDS, **bodies(folder), **files(folder)}
+    parts = (RECORDS, bodies(folder), files(folder))
+    return _named(at for part in parts for at in part.values())

@@ -20,6 +20,7 @@ from typing import Any, Final
 from multidict import CIMultiDict
 from structlog.testing import capture_logs
 
+from exporter.remedy.desk import PlanState
 from exporter.remedy.journal import Journal
 from exporter.serve.control.answers import NDJSON, Answer
 from exporter.serve.control.counts import Counts
@@ -165,12 +166,26 @@ def may_change(request: _Request) -> bool:
     return bool(found) and found[0] in _RIGHTS.get(f"{request.method} {named}", set())
 
 
+def _furnished(clock: VirtualClock) -> MemoryDesk:
+    """A desk with a plan in each state that something can be decided in."""
+    desk = MemoryDesk(clock)
+    for number, state in enumerate((PlanState.PROPOSED, PlanState.RUNNING, PlanState.PARKED), 1):
+        desk.rows[f"p{number}"] = plan_row(f"p{number}", state=state)
+    return desk
+
+
+def ask(method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+    """Of a desk in memory that nobody has asked before."""
+    place = _place()
+    request = _Request(method, path, CIMultiDict(headers), body)
+    with capture_logs():
+        return place.answer(_furnished(place.clock), request)
+
+
 def in_memory(head: bytes | None, body: bytes | None) -> int:
     """The status of the answer."""
     place, request = _place(), _request(head, body)
-    desk = MemoryDesk(place.clock)
-    for number, state in enumerate(("proposed", "running", "parked"), 1):
-        desk.rows[f"p{number}"] = plan_row(f"p{number}", state=type(plan_row().state)(state))
+    desk = _furnished(place.clock)
     with capture_logs() as events:
         answer = place.answer(desk, request)
     _judged(answer, request, events)
