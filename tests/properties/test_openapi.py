@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.serve.control.openapi import document
@@ -97,9 +97,11 @@ def conforms(answer: dict[str, Any], schema: dict[str, Any]) -> None:
             assert re.search(at.get("pattern", ""), answer[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "operation"), OPERATIONS, ids=[f"{at[0]} {at[1]}" for at in OPERATIONS]
 )
+@settings(max_examples=max(20, settings.default.max_examples // 5))  # of each operation
 @given(data=st.data())
 def test_what_is_described_is_answered_as_described(method, path, operation, data):
     headers, query = {"Host": "localhost"}, []
