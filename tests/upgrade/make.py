@@ -75,7 +75,10 @@ def _baselines(into: Path) -> None:
 def _tables(into: Path) -> None:
     from tests.upgrade import lakes
 
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir()
     made, seen = lakes.make(WORK)
+    shutil.rmtree(WORK)
     for path, table in made.items():
         _json(into / f"{path.replace('/', '-')}.json", table)
     _json(into / "expected.json", seen)

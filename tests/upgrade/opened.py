@@ -40,3 +40,18 @@ def state(milestone: str) -> dict[str, bytes]:
     """What the daemon's parts remembered, by their names."""
     made = MADE / milestone / "state"
     return {at.stem: at.read_bytes() for at in made.glob("*.json") if at.stem != "expected"}
+
+
+def table(milestone: str, path: str) -> dict[str, Any]:
+    """A table as it is kept."""
+    return json.loads((MADE / milestone / "tables" / f"{path.replace('/', '-')}.json").read_text())
+
+
+def tables(milestone: str, base: Path) -> Path:
+    """All tables of then."""
+    from tests.upgrade import lakes
+
+    for at in (MADE / milestone / "tables").glob("*-*.json"):
+        path = at.stem.replace("-", "/", 1)
+        lakes.rebuilt(table(milestone, path), base / path)
+    return base

@@ -1,0 +1,115 @@
+"""Tables of earlier milestones: brought up to date, read, and added to. Without Spark, which is
+held against the same plain computation of silver elsewhere (tests/history).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from exporter.errors import HistoryError
+from exporter.history import lake
+from exporter.history.tables import BRONZE_RECORDS, TABLES
+from exporter.history.timeline import Question, timeline
+from tests.history.delta import refine_plainly, stored
+from tests.upgrade import lakes, opened
+
+ALL = opened.milestones("tables")
+NEWEST = ALL[-1]
+
+
+@pytest.fixture(scope="module", params=ALL)
+def milestone(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def as_left(milestone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return opened.tables(milestone, tmp_path_factory.mktemp(milestone))
+
+
+@pytest.fixture
+def base(as_left: Path, tmp_path: Path) -> Path:
+    """A copy, brought up to date as each run does first."""
+    base = Path(shutil.copytree(as_left, tmp_path / "tables"))
+    for table in TABLES:
+        lake.create(base, table)
+    return base
+
+
+def expected() -> Any:
+    """The same records were read at every milestone; only later ones could answer for a moment."""
+    return opened.expected(NEWEST, "tables")["as of"]
+
+
+def kept(milestone: str) -> int:
+    """How many records bronze had."""
+    files = opened.table(milestone, BRONZE_RECORDS.path)["files"].values()
+    return sum(len(file["rows"]) for file in files)
+
+
+def test_older_tables_get_the_columns_that_came_since_and_lose_no_row(milestone, base):
+    for table in TABLES:
+        there = DeltaTable(str(table.at(base)))
+        assert {field.name for field in there.schema().fields} >= set(table.names), table.path
+    assert len(stored(base, BRONZE_RECORDS)) == kept(milestone) == 11
+
+
+def test_a_table_that_was_brought_up_to_date_is_not_touched_again(base):
+    before = {table.path: DeltaTable(str(table.at(base))).version() for table in TABLES}
+    for table in TABLES:
+        lake.create(base, table)
+    assert {table.path: DeltaTable(str(table.at(base))).version() for table in TABLES} == before
+
+
+def test_older_silver_answers_for_every_moment_as_it_did_then(milestone, base):
+    then = opened.expected(milestone, "tables").get("as of")
+    if then is None:
+        pytest.skip("there was no silver then")
+    assert lakes.answers(base) == then
+
+
+def test_silver_that_is_made_of_older_bronze_answers_as_every_milestone_did(base):
+    shutil.rmtree(base / "silver")
+    place = {"connect_cluster": "payments", "kafka": "east", "topic": "connect-offsets"}
+    if not stored(base, lakes.tables.GOLD_TOPICS):
+        lakes.append(base, lakes.tables.GOLD_TOPICS, [place])
+    refine_plainly(base)
+    assert lakes.answers(base) == expected()
+
+
+def test_older_bronze_is_added_to_and_the_old_rows_stay_as_they_are(base):
+    before = stored(base, BRONZE_RECORDS, by="koffset")
+    lakes.append(base, BRONZE_RECORDS, lakes.bronze_rows(lakes.following(), lakes.DAY + 260))
+    after = stored(base, BRONZE_RECORDS, by="koffset")
+    assert [row for row in after if row["value"] != lakes.FOLLOWING] == before
+    assert len(after) == len(before) + 1
+
+
+def test_the_timeline_of_a_connector_is_told_from_older_tables(base):
+    shutil.rmtree(base / "silver")
+    refine_plainly(base)
+    until = lakes.MORNING + 10.0 * lakes.DAY
+    asked = Question(connector="file", connect_cluster="payments", since=0.0, until=until)
+    assert timeline(base, asked).events
+
+
+def test_a_table_whose_column_has_another_type_is_refused_by_name_and_left(base):
+    path = BRONZE_RECORDS.at(base)
+    first = path / "_delta_log" / "00000000000000000000.json"
+    text = first.read_text()
+    assert '\\"name\\":\\"pos\\",\\"type\\":\\"long\\"' in text
+    shutil.rmtree(path / "_delta_log")
+    (path / "_delta_log").mkdir()
+    changed = text.replace(
+        '\\"name\\":\\"pos\\",\\"type\\":\\"long\\"', '\\"name\\":\\"pos\\",\\"type\\":\\"string\\"'
+    )
+    first.write_text(changed)
+    with pytest.raises(HistoryError, match="column pos holds"):
+        lake.create(base, BRONZE_RECORDS)
+    assert [at.name for at in (path / "_delta_log").iterdir()] == [first.name]
+    assert first.read_text() == changed
