@@ -87,7 +87,7 @@ def in_folder(folder: Path) -> list[Target]:
     texts = [at.read_text() for at in sorted(_CONFIGS.rglob("*.yaml"))] + list(_ODD)
     return [
         Target(
-            "configs",
+            "configurations",
             [(at.encode(),) for at in texts],
             partial(_config, folder),
             share=9,
