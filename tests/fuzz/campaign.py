@@ -1,7 +1,7 @@
 """Many records through every target, and what was found.
 
-A record is given one second of the processor's time, and all records of a process together hold no
-more memory in the end than after the first of them.
+A record is given one second of the processor's time, and a span of records may not make its process
+grow by more than they could account for. What leaks a little with each record is not found here.
 """
 
 from __future__ import annotations
