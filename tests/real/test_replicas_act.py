@@ -29,7 +29,7 @@ from lab.stories import hands, poison, sinks
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
 from tests.real.acting import kept_of, knows
-from tests.real.seen import becomes, total
+from tests.real.seen import becomes, found_failed, total
 from tests.real.telling import QUARANTINE, SKIP, asked
 
 # A lab, and for each moment two minutes in which a request without an answer is waited for.
@@ -118,8 +118,13 @@ class Site:
         hands.produce_texts(self.lab.east, self.sink.topic, self.feed(BEHIND))
         for daemon in self.daemons:
             knows(daemon, self.sink)
-        self.bad.append(poison.one_bad(self.sink, after=self.feed(3)))
+        self.bad.append(poison.one_bad(self.sink, after=self.feed(3), seen=self.seen_failed))
         return self.bad[-1]
+
+    def seen_failed(self) -> None:
+        """By both, as either may lead."""
+        for daemon in self.daemons:
+            found_failed(daemon.product, self.sink.connector)
 
     def written(self) -> set[str]:
         """What the sink has written once it has taken all."""

@@ -20,11 +20,12 @@ from exporter.remedy.drivers.strimzi_owners import problem
 from lab import Lab, LabOptions
 from lab.guarded import COLLEAGUE, Guarded, Json
 from lab.kube import Kubernetes
-from lab.stories import sinks
+from lab.stories import poison, sinks
 from lab.stories.sinks import Sink
 from lab.strimzi import Operator
 from lab.waiting import NotYet, until
 from tests.real.conftest import KAFKA
+from tests.real.seen import found_failed
 from tests.real.strimzi_resources import ACCOUNT, CLUSTER, SPACE, account, cluster, connector_of
 from tools import kubernetes
 
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 VERSION = "v1"
 WAIT_S = 120.0
+BEFORE = 50
 CREATED = 201
 REMEDY = {"mode": "propose", "quarantine": {"kafka": "east"}}
 
@@ -53,7 +55,7 @@ class World:
         self.operator = stack.enter_context(
             Operator(self.server, url, namespace=SPACE, version=VERSION)
         )
-        self.sink = sinks.begin(Sink(self.lab, "owned"), records=50)
+        self.sink = sinks.begin(Sink(self.lab, "owned"), records=BEFORE)
         self.name = self.sink.connector
         config = self.sink.config()
         kind = str(config.pop("connector.class"))
@@ -95,8 +97,12 @@ def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
     world: World,
 ) -> None:
     before = world.resource["spec"]
-    # No restart more than the daemon waits for: a plan is void once somebody has meddled.
-    poison = sinks.poisoned(world.sink, restarts=1).offset
+    # Started again once, after the daemon has seen it fail: that makes two failures, and once more
+    # would make a plan void.
+    after = poison.good(BEFORE, 3)
+    offset = poison.one_bad(
+        world.sink, after=after, seen=lambda: found_failed(world.daemon.product, world.name)
+    )
     plan = world.daemon.proposed(world.name, "skip_one")
     world.daemon.approve(plan)
     assert world.daemon.ended(plan)["ending"] == "succeeded"
@@ -107,10 +113,11 @@ def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
     assert world.resource["spec"] == before
     assert not world.resource["metadata"].get("annotations")
     sinks.taken(world.sink)
-    assert world.sink.path.read_text().splitlines()[-3:] == [f"{{n={at}}}" for at in range(3)]
-    assert opened["plan"]["steps"][0]["record"]["offset"] == poison
+    lines = set(world.sink.path.read_text().splitlines())
+    assert lines == {poison.line(at) for at in (*poison.good(0, BEFORE), *after)}
+    assert opened["plan"]["steps"][0]["record"]["offset"] == offset
     quarantined = world.daemon.cli("quarantine", "list", "--json")
-    assert [at["offset"] for at in json.loads(quarantined)] == [poison]
+    assert [at["offset"] for at in json.loads(quarantined)] == [offset]
 
 
 def test_a_stop_lasts_though_the_operator_goes_by_the_resource(world: World) -> None:
