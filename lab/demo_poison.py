@@ -87,12 +87,12 @@ def staged(product: Product, lab: Lab) -> Iterator[Staged]:
     def in_sink() -> None:
         after = poison.good(GOOD_BEFORE, GOOD_AFTER)
         found[sink.connector] = poison.one_bad(
-            sink, after=after, seen=lambda: _seen_failed(product, sink.connector)
+            sink, after=after, seen=lambda: found_failed(product, sink.connector)
         )
 
     def in_flow() -> None:
         found[flow.connector] = stalls.too_large(
-            flow, restarts=1, seen=lambda: _seen_failed(product, flow.connector)
+            flow, restarts=1, seen=lambda: found_failed(product, flow.connector)
         ).offset
 
     try:
@@ -113,7 +113,7 @@ def _copies(flow: Flow) -> None:
     begin(flow, records=GOOD_BEFORE, config=stalls.LARGE_TOPIC)
 
 
-def _seen_failed(product: Product, connector: str) -> None:
+def found_failed(product: Product, connector: str) -> None:
     """Wait until the daemon finds its task failed: what it did before it was first seen, and then
     again within one look, counts as one failure.
     """

@@ -11,7 +11,7 @@ from exporter.clients.journal_topic import topic_of, weaknesses
 from exporter.clients.kube_read import STRIMZI, KubeReader
 from exporter.config import Connect
 from exporter.remedy.drivers.strimzi_owners import Cluster, cluster_of, owners, reader_of
-from exporter.remedy.drivers.strimzi_seen import CONNECTORS, CONNECTS, MIRRORS, gitops
+from exporter.remedy.drivers.strimzi_seen import CONNECTORS, KINDS, MIRRORS, gitops
 from exporter.remedy.replica import Settings
 
 
@@ -40,8 +40,7 @@ def _linked(read: KubeReader, connect: Connect, *, acts: bool) -> Iterator[Line]
     at, about = connect.strimzi, f"connect {connect.name}"
     assert at is not None
     cluster = cluster_of(read, at)
-    kind = "KafkaConnect" if cluster.plural == CONNECTS else "KafkaMirrorMaker2"
-    name = f"{kind} {at.namespace}/{at.name}"
+    name = f"{KINDS[cluster.plural]} {at.namespace}/{at.name}"
     if cluster.unmanaged is not None:
         advice = "remove strimzi from the entry: its connectors are changed over REST"
         yield Line(about, "strimzi", "fail", cluster.unmanaged, advice)

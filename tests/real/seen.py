@@ -60,21 +60,6 @@ def becomes(product: Product, expected: float | None, name: str, **labels: str) 
     until(f"{name}{labels} = {expected}", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
 
 
-def found_failed(product: Product, connector: str) -> None:
-    """Wait until the daemon has found a task of it failed: what it did before that, and then again
-    within one look, counts as one failure.
-    """
-
-    def probe() -> None:
-        found = [
-            (at["name"], at["connector"]) for at in product.get("/api/v1/findings")["findings"]
-        ]
-        if ("task_failed", connector) not in found:
-            raise NotYet(str(found))
-
-    until(f"{connector} failed", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
-
-
 def settled(lab: Lab, product: Product, *, sink_lag_max: int = 0) -> None:
     """Everything produced so far is replicated, committed, and known to the daemon.
 

@@ -22,6 +22,7 @@ import pytest
 
 from exporter.remedy.journal import Journal, Line
 from lab import Lab, LabOptions
+from lab.demo_poison import found_failed
 from lab.guarded import Guarded, Json, brief
 from lab.recorder import Exchange, Held
 from lab.remedy_person import BEHIND
@@ -29,7 +30,7 @@ from lab.stories import hands, poison, sinks
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
 from tests.real.acting import kept_of, knows
-from tests.real.seen import becomes, found_failed, total
+from tests.real.seen import becomes, total
 from tests.real.telling import QUARANTINE, SKIP, asked
 
 # A lab, and for each moment two minutes in which a request without an answer is waited for.

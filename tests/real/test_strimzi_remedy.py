@@ -18,6 +18,7 @@ from exporter.clients.kube_read import KubeReader
 from exporter.config import Strimzi
 from exporter.remedy.drivers.strimzi_owners import problem
 from lab import Lab, LabOptions
+from lab.demo_poison import found_failed
 from lab.guarded import COLLEAGUE, Guarded, Json
 from lab.kube import Kubernetes
 from lab.stories import poison, sinks
@@ -25,7 +26,6 @@ from lab.stories.sinks import Sink
 from lab.strimzi import Operator
 from lab.waiting import NotYet, until
 from tests.real.conftest import KAFKA
-from tests.real.seen import found_failed
 from tests.real.strimzi_resources import ACCOUNT, CLUSTER, SPACE, account, cluster, connector_of
 from tools import kubernetes
 

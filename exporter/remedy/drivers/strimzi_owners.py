@@ -160,9 +160,11 @@ def problem(read: KubeReader, at: Strimzi, connector: str) -> str:
     who = gitops(seen.document)
     if who is not None:
         return f"{seen.owner.said} is owned by {who}, which would put it back"
+    if cluster.unmanaged is not None:
+        return cluster.unmanaged
     found = obstacle(seen)
-    if cluster.unmanaged is not None or found is not None:
-        return cluster.unmanaged or (found or ("", ""))[0]
+    if found is not None:
+        return found[0]
     owner = seen.owner
     if not read.may("patch", STRIMZI, owner.plural, owner.namespace, owner.name):
         return _NEEDED.format(kind=KINDS[owner.plural], name=f"{owner.namespace}/{owner.name}")
