@@ -123,7 +123,7 @@ class Chromium:
             time.sleep(LOOK_S)
 
     def open(self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Go to a page, in a window of this size."""
+        """Go to a page, in a window of this size, and wait until all of it is there."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -134,7 +134,10 @@ class Chromium:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=url)
-        self.until(f"location.href.startsWith({json.dumps(url)})")
+        # The address is the new one before the first element is: what a slow machine shows then
+        # is a document without a body.
+        there = f"location.href.startsWith({json.dumps(url)})"
+        self.until(f"{there} && document.readyState === 'complete'")
 
     def let_pass(self, seconds: float) -> None:
         """So much time, for the page alone and at once. From then on its clock stands still."""
