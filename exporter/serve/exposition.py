@@ -1,9 +1,9 @@
 """The text that answers a scrape: Prometheus text and OpenMetrics, of families. Called by http.py.
 
 Why not prometheus-client's writer: it formats every label of every series each time, which at
-100,000 series takes the better part of a second, over and over. Here `name{labels} ` is made once
-per series and kept while the series exists, and a family whose numbers did not change is not
-written again. `python -m bench.render` measures both.
+100,000 series takes the better part of a second, over and over. Here `{labels} ` is made once for
+all families that show the same rows and kept while they do, and a family whose numbers did not
+change is not written again. `python -m bench.render` measures both.
 
 An Encoder may be used by one thread at a time; http.py renders on a single worker thread.
 """
@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 
 from prometheus_client import ProcessCollector
 
@@ -33,20 +33,32 @@ _ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
-    """What a family looked like at the last render.
+class _Rows:
+    """Label sets and what they look like, shared by all families that show the same rows.
 
-    labels      its label sets as they were given, to see whether they are still the same
+    labels      the label sets as they were given, to see whether they are still the same
+    texts       `{labels} ` for each of them
     first       None, or for each label set whether its text is the first of its kind: two different
                 source partitions may print the same label, and one series must not appear twice
-    prefixes    `name{labels} ` for each row that is shown
-    body        the sample lines, as long as neither labels nor numbers change
     """
 
     labels: list[Labels]
-    numbers: list[float]
+    texts: list[str]
     first: list[bool] | None
-    prefixes: list[str]
+
+    @property
+    def shown(self) -> int:
+        """How many lines they are."""
+        return len(self.texts) if self.first is None else sum(self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What a family looked like at the last render. `names`: of its labels."""
+
+    names: tuple[str, ...]
+    rows: _Rows
+    numbers: list[float]
     body: bytes
 
 
@@ -55,38 +67,41 @@ class Encoder:
 
     def __init__(self) -> None:
         self._blocks: dict[str, _Block] = {}
-        self._compared: tuple[list[Labels], list[Labels], bool] = ([], [], True)
 
     def series(self) -> int:
-        """How many line prefixes are kept."""
-        return sum(len(block.prefixes) for block in self._blocks.values())
+        """How many lines it keeps what is needed for."""
+        return sum(block.rows.shown for block in self._blocks.values())
 
-    def samples(self, family: Family) -> bytes:
-        """The sample lines of a family, the same in every format."""
-        name = family.spec.name
-        last = self._blocks.get(name)
-        if last is not None and self._same(last.labels, family.labels):
-            if last.numbers == family.numbers:
-                return last.body
-            first, prefixes = last.first, last.prefixes
-        else:
-            first, prefixes = _prefixes(family, last)
-        numbers = family.numbers if first is None else list(compress(family.numbers, first))
-        body = _lines(prefixes, numbers)
-        self._blocks[name] = _Block(
-            labels=family.labels,
-            numbers=family.numbers,
-            first=first,
-            prefixes=prefixes,
-            body=body,
-        )
-        return body
+    def bodies(self, families: Iterable[Family]) -> Iterator[tuple[Spec, bytes]]:
+        """The sample lines of each family, the same in every format."""
+        # By the list that gave them; the list is kept, or another one could have its id.
+        seen: dict[tuple[int, tuple[str, ...]], tuple[list[Labels], _Rows]] = {}
+        texts: dict[tuple[str, ...], dict[Labels, str]] = {}
+        for family in families:
+            name, names = family.spec.name, family.spec.labels
+            last = self._blocks.get(name)
+            if (id(family.labels), names) in seen:
+                _, rows = seen[id(family.labels), names]
+            elif last is not None and last.rows.labels == family.labels:
+                rows = last.rows
+            else:
+                if names not in texts:
+                    texts[names] = self._known(names)
+                rows = _rows(family, texts[names])
+            seen[id(family.labels), names] = (family.labels, rows)
+            if last is None or last.rows is not rows or last.numbers != family.numbers:
+                body = _lines(name, rows, family.numbers)
+                last = _Block(names, rows, family.numbers, body)
+                self._blocks[name] = last
+            yield family.spec, last.body
 
-    def _same(self, old: list[Labels], new: list[Labels]) -> bool:
-        """Are these equal? The families of a group share a list, so it is compared once for all."""
-        if old is not self._compared[0] or new is not self._compared[1]:
-            self._compared = (old, new, old == new)
-        return self._compared[2]
+    def _known(self, names: tuple[str, ...]) -> dict[Labels, str]:
+        """Texts of the last render: a label set that was there before is not written anew."""
+        blocks = (block for block in self._blocks.values() if block.names == names)
+        known: dict[Labels, str] = {}
+        for rows in {id(block.rows): block.rows for block in blocks}.values():
+            known.update(zip(rows.labels, rows.texts, strict=True))
+        return known
 
 
 class Exposition:
@@ -107,20 +122,23 @@ class Exposition:
     ) -> bytes:
         """The body. `names` restricts it to these metrics; none means all."""
         parts: list[bytes] = []
-        for family in self._families(snapshot):
-            spec = family.spec
-            if names and spec.name not in names and _family_name(spec, form) not in names:
-                continue
-            body = self._encoder.samples(family)
+        for spec, body in self._encoder.bodies(self._families(snapshot, form, names)):
             if body:
                 parts += (_header(spec, form), body)
         if form.openmetrics:
             parts.append(b"# EOF\n")
         return b"".join(parts)
 
-    def _families(self, snapshot: Snapshot) -> Iterator[Family]:
-        yield from collect(snapshot, self._build, self._reloaded())
-        yield from process_families(self._process)
+    def _families(
+        self, snapshot: Snapshot, form: Format, names: frozenset[str]
+    ) -> Iterator[Family]:
+        for family in (
+            *collect(snapshot, self._build, self._reloaded()),
+            *process_families(self._process),
+        ):
+            spec = family.spec
+            if not names or spec.name in names or _family_name(spec, form) in names:
+                yield family
 
 
 def process_families(process: ProcessCollector) -> Iterator[Family]:
@@ -137,31 +155,31 @@ def process_families(process: ProcessCollector) -> Iterator[Family]:
         yield Family(spec, [()] * len(numbers), numbers)
 
 
-def _prefixes(family: Family, last: _Block | None) -> tuple[list[bool] | None, list[str]]:
-    """Line prefixes, taken over from the last render where the series was there before."""
-    known: dict[Labels, str] = {}
-    if last is not None and last.first is None:
-        known = dict(zip(last.labels, last.prefixes, strict=True))
-    template = _template(family.spec)
-    prefixes = [known.get(at) or template % _escaped(at) for at in family.labels]
-    if len(set(prefixes)) == len(prefixes):
-        return None, prefixes
+def _rows(family: Family, known: dict[Labels, str]) -> _Rows:
+    """What the rows of a family look like. New texts are added to `known`."""
+    write = _template(family.spec.labels).__mod__
+    new = [at for at in family.labels if at not in known] if known else family.labels
+    escaped: Iterable[Labels] = new
+    if _TO_ESCAPE.search("".join(chain.from_iterable(new))) is not None:  # seldom is one to escape
+        escaped = map(_escaped, new)
+    written = list(map(write, escaped))
+    known.update(zip(new, written, strict=True))
+    texts = written if new is family.labels else list(map(known.__getitem__, family.labels))
+    if len(set(texts)) == len(texts):
+        return _Rows(family.labels, texts, None)
     first_at: dict[str, int] = {}
-    for row, prefix in enumerate(prefixes):
-        first_at.setdefault(prefix, row)
-    first = [first_at[prefix] == row for row, prefix in enumerate(prefixes)]
-    return first, list(compress(prefixes, first))
+    for row, text in enumerate(texts):
+        first_at.setdefault(text, row)
+    return _Rows(family.labels, texts, [first_at[text] == row for row, text in enumerate(texts)])
 
 
-def _template(spec: Spec) -> str:
-    if not spec.labels:
-        return spec.name + " "
-    return spec.name + "{" + ",".join(f'{label}="%s"' for label in spec.labels) + "} "
+def _template(names: tuple[str, ...]) -> str:
+    if not names:
+        return " "
+    return "{" + ",".join(f'{name}="%s"' for name in names) + "} "
 
 
 def _escaped(labels: Labels) -> Labels:
-    if _TO_ESCAPE.search("".join(labels)) is None:
-        return labels
     return tuple(_TO_ESCAPE.sub(_escape, value) for value in labels)
 
 
@@ -169,14 +187,24 @@ def _escape(found: re.Match[str]) -> str:
     return _ESCAPES.get(found.group(), "\N{REPLACEMENT CHARACTER}")
 
 
-def _lines(prefixes: list[str], numbers: list[float]) -> bytes:
+def _lines(name: str, rows: _Rows, numbers: list[float]) -> bytes:
     """One line per row. `repr` is exact for integers and floats, and the shortest such text."""
-    texts: Iterable[str] = map(repr, numbers)
+    labels: Iterable[str] = rows.texts
+    shown: Iterable[float] = numbers
+    if rows.first is not None:
+        labels, shown = compress(labels, rows.first), compress(numbers, rows.first)
+    texts: Iterable[str] = map(repr, shown)
     if not math.isfinite(sum(numbers)):  # families bound their numbers, so a sum cannot overflow
         texts = [_NON_FINITE.get(text, text) for text in texts]
-    pieces = ["\n"] * (3 * len(prefixes))
-    pieces[::3] = prefixes
-    pieces[1::3] = texts
+    count = rows.shown
+    if not count:
+        return b""
+    # What ends a line and begins the next is one piece; the first begins with nothing to end.
+    pieces = ["\n" + name] * (3 * count)
+    pieces[0] = name
+    pieces[1::3] = labels
+    pieces[2::3] = texts
+    pieces.append("\n")
     return "".join(pieces).encode()
 
 

@@ -202,18 +202,23 @@ def test_a_lone_surrogate_costs_its_own_character_and_nothing_else():
     assert labels == {"a\N{REPLACEMENT CHARACTER}b"}
 
 
+def written(family: Family) -> str:
+    ((_, body),) = Encoder().bodies([family])
+    return body.decode()
+
+
 def test_numbers_that_are_no_numbers_have_the_names_of_the_format():
     spec = Spec(name="x", kind="gauge", help="h.", labels=("at",))
     numbers = [math.nan, math.inf, -math.inf, 1, 0.5]
     labels = [(str(n),) for n in range(len(numbers))]
-    body = Encoder().samples(Family(spec, labels, numbers)).decode()
+    body = written(Family(spec, labels, numbers))
     assert [line.split(" ")[1] for line in body.splitlines()] == ["NaN", "+Inf", "-Inf", "1", "0.5"]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53))
 def test_a_number_comes_back_exactly(value):
     family = Family(Spec(name="x", kind="gauge", help="h.", labels=()), [()], [value])
-    (found,) = parse_text(Encoder().samples(family).decode())
+    (found,) = parse_text(written(family))
     assert found.samples[0].value == value
 
 
