@@ -101,8 +101,14 @@ class Tail:
         self._positions = {}
         self._frozen = ()
         self._thawing = {}
-        if not self._bootstrap(reader, role, targets):
-            return
+        if self._bootstrap(reader, role, targets):
+            self._tell_all(role)
+            self._live(reader, role, partitions, shape)
+
+    def _tell_all(self, role: Role) -> None:
+        """What the topic holds. A method of its own, or its records would outlive it, as long as
+        the topic is followed.
+        """
         records, undecodable = role.folded()
         _log.info(
             "tail_caught_up",
@@ -112,7 +118,6 @@ class Tail:
         )
         self._emit(records, Counter(), behind=0, whole=True)
         self._retry_s = RETRY_FIRST_S
-        self._live(reader, role, partitions, shape)
 
     def _shape(self) -> tuple[str, int]:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from exporter.judge.subjects import Subject
 from exporter.judge.verdicts import WORST_FIRST
@@ -21,7 +22,7 @@ def of(subject: Subject, states: str) -> Evidence:
     window, source, mirror = subject.window, subject.source, subject.mirror
     found: list[tuple[str, str]] = []
     if window is None:
-        return (("states", states),)
+        return (_as_states(states),)
     if subject.read is not None:
         found += [*_log(subject.read.committed, subject.read), *_again(window)]
     elif mirror is not None:
@@ -35,7 +36,7 @@ def of(subject: Subject, states: str) -> Evidence:
         found += _times(source)
     if window.repeats:
         found.append(("commits of the same offset", str(window.repeats)))
-    found.append(("states", states))
+    found.append(_as_states(states))
     return tuple(found)
 
 
@@ -44,6 +45,12 @@ def of_many(counts: Counter[Verdict], worst: tuple[str, Evidence] | None) -> Evi
     how = ", ".join(f"{counts[at]} {at.value}" for at in WORST_FIRST if counts[at])
     found = (("partitions", how or "none"),)
     return found if worst is None else (*found, ("for instance", worst[0]), *worst[1])
+
+
+@lru_cache(maxsize=1000)
+def _as_states(states: str) -> tuple[str, str]:
+    """The same for all the partitions of all connectors that are alike."""
+    return ("states", states)
 
 
 def _log(

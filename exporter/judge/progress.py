@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -242,7 +243,7 @@ class Progress:
         decided = decide(case)
         subject.standing.settle(decided, look.at)
         if decided is not None:
-            subject.reason = decided.reason
+            subject.reason = intern(decided.reason)  # that of 100,000 is seldom more than a few
         rule = 0 if decided is None or not seen else decided.rule
         subject.until_w = holds_until_w(subject, case, rule)
         subject.judged(evidence.of(subject, track.states))

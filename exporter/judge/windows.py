@@ -67,6 +67,8 @@ class Window(msgspec.Struct, array_like=True):
     graced     patience has begun anew since it last moved, because its connector was restarted
     moves      the last moves, one window before the last of them; longest_s between any two ever
     samples    (w, log end, lag), one per interval
+
+    Of 100,000 partitions most never move: an empty tuple takes no memory, and an empty list does.
     """
 
     first_w: float
@@ -88,9 +90,9 @@ class Window(msgspec.Struct, array_like=True):
     repeats: int = 0
     repeated_w: float | None = None
     graced: bool = False
-    moves: list[float] = []
+    moves: tuple[float, ...] = ()
     longest_s: float = 0.0
-    samples: list[tuple[float, int, int]] = []
+    samples: tuple[tuple[float, int, int], ...] = ()
     lag: int | None = None
 
     @classmethod
@@ -129,12 +131,12 @@ class Window(msgspec.Struct, array_like=True):
         self.waiting_w = None
         self.sure = self.graced = False
         self.ends_moved = 0
-        self.samples.clear()
+        self.samples = ()
 
     def pass_by(self, w: float) -> None:
         """A look at which all was as before, and nothing could come of it."""
         self.seen_w = w
-        self.samples.clear()  # or a hole in them would look like an interval
+        self.samples = ()  # or a hole in them would look like an interval
 
     def grace(self, restarted_w: float) -> None:
         """Its connector was restarted, which takes time: once, or a connector that is restarted
@@ -189,14 +191,14 @@ class Window(msgspec.Struct, array_like=True):
         self.waiting_w = None if self.waiting_w is None else self.waiting_w + away
         self.moved_w = None if self.moved_w is None else self.moved_w + away
         self.repeated_w = None if self.repeated_w is None else self.repeated_w + away
-        self.moves = [at + away for at in self.moves]
-        self.samples.clear()  # growth over a window that has a hole in it says nothing
+        self.moves = tuple(at + away for at in self.moves)
+        self.samples = ()  # growth over a window that has a hole in it says nothing
 
     def _move(self, seen: Sample, w: float, settings: Settings) -> None:
         if self.moved_w is not None:
             self.longest_s = max(self.longest_s, w - self.moved_w)
-        kept = [at for at in self.moves if at >= w - settings.window * settings.interval_s]
-        self.moves = [*kept[1 - 2 * settings.window :], w]
+        kept = tuple(at for at in self.moves if at >= w - settings.window * settings.interval_s)
+        self.moves = (*kept[1 - 2 * settings.window :], w)
         self.moved_w = self.still_w = w
         self.waiting_w = None  # what waits now, waits since it moved
         self.sure = self.graced = False
@@ -253,8 +255,7 @@ class Window(msgspec.Struct, array_like=True):
     def _sample(self, w: float, end: int, lag: int, settings: Settings) -> None:
         if self.samples and w - self.samples[-1][0] < settings.interval_s * 0.9:
             return
-        self.samples.append((w, end, lag))
-        del self.samples[: -(settings.window + 1)]
+        self.samples = (*self.samples[-settings.window :], (w, end, lag))
 
 
 def _at(position: int | None) -> int:

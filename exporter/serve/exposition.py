@@ -2,8 +2,7 @@
 
 Why not prometheus-client's writer: it formats every label of every series each time, which at
 100,000 series takes the better part of a second, over and over. Here `{labels} ` is made once for
-all families that show the same rows and kept while they do, and a family whose numbers did not
-change is not written again. `python -m bench.render` measures both.
+all families that show the same rows and kept while they do. `python -m bench.render` measures both.
 
 An Encoder may be used by one thread at a time; http.py renders on a single worker thread.
 """
@@ -15,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, compress
+from typing import Final
 
 from prometheus_client import ProcessCollector
 
@@ -23,6 +23,8 @@ from exporter.serve.families import Build, Reload, collect
 from exporter.serve.negotiate import Format
 from exporter.serve.spec import Spec
 from exporter.state.snapshot import Snapshot
+
+LINES_AT_ONCE: Final = 10_000  # what is made of them is a megabyte or two, and gone when written
 
 _TOTAL = "_total"
 _NON_FINITE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
@@ -52,54 +54,44 @@ class _Rows:
         return len(self.texts) if self.first is None else sum(self.first)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """What a family looked like at the last render. `names`: of its labels."""
-
-    names: tuple[str, ...]
-    rows: _Rows
-    numbers: list[float]
-    body: bytes
-
-
 class Encoder:
-    """Families -> sample lines. What it keeps is exactly the families of the last render."""
+    """Families -> sample lines. What it keeps is exactly the rows of the last render: by the name
+    of the family, with the names of their labels.
+    """
 
     def __init__(self) -> None:
-        self._blocks: dict[str, _Block] = {}
+        self._rows: dict[str, tuple[tuple[str, ...], _Rows]] = {}
 
     def series(self) -> int:
         """How many lines it keeps what is needed for."""
-        return sum(block.rows.shown for block in self._blocks.values())
+        return sum(rows.shown for _, rows in self._rows.values())
 
-    def bodies(self, families: Iterable[Family]) -> Iterator[tuple[Spec, bytes]]:
-        """The sample lines of each family, the same in every format."""
+    def bodies(self, families: Iterable[Family]) -> Iterator[tuple[Spec, Iterator[bytes]]]:
+        """The sample lines of each family that has some, the same in every format."""
         # By the list that gave them; the list is kept, or another one could have its id.
         seen: dict[tuple[int, tuple[str, ...]], tuple[list[Labels], _Rows]] = {}
         texts: dict[tuple[str, ...], dict[Labels, str]] = {}
         for family in families:
             name, names = family.spec.name, family.spec.labels
-            last = self._blocks.get(name)
+            _, last = self._rows.get(name, (names, None))
             if (id(family.labels), names) in seen:
                 _, rows = seen[id(family.labels), names]
-            elif last is not None and last.rows.labels == family.labels:
-                rows = last.rows
+            elif last is not None and last.labels == family.labels:
+                rows = last
             else:
                 if names not in texts:
                     texts[names] = self._known(names)
                 rows = _rows(family, texts[names])
             seen[id(family.labels), names] = (family.labels, rows)
-            if last is None or last.rows is not rows or last.numbers != family.numbers:
-                body = _lines(name, rows, family.numbers)
-                last = _Block(names, rows, family.numbers, body)
-                self._blocks[name] = last
-            yield family.spec, last.body
+            self._rows[name] = (names, rows)
+            if rows.labels:
+                yield family.spec, _lines(name, rows, family.numbers)
 
     def _known(self, names: tuple[str, ...]) -> dict[Labels, str]:
         """Texts of the last render: a label set that was there before is not written anew."""
-        blocks = (block for block in self._blocks.values() if block.names == names)
+        found = {id(rows): rows for at, rows in self._rows.values() if at == names}
         known: dict[Labels, str] = {}
-        for rows in {id(block.rows): block.rows for block in blocks}.values():
+        for rows in found.values():
             known.update(zip(rows.labels, rows.texts, strict=True))
         return known
 
@@ -121,21 +113,25 @@ class Exposition:
         self, snapshot: Snapshot, form: Format, names: frozenset[str] = frozenset()
     ) -> bytes:
         """The body. `names` restricts it to these metrics; none means all."""
-        parts: list[bytes] = []
-        for spec, body in self._encoder.bodies(self._families(snapshot, form, names)):
-            if body:
-                parts += (_header(spec, form), body)
+        return b"".join(self.parts(snapshot, form, names))
+
+    def parts(
+        self, snapshot: Snapshot, form: Format, names: frozenset[str] = frozenset()
+    ) -> Iterator[bytes]:
+        """The body, piece by piece: of a million series the whole is 160 MB, which need not exist
+        before it is compressed.
+        """
+        for spec, lines in self._encoder.bodies(self._families(snapshot, form, names)):
+            yield _header(spec, form)
+            yield from lines
         if form.openmetrics:
-            parts.append(b"# EOF\n")
-        return b"".join(parts)
+            yield b"# EOF\n"
 
     def _families(
         self, snapshot: Snapshot, form: Format, names: frozenset[str]
     ) -> Iterator[Family]:
-        for family in (
-            *collect(snapshot, self._build, self._reloaded()),
-            *process_families(self._process),
-        ):
+        made = collect(snapshot, self._build, self._reloaded())
+        for family in chain(made, process_families(self._process)):
             spec = family.spec
             if not names or spec.name in names or _family_name(spec, form) in names:
                 yield family
@@ -187,23 +183,26 @@ def _escape(found: re.Match[str]) -> str:
     return _ESCAPES.get(found.group(), "\N{REPLACEMENT CHARACTER}")
 
 
-def _lines(name: str, rows: _Rows, numbers: list[float]) -> bytes:
-    """One line per row. `repr` is exact for integers and floats, and the shortest such text."""
-    labels: Iterable[str] = rows.texts
-    shown: Iterable[float] = numbers
+def _lines(name: str, rows: _Rows, numbers: list[float]) -> Iterator[bytes]:
+    """One line per row, LINES_AT_ONCE of them."""
+    texts, shown = rows.texts, numbers
     if rows.first is not None:
-        labels, shown = compress(labels, rows.first), compress(numbers, rows.first)
-    texts: Iterable[str] = map(repr, shown)
+        texts, shown = list(compress(texts, rows.first)), list(compress(shown, rows.first))
+    for start in range(0, len(texts), LINES_AT_ONCE):
+        until = start + LINES_AT_ONCE
+        yield _piece(name, texts[start:until], shown[start:until])
+
+
+def _piece(name: str, texts: list[str], numbers: list[float]) -> bytes:
+    """`repr` is exact for integers and floats, and the shortest such text."""
+    written: Iterable[str] = map(repr, numbers)
     if not math.isfinite(sum(numbers)):  # families bound their numbers, so a sum cannot overflow
-        texts = [_NON_FINITE.get(text, text) for text in texts]
-    count = rows.shown
-    if not count:
-        return b""
+        written = [_NON_FINITE.get(text, text) for text in written]
     # What ends a line and begins the next is one piece; the first begins with nothing to end.
-    pieces = ["\n" + name] * (3 * count)
+    pieces = ["\n" + name] * (3 * len(texts))
     pieces[0] = name
-    pieces[1::3] = labels
-    pieces[2::3] = texts
+    pieces[1::3] = texts
+    pieces[2::3] = written
     pieces.append("\n")
     return "".join(pieces).encode()
 

@@ -203,8 +203,8 @@ def test_a_lone_surrogate_costs_its_own_character_and_nothing_else():
 
 
 def written(family: Family) -> str:
-    ((_, body),) = Encoder().bodies([family])
-    return body.decode()
+    ((_, lines),) = Encoder().bodies([family])
+    return b"".join(lines).decode()
 
 
 def test_numbers_that_are_no_numbers_have_the_names_of_the_format():

@@ -1,0 +1,217 @@
+"""A site to measure the daemon on: a real broker with offsets topics, a worker that only answers,
+and the daemon as a process of its own, as a user starts it.
+
+Nothing in it moves by itself: what the daemon then takes of the processor it takes for nothing.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from bench import commits, connect
+from bench.connect import Config, Offsets
+from exporter.decode.javamap import connect_key
+from lab import Lab, connectors
+from lab.ports import LOOPBACK, PortLease
+from lab.processes import Child
+from lab.waiting import NotYet, until
+
+PARTITIONS = 25  # of the offsets topic, as Connect makes it
+UPSTREAM_PARTITIONS = 100  # of each mirrored topic
+RECORDS = 3  # in each of these
+READY_S_MAX = 600.0
+PAGE_BYTES = 4096
+
+_SYNC_VALUE = struct.Struct(">qq")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`files` source partitions of FileStream connectors, `mirrored` of MirrorSourceConnectors."""
+
+    files: int = 0
+    file_connectors: int = 1
+    mirrored: int = 0
+    mirrors: int = 1
+
+    @property
+    def source_partitions(self) -> int:
+        """Of both."""
+        return self.files + self.mirrored
+
+    @property
+    def topic(self) -> str:
+        """Its offsets topic: one for each size."""
+        return f"offsets-{self.files}-{self.mirrored}"
+
+
+def made(size: Size, *, west: str, east: str) -> dict[str, tuple[Config, Offsets]]:
+    """The connectors of a site, their settings and where they are."""
+    found: dict[str, tuple[Config, Offsets]] = {}
+    if size.files:
+        for n in range(size.file_connectors):
+            config = connectors.file_source(Path(f"/var/log/shop/app-{n}.log"), topic=f"lines-{n}")
+            places: Offsets = [
+                ({"filename": f"/var/log/shop/app-{at}.log"}, {"position": 80 * at})
+                for at in range(n, size.files, size.file_connectors)
+            ]
+            found[f"files-{n}"] = ({"name": f"files-{n}", **config}, places)
+    if size.mirrored:
+        topics = topics_of(size)
+        for n in range(size.mirrors):
+            config = connectors.mm2_source(
+                upstream=west, downstream=east, topics="|".join(topics[n :: size.mirrors])
+            )
+            places = [
+                ({"cluster": "west", "partition": at, "topic": topic}, {"offset": RECORDS - 1})
+                for topic in topics[n :: size.mirrors]
+                for at in range(UPSTREAM_PARTITIONS)
+            ]
+            found[f"mirror-{n}"] = ({"name": f"mirror-{n}", **config}, places)
+    return found
+
+
+def topics_of(size: Size) -> list[str]:
+    """The upstream topics that are mirrored."""
+    return [f"shop.orders.{n}" for n in range(size.mirrored // UPSTREAM_PARTITIONS)]
+
+
+def fill_upstream(lab: Lab, size: Size) -> None:
+    """The upstream topics of the largest site, with records, and MirrorMaker's syncs of them."""
+    for topic in topics_of(size):
+        lab.create_topic("west", topic, UPSTREAM_PARTITIONS)
+    lab.create_topic("west", "mm2-offset-syncs.east.internal", 1, {"cleanup.policy": "compact"})
+    producer = commits.producer(lab.west)
+    for topic in topics_of(size):
+        for number in range(UPSTREAM_PARTITIONS * RECORDS):
+            producer.produce(topic, value=b"x", partition=number % UPSTREAM_PARTITIONS)
+        for number in range(UPSTREAM_PARTITIONS):
+            name = topic.encode()
+            producer.produce(
+                "mm2-offset-syncs.east.internal",
+                key=struct.pack(">h", len(name)) + name + struct.pack(">i", number),
+                value=_SYNC_VALUE.pack(RECORDS - 1, RECORDS - 1),
+            )
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def fill(lab: Lab, size: Size) -> dict[str, bytes]:
+    """The commits of a site; what its worker answers comes back."""
+    lab.create_topic("east", size.topic, PARTITIONS, {"cleanup.policy": "compact"})
+    found = made(size, west=lab.west, east=lab.east)
+    producer = commits.producer(lab.east)
+    for name, (_, places) in found.items():
+        for place, offset in places:
+            value = json.dumps(offset, separators=(",", ":")).encode()
+            producer.produce(size.topic, key=connect_key(name, place), value=value)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    cluster = AdminClient({"bootstrap.servers": lab.east}).list_topics(timeout=30).cluster_id
+    return connect.answers(str(cluster), found)
+
+
+class Watcher:
+    """The daemon's process."""
+
+    def __init__(self, child: Child, port: int) -> None:
+        self._child = child
+        self.port = port
+
+    @property
+    def pid(self) -> int:
+        """Of the daemon itself."""
+        assert self._child.pid is not None, self._child.tail()
+        return self._child.pid
+
+    def start(self) -> None:
+        """Say nothing of whether it is ready."""
+        self._child.start()
+
+    def answers(self, path: str, *, zipped: bool = False) -> tuple[int, bytes]:
+        """One request over a connection of its own."""
+        asked = http.client.HTTPConnection(LOOPBACK, self.port, timeout=60)
+        try:
+            asked.request("GET", path, headers={"Accept-Encoding": "gzip"} if zipped else {})
+            answer = asked.getresponse()
+            return answer.status, answer.read()
+        finally:
+            asked.close()
+
+    def wait(self, source_partitions: int) -> None:
+        """Until it is ready and shows that many source partitions."""
+
+        def there() -> None:
+            try:
+                status, said = self.answers("/-/ready")
+                if status != 200:
+                    raise NotYet(said.decode())
+                _, body = self.answers("/metrics?name[]=offsetwatch_source_offset_commits_total")
+            except OSError as exc:
+                raise NotYet(str(exc)) from exc
+            shown = body.count(b"\noffsetwatch_source_offset_commits_total{")
+            if shown != source_partitions:
+                raise NotYet(f"{shown} of {source_partitions} source partitions")
+
+        until("the daemon", there, timeout_s=READY_S_MAX, evidence=self._child.tail)
+
+    def resident(self) -> int:
+        """Bytes of memory, the libraries' own among them."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+@contextmanager
+def watched(
+    directory: Path,
+    *,
+    kafkas: dict[str, str],
+    answers: dict[str, bytes] | None = None,
+    topic: str = "",
+    **settings: Any,
+) -> Iterator[Watcher]:
+    """A daemon for these clusters, not started; with `answers` there is a worker, too."""
+    lease = PortLease("free", locks=Path(tempfile.gettempdir()) / "offsetwatch-bench-ports")
+    config: dict[str, Any] = {
+        "listen": f"{LOOPBACK}:{lease.ports.east}",
+        "kafka": {name: {"bootstrap": at} for name, at in kafkas.items()},
+        "state_dir": str(directory / "state"),
+        **settings,
+    }
+    children: list[Child] = []
+    if answers is not None:
+        url = f"http://{LOOPBACK}:{lease.ports.connect_1}"
+        config["connect"] = [{"name": "bench", "kafka": "east", "url": url, "offsets_topic": topic}]
+        told = directory / "answers.json"
+        told.write_text(json.dumps({path: body.decode() for path, body in answers.items()}))
+        serve = ("-m", "bench.connect", "--port", str(lease.ports.connect_1), "--file", str(told))
+        children.append(Child("worker", (sys.executable, *serve), directory=directory))
+        children[0].start()
+    path = directory / "offsetwatch.yaml"
+    path.write_text(json.dumps(config))  # which is YAML, too
+    run = (sys.executable, "-m", "exporter", "run", "--config", str(path))
+    children.append(Child("daemon", run, directory=directory))
+    try:
+        yield Watcher(children[-1], lease.ports.east)
+    finally:
+        for child in reversed(children):
+            child.terminate()
+        lease.release()
+
+
+def shuffled(count: int, seed: int) -> list[int]:
+    """Numbers in an order that repeats with the seed."""
+    found = list(range(count))
+    random.Random(seed).shuffle(found)
+    return found
