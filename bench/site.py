@@ -12,24 +12,29 @@ import random
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import commits, connect
 from bench.connect import Config, Offsets
 from exporter.decode.javamap import connect_key
 from lab import Lab, connectors
+from lab.clients import settings
 from lab.ports import LOOPBACK, PortLease
 from lab.processes import Child
 from lab.waiting import NotYet, until
 
 PARTITIONS = 25  # of the offsets topic, as Connect makes it
 UPSTREAM_PARTITIONS = 100  # of each mirrored topic
+TOPICS_AT_ONCE = 20
+SYNCS = "mm2-offset-syncs.east.internal"
 RECORDS = 3  # in each of these
 READY_S_MAX = 600.0
 PAGE_BYTES = 4096
@@ -88,30 +93,49 @@ def topics_of(size: Size) -> list[str]:
     return [f"shop.orders.{n}" for n in range(size.mirrored // UPSTREAM_PARTITIONS)]
 
 
-def fill_upstream(lab: Lab, size: Size) -> None:
+def fill_upstream(bootstrap: str, size: Size) -> None:
     """The upstream topics of the largest site, with records, and MirrorMaker's syncs of them."""
-    for topic in topics_of(size):
-        lab.create_topic("west", topic, UPSTREAM_PARTITIONS)
-    lab.create_topic("west", "mm2-offset-syncs.east.internal", 1, {"cleanup.policy": "compact"})
-    producer = commits.producer(lab.west)
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [
+        NewTopic(topic, num_partitions=UPSTREAM_PARTITIONS, replication_factor=1)
+        for topic in topics_of(size)
+    ]
+    compacted = {"cleanup.policy": "compact"}
+    wanted.append(NewTopic(SYNCS, num_partitions=1, replication_factor=1, config=compacted))
+    for at in range(0, len(wanted), TOPICS_AT_ONCE):
+        for made_one in client.create_topics(wanted[at : at + TOPICS_AT_ONCE]).values():
+            made_one.result()
+
+    def led() -> None:
+        found = client.list_topics(timeout=60).topics
+        for topic in wanted:
+            at = found.get(topic.topic)
+            if at is None or len(at.partitions) < topic.num_partitions:
+                raise NotYet(topic.topic)
+            if any(one.leader < 0 for one in at.partitions.values()):
+                raise NotYet(topic.topic)
+
+    until("the upstream topics", led, timeout_s=READY_S_MAX)
+    # Not as fast as it goes: a broker has to open a file for each of so many partitions.
+    time.sleep(5)
+    producer = Producer(settings(bootstrap, **{"linger.ms": 50}))
     for topic in topics_of(size):
         for number in range(UPSTREAM_PARTITIONS * RECORDS):
             producer.produce(topic, value=b"x", partition=number % UPSTREAM_PARTITIONS)
         for number in range(UPSTREAM_PARTITIONS):
             name = topic.encode()
             producer.produce(
-                "mm2-offset-syncs.east.internal",
+                SYNCS,
                 key=struct.pack(">h", len(name)) + name + struct.pack(">i", number),
                 value=_SYNC_VALUE.pack(RECORDS - 1, RECORDS - 1),
             )
-        producer.poll(0)
-    assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
 
 
-def fill(lab: Lab, size: Size) -> dict[str, bytes]:
+def fill(lab: Lab, size: Size, *, west: str) -> dict[str, bytes]:
     """The commits of a site; what its worker answers comes back."""
     lab.create_topic("east", size.topic, PARTITIONS, {"cleanup.policy": "compact"})
-    found = made(size, west=lab.west, east=lab.east)
+    found = made(size, west=west, east=lab.east)
     producer = commits.producer(lab.east)
     for name, (_, places) in found.items():
         for place, offset in places:
@@ -179,7 +203,7 @@ def watched(
     kafkas: dict[str, str],
     answers: dict[str, bytes] | None = None,
     topic: str = "",
-    **settings: Any,
+    **more: Any,
 ) -> Iterator[Watcher]:
     """A daemon for these clusters, not started; with `answers` there is a worker, too."""
     lease = PortLease("free", locks=Path(tempfile.gettempdir()) / "offsetwatch-bench-ports")
@@ -187,7 +211,7 @@ def watched(
         "listen": f"{LOOPBACK}:{lease.ports.east}",
         "kafka": {name: {"bootstrap": at} for name, at in kafkas.items()},
         "state_dir": str(directory / "state"),
-        **settings,
+        **more,
     }
     children: list[Child] = []
     if answers is not None:

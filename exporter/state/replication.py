@@ -25,6 +25,8 @@ from exporter.state.syncs import PartitionSyncs
 
 # The positions, the version of the log ends and whether those are live; the views of all that.
 _Views = tuple[tuple[Position, ...], tuple[int, bool], tuple[MirrorPartitionView, ...]]
+# By offset-syncs topic, the partitions whose syncs may be of several flows.
+_Shared = dict[KafkaTopic | None, frozenset[TopicPartition]]
 
 
 class Replication:
@@ -43,6 +45,8 @@ class Replication:
         self._views_made: dict[MirrorFlow, _Views] = {}
         self._joined: Joined[MirrorPartitionView] = Joined()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
+        self._shared_made: tuple[tuple[object, ...], _Shared] = ((), {})
+        self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -174,18 +178,33 @@ class Replication:
         return self.looks.told(tuple(flow for flow in self.flows if self.shown(flow, now)))
 
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
-        """Pictures of the newest syncs. Flows that share a topic share its syncs."""
-        views: dict[tuple[str, str, str, str, int], SyncView] = {}
+        """Pictures of the newest syncs; the same tuple while nothing changes. Flows that share a
+        topic share its syncs.
+        """
+        shown: dict[tuple[object, ...], tuple[MirrorFlow, SyncBook]] = {}
         for flow in self.flows:
             topic = flow.offset_syncs
             if topic is None or topic not in self._syncs:
                 continue
             if self._inputs.whole(InputId(str(topic), TAIL), now):
-                wants_topic = self._sites[flow.connect_cluster].of.wants_topic
-                for view in sync_views(flow, self._syncs[topic]):
-                    where = (view.connect_cluster, view.source, view.target)
-                    if wants_topic(view.topic):
-                        views.setdefault((*where, view.topic, view.partition), view)
+                syncs = self._syncs[topic]
+                of = (flow.connect_cluster, flow.source, flow.target, topic)
+                shown.setdefault((*of, id(syncs), syncs.version), (flow, syncs))
+        state = tuple(shown)
+        if state != self._sync_views_made[0]:
+            self._sync_views_made = (state, self._made_sync_views(shown.values()))
+        return self._sync_views_made[1]
+
+    def _made_sync_views(
+        self, shown: Iterable[tuple[MirrorFlow, SyncBook]]
+    ) -> tuple[SyncView, ...]:
+        views: dict[tuple[str, str, str, str, int], SyncView] = {}
+        for flow, syncs in shown:
+            wants_topic = self._sites[flow.connect_cluster].of.wants_topic
+            for view in sync_views(flow, syncs):
+                where = (view.connect_cluster, view.source, view.target)
+                if wants_topic(view.topic):
+                    views.setdefault((*where, view.topic, view.partition), view)
         return tuple(views.values())
 
     def translations(self, flow: MirrorFlow) -> dict[TopicPartition, PartitionSyncs]:
@@ -279,14 +298,27 @@ class Replication:
             )
         )
 
-    def _shared_syncs(self) -> dict[KafkaTopic | None, frozenset[TopicPartition]]:
+    def _shared_syncs(self) -> _Shared:
         """By offset-syncs topic, the partitions that several flows copy, as far as we can tell.
 
         A sync does not say whose it is (two flows under one pair of aliases write to one topic), so
         there the progress of one flow could hide that the other stands still.
         """
+        state = tuple(
+            (
+                flow,
+                *self._sites[flow.connect_cluster].state_of(flow.connector),
+                self._assigned.get((flow.connect_cluster, flow.connector)),
+            )
+            for flow in self.flows
+        )
+        if state != self._shared_made[0]:
+            self._shared_made = (state, self._made_shared_syncs())
+        return self._shared_made[1]
+
+    def _made_shared_syncs(self) -> _Shared:
         flows = Counter(flow.offset_syncs for flow in self.flows)
-        found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
+        found: _Shared = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
             claims = Counter(
                 at for flow in self.flows if flow.offset_syncs == topic for at in self._claims(flow)
