@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import random
 import struct
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,8 +30,8 @@ from lab.processes import Child
 from lab.waiting import NotYet, until
 
 PARTITIONS = 25  # of the offsets topic, as Connect makes it
-UPSTREAM_PARTITIONS = 100  # of each mirrored topic
-TOPICS_AT_ONCE = 20
+UPSTREAM_PARTITIONS = 25  # of each mirrored topic
+TOPICS_AT_ONCE = 80
 SYNCS = "mm2-offset-syncs.east.internal"
 RECORDS = 3  # in each of these
 READY_S_MAX = 600.0
@@ -59,7 +57,7 @@ class Size:
     @property
     def topic(self) -> str:
         """Its offsets topic: one for each size."""
-        return f"offsets-{self.files}-{self.mirrored}"
+        return f"offsets-{self.files}-{self.file_connectors}-{self.mirrored}"
 
 
 def made(size: Size, *, west: str, east: str) -> dict[str, tuple[Config, Offsets]]:
@@ -117,7 +115,6 @@ def fill_upstream(bootstrap: str, size: Size) -> None:
 
     until("the upstream topics", led, timeout_s=READY_S_MAX)
     # Not as fast as it goes: a broker has to open a file for each of so many partitions.
-    time.sleep(5)
     producer = Producer(settings(bootstrap, **{"linger.ms": 50}))
     for topic in topics_of(size):
         for number in range(UPSTREAM_PARTITIONS * RECORDS):
@@ -232,10 +229,3 @@ def watched(
         for child in reversed(children):
             child.terminate()
         lease.release()
-
-
-def shuffled(count: int, seed: int) -> list[int]:
-    """Numbers in an order that repeats with the seed."""
-    found = list(range(count))
-    random.Random(seed).shuffle(found)
-    return found
