@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
@@ -28,10 +31,29 @@ def configure(level: str, style: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        # It is written to and flushed, and nothing else.
+        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", _Lines(sys.stderr))),
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
+
+
+class _Lines(io.TextIOBase):
+    """A stream for a log. What cannot be written is left out: where a log goes the disk may be
+    full, or whoever listened gone, and that is no reason to stop what the log is about.
+    """
+
+    def __init__(self, to: TextIO) -> None:
+        self._to = to
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._to.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._to.flush()
 
 
 def _for_a_terminal(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 import structlog
@@ -53,3 +55,17 @@ def test_the_colours_are_ours_alone(
     log.info("tail_started", topic="\x1b[2J")
     assert "\x1b[2J" not in (told := capsys.readouterr().err)
     assert "\x1b[" in told
+
+
+def test_a_log_that_cannot_be_written_stops_nobody_and_goes_on_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    with Path("/dev/full").open("w", buffering=1) as full, (tmp_path / "log").open("w") as roomy:
+        monkeypatch.setattr("sys.stderr", full)
+        configure("info", "json")
+        for number in range(100):
+            log.error("memory_not_saved", number=number)
+        # The last lines still wait in it, and would be missed when it is closed.
+        os.dup2(roomy.fileno(), full.fileno())
+        log.info("room_again")
+    assert "room_again" in (tmp_path / "log").read_text()
