@@ -9,14 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import structlog
-from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
 
 from exporter.clients.kafka import KafkaAdmin, TailReader
 from exporter.clients.kafka_facts import KafkaFacts
@@ -27,6 +23,7 @@ from exporter.daemon.discovery import Discovery
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
 from exporter.daemon.pipeline import LOOK_S, BaselinesFile, PipelineFile
 from exporter.daemon.probes import Probes
+from exporter.daemon.rhythm import Rhythm
 from exporter.daemon.tails import Tails
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
@@ -84,11 +81,7 @@ class Edge:
         self._pipeline = PipelineFile(base, self._put)
         self._baselines = BaselinesFile(base, self._put)
         self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
-        self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(wiring.workers(config))},
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
-            timezone="UTC",
-        )
+        self._rhythm = Rhythm(self._clock, wiring.workers(config), self._job_failed)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -119,26 +112,25 @@ class Edge:
     def start(self) -> None:
         """Start the loop, the polls and, as they are discovered, the tails."""
         self._spawn("loop", lambda: self._loop.run(self._stop.wait))
-        self._scheduler.add_listener(self._job_failed, EVENT_JOB_ERROR)
+        self._spawn("clock", lambda: self._rhythm.watch_clock(self._stop.wait))
         for connect in self._config.connect:
             self._schedule_connect(connect)
         for admin in self._admins.values():
-            self._every(BROKERS_S, partial(self._poll_brokers, admin))
-            self._every(self._config.ends_s, partial(self._poll_ends, admin))
-            self._every(PROBES_DUE_S, partial(self._probe, admin.name))
-            self._every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
-        self._every(LOOK_S, self._pipeline.look)
-        self._every(LOOK_S, self._baselines.look)
-        self._every(TOPICS_S, self._failover.look)
-        self._every(RECONCILE_S, self._reconcile)
-        self._scheduler.start()
+            self._rhythm.every(BROKERS_S, partial(self._poll_brokers, admin))
+            self._rhythm.every(self._config.ends_s, partial(self._poll_ends, admin))
+            self._rhythm.every(PROBES_DUE_S, partial(self._probe, admin.name))
+            self._rhythm.every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
+        self._rhythm.every(LOOK_S, self._pipeline.look)
+        self._rhythm.every(LOOK_S, self._baselines.look)
+        self._rhythm.every(TOPICS_S, self._failover.look)
+        self._rhythm.every(RECONCILE_S, self._reconcile)
+        self._rhythm.start()
 
     def stop(self) -> None:
         """Stop everything that was started; waits for it, within a bound."""
         self._stop.set()
         self._tails.stop()
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=True)
+        self._rhythm.stop()
         self._tails.stop()  # and what was started in the meantime
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for thread in self._threads:
@@ -180,18 +172,13 @@ class Edge:
 
     def _schedule_connect(self, connect: Connect) -> None:
         reader, poll = self._readers.get(connect.name), connect.poll
-        self._every(poll.groups_s, lambda: self._poll_groups(connect))
-        self._every(poll.groups_s, lambda: self._failover.ask(connect.name))
+        self._rhythm.every(poll.groups_s, lambda: self._poll_groups(connect))
+        self._rhythm.every(poll.groups_s, lambda: self._failover.ask(connect.name))
         if reader is None:
             return
-        self._every(poll.state_s, lambda: self._put(poll_connectors(reader, self._clock)))
-        self._every(poll.offsets_s, lambda: self._check_offsets(connect), delayed=True)
-        self._every(ASSIGNED_S, lambda: self._poll_assignments(connect.name), delayed=True)
-
-    def _every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
-        """Run now and then every `seconds`; with `delayed`, for the first time after `seconds`."""
-        first = datetime.now(UTC) + timedelta(seconds=seconds if delayed else 0)
-        self._scheduler.add_job(job, "interval", seconds=seconds, next_run_time=first)
+        self._rhythm.every(poll.state_s, lambda: self._put(poll_connectors(reader, self._clock)))
+        self._rhythm.every(poll.offsets_s, lambda: self._check_offsets(connect), delayed=True)
+        self._rhythm.every(ASSIGNED_S, lambda: self._poll_assignments(connect.name), delayed=True)
 
     def _poll_brokers(self, admin: KafkaAdmin) -> None:
         self._put(poll_brokers(admin))
@@ -330,6 +317,6 @@ class Edge:
             _log.exception("thread_died", thread=name)
             self._failed.set()
 
-    def _job_failed(self, event: JobExecutionEvent) -> None:
-        _log.error("job_died", error=repr(event.exception), trace=event.traceback)
+    def _job_failed(self, error: BaseException, trace: str) -> None:
+        _log.error("job_died", error=repr(error), trace=trace)
         self._failed.set()
