@@ -71,6 +71,8 @@ class Builder:
         )
         if self._options.authorizer:
             properties = {**properties, **settings.authorizer()}
+        if (way := self._options.ways.get(name)) is not None:
+            properties = settings.by_another_way(properties, "WAY", at=way.at, towards=way.towards)
         if self._security is not None:
             properties = self._security.broker(properties, getattr(self._ports, f"{name}_secured"))
         return self._child(name, "kafka.Kafka", properties, heap_mb=BROKER_HEAP_MB)

@@ -1,72 +1,45 @@
 """
-Seeded kills under load: is every value the daemon serves meanwhile a true one?
+Seeded rounds of faults under load: is every value the daemon serves meanwhile a true one?
 
-    python -m lab.chaos --kills 50 --seed 7
+    python -m lab.chaos --rounds 200 --seed 7
 
-Brokers, workers and the daemon are killed (SIGKILL) and started again, in an order and with pauses
-that the seed decides. Once a second everything the daemon serves is kept; afterwards each value is
-held against a complete record of what was true, and when (witness.py, verdicts.py). Absent values
-are fine, wrong ones are not. In the end all must have recovered, and nothing but what was killed
-may have been started again. Called by the real tests and by `make proofs`.
+In each round something goes wrong that the seed draws (faults.py): brokers, workers and the daemon
+are killed or stand still, networks part, Connect is slow, wrong or cut off, connectors come and go,
+the clock is set, the disk is full. Once a second everything the daemon serves is kept; afterwards
+each value is held against a complete record of what was true, and when (witness.py, verdicts.py).
+Absent values are fine, wrong ones are not. After each round all has to be read again, by the same
+process unless the round was its death, and over all rounds that process may not grow. Called by the
+real tests and by `make proofs`.
 """
 
-import random
+import statistics
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import click
+import httpx
 
-from lab import compare, killing, verdicts
-from lab.cluster import Lab
+from lab import compare, faults, killing, verdicts
+from lab.arena import ENDS_S, GROUPS_S, TIMEOUT_S, Arena, arena
+from lab.build import BROKERS, WORKERS
 from lab.errors import LabError
+from lab.faults import Kind, Round
 from lab.killing import commit, counts
 from lab.load import Load
-from lab.onlooker import onlooker
-from lab.options import LabOptions
 from lab.product import Product
 from lab.sampler import Sampler
-from lab.testimony import MIRRORED, witnessed
+from lab.testimony import MIRRORED, Witnesses, witnessed
+from lab.vitals import Life, Watch
 from lab.waiting import NotYet, until
 
-DAEMON = "daemon"
-VICTIMS = ("east", "west", "connect-1", "connect-2", DAEMON)
 RATE_PER_S = 20.0
-# Of these two the seed draws: how long what was killed stays dead, how long all then live.
-DEAD_S = (0.2, 4.0)
-ALIVE_S = (0.5, 5.0)
 RECOVER_S_MAX = 120.0
 COMPARED_MIN = 1000
-
-ENDS_S, GROUPS_S, TIMEOUT_S = 1.0, 1.0, 2.0
-FAST = f"tick_s: 0.2\nends_s: {ENDS_S}\n"
-FAST_CONNECT = (
-    f"poll: {{state_s: 1.0, groups_s: {GROUPS_S}, offsets_s: 10.0, timeout_s: {TIMEOUT_S}}}"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """One blow: who, how long dead, how long to wait afterwards (seconds)."""
-
-    victim: str
-    dead_s: float
-    alive_s: float
-
-
-def schedule(seed: int, kills: int) -> tuple[Kill, ...]:
-    """The same blows for the same seed; the first ones do not depend on how many follow."""
-    chance = random.Random(seed)
-    return tuple(
-        Kill(
-            victim=chance.choice(VICTIMS),
-            dead_s=chance.uniform(*DEAD_S),
-            alive_s=chance.uniform(*ALIVE_S),
-        )
-        for _ in range(kills)
-    )
+# What took longer to come back is told as it happens.
+SLOW_S = 15.0
 
 
 @dataclass(slots=True)
@@ -75,12 +48,18 @@ class Report:
 
     seed: int
     commit: str
-    kills: Counter[str] = field(default_factory=Counter)
+    disk: str = ""
+    rounds: Counter[str] = field(default_factory=Counter)
+    recovery_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By kind: how long after each round everything was read again."""
     samples: int = 0
     unanswered: int = 0
     outcome: verdicts.Verdicts = field(default_factory=verdicts.Verdicts)
     confirmed: int = 0
     """How many offsets of Connect's REST API agreed with what the daemon was held against."""
+    lives: list[Life] = field(default_factory=list)
+    lost_records: int = 0
+    """Of the load, that no broker took; nothing the daemon could help."""
     unsound: list[str] = field(default_factory=list)
     unrecovered: list[str] = field(default_factory=list)
 
@@ -89,67 +68,122 @@ class Report:
         """How many served values were held against the truth."""
         return self.outcome.compared.total()
 
+    @property
+    def grown(self) -> list[str]:
+        """Which process took more and more."""
+        return [line for life in self.lives for line in life.grown()]
+
     def lines(self) -> Iterator[str]:
         """For people."""
-        yield f"seed {self.seed}, commit {self.commit}"
-        yield f"kills {self.kills.total()}: {counts(self.kills)}"
+        yield f"seed {self.seed}, commit {self.commit}; {self.disk}"
+        yield f"rounds {self.rounds.total()}: {counts(self.rounds)}"
+        for kind, seconds in sorted(self.recovery_s.items()):
+            middle, most = statistics.median(seconds), max(seconds)
+            yield f"  read again after {kind}: {middle:.1f} s, at most {most:.1f} s"
         yield f"samples {self.samples}, unanswered {self.unanswered}"
+        yield f"the load lost {self.lost_records} records to brokers that were away"
         yield f"the truth was confirmed by {self.confirmed} offsets that REST gave meanwhile"
         yield f"compared {self.compared}: {counts(self.outcome.compared)}"
         oldest = {kind: f"{age:.1f} s" for kind, age in sorted(self.outcome.oldest.items())}
         yield f"oldest value shown: {counts(oldest)}"
+        yield from (f"memory and descriptors over {life.line}" for life in self.lives)
         yield f"wrong {len(self.outcome.wrong)}"
         yield from (f"  {line}" for line in self.outcome.wrong[:20])
+        yield from (f"grown: {line}" for line in self.grown)
         yield from (f"not recovered: {line}" for line in self.unrecovered)
         yield from (f"proves nothing: {line}" for line in self.unsound)
 
     @property
     def sound(self) -> bool:
-        """Everything compared was true, enough was compared, and all recovered."""
-        faults = (self.outcome.wrong, self.unsound, self.unrecovered)
-        return not any(faults) and self.compared >= COMPARED_MIN
+        """Everything compared was true, enough was compared, all recovered, nothing grew."""
+        found = (self.outcome.wrong, self.unsound, self.unrecovered, self.grown)
+        return not any(found) and self.compared >= COMPARED_MIN
 
 
-def run(lab: Lab, product: Product, *, seed: int, kills: int) -> Report:
-    """
-    Kill, sample, recover, judge. The lab must run with its standard connectors, the daemon too.
-
-    The lab needs two workers, and the product the settings FAST and FAST_CONNECT.
-    """
-    report = Report(seed=seed, commit=commit())
-    sampler = Sampler(product.url)
-    with witnessed(lab) as witnesses:
-        load = Load(lab, rate_per_s=RATE_PER_S)
+def run(bed: Arena, *, seed: int, rounds: int) -> Report:
+    """Strike, sample, recover, judge."""
+    disk = (
+        "its disk was filled" if bed.disk.mounted else "no disk to fill: it was forbidden to write"
+    )
+    report = Report(seed=seed, commit=commit(), disk=disk)
+    product = bed.product
+    sampler, watch = Sampler(product.url), Watch(lambda: product.daemon_pid, time.time)
+    with witnessed(bed.lab) as witnesses:
+        load = Load(bed.lab, rate_per_s=RATE_PER_S, duration_s_max=rounds * RECOVER_S_MAX)
         try:
             load.start()
-            _first_values(product)
+            first_values(product)
             sampler.start()
-            for kill in schedule(seed, kills):
-                _strike(lab, product, kill)
-                report.kills[kill.victim] += 1
-                if not product.daemon_running:
+            watch.start()
+            for at in faults.schedule(seed, rounds):
+                play(bed, at, report)
+                if report.unrecovered:
                     break
             load.stop()
-            report.unrecovered += _unrecovered(lab, product)
+            report.unrecovered += report.unrecovered or _unrecovered(bed)
             report.unsound += [] if sampler.running else ["the sampler died"]
         finally:
             load.stop()
             sampler.stop()
+            watch.stop()
         witnesses.east.catch_up()
         witnesses.west.catch_up()
+    report.lives, report.lost_records = watch.lives, load.lost
+    judge(report, bed, sampler, witnesses)
+    return report
+
+
+def judge(report: Report, bed: Arena, sampler: Sampler, witnesses: Witnesses) -> None:
+    """Hold all that was served against all that was witnessed, once both have ended."""
     report.samples, report.unanswered = sampler.samples, sampler.unanswered
     report.unsound += witnesses.unsound()
     oldest = verdicts.ages(ends_s=ENDS_S, groups_s=GROUPS_S, timeout_s=TIMEOUT_S)
     truth = witnesses.truth()
+    truth.steps = tuple(bed.steps)
     report.outcome = verdicts.judge(sampler.claims, truth, oldest)
     rest = verdicts.judge(witnesses.rest_claims(), truth, oldest)
     report.confirmed = rest.compared.total() - len(rest.wrong)
     report.unsound += rest.wrong
     report.unsound += [] if report.confirmed else ["REST never answered"]
-    return report
 
 
-def _first_values(product: Product) -> None:
+def play(bed: Arena, at: Round, report: Report) -> None:
+    """One round, and how it was got over."""
+    before = bed.product.daemon_pid
+    faults.strike(bed, at)
+    ended = time.monotonic()
+    report.rounds[at.kind] += 1
+    time.sleep(at.alive_s)
+    after = bed.product.daemon_pid
+    if after is None or (after != before and at.kind is not Kind.DAEMON):
+        report.unrecovered.append(f"{at}: the daemon ended\n{bed.product.evidence()}")
+        return
+    last = ""
+
+    def check() -> None:
+        nonlocal last
+        try:
+            _check_read(bed.product)
+        except NotYet as exc:
+            last = str(exc)
+            raise
+
+    what = f"all read again after {at}"
+    try:
+        until(what, check, timeout_s=RECOVER_S_MAX, evidence=bed.product.evidence)
+    except LabError as exc:
+        report.unrecovered.append(str(exc))
+    took_s = time.monotonic() - ended
+    report.recovery_s[at.kind].append(took_s)
+    number = report.rounds.total()
+    click.echo(
+        f"round {number}: {at.kind} for {at.held_s:.0f} s, read again {took_s:.0f} s later"
+        + (f", last of all {last[:200]}" if took_s > SLOW_S else ""),
+        err=True,
+    )
+
+
+def first_values(product: Product) -> None:
     """Wait until every kind of value is served once: a run that compares nothing proves nothing."""
 
     def check() -> None:
@@ -162,33 +196,31 @@ def _first_values(product: Product) -> None:
     until("the first values", check, timeout_s=RECOVER_S_MAX, evidence=product.evidence)
 
 
-def _strike(lab: Lab, product: Product, kill: Kill) -> None:
-    """The pauses are drawn, not awaited: what must hold holds at whatever moment they end."""
-    if kill.victim == DAEMON:
-        product.kill_daemon()
-    else:
-        lab.kill(kill.victim)
-    time.sleep(kill.dead_s)
-    if kill.victim == DAEMON:
-        product.start_daemon(ready=False)
-    else:
-        lab.start_process(kill.victim)
-    time.sleep(kill.alive_s)
+def _check_read(product: Product) -> None:
+    """NotYet while an input is down or not live, or the daemon does not call itself ready."""
+    try:
+        document = product.get("/api/v1/connectors")
+    except (LabError, httpx.TransportError) as exc:
+        raise NotYet(str(exc)) from exc
+    down = [at for at in document["inputs"] if not (at["up"] and at["live"])]
+    if down or not document["ready"]:
+        told = [f"{at['kind']} {at['input']}: {at['last_error']}" for at in down]
+        raise NotYet("; ".join((*told, *document["waiting_for"])))
 
 
-def _unrecovered(lab: Lab, product: Product) -> list[str]:
-    """What is still broken long after the last blow, in words; nothing was helped along."""
-    if not product.daemon_running:
-        return [f"the daemon ended by itself\n{product.evidence()}"]
-    dead = sorted(set(VICTIMS) - {DAEMON} - set(lab.pids))
+def _unrecovered(bed: Arena) -> list[str]:
+    """What is still broken long after the last round, in words; nothing was helped along."""
+    lab, product = bed.lab, bed.product
+    dead = sorted({*BROKERS, *WORKERS} - set(lab.pids))
     if dead:
         return [f"{', '.join(dead)} ended by themselves"]
     try:
         product.wait_ready(RECOVER_S_MAX)
-        until("lag 0 everywhere", lambda: _check_caught_up(lab, product), timeout_s=RECOVER_S_MAX)
+        until("lag 0 everywhere", lambda: _check_caught_up(bed), timeout_s=RECOVER_S_MAX)
         for name in ("file-source", "file-sink", "mm2-source", "mm2-checkpoint", "mm2-heartbeat"):
             lab.wait_running(name)
         rest, brokers = compare.with_rest(product, lab), compare.with_brokers(product, lab)
+        product.cli("journal", "verify")
     except LabError as exc:
         return [str(exc)]
     found = [*rest.mismatches, *brokers.mismatches]
@@ -197,9 +229,9 @@ def _unrecovered(lab: Lab, product: Product) -> list[str]:
     return found
 
 
-def _check_caught_up(lab: Lab, product: Product) -> None:
-    ends = compare.log_ends(lab, "west", MIRRORED)
-    flows = product.get("/api/v1/flows")["flows"]
+def _check_caught_up(bed: Arena) -> None:
+    ends = compare.log_ends(bed.lab, "west", MIRRORED)
+    flows = bed.product.get("/api/v1/flows")["flows"]
     seen = {
         (at["topic"], at["partition"]): (at["log_end"], at["lag_records"])
         for flow in flows
@@ -207,35 +239,30 @@ def _check_caught_up(lab: Lab, product: Product) -> None:
     }
     if seen != {where: (end, 0) for where, end in ends.items()}:
         raise NotYet(f"log ends are {ends}, (log end, lag) served are {seen}")
-    connectors = product.get("/api/v1/connectors")["connectors"]
+    connectors = bed.product.get("/api/v1/connectors")["connectors"]
     lags = [at["lag_records"] for entry in connectors for at in entry["sink_partitions"]]
     if lags != [0]:
         raise NotYet(f"lag of the sink: {lags}")
 
 
-@contextmanager
-def bed() -> Iterator[tuple[Lab, Product]]:
-    """A lab and a daemon as run() wants them; ended and removed afterwards. Raises if that daemon,
-    which nobody told to, has changed something.
+def bed() -> AbstractContextManager[Arena]:
+    """As run() wants it; ended and removed afterwards. Raises if its daemon, which nobody told to,
+    has changed something.
     """
-    with (
-        killing.bed("chaos", LabOptions(workers=2)) as (lab, directory),
-        onlooker(lab, directory, extra=FAST, connect_extra=FAST_CONNECT) as (product, _),
-    ):
-        yield lab, product
+    return arena("chaos")
 
 
 @click.command()
-@click.option("--kills", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--rounds", type=click.IntRange(1, 10_000), default=200, show_default=True)
 @killing.seeded
-def main(*, kills: int, seed: int | None) -> None:
-    """Kill brokers, workers and the daemon under load, and compare every value with the truth."""
+def main(*, rounds: int, seed: int | None) -> None:
+    """Do to a daemon whatever can go wrong, and compare every value with the truth."""
 
     def once(seed: int) -> Report:
-        with bed() as (lab, product):
-            return run(lab, product, seed=seed, kills=kills)
+        with bed() as made:
+            return run(made, seed=seed, rounds=rounds)
 
-    killing.report(f"{kills} kills", seed, once)
+    killing.report(f"{rounds} rounds", seed, once)
 
 
 if __name__ == "__main__":

@@ -68,16 +68,12 @@ def lone_broker(directory: Path, *, relays: int = 0) -> Iterator[LoneBroker]:
 
 def _formatted(directory: Path, port: int, ways: Mapping[int, int]) -> Child:
     directory.mkdir(parents=True, exist_ok=True)
-    properties = {
+    properties: settings.Properties = {
         **settings.broker(port=port, controller_port=free_port(), data=directory / "broker-data"),
         **SHORT,
     }
     for number, (at, towards) in enumerate(ways.items()):
-        properties["listeners"] = f"{properties['listeners']},R{number}://{LOOPBACK}:{towards}"
-        told = f"{properties['advertised.listeners']},R{number}://{LOOPBACK}:{at}"
-        properties["advertised.listeners"] = told
-        protocols = f"{properties['listener.security.protocol.map']},R{number}:PLAINTEXT"
-        properties["listener.security.protocol.map"] = protocols
+        properties = settings.by_another_way(properties, f"R{number}", at=at, towards=towards)
     file = directory / "broker.properties"
     file.write_text(settings.render(properties))
     classpath = jars(KAFKA_VERSION)

@@ -4,9 +4,10 @@ What a lab can be asked for: one frozen dataclass, and the ports that go with it
 Called by whoever starts a lab; ports.py turns "fixed" or "free" into numbers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 KAFKA_VERSION = "4.3.1"
 
@@ -32,6 +33,13 @@ class Ports:
     connect_2_secured: int = 18444
     other: int = 18085
     standalone: int = 18086
+
+
+class Way(NamedTuple):
+    """Another way to a broker: clients are sent to port `at`, where somebody relays `towards`."""
+
+    at: int
+    towards: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,12 @@ class LabOptions:
     """
     Whether the brokers ask an authorizer, which allows everybody everything until an ACL says
     otherwise. Off, as in Kafka itself.
+    """
+
+    ways: Mapping[str, Way] = field(default_factory=dict)
+    """
+    Another way to some brokers, by their names: whoever starts the lab stands there with a relay.
+    None, as nobody is to be cut off from a broker that others still reach.
     """
 
     plugins: bool = False

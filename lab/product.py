@@ -76,7 +76,15 @@ class Product:
         self.config.write_text(f'{config}listen: "{LOOPBACK}:{port}"\n{extra}')
         # From the repository and not from wherever the package is installed: what is tested is
         # what stands here.
-        self._command = (sys.executable, "-P", "-m", "exporter")
+        self._command: tuple[str, ...] = (sys.executable, "-P", "-m", "exporter")
+        self._daemon = self._child("daemon", "run")
+        self._pipeline = self._child("pipeline", "history", "run", "--continuous")
+
+    def go_behind(self, *command: str) -> None:
+        """Before any start: have a command that becomes the one it is given, as `env` does, stand
+        before each of the product's.
+        """
+        self._command = (*command, *self._command)
         self._daemon = self._child("daemon", "run")
         self._pipeline = self._child("pipeline", "history", "run", "--continuous")
 
@@ -110,6 +118,11 @@ class Product:
     def daemon_running(self) -> bool:
         """Whether the daemon's process lives."""
         return self._daemon.running
+
+    @property
+    def daemon_pid(self) -> int | None:
+        """Of the daemon's process, while it lives."""
+        return self._daemon.pid
 
     @property
     def pipeline_running(self) -> bool:

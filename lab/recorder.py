@@ -28,6 +28,7 @@ UPSTREAM_S_MAX = 120.0
 # Longer than whoever holds a request back waits for anything.
 HELD_S_MAX = 900.0
 LOOK_S = 0.05
+TRICKLE_BYTES = 16
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Of one connection between two neighbours, and so not to be handed on.
 _OWN_HEADERS = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
@@ -46,6 +47,8 @@ class Fault(StrEnum):
     held        the worker is asked when somebody lets the request go
     twice       the worker is asked twice, and its second answer handed on
     answer      an answer of our own; the worker hears nothing
+    half        the worker's answer, and the connection breaks in the middle of it
+    trickle     the worker's answer, a few bytes at a time with `delay_s` between them
     """
 
     CUT_BEFORE = "cut_before"
@@ -54,6 +57,8 @@ class Fault(StrEnum):
     HELD = "held"
     TWICE = "twice"
     ANSWER = "answer"
+    HALF = "half"
+    TRICKLE = "trickle"
 
 
 class Held(NamedTuple):
@@ -74,6 +79,7 @@ class Trouble:
     delay_s: float = 0.0
     status: int = 500
     body: bytes = b'{"error_code":500,"message":"trouble on demand"}'
+    content_type: str = "application/json"
     held: Held | None = None
 
 
@@ -117,6 +123,8 @@ class _Answer(NamedTuple):
     status: int
     headers: Headers
     body: bytes
+    half: bool = False
+    pause_s: float = 0.0
 
 
 class Recorder:
@@ -134,6 +142,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._exchanges: list[Exchange] = []
         self._troubles: list[Trouble] = []
+        self._weather: Trouble | None = None
         self._server = _Server(self, tls)
         serve = self._server.serve_forever
         self._thread = threading.Thread(target=serve, args=(LOOK_S,), daemon=True)
@@ -186,10 +195,16 @@ class Recorder:
         self.trouble(Trouble(Fault.HELD, method, path, held=held))
         return held
 
+    def weather(self, wanted: Trouble) -> None:
+        """For all such requests that meet no other trouble, until calm(), however many they are."""
+        with self._lock:
+            self._weather = wanted
+
     def calm(self) -> None:
         """No more trouble."""
         with self._lock:
             self._troubles.clear()
+            self._weather = None
 
     # ---- for the server -----------------------------------------------------------------------
 
@@ -207,8 +222,8 @@ class Recorder:
     ) -> tuple[_Answer | None, int]:
         """What is handed on, and how often the worker was asked for it."""
         match trouble:
-            case Trouble(fault=Fault.ANSWER, status=status, body=said):
-                return _Answer(status, (("Content-Type", "application/json"),), said), 0
+            case Trouble(fault=Fault.ANSWER, status=status, body=said, content_type=kind):
+                return _Answer(status, (("Content-Type", kind),), said), 0
             case Trouble(fault=Fault.CUT_BEFORE):
                 return None, 0
             case Trouble(fault=Fault.DELAY, delay_s=delay_s):
@@ -220,7 +235,7 @@ class Recorder:
         times = 2 if fault is Fault.TWICE else 1
         answers = [self._ask(method, path, headers, body) for _ in range(times)]
         reached = sum(answer is not None for answer in answers)
-        return (None if fault is Fault.CUT_AFTER else answers[-1]), reached
+        return _spoilt(answers[-1], trouble), reached
 
     def _ask(self, method: str, path: str, headers: Headers, body: bytes) -> _Answer | None:
         """The worker's answer; None without one."""
@@ -245,9 +260,26 @@ class Recorder:
     def _next_trouble(self, method: str, path: str) -> Trouble | None:
         with self._lock:
             for number, wanted in enumerate(self._troubles):
-                if wanted.method == method and re.fullmatch(wanted.path, path):
+                if _meant(wanted, method, path):
                     return self._troubles.pop(number)
-        return None
+            weather = self._weather
+            return weather if weather is not None and _meant(weather, method, path) else None
+
+
+def _meant(trouble: Trouble, method: str, path: str) -> bool:
+    return trouble.method == method and re.fullmatch(trouble.path, path) is not None
+
+
+def _spoilt(answer: _Answer | None, trouble: Trouble | None) -> _Answer | None:
+    """What is made of the worker's answer on its way back."""
+    match trouble:
+        case Trouble(fault=Fault.CUT_AFTER):
+            return None
+        case Trouble(fault=Fault.HALF) if answer is not None:
+            return answer._replace(half=True)
+        case Trouble(fault=Fault.TRICKLE, delay_s=pause_s) if answer is not None:
+            return answer._replace(pause_s=pause_s)
+    return answer
 
 
 class _Server(ThreadingHTTPServer):
@@ -295,8 +327,18 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.status != http.client.NO_CONTENT:
             self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
-        self.wfile.write(answer.body)
-        self.wfile.flush()
+        self._send(answer)
+
+    def _send(self, answer: _Answer) -> None:
+        body = answer.body[: len(answer.body) // 2] if answer.half else answer.body
+        size = TRICKLE_BYTES if answer.pause_s else max(1, len(body))
+        for begin in range(0, len(body), size):
+            self.wfile.write(body[begin : begin + size])
+            self.wfile.flush()
+            time.sleep(answer.pause_s)
+        if answer.half:
+            # Closed in the usual way: the client hears the end, too early, as of a proxy that died.
+            self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own name
         """All is in the recorder."""

@@ -1,11 +1,11 @@
 """
 A TCP relay that can stop forwarding without closing anything: what a client sees of a network that
-is cut off. Called by failovers.py and by real tests.
+is cut off. Called by failovers.py, by real tests and for chaos.
 """
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from lab.errors import LabError
@@ -17,14 +17,16 @@ READY_S_MAX = 30.0
 
 class Relay:
     """From a port of its own to another one. While it is held, nothing passes, and nobody is told;
-    what was sent meanwhile goes on its way afterwards.
+    what was sent meanwhile goes on its way afterwards. While it is cut, connections break.
     """
 
     def __init__(self, port: int, towards: int) -> None:
         self.port = port
         self._towards = towards
-        self._open = asyncio.Event()
-        self._open.set()
+        self._there, self._back = asyncio.Event(), asyncio.Event()
+        self._there.set()
+        self._back.set()
+        self._is_cut = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -47,13 +49,34 @@ class Relay:
 
     def hold(self) -> None:
         """Forward nothing from now on."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._open.clear)
+        self._do(self._there.clear)
+        self._do(self._back.clear)
+
+    def hold_answers(self) -> None:
+        """From now on forward what is asked, and nothing of what is answered."""
+        self._do(self._back.clear)
+
+    def cut(self) -> None:
+        """Break all connections, and each new one at once."""
+        self._do(self._break)
 
     def release(self) -> None:
         """Forward again."""
+        self._do(self._mend)
+
+    def _do(self, what: Callable[[], object]) -> None:
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._open.set)
+        self._loop.call_soon_threadsafe(what)
+
+    def _break(self) -> None:
+        self._is_cut = True
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+
+    def _mend(self) -> None:
+        self._is_cut = False
+        self._there.set()
+        self._back.set()
 
     def _run(self) -> None:
         asyncio.run(self._serve())
@@ -70,20 +93,30 @@ class Relay:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
         self._writers.add(writer)
         try:
             there, back = await asyncio.open_connection(LOOPBACK, self._towards)
         except OSError:
+            self._writers.discard(writer)
             writer.close()
             return
         self._writers.add(back)
-        await asyncio.gather(self._forward(reader, back), self._forward(there, writer))
+        if self._is_cut:  # since it was begun
+            self._break()
+        await asyncio.gather(
+            self._forward(reader, back, self._there), self._forward(there, writer, self._back)
+        )
         self._writers -= {writer, back}
 
-    async def _forward(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, free: asyncio.Event
+    ) -> None:
         with suppress(OSError):
             while piece := await source.read(PIECE_BYTES):
-                await self._open.wait()
+                await free.wait()
                 sink.write(piece)
                 await sink.drain()
         with suppress(OSError):

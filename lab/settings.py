@@ -60,6 +60,20 @@ def broker(*, port: int, controller_port: int, data: Path) -> Properties:
     }
 
 
+def by_another_way(properties: Properties, name: str, *, at: int, towards: int) -> Properties:
+    """A broker with one more listener, on port `towards`, whose clients are sent to port `at` and
+    nowhere else: with a relay between the two they can be cut off from it.
+    """
+    listeners, told = "listeners", "advertised.listeners"
+    protocols = "listener.security.protocol.map"
+    return {
+        **properties,
+        listeners: f"{properties[listeners]},{name}://{LOOPBACK}:{towards}",
+        told: f"{properties[told]},{name}://{LOOPBACK}:{at}",
+        protocols: f"{properties[protocols]},{name}:PLAINTEXT",
+    }
+
+
 def authorizer() -> Properties:
     """What makes a broker look at ACLs. A resource that has none stays open to everybody; one that
     has any is closed to all whom none of them allows.

@@ -36,6 +36,8 @@ SNAPSHOT_S_MAX = 5.0
 TAIL_STALE_S = 20.0
 REQUEST_S_MAX = 10.0
 REST_S_MAX = 1.0
+# A document rounds its moments, and a step and what is known of it are not at the same time.
+CLOCK_S_MAX = 0.5
 
 POSITION, FIELD, COMMITTED = "position", "field", "committed"
 SYNC, SYNCED = "sync", "synced"
@@ -131,6 +133,14 @@ class EndsHistory:
         return max(0.0, asked_at - self._answered[below])
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From this moment on the daemon's clock was so far before ours, or behind it if negative."""
+
+    at: float
+    ahead_s: float
+
+
 @dataclass(slots=True)
 class Truth:
     """Everything that was witnessed, by kind and subject."""
@@ -138,6 +148,8 @@ class Truth:
     histories: dict[tuple[str, Subject], History] = field(default_factory=dict)
     ends: Mapping[str, EndsHistory] = field(default_factory=dict)
     """By the name of the cluster."""
+    steps: Sequence[Step] = ()
+    """Before the first of them both clocks showed the same."""
 
     def add(
         self, kind: str, subject: Subject, value: Hashable, *, at: float, seen_at: float
@@ -148,8 +160,11 @@ class Truth:
 
     def age(self, claim: Claim) -> float | None:
         """How long ago the claim was last true; None if never before it was made."""
-        if claim.kind in (SNAPSHOT, LAG, LOG_START):
-            return _own_age(claim)
+        if claim.kind == SNAPSHOT:
+            return self._age_of_moment(claim)
+        if claim.kind in (LAG, LOG_START):
+            said, expected = claim.value if isinstance(claim.value, tuple) else (claim.value, None)
+            return 0.0 if said == expected else None
         when = {"asked_at": claim.asked_at, "answered_at": claim.answered_at}
         if claim.kind == LOG_END:
             cluster, topic, partition = claim.subject
@@ -165,6 +180,23 @@ class Truth:
         found = [one.age(claim.value, **when) for one in histories if one is not None]
         return min((age for age in found if age is not None), default=None)
 
+    def _age_of_moment(self, claim: Claim) -> float | None:
+        """Of a snapshot: by a clock that the daemon had at some moment in which it may have been
+        made.
+        """
+        assert isinstance(claim.value, float)
+        begin = claim.asked_at - SNAPSHOT_S_MAX
+        ends = (*(step.at for step in self.steps[1:]), inf)
+        clocks = [0.0] if not self.steps or self.steps[0].at >= begin else []
+        clocks += [
+            step.ahead_s
+            for step, end in zip(self.steps, ends, strict=False)
+            if end >= begin and step.at <= claim.answered_at
+        ]
+        made = [claim.value - ahead_s for ahead_s in clocks]
+        past = [at for at in made if at <= claim.answered_at + CLOCK_S_MAX]
+        return max(0.0, claim.asked_at - max(past)) if past else None
+
 
 def _age_of_nothing(committed: History | None, claim: Claim) -> float:
     """Of a claim that there is no value yet: true until the first was seen."""
@@ -172,16 +204,6 @@ def _age_of_nothing(committed: History | None, claim: Claim) -> float:
         return 0.0
     _, _, first_seen_at = committed.values[0]
     return max(0.0, claim.asked_at - first_seen_at)
-
-
-def _own_age(claim: Claim) -> float | None:
-    """Of claims that carry what they must agree with: (said, what follows from the rest)."""
-    assert isinstance(claim.value, tuple)
-    said, expected = claim.value
-    if claim.kind in (LAG, LOG_START):
-        return 0.0 if said == expected else None
-    assert isinstance(said, float)
-    return max(0.0, claim.asked_at - said)
 
 
 @dataclass(slots=True)
@@ -242,7 +264,7 @@ def _snapshot(document: Mapping[str, Any], asked_at: float, answered_at: float) 
     """The moment it claims to be of. Before the first tick there is none, and nothing in it."""
     if document["at"] == 0.0 and not document["inputs"]:
         return []
-    return [Claim(SNAPSHOT, (), (document["at"], None), asked_at, answered_at)]
+    return [Claim(SNAPSHOT, (), document["at"], asked_at, answered_at)]
 
 
 def of_flows(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:

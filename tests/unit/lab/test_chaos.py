@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import time
 
 import pytest
 
-from lab import chaos, verdicts
+from lab import chaos, faults, verdicts
+from lab.faults import Kind
 from lab.ports import LOOPBACK, free_port
 from lab.sampler import Sampler
+from lab.vitals import MIB, Life, Vitals, vitals
 from lab.waiting import NotYet, until
 
 NOW = time()
@@ -104,14 +108,30 @@ def test_a_daemon_that_does_not_answer_says_nothing_and_is_counted():
     assert sampler.unanswered >= 1
 
 
-def test_the_same_seed_gives_the_same_blows_and_more_of_them_do_not_change_the_first():
-    assert chaos.schedule(seed=5, kills=50)[:10] == chaos.schedule(seed=5, kills=10)
-    assert chaos.schedule(seed=5, kills=10) != chaos.schedule(seed=6, kills=10)
+def test_the_same_seed_gives_the_same_rounds_and_more_of_them_do_not_change_the_first():
+    assert faults.schedule(seed=5, rounds=50)[:10] == faults.schedule(seed=5, rounds=10)
+    assert faults.schedule(seed=5, rounds=10) != faults.schedule(seed=6, rounds=10)
 
 
-def test_fifty_blows_meet_everyone():
-    victims = {kill.victim for kill in chaos.schedule(seed=1, kills=50)}
-    assert victims == set(chaos.VICTIMS)
+@pytest.mark.parametrize("seed", range(20))
+def test_twenty_rounds_meet_every_kind_and_later_ones_let_the_daemon_live(seed: int):
+    kinds = [at.kind for at in faults.schedule(seed=seed, rounds=200)]
+    assert set(kinds[:20]) == set(Kind)
+    assert kinds.count(Kind.DAEMON) < kinds.count(Kind.BROKER) / 2
+
+
+def test_some_rounds_last_longer_than_anything_is_believed():
+    held = [at.held_s for at in faults.schedule(seed=1, rounds=200)]
+    assert 5 <= sum(seconds > verdicts.TAIL_STALE_S for seconds in held) <= 40
+
+
+@pytest.mark.parametrize(("choice", "chosen"), [(0.0, "a"), (0.34, "b"), (0.999999, "c")])
+def test_one_number_chooses_among_any(choice: float, chosen: str):
+    assert faults.one_of("abc", choice) == chosen
+
+
+def test_every_kind_can_be_done():
+    assert set(Kind) == {*faults.FAULTS, Kind.STORM}
 
 
 def test_a_run_passes_only_if_enough_was_compared_and_nothing_was_wrong():
@@ -120,8 +140,49 @@ def test_a_run_passes_only_if_enough_was_compared_and_nothing_was_wrong():
     assert not report.sound
     report.outcome.compared["lag"] = chaos.COMPARED_MIN
     assert report.sound
-    for faults in (report.outcome.wrong, report.unsound, report.unrecovered):
-        faults.append("a sentence")
+    for found in (report.outcome.wrong, report.unsound, report.unrecovered):
+        found.append("a sentence")
         assert not report.sound
         assert "a sentence" in "\n".join(report.lines())
-        faults.clear()
+        found.clear()
+    report.lives.append(lived([100] * 100 + [150] * 100))
+    assert not report.sound
+    assert "grown: process 1" in "\n".join(report.lines())
+
+
+def lived(rss_mib: Sequence[float], descriptors: int = 50) -> Life:
+    samples = [Vitals(float(at), int(rss * MIB), descriptors) for at, rss in enumerate(rss_mib)]
+    return Life(pid=1, samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("rss_mib", "grows"),
+    [
+        pytest.param([60 + at for at in range(50)] + [110] * 150, False, id="it begins"),
+        pytest.param([100] * 150 + [160] + [100] * 49, False, id="a large answer"),
+        pytest.param([100 + at / 4 for at in range(200)], True, id="a little every second"),
+        pytest.param([100 + at for at in range(119)], False, id="too short to say"),
+    ],
+)
+def test_memory_that_is_not_given_back_is_found(rss_mib: list[float], *, grows: bool):
+    assert bool(lived(rss_mib).grown()) == grows
+
+
+def test_descriptors_that_are_not_closed_are_found():
+    life = lived([100] * 200)
+    life.samples = [replace(at, descriptors=50 + int(at.at) // 2) for at in life.samples]
+    assert [line.partition(": ")[2] for line in life.grown()] == ["descriptors from 87 to 137"]
+
+
+def test_a_process_has_memory_and_descriptors_until_it_has_ended():
+    with subprocess.Popen(["sleep", "300"]) as first, subprocess.Popen(["sleep", "300"]) as second:
+        try:
+            for process in (first, second):
+                found = vitals(process.pid, NOW)
+                assert found is not None
+                assert found.rss_bytes > 0
+                assert found.descriptors >= 3
+        finally:
+            first.kill()
+            second.kill()
+    assert vitals(first.pid, NOW) is None

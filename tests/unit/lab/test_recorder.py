@@ -197,3 +197,27 @@ def test_over_tls_both_ends_are_asked_for_a_certificate_and_what_passes_is_writt
             assert client.patch("/connectors/a/offsets", content=b"{}").status_code == 200
         assert worker.heard == ["PATCH /connectors/a/offsets"]
         assert [(at.body, at.status) for at in recorder.exchanges()] == [(b"{}", 200)]
+
+
+def test_weather_meets_all_until_it_is_calm_and_only_what_it_is_for(
+    recorder: Recorder, client: httpx.Client
+):
+    recorder.weather(Trouble(Fault.ANSWER, "GET", "/a.*", status=200, content_type="text/html"))
+    for _ in range(3):
+        assert client.get("/ab").headers["Content-Type"] == "text/html"
+    assert client.get("/b").text.startswith("GET /b")
+    recorder.trouble(Trouble(Fault.ANSWER, "GET", "/ab", status=503))
+    assert [client.get("/ab").status_code for _ in range(2)] == [503, 200]
+    recorder.calm()
+    assert client.get("/ab").text.startswith("GET /ab")
+
+
+def test_half_an_answer_breaks_off_and_a_trickle_comes_whole(
+    worker: Worker, recorder: Recorder, client: httpx.Client
+):
+    recorder.trouble(Trouble(Fault.HALF, "GET", "/a"))
+    with pytest.raises(httpx.RemoteProtocolError, match="without sending complete"):
+        client.get("/a")
+    recorder.trouble(Trouble(Fault.TRICKLE, "GET", "/a", delay_s=0.01))
+    assert client.get("/a").text.startswith("GET /a")
+    assert worker.heard == ["GET /a", "GET /a"]

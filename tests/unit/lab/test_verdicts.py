@@ -20,6 +20,7 @@ from lab.verdicts import (
     SYNCED,
     Claim,
     EndsHistory,
+    Step,
     Truth,
     judge,
 )
@@ -93,7 +94,7 @@ NEWEST = [
     pytest.param(LOG_END, ORDERS, 50, id="log end"),
     pytest.param(LOG_END, ORDERS, 40, id="log end of a second ago"),
     pytest.param(LAG, ORDERS, ((7, 0), (7, 0)), id="lag"),
-    pytest.param(SNAPSHOT, (), (NOW - 0.2, None), id="snapshot"),
+    pytest.param(SNAPSHOT, (), NOW - 0.2, id="snapshot"),
 ]
 
 
@@ -137,7 +138,7 @@ OLD = [
     pytest.param(LAG_POSITION, ORDERS, 0, id="lag position"),
     pytest.param(SINK_POSITION, LINES, 0, id="sink position"),
     pytest.param(LOG_END, ORDERS, 10, id="log end"),
-    pytest.param(SNAPSHOT, (), (NOW - 100, None), id="a loop that stands still"),
+    pytest.param(SNAPSHOT, (), NOW - 100, id="a loop that stands still"),
 ]
 
 
@@ -167,6 +168,29 @@ def test_a_value_that_was_taken_back_counts_from_its_last_time(truth):
         truth.add(SINK_POSITION, ("again",), value, at=when, seen_at=when)
     age = truth.age(claimed(SINK_POSITION, ("again",), 7))
     assert age == NOW - (NOW - 297)
+
+
+HOUR_S = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "ahead_s", "right"),
+    [
+        pytest.param([(-100, HOUR_S)], HOUR_S, True, id="by the clock that it has"),
+        pytest.param([(-100, HOUR_S)], 0.0, False, id="by a clock that it had long ago"),
+        pytest.param([(-2, HOUR_S)], 0.0, True, id="by a clock that it had just now"),
+        pytest.param([(-100, HOUR_S), (-2, 0.0)], HOUR_S, True, id="set back just now"),
+        pytest.param([(-100, HOUR_S), (-50, 0.0)], HOUR_S, False, id="set back long ago"),
+        pytest.param([(-100, -HOUR_S)], -HOUR_S, True, id="behind"),
+        pytest.param([(+2, HOUR_S)], HOUR_S, False, id="by a clock that it has only later"),
+        pytest.param([(-100, HOUR_S)], HOUR_S - 100, False, id="a loop that stands still"),
+    ],
+)
+def test_a_snapshot_is_of_its_moment_by_a_clock_that_the_daemon_had_then(
+    truth: Truth, *, steps: list[tuple[float, float]], ahead_s: float, right: bool
+):
+    truth.steps = tuple(Step(at=NOW + at, ahead_s=by) for at, by in steps)
+    assert (sentences(truth, claimed(SNAPSHOT, (), NOW - 0.1 + ahead_s)) == []) == right
 
 
 def test_a_served_document_with_a_value_that_was_never_true_is_found_out(truth):

@@ -1,0 +1,120 @@
+"""
+Where faults are done to a daemon: a lab whose brokers it reaches by relays and whose worker by a
+proxy, on a disk and by a clock of its own.
+
+Called by faults.py, chaos.py and soak.py.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from lab import killing
+from lab.build import BROKERS
+from lab.cluster import Lab
+from lab.connectors import MM2_SOURCE
+from lab.onlooker import unchanged
+from lab.options import LabOptions, Way
+from lab.ports import LOOPBACK, free_port
+from lab.product import Product
+from lab.recorder import Recorder
+from lab.relay import Relay, relay
+from lab.small_disk import SmallDisk, small_disk
+from lab.testimony import SYNCS
+from lab.verdicts import Step
+from lab.wall_clock import WallClock
+
+ENDS_S, GROUPS_S, TIMEOUT_S = 1.0, 1.0, 2.0
+CONFIG = """\
+kafka:
+  east: {{bootstrap: "{east}"}}
+  west: {{bootstrap: "{west}"}}
+connect:
+  - name: lab
+    kafka: east
+    url: "{connect}"
+    poll: {{state_s: 1.0, groups_s: {groups_s}, offsets_s: 10.0, timeout_s: {timeout_s}}}
+# MirrorMaker and the daemon go different ways to the same brokers: that its source is `west` cannot
+# be told from addresses.
+flows:
+  - source: west
+    target: east
+    upstream: west
+    downstream: east
+    offset_syncs: {{kafka: west, topic: {syncs}}}
+    connect: lab
+    connector: {mirror}
+tick_s: 0.2
+ends_s: {ends_s}
+"""
+
+
+@dataclass(slots=True)
+class Arena:
+    """Everything that a fault may lay its hands on."""
+
+    lab: Lab
+    product: Product
+    connect: Recorder
+    """In front of the worker that the daemon asks."""
+    brokers: Mapping[str, Relay]
+    """Between the daemon and each broker, and nobody else."""
+    disk: SmallDisk
+    """On which the daemon has all its files, its log among them."""
+    clock: WallClock
+    steps: list[Step] = field(default_factory=list)
+    """How the daemon's clock was set, and when."""
+
+    def step(self, ahead_s: float) -> None:
+        """Set the daemon's clock."""
+        self.steps.append(Step(at=time.time(), ahead_s=ahead_s))
+        self.clock.set(ahead_s)
+
+
+def config(way_east: str, way_west: str, connect: str) -> str:
+    """Clusters and Connect, for a daemon that goes by these ways."""
+    return CONFIG.format(
+        east=way_east,
+        west=way_west,
+        connect=connect,
+        syncs=SYNCS,
+        mirror=MM2_SOURCE,
+        ends_s=ENDS_S,
+        groups_s=GROUPS_S,
+        timeout_s=TIMEOUT_S,
+    )
+
+
+@contextmanager
+def arena(name: str, *, extra: Mapping[str, object] | None = None) -> Iterator[Arena]:
+    """
+    A lab with its connectors and a daemon that is ready; ended and removed afterwards.
+
+    `extra` is more of the daemon's configuration. Raises if it has asked Connect for a change.
+    """
+    ways = {name: Way(free_port(), free_port()) for name in BROKERS}
+    more = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (extra or {}).items())
+    with ExitStack() as stack:
+        relays = {name: stack.enter_context(relay(*way)) for name, way in ways.items()}
+        options = LabOptions(workers=2, ways=ways)
+        lab, directory = stack.enter_context(killing.bed(name, options))
+        disk = stack.enter_context(small_disk(directory / "disk"))
+        clock = WallClock(directory)
+        (recorder,) = stack.enter_context(unchanged(lab.connect_urls[0]))
+        told = config(
+            f"{LOOPBACK}:{ways['east'].at}", f"{LOOPBACK}:{ways['west'].at}", recorder.url
+        )
+        product = Product(
+            lab,
+            directory=disk.folder,
+            port=free_port(),
+            config=told + more,
+        )
+        product.go_behind(*clock.before)
+        stack.callback(product.stop)
+        # A process that stands still hears nothing of its end.
+        stack.callback(product.wake_daemon)
+        product.start_daemon()
+        yield Arena(lab, product, recorder, relays, disk, clock)
