@@ -136,6 +136,29 @@ def test_a_sample_that_could_not_be_read_to_its_end_settles_nothing(kafka):
     assert reader.closed
 
 
+class _SetBack(_Silent):
+    """And meanwhile somebody sets the clock, once."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        super().__init__(kafka)
+        self._clock = kafka.clock
+        self.reads = 0
+
+    def read(self, records_max, timeout_s):
+        self.reads += 1
+        if self.reads == 2:
+            self._clock.advance(-3600.0)
+        return super().read(records_max, timeout_s)
+
+
+def test_a_clock_that_is_set_back_does_not_draw_out_a_sample(kafka):
+    kafka.produce("connect-offsets", key(), b"{}")
+    reader = _SetBack(kafka)
+    with pytest.raises(TimedOut):
+        find(kafka, reader=reader)
+    assert reader.reads == 2
+
+
 class _Cut(FakeReader):
     """Between the question for its ends and the reading, a topic was cut."""
 
