@@ -3,7 +3,7 @@
 #   make demo ARGS=--alerts    one such record from alert to alert, over a real Prometheus and Alertmanager
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
-#   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, two minutes of standstill, the toolbox on an older Kafka, properties at length
+#   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, properties at length
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
 #   make references            the pages under docs/reference, docs/guards.md and config-reference.yaml, from the code
@@ -114,6 +114,7 @@ proofs: $(STAMP)
 	@$(BIN)/python -m lab.standstill --seconds 120
 	@$(BIN)/python -m lab.translations --commands 2000000 --seed $(SEED)
 	@$(BIN)/python -m lab.chaos --rounds 200 --seed $(SEED)
+	@$(BIN)/python -m lab.soak --minutes 60 --seed $(SEED)
 	@$(BIN)/python -m lab.history_kills --kills 20 --seed $(SEED)
 	@$(BIN)/python -m lab.toolbox_kills --seed $(SEED)
 	@$(BIN)/python -m lab.remedy_kills --kills 100 --workers 20 --seed $(SEED)

@@ -88,21 +88,26 @@ def config(way_east: str, way_west: str, connect: str) -> str:
 
 
 @contextmanager
-def arena(name: str, *, extra: Mapping[str, object] | None = None) -> Iterator[Arena]:
+def arena(name: str, *, remedy: Mapping[str, object] | None = None) -> Iterator[Arena]:
     """
     A lab with its connectors and a daemon that is ready; ended and removed afterwards.
 
-    `extra` is more of the daemon's configuration. Raises if it has asked Connect for a change.
+    `remedy` is that section of the daemon's configuration. Without it the daemon may change
+    nothing, and it raises in the end if it has.
     """
     ways = {name: Way(free_port(), free_port()) for name in BROKERS}
-    more = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (extra or {}).items())
+    more = "" if remedy is None else f"remedy: {json.dumps(remedy)}\n"
     with ExitStack() as stack:
         relays = {name: stack.enter_context(relay(*way)) for name, way in ways.items()}
         options = LabOptions(workers=2, ways=ways)
         lab, directory = stack.enter_context(killing.bed(name, options))
         disk = stack.enter_context(small_disk(directory / "disk"))
         clock = WallClock(directory)
-        (recorder,) = stack.enter_context(unchanged(lab.connect_urls[0]))
+        worker = lab.connect_urls[0]
+        if remedy is None:
+            (recorder,) = stack.enter_context(unchanged(worker))
+        else:
+            recorder = stack.enter_context(Recorder(worker))
         told = config(
             f"{LOOPBACK}:{ways['east'].at}", f"{LOOPBACK}:{ways['west'].at}", recorder.url
         )

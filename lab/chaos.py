@@ -12,6 +12,7 @@ process unless the round was its death, and over all rounds that process may not
 real tests and by `make proofs`.
 """
 
+import json
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 import click
 import httpx
 
-from lab import compare, faults, killing, verdicts
+from lab import compare, connectors, faults, killing, verdicts
 from lab.arena import ENDS_S, GROUPS_S, TIMEOUT_S, Arena, arena
 from lab.build import BROKERS, WORKERS
 from lab.errors import LabError
@@ -38,6 +39,9 @@ from lab.waiting import NotYet, until
 RATE_PER_S = 20.0
 RECOVER_S_MAX = 120.0
 COMPARED_MIN = 1000
+JOURNAL_LINES_MAX = 10_000
+# A sink that fails at everything, of which there was none by this name.
+LAST = "failing-last"
 # What took longer to come back is told as it happens.
 SLOW_S = 15.0
 
@@ -102,10 +106,7 @@ class Report:
 
 def run(bed: Arena, *, seed: int, rounds: int) -> Report:
     """Strike, sample, recover, judge."""
-    disk = (
-        "its disk was filled" if bed.disk.mounted else "no disk to fill: it was forbidden to write"
-    )
-    report = Report(seed=seed, commit=commit(), disk=disk)
+    report = begun(bed, seed)
     product = bed.product
     sampler, watch = Sampler(product.url), Watch(lambda: product.daemon_pid, time.time)
     with witnessed(bed.lab) as witnesses:
@@ -120,7 +121,8 @@ def run(bed: Arena, *, seed: int, rounds: int) -> Report:
                 if report.unrecovered:
                     break
             load.stop()
-            report.unrecovered += report.unrecovered or _unrecovered(bed)
+            if not report.unrecovered:
+                report.unrecovered += unrecovered(bed)
             report.unsound += [] if sampler.running else ["the sampler died"]
         finally:
             load.stop()
@@ -131,6 +133,14 @@ def run(bed: Arena, *, seed: int, rounds: int) -> Report:
     report.lives, report.lost_records = watch.lives, load.lost
     judge(report, bed, sampler, witnesses)
     return report
+
+
+def begun(bed: Arena, seed: int) -> Report:
+    """Of what is to be run there."""
+    disk = (
+        "its disk was filled" if bed.disk.mounted else "no disk to fill: it was forbidden to write"
+    )
+    return Report(seed=seed, commit=commit(), disk=disk)
 
 
 def judge(report: Report, bed: Arena, sampler: Sampler, witnesses: Witnesses) -> None:
@@ -208,7 +218,7 @@ def _check_read(product: Product) -> None:
         raise NotYet("; ".join((*told, *document["waiting_for"])))
 
 
-def _unrecovered(bed: Arena) -> list[str]:
+def unrecovered(bed: Arena) -> list[str]:
     """What is still broken long after the last round, in words; nothing was helped along."""
     lab, product = bed.lab, bed.product
     dead = sorted({*BROKERS, *WORKERS} - set(lab.pids))
@@ -220,13 +230,30 @@ def _unrecovered(bed: Arena) -> list[str]:
         for name in ("file-source", "file-sink", "mm2-source", "mm2-checkpoint", "mm2-heartbeat"):
             lab.wait_running(name)
         rest, brokers = compare.with_rest(product, lab), compare.with_brokers(product, lab)
-        product.cli("journal", "verify")
+        _check_journal(bed)
     except LabError as exc:
         return [str(exc)]
     found = [*rest.mismatches, *brokers.mismatches]
     # Five mirrored partitions, the file and its sink; a heartbeat and checkpoints on top.
     found += [tally.line for tally in (rest, brokers) if tally.compared < len(MIRRORED) + 1]
     return found
+
+
+def _check_journal(bed: Arena) -> None:
+    """It verifies, and what happens now is written down, however full its disk has been. Raises a
+    LabError if not.
+    """
+    lab, product = bed.lab, bed.product
+
+    def told() -> None:
+        lines = product.cli("journal", "tail", "--lines", str(JOURNAL_LINES_MAX), "--json")
+        if not any(at.get("connector") == LAST for at in json.loads(lines)):
+            raise NotYet(f"{LAST} is not in it")
+
+    product.cli("journal", "verify")
+    lab.create(LAST, connectors.failing_sink(lab.directory / f"{LAST}.out"))
+    until("an incident in the journal", told, timeout_s=RECOVER_S_MAX, evidence=product.evidence)
+    lab.delete(LAST)
 
 
 def _check_caught_up(bed: Arena) -> None:

@@ -77,6 +77,10 @@ class Cluster:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config))
         _result(f"create topic {topic} on {self.name}", self._admin.create_topics([new])[topic])
 
+    def topics(self) -> set[str]:
+        """The names of all topics, internal ones too."""
+        return set(self._admin.list_topics(timeout=CALL_S_MAX).topics)
+
     def groups(self) -> set[str]:
         """The names of all groups."""
         try:

@@ -82,6 +82,16 @@ def file_sink(file: Path, *, topic: str = LINES_TOPIC) -> Config:
     }
 
 
+def failing_sink(file: Path) -> Config:
+    """One that finds no record to be what it expects, as lines are no JSON: its task fails each
+    time that it is started.
+    """
+    return {
+        **file_sink(file),
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    }
+
+
 def mm2_source(*, upstream: str, downstream: str, topics: str = MM2_TOPICS) -> Config:
     """Copies topics from west to `west.<topic>` on east; offset-syncs stay on west, the default."""
     return {

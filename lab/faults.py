@@ -217,11 +217,8 @@ def _clock(arena: Arena, choice: float) -> Iterator[None]:
 def _disk(arena: Arena, choice: float) -> Iterator[None]:
     """With something to write down: a sink that fails is an incident, and belongs in a journal."""
     name = f"failing-{int(choice * STORM_NAMES)}"
-    config = connectors.file_sink(arena.lab.directory / f"{name}.out")
     arena.disk.fill(arena.product.daemon_pid)
-    arena.lab.create(
-        name, {**config, "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
-    )
+    arena.lab.create(name, connectors.failing_sink(arena.lab.directory / f"{name}.out"))
     yield
     arena.disk.free(arena.product.daemon_pid)
     arena.lab.delete(name)

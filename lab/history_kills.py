@@ -177,7 +177,7 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int) -> Report:
     product("final", base).run_pipeline()
     fresh = directory / "fresh"
     product("fresh", fresh).run_pipeline()
-    _judge_bronze(report, lab, base, commits)
+    judge_bronze(report, lab, base, commits)
     for table in COMPARED:
         mine, its = _rows(table, base), _rows(table, fresh)
         report.compared[table.path] = len(mine)
@@ -293,7 +293,7 @@ def _await(product: Product, what: str, holds: Callable[[], bool]) -> None:
 # ---- judgement ----------------------------------------------------------------------------------
 
 
-def _judge_bronze(report: Report, lab: Lab, base: Path, commits: Commits) -> None:
+def judge_bronze(report: Report, lab: Lab, base: Path, commits: Commits) -> None:
     """Bronze against the topics, and the topics against what producers were told."""
     names = (commits.offsets, commits.syncs)
     topics = Topics(lab.east, names)

@@ -34,6 +34,31 @@ class Vitals:
     descriptors: int
 
 
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """Of a straight line through memory (least squares): how much it rises over so many seconds,
+    and how far what was seen lies from it (standard deviation).
+    """
+
+    seconds: float
+    rise_bytes: float
+    scatter_bytes: float
+
+    @property
+    def noise_bytes(self) -> float:
+        """What a line through nothing but noise may rise by."""
+        return max(2 * self.scatter_bytes, RSS_NOISE_BYTES)
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        per_hour = self.rise_bytes / self.seconds * 3600 if self.seconds else 0.0
+        return (
+            f"memory rises by {self.rise_bytes / MIB:.1f} MiB in {self.seconds:.0f} s "
+            f"({per_hour / MIB:.1f} MiB an hour); noise is {self.noise_bytes / MIB:.1f} MiB"
+        )
+
+
 @dataclass(slots=True)
 class Life:
     """One process."""
@@ -41,13 +66,18 @@ class Life:
     pid: int
     samples: list[Vitals] = field(default_factory=list)
 
+    @property
+    def judged(self) -> bool:
+        """Is it long enough to say anything of it?"""
+        return len(self.samples) >= LIFE_SAMPLES_MIN
+
     def grown(self) -> list[str]:
         """
         What is more in its last quarter than in its second one, by their medians; in words.
 
         The first quarter is its beginning, in which all is read that there is.
         """
-        if len(self.samples) < LIFE_SAMPLES_MIN:
+        if not self.judged:
             return []
         quarter = len(self.samples) // 4
         before, after = self.samples[quarter : 2 * quarter], self.samples[-quarter:]
@@ -59,6 +89,21 @@ class Life:
         if has > had + DESCRIPTORS_NOISE:
             found.append(f"descriptors from {had:.0f} to {has:.0f}")
         return [f"process {self.pid}, {len(self.samples)} s: {line}" for line in found]
+
+    def risen(self) -> Rise:
+        """By how much memory rises from the second third on, along a straight line through it."""
+        samples = self.samples[len(self.samples) // 3 :]
+        seconds = [at.at - samples[0].at for at in samples]
+        bytes_ = [float(at.rss_bytes) for at in samples]
+        fit = statistics.linear_regression(seconds, bytes_)
+        apart = [
+            got - (fit.intercept + fit.slope * at) for at, got in zip(seconds, bytes_, strict=True)
+        ]
+        return Rise(
+            seconds=seconds[-1],
+            rise_bytes=fit.slope * seconds[-1],
+            scatter_bytes=statistics.pstdev(apart),
+        )
 
     @property
     def line(self) -> str:
