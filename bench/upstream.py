@@ -91,12 +91,15 @@ class Site:
         return next((at for at in found if isinstance(at, ProbesRead)), None)
 
 
-def committed(offset: int) -> TailRead:
+def committed(offset: int, at: float) -> TailRead:
     """MirrorMaker's offsets of all partitions."""
     return TailRead(
         input=InputId(str(OFFSETS), TAIL),
         topic=OFFSETS,
-        records=tuple(_record(topic, at, offset) for topic in names() for at in range(PARTITIONS)),
+        at=at,
+        records=tuple(
+            _record(topic, number, offset) for topic in names() for number in range(PARTITIONS)
+        ),
         positions=(),
         caught_up=True,
         behind=0,
@@ -173,7 +176,7 @@ def measure() -> bool:
     with Lab(LabOptions(connectors=False)) as lab:
         fill(lab)
         site = Site(lab.west)
-        site.take((committed(0),))
+        site.take((committed(0, site.clock.now()),))
         site.ends()  # connected
         ends = [timed(site.ends) for _ in range(ROUNDS_ENDS)]
         each, rounds = [], []

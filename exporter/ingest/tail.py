@@ -169,6 +169,7 @@ class Tail:
     ) -> None:
         checked_at = self._clock.now()
         while not self._stopped(0):
+            asked_at = self._clock.now()
             try:
                 messages = self._read(reader)
             except ClientError as exc:
@@ -181,7 +182,7 @@ class Tail:
                 self._advance(message.partition() or 0, (message.offset() or 0) + 1)
             if fresh:
                 records, undecodable = role.live(fresh)
-                self._emit(records, undecodable, behind=None)
+                self._emit(records, undecodable, behind=None, at=asked_at)
             if len(fresh) != len(messages):
                 self._note_ends(messages)
             if not 0 <= self._clock.now() - checked_at < CHECK_EVERY_S:  # it may be set back
@@ -198,6 +199,7 @@ class Tail:
         Raises if the topic was re-created, cut back or given partitions: what is known of it would
         stay as it was for ever, because an offset of the new log says nothing about the old one.
         """
+        asked_at = self._clock.now()
         try:
             found = self._shape()
             # Made anew with fewer partitions, it has no ends where we would ask for them.
@@ -214,7 +216,7 @@ class Tail:
         behind = self._distance(
             {at: end.high if at.partition in hidden else end.stable for at, end in ends.items()}
         )
-        self._emit((), Counter(), behind=behind)
+        self._emit((), Counter(), behind=behind, at=asked_at)
 
     def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
         """The partitions that hide something from us.
@@ -266,12 +268,14 @@ class Tail:
         undecodable: Counter[str],
         *,
         behind: int | None,
+        at: float | None = None,
         whole: bool = False,
         caught_up: bool = True,
     ) -> None:
         read = TailRead(
             input=self.input_id,
             topic=self.topic,
+            at=self._clock.now() if at is None else at,
             records=records,
             positions=tuple(self._positions.items()),
             caught_up=caught_up,

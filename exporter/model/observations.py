@@ -162,10 +162,13 @@ class TailRead:
                    it is no longer there
     undecodable    live records that could not be decoded, by reason
     frozen         partitions that an open transaction has held for longer than one should be open
+    at             when the broker was asked for what is told here, Unix seconds: the process may
+                   have stood still since then
     """
 
     input: InputId
     topic: KafkaTopic
+    at: float
     records: Records
     positions: tuple[tuple[int, int], ...]
     caught_up: bool

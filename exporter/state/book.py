@@ -111,7 +111,7 @@ class Book:
         """Take in one observation."""
         match seen:
             case TailRead():
-                self._apply_tail(seen, now)
+                self._apply_tail(seen)
             case InputSucceeded() | InputFailed() | InputRetired():
                 self._inputs.apply(seen)
                 if isinstance(seen, InputRetired):
@@ -204,8 +204,8 @@ class Book:
                 self._probes.update(dict(seen.made))
                 self._probes_skipped.update(dict(seen.skipped))
 
-    def _apply_tail(self, read: TailRead, now: float) -> None:
-        self._inputs.of(read.input).read(read, now)
+    def _apply_tail(self, read: TailRead) -> None:
+        self._inputs.of(read.input).read(read)
         relisted = [site.apply(read) for site in self._sites.values()]
         if any(relisted):
             self._rebuild_topology()

@@ -104,7 +104,7 @@ class InputState:
         self.last_error = None
         self.last_reason = None
 
-    def read(self, seen: TailRead, at: float) -> None:
+    def read(self, seen: TailRead) -> None:
         """A tail has read, or found out where its topic ends. It works if it moves, or has nothing
         left to read; what a transaction holds back is not its fault, and an error all the same, one
         for each however often it is seen.
@@ -116,10 +116,10 @@ class InputState:
         works = moved or (seen.behind is not None and seen.behind <= held)
         if not seen.frozen:
             if works:
-                self.succeeded(at)
+                self.succeeded(seen.at)
             return
         if works:
-            self.last_success_at = at
+            self.last_success_at = seen.at
         detail = "; ".join(frozen.detail for frozen in seen.frozen)
         self.failed(OPEN_TRANSACTION, detail, counted=self.tail.newly_held())
 

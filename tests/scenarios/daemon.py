@@ -223,6 +223,7 @@ class Daemon:
         read = TailRead(
             input=InputId(str(topic), TAIL),
             topic=topic,
+            at=now,
             records=records,
             positions=((0, at.read),),
             caught_up=True,

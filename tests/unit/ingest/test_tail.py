@@ -182,6 +182,53 @@ def test_a_sign_of_life_comes_even_if_nothing_is_written(kafka):
     assert 3 * CHECK_EVERY_S <= kafka.clock.now() - began < 5 * CHECK_EVERY_S
 
 
+class _Stopped(FakeReader):
+    """The process stands still for a while, with what it was given in its hands."""
+
+    FOR_S = 60.0
+
+    def read(self, records_max, timeout_s):
+        found = super().read(records_max, timeout_s)
+        self._kafka.clock.advance(self.FOR_S)
+        return found
+
+
+def test_what_was_read_is_no_younger_than_the_question_for_it(kafka):
+    kafka.produce(TOPIC.topic, KEY, value(1))
+
+    def story():
+        yield whole
+        kafka.produce(TOPIC.topic, KEY, value(2))
+        yield live
+        assert following.reads()[-1].at <= kafka.clock.now() - _Stopped.FOR_S
+
+    following = Following(kafka, open_reader=lambda: _Stopped(kafka))
+    following.run(story())
+
+
+def test_a_sign_of_life_is_no_younger_than_the_question_for_the_end_of_the_topic(
+    kafka, monkeypatch
+):
+    plain, stood_s = kafka.shape, 60.0
+
+    def story():
+        yield whole
+        asked_at = kafka.clock.now()
+
+        def shape(topic):
+            nonlocal asked_at
+            asked_at = kafka.clock.now()
+            kafka.clock.advance(stood_s)
+            return plain(topic)
+
+        monkeypatch.setattr(kafka, "shape", shape)
+        yield checked
+        assert following.reads()[-1].at == asked_at
+
+    following = Following(kafka)
+    following.run(story())
+
+
 def test_a_clock_set_back_does_not_silence_the_signs_of_life(kafka):
     def story():
         yield whole

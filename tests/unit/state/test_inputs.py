@@ -60,6 +60,18 @@ def test_a_stale_tail_takes_the_source_offsets_away_and_a_live_one_brings_them_b
     assert world.file().offset.number("position") == 7
 
 
+def test_a_sign_of_life_from_before_the_process_stood_still_shows_nothing():
+    """It waited in the queue meanwhile: what it says was true before, and may not be any more."""
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    asked_at = world.now
+    world.now += STALE_S[TAIL] + 1
+    world.tail(at=asked_at)
+    assert world.partitions() == {}
+    world.tail()
+    assert world.file().offset.number("position") == 7
+
+
 def test_a_tail_that_is_behind_and_reads_nothing_goes_stale():
     world = files()
     world.commit("files", FILE, {"position": 7})

@@ -210,12 +210,14 @@ class World:
         undecodable: tuple[tuple[str, int], ...] = (),
         positions: tuple[tuple[int, int], ...] = (),
         frozen: tuple[int | Frozen, ...] = (),
+        at: float | None = None,
     ) -> None:
-        """`frozen` names Kafka partitions that an open transaction holds."""
+        """`frozen` names Kafka partitions that an open transaction holds. `at` None is now."""
         self.see(
             TailRead(
                 input=InputId(str(topic), TAIL),
                 topic=topic,
+                at=self.now if at is None else at,
                 records=records,
                 positions=positions,
                 caught_up=caught_up,
@@ -223,8 +225,8 @@ class World:
                 undecodable=undecodable,
                 whole=whole,
                 frozen=tuple(
-                    at if isinstance(at, Frozen) else Frozen(at, 0, f"partition {at} is held")
-                    for at in frozen
+                    one if isinstance(one, Frozen) else Frozen(one, 0, f"partition {one} is held")
+                    for one in frozen
                 ),
             )
         )
