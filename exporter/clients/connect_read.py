@@ -5,6 +5,7 @@ Called by ingest and the CLI. Anything that changes a Connect cluster lives else
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -38,10 +39,10 @@ class _NoRoute(NotFound):
     """A 404 that is not about a connector: a worker that is starting answers every path so."""
 
 
-_READ: Final = (httpx.codes.OK, httpx.codes.NOT_FOUND, httpx.codes.INTERNAL_SERVER_ERROR)
 REBALANCE: Final = "Request cannot be completed because a rebalance is expected"
+_LOOKED_INTO: Final = (httpx.codes.NOT_FOUND, httpx.codes.INTERNAL_SERVER_ERROR)
 # With these the next worker is asked: it may be alive, started, or reached without a broken proxy.
-_NEXT: Final = (Unreachable, Ambiguous, Malformed, _NoRoute)
+NEXT: Final = (Unreachable, Ambiguous, Malformed, _NoRoute)
 # When all workers fail: an answer tells more than a silence, and a silence more than a closed door.
 _TELLING: Final = (ServerError, Malformed, NotFound, CutOff, TimedOut, Unreachable)
 
@@ -100,7 +101,7 @@ class ConnectReader:
 
     def offsets(self, connector: str) -> bytes:
         """`GET /connectors/{c}/offsets` (KIP-875, Kafka 3.5): makes the worker read the topic."""
-        return self._get(f"/connectors/{quote(connector, safe='')}/offsets")
+        return self._get(offsets_path(connector))
 
     def close(self) -> None:
         """Nothing stays open between requests; here so that callers need not know."""
@@ -116,35 +117,16 @@ class ConnectReader:
                 body = self._ask(url, path)
             except ClientError as exc:
                 failures.append((url, exc))
-                if not isinstance(exc, _NEXT):
+                if not isinstance(exc, NEXT):
                     break
             else:
                 self._current = number
                 return body
-        raise self._verdict(f"GET {path}", failures)
-
-    def _verdict(self, asked: str, failures: list[tuple[str, ClientError]]) -> ClientError:
-        last = failures[-1][1]
-        kind = type(last)
-        if isinstance(last, _NEXT):
-            kind = next(at for at in _TELLING if any(isinstance(exc, at) for _, exc in failures))
-        detail = last.detail
-        if len(self._urls) > 1:
-            detail = "; ".join(f"{_origin(url)}: {exc.detail}" for url, exc in failures)
-        error = kind(self.name, f"{asked}: {detail}")
-        error.__cause__ = next(exc.__cause__ for _, exc in failures if isinstance(exc, kind))
-        return error
+        raise verdict(self.name, f"GET {path}", failures, of=len(self._urls))
 
     def _ask(self, url: str, path: str) -> bytes:
         """One worker's answer. Raises errors whose detail says nothing of worker and path."""
-        status, body = self._exchange(url, path)
-        if status != httpx.codes.OK:
-            raise _refusal(self.name, status, body)
-        try:
-            msgspec.json.decode(body, type=msgspec.Raw)
-        except (msgspec.DecodeError, RecursionError) as exc:
-            raise Malformed(self.name, "HTTP 200 with a body that is not JSON") from exc
-        return body
+        return told(self.name, *self._exchange(url, path))
 
     def _exchange(self, url: str, path: str) -> tuple[int, bytes]:
         if isinstance(self._transport, httpx.AsyncBaseTransport | None):
@@ -168,15 +150,57 @@ class ConnectReader:
         async with client, client.stream("GET", path) as response:
             body = bytearray()
             self.server_time = _moment(response.headers.get("Date"))
-            if response.status_code not in _READ:
+            bytes_max = body_bytes_max(response.status_code)
+            if not bytes_max:
                 return response.status_code, b""
             async for part in response.aiter_bytes():
                 body += part
-                if response.status_code != httpx.codes.OK and len(body) > ERROR_BYTES_MAX:
+                if len(body) > bytes_max:
                     break
-                if len(body) > BODY_BYTES_MAX:
-                    raise TooLarge(self.name, f"answer larger than {BODY_BYTES_MAX} bytes")
             return response.status_code, bytes(body)
+
+
+def offsets_path(connector: str) -> str:
+    """Where the source offsets of a connector are."""
+    return f"/connectors/{quote(connector, safe='')}/offsets"
+
+
+def body_bytes_max(status: int) -> int:
+    """How much of an answer with this status is read, give or take a part of it."""
+    if status in _LOOKED_INTO:
+        return ERROR_BYTES_MAX
+    return BODY_BYTES_MAX if status == httpx.codes.OK else 0
+
+
+def told(name: str, status: int, body: bytes) -> bytes:
+    """The body of an answer that is one. Raises errors whose detail says nothing of worker and
+    path.
+    """
+    if status != httpx.codes.OK:
+        raise _refusal(name, status, body)
+    if len(body) > BODY_BYTES_MAX:
+        raise TooLarge(name, f"answer larger than {BODY_BYTES_MAX} bytes")
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise Malformed(name, "HTTP 200 with a body that is not JSON") from exc
+    return body
+
+
+def verdict(
+    name: str, asked: str, failures: Sequence[tuple[str, ClientError]], *, of: int
+) -> ClientError:
+    """The most telling error of the workers (their URLs) that were asked; there are `of` them."""
+    last = failures[-1][1]
+    kind = type(last)
+    if isinstance(last, NEXT):
+        kind = next(at for at in _TELLING if any(isinstance(exc, at) for _, exc in failures))
+    detail = last.detail
+    if of > 1:
+        detail = "; ".join(f"{_origin(url)}: {exc.detail}" for url, exc in failures)
+    error = kind(name, f"{asked}: {detail}")
+    error.__cause__ = next(exc.__cause__ for _, exc in failures if isinstance(exc, kind))
+    return error
 
 
 def _moment(date: str | None) -> float | None:

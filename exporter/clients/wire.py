@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import httpx
 
@@ -31,8 +31,10 @@ from exporter.errors import (
     Unreachable,
 )
 
+R = TypeVar("R")
+
 # A connection and its handshake get this much each; a server that is well needs milliseconds.
-_CONNECT_SHARE: Final = 0.5
+CONNECT_SHARE: Final = 0.5
 _REFUSALS: Final[Mapping[int, type[ClientError]]] = {
     401: Denied,
     403: Denied,
@@ -61,7 +63,7 @@ def bounds(timeout_s: float) -> httpx.Timeout:
     """For a client whose whole call is bounded by `carry_out`. A handshake needs a bound of its own
     that ends first: httpx leaves the socket of one that is cancelled open.
     """
-    return httpx.Timeout(None, connect=timeout_s * _CONNECT_SHARE)
+    return httpx.Timeout(None, connect=timeout_s * CONNECT_SHARE)
 
 
 def carry_out(
@@ -70,15 +72,15 @@ def carry_out(
     """(status, body) of an exchange. Raises ClientError with `name` as the target; its detail says
     nothing of the address.
     """
-    with _translated(name, timeout_s):
-        return _run_to_end(exchange, timeout_s)
+    with translated(name, timeout_s):
+        return run_to_end(exchange, timeout_s)
 
 
 def ask(
     world: InMemory, name: str, asked: tuple[str, str, str, bytes | None], timeout_s: float
 ) -> tuple[int, bytes]:
     """The same of a world in memory: (method, url, path, body) is `asked` of it."""
-    with _translated(name, timeout_s):
+    with translated(name, timeout_s):
         return world.exchange(*asked, timeout_s)
 
 
@@ -94,13 +96,14 @@ def error_of(name: str, status: int, detail: str) -> ClientError:
 
 
 @contextmanager
-def _translated(name: str, timeout_s: float) -> Iterator[None]:
+def translated(name: str, timeout_s: float) -> Iterator[None]:
+    """What is raised of a connection or an answer becomes a ClientError, as in `carry_out`."""
     try:
         yield
     except CannotIdentify as exc:
         raise Unreachable(name, str(exc)) from exc
     except httpx.ConnectTimeout as exc:
-        bound_s = timeout_s * _CONNECT_SHARE
+        bound_s = timeout_s * CONNECT_SHARE
         raise TimedOut(name, f"no connection within {bound_s:g} s") from exc
     except (TimeoutError, httpx.TimeoutException) as exc:
         raise TimedOut(name, f"no whole answer within {timeout_s:g} s") from exc
@@ -111,17 +114,15 @@ def _translated(name: str, timeout_s: float) -> Iterator[None]:
         raise Malformed(name, "the encoding of the answer is broken") from exc
 
 
-def _run_to_end(
-    answer: Coroutine[None, None, tuple[int, bytes]], timeout_s: float
-) -> tuple[int, bytes]:
+def run_to_end(work: Coroutine[None, None, R], timeout_s: float | None) -> R:
     """Run it in a loop of its own and leave nothing of it behind.
 
     Not asyncio.run: that would wait for a name server that does not answer.
     """
 
-    async def bounded() -> tuple[int, bytes]:
+    async def bounded() -> R:
         async with asyncio.timeout(timeout_s):
-            return await answer
+            return await work
 
     loop = asyncio.new_event_loop()
     task = loop.create_task(bounded())

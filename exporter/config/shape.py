@@ -100,8 +100,8 @@ class Poll(Section):
     state_s: float = Field(default=10.0, ge=1.0)
     """Connectors and tasks: answered from a worker's memory, cheap."""
     offsets_s: float = Field(default=600.0, ge=10.0)
-    """Source offsets, one connector at a time: makes the worker read its offsets topic to the end
-    (all of it, under exactly-once). The tail is the source; this is a truth check."""
+    """Source offsets, on each worker of four connectors at a time: makes it read its offsets topic
+    to the end (all of it, under exactly-once). The tail is the source; this is a truth check."""
     groups_s: float = Field(default=10.0, ge=1.0)
     """Committed offsets of sink connectors, from the broker."""
     timeout_s: float = Field(default=10.0, ge=0.5)

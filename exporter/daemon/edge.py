@@ -74,6 +74,7 @@ class Edge:
         }
         self._homes = {connect.name: connect.kafka for connect in config.connect}
         self._readers = wiring.readers(config)
+        self._sweeps = wiring.sweeps(config)
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._probes = Probes(config, self._clock, self._stop.is_set)
         self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
@@ -225,10 +226,8 @@ class Edge:
             for view in self.snapshot.connectors
             if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
         ]
-        for batch in poll_rest_offsets(self._readers[connect.name], connectors):
-            self._put(batch)
-            if self._stop.is_set():
-                return
+        sweep = self._sweeps[connect.name]
+        poll_rest_offsets(sweep, connectors, self._put, self._stop.is_set)
 
     # --- what there is to read -------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.clients.connect_read import ConnectReader, reader_of
+from exporter.clients.connect_sweep import ConnectSweep, sweep_of
 from exporter.config import Config
 from exporter.judge.judge import Judge
 from exporter.judge.settings import Settings
@@ -79,6 +80,15 @@ def readers(config: Config) -> dict[str, ConnectReader]:
     """How to ask each Connect cluster that has a REST API."""
     return {
         connect.name: reader_of(connect, connect.poll.timeout_s)
+        for connect in config.connect
+        if connect.worker_urls
+    }
+
+
+def sweeps(config: Config) -> dict[str, ConnectSweep]:
+    """How to ask each of them for the offsets of all its connectors."""
+    return {
+        connect.name: sweep_of(connect, connect.poll.timeout_s)
         for connect in config.connect
         if connect.worker_urls
     }

@@ -7,17 +7,18 @@ raises nothing the outside world can cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Final
 
 from exporter.clients.connect_read import ConnectReader
+from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import Clock
 from exporter.decode.connect_rest import decode_assignment, decode_connectors
-from exporter.errors import ClientError, Denied, NotFound
+from exporter.errors import ClientError, Denied
 from exporter.ingest import rest
 from exporter.model.observations import (
     CONNECT_REST,
@@ -68,18 +69,39 @@ def poll_connectors(reader: ConnectReader, clock: Clock) -> Batch:
     )
 
 
-def poll_rest_offsets(reader: ConnectReader, connectors: Iterable[str]) -> Iterable[Batch]:
-    """The truth check, one connector at a time. A failure here says nothing of the state polls."""
-    for connector in connectors:
-        yield (RestOffsetsAsked(connect_cluster=reader.name, connector=connector),)
-        try:
-            offsets = rest.offsets(reader, connector)
-        except NotFound:
-            continue  # deleted since it was listed
-        except ClientError as exc:
-            yield (failure(InputId(reader.name, CONNECT_REST), exc),)
-            return
-        yield (RestOffsetsRead(connect_cluster=reader.name, connector=connector, offsets=offsets),)
+def poll_rest_offsets(
+    sweep: ConnectSweep,
+    connectors: Sequence[str],
+    put: Callable[[Batch], bool],
+    stopped: Callable[[], bool],
+) -> None:
+    """The truth check, of all connectors. A failure here says nothing of the state polls.
+
+    That a connector is asked for enters the queue before the question goes out: what the tail shows
+    from then on may be what REST has seen.
+    """
+
+    def announce(names: Sequence[str]) -> bool:
+        return put(tuple(RestOffsetsAsked(sweep.name, name) for name in names))
+
+    def take(answers: Sequence[Answer]) -> None:
+        failed: ClientError | None = None
+        batch: list[Observation] = []
+        for connector, body in answers:
+            try:
+                offsets = rest.offsets_in(sweep.name, connector, body)
+            except ClientError as exc:
+                failed = exc
+            else:
+                batch.append(RestOffsetsRead(sweep.name, connector, offsets))
+        put(tuple(batch))
+        if failed is not None:
+            raise failed
+
+    try:
+        sweep.offsets(connectors, Listener(announce, take, stopped))
+    except ClientError as exc:
+        put((failure(InputId(sweep.name, CONNECT_REST), exc),))
 
 
 def poll_assignment(reader: ConnectReader, connector: str) -> Batch:

@@ -22,7 +22,14 @@ def listed(reader: ConnectReader) -> tuple[Connector, ...]:
 
 def offsets(reader: ConnectReader, connector: str) -> tuple[tuple[str, str | None], ...]:
     """What Connect would hand to a task now: (source partition, offset or None), both as JSON."""
-    found = decode_offsets(reader.offsets(connector))
+    return offsets_in(reader.name, connector, reader.offsets(connector))
+
+
+def offsets_in(
+    connect_cluster: str, connector: str, body: bytes
+) -> tuple[tuple[str, str | None], ...]:
+    """The same, of an answer that has come."""
+    found = decode_offsets(body)
     if isinstance(found, Undecodable):
-        raise Malformed(reader.name, f"GET offsets of {connector}: {found.reason}")
+        raise Malformed(connect_cluster, f"GET offsets of {connector}: {found.reason}")
     return found

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import httpx
 import pytest
 
 from exporter.clients.connect_read import ConnectReader
+from exporter.clients.connect_sweep import ConnectSweep
 from exporter.errors import Denied, Unreachable
 from exporter.ingest.poll import (
     TOPIC_IDS_MAX,
+    Batch,
     _turn,
     poll_assignment,
     poll_brokers,
@@ -40,6 +41,7 @@ from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topol
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
+from tests.fakes.swept import MISSING, offsets, swept
 
 CLOCK = VirtualClock()
 REST = InputId("lab", CONNECT_REST)
@@ -77,41 +79,70 @@ def test_a_failed_attempt_is_a_failure_and_lists_nothing(answer, reason):
     assert (failed.input, failed.reason) == (REST, reason)
 
 
-def offsets(position: int) -> httpx.Response:
-    body = {"offsets": [{"partition": {"filename": "/a"}, "offset": {"position": position}}]}
-    return httpx.Response(200, content=json.dumps(body))
+def swept_by(answers: dict[str, tuple[int, bytes]], names: list[str]) -> list[Batch]:
+    """What the truth check of these connectors puts into the queue."""
+    batches: list[Batch] = []
+
+    def put(batch: Batch) -> bool:
+        batches.append(batch)
+        return True
+
+    with swept(lambda name: answers.get(name, (404, MISSING))) as at:
+        sweep = ConnectSweep("lab", (at.url,), timeout_s=120.0)
+        poll_rest_offsets(sweep, names, put, lambda: False)
+    return batches
 
 
 def test_rest_offsets_are_announced_before_they_are_asked_for():
-    answers = {"/connectors/a/offsets": offsets(1), "/connectors/b/offsets": offsets(2)}
-    batches = list(poll_rest_offsets(worker(answers), ["a", "b"]))
-    assert batches == [
-        (RestOffsetsAsked("lab", "a"),),
-        (RestOffsetsRead("lab", "a", (('{"filename":"/a"}', '{"position":1}'),)),),
-        (RestOffsetsAsked("lab", "b"),),
-        (RestOffsetsRead("lab", "b", (('{"filename":"/a"}', '{"position":2}'),)),),
-    ]
+    answers = {"a": (200, offsets(1)), "b": (200, offsets(2))}
+    announced, *answered = swept_by(answers, ["a", "b"])
+    assert announced == (RestOffsetsAsked("lab", "a"), RestOffsetsAsked("lab", "b"))
+    assert {seen for batch in answered for seen in batch} == {
+        RestOffsetsRead("lab", "a", (('{"filename":"/a"}', '{"position":1}'),)),
+        RestOffsetsRead("lab", "b", (('{"filename":"/a"}', '{"position":2}'),)),
+    }
 
 
 def test_a_connector_deleted_meanwhile_is_passed_over():
-    batches = list(poll_rest_offsets(worker({"/connectors/b/offsets": offsets(2)}), ["a", "b"]))
-    assert [type(seen) for (seen,) in batches] == [
-        RestOffsetsAsked,
-        RestOffsetsAsked,
-        RestOffsetsRead,
-    ]
+    _, *answered = swept_by({"b": (200, offsets(2))}, ["a", "b"])
+    assert [seen.connector for batch in answered for seen in batch] == ["b"]
 
 
 def test_a_worker_in_trouble_is_not_asked_for_the_rest():
-    answers = {"/connectors/a/offsets": httpx.Response(500)}
-    *_, (failed,) = poll_rest_offsets(worker(answers), ["a", "b"])
-    assert failed.reason == "server_error"
+    *_, (failed,) = swept_by({"a": (500, b"")}, ["a"])
+    assert (failed.input, failed.reason) == (REST, "server_error")
 
 
 def test_half_an_answer_is_malformed_and_compared_with_nothing():
-    answers = {"/connectors/a/offsets": httpx.Response(200, content=b'{"offsets":')}
-    *_, (failed,) = poll_rest_offsets(worker(answers), ["a"])
+    *_, (failed,) = swept_by({"a": (200, b'{"offsets":')}, ["a"])
     assert failed.reason == "malformed"
+
+
+class AtOnce(ConnectSweep):
+    """All answers in one go, which over sockets is a matter of luck."""
+
+    def __init__(self, *answers: tuple[str, bytes]) -> None:
+        super().__init__("lab", ("http://worker:8083",), timeout_s=1.0)
+        self.answers = answers
+
+    def offsets(self, connectors, listener) -> None:
+        listener.take(self.answers)
+
+
+def test_an_answer_of_another_shape_is_malformed_and_takes_no_other_answer_along():
+    told: list[Batch] = []
+    sweep = AtOnce(("a", b"{}"), ("b", offsets(2)))
+    poll_rest_offsets(sweep, ["a", "b"], lambda batch: not told.append(batch), lambda: False)
+    (read,), (failed,) = told
+    assert read.connector == "b"
+    assert (failed.reason, failed.detail) == ("malformed", "GET offsets of a: offsets_shape")
+
+
+def test_offsets_that_the_queue_had_no_room_to_announce_are_not_asked_for():
+    with swept() as at:
+        sweep = ConnectSweep("lab", (at.url,), timeout_s=120.0)
+        poll_rest_offsets(sweep, ["a"], lambda _: False, lambda: False)
+        assert not at.asked
 
 
 ORDERS = TopicPartition("orders", 0)

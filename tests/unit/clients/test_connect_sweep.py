@@ -1,0 +1,431 @@
+"""The sweep against real sockets: every connector once, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.clients import connect_sweep
+from exporter.clients.connect_read import BODY_BYTES_MAX, REBALANCE
+from exporter.clients.connect_sweep import (
+    ANNOUNCED,
+    FAILURES_IN_A_ROW,
+    IN_FLIGHT,
+    ConnectSweep,
+    Listener,
+)
+from exporter.config import Auth, Tls
+from exporter.errors import (
+    ClientError,
+    Conflict,
+    CutOff,
+    Denied,
+    Malformed,
+    Refused,
+    ServerError,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
+from lab.certificates import Authority
+from lab.ports import free_port
+from tests.fakes.swept import MISSING, offsets, swept
+
+NAMES = [f"c{number}" for number in range(300)]
+LATE_S = 120.0  # of a test that would hang
+
+
+class Heard:
+    """What a sweep told, in order; each telling checked against what a worker had seen."""
+
+    def __init__(self, stopped=lambda: False) -> None:
+        self.announced: list[str] = []
+        self.answers: list[tuple[str, bytes]] = []
+        self.at_once: list[int] = []
+        self.listener = Listener(self.announce, self.take, stopped)
+
+    def announce(self, names) -> bool:
+        self.announced += names
+        self.at_once.append(len(names))
+        return True
+
+    def take(self, answers) -> None:
+        self.answers += answers
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(name for name, _ in self.answers)
+
+
+def sweep(*urls: str, timeout_s: float = LATE_S, **access: Any) -> ConnectSweep:
+    return ConnectSweep("lab", urls, timeout_s, **access)
+
+
+def error_of(swept_by: ConnectSweep, names=("a",), heard: Heard | None = None) -> ClientError:
+    with pytest.raises(ClientError) as caught:
+        swept_by.offsets(list(names), (heard or Heard()).listener)
+    return caught.value
+
+
+def test_every_connector_is_answered_once_over_all_workers():
+    heard = Heard()
+    with swept(lambda name: (200, f'{{"offsets":"{name}"}}'.encode())) as one, swept() as two:
+        two.answer = one.answer
+        sweep(one.url, two.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert all(body == f'{{"offsets":"{name}"}}'.encode() for name, body in heard.answers)
+        assert one.asked
+        assert two.asked
+
+
+def test_no_worker_is_asked_more_at_once_than_its_share_and_its_connections_are_kept():
+    all_at_once = threading.Barrier(IN_FLIGHT)
+
+    def together(name: str) -> tuple[int, bytes]:
+        all_at_once.wait(LATE_S)
+        return 200, offsets()
+
+    with swept(together) as worker:
+        sweep(worker.url).offsets(NAMES, Heard().listener)
+        assert worker.at_once_max == IN_FLIGHT
+        assert worker.connections == IN_FLIGHT
+
+
+def test_a_connector_is_announced_before_it_is_asked_for():
+    heard = Heard()
+    early = []
+
+    def answer(name: str) -> tuple[int, bytes]:
+        if name not in heard.announced:
+            early.append(name)
+        return 200, offsets()
+
+    with swept(answer) as worker:
+        sweep(worker.url).offsets(NAMES, heard.listener)
+    assert not early
+    assert heard.announced == NAMES
+    assert max(heard.at_once) == ANNOUNCED
+
+
+def test_what_waited_too_long_for_its_turn_is_announced_anew(monkeypatch):
+    monkeypatch.setattr(connect_sweep, "ANNOUNCED_S", 0.0)
+    heard = Heard()
+    with swept() as worker:
+        sweep(worker.url).offsets(NAMES[:20], heard.listener)
+    assert heard.names == sorted(NAMES[:20])
+    assert Counter(heard.announced)["c19"] > 1
+
+
+def test_what_could_not_be_announced_is_not_asked_for():
+    heard = Heard()
+
+    def announce(names) -> bool:
+        return heard.announce(names) and "c0" not in names
+
+    with swept() as worker:
+        sweep(worker.url).offsets(NAMES, Listener(announce, heard.take, lambda: False))
+        assert sorted(worker.asked) == heard.names == sorted(NAMES[ANNOUNCED:])
+
+
+# --- workers in trouble --------------------------------------------------------------------------
+
+
+def test_a_worker_that_hangs_costs_the_others_nothing():
+    heard = Heard()
+    with swept() as hanging, swept() as other:
+        hanging.answer = hanging.hang
+        sweep(hanging.url, other.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert len(hanging.asked) == IN_FLIGHT
+        assert set(hanging.asked) <= set(other.asked)
+
+
+def test_two_workers_that_hang_are_no_end_either():
+    heard = Heard()
+    with swept() as one, swept() as two, swept() as well:
+        one.answer, two.answer = one.hang, two.hang
+        sweep(one.url, two.url, well.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+
+
+def test_an_answer_that_comes_after_another_workers_is_not_taken_twice():
+    heard = Heard()
+    answered = threading.Event()
+    with swept() as slow, swept() as other:
+
+        def late(name: str) -> tuple[int, bytes]:
+            answered.wait(LATE_S)
+            return 200, offsets()
+
+        def well(name: str) -> tuple[int, bytes]:
+            if name in slow.asked:
+                answered.set()  # both are under way now
+            return 200, offsets()
+
+        slow.answer, other.answer = late, well
+        sweep(slow.url, other.url).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(lambda _: None, id="cut"),
+        pytest.param(lambda _: (500, b""), id="server-error"),
+        pytest.param(lambda _: (404, b"<html>"), id="starting"),
+        pytest.param(lambda _: (200, b"<html>"), id="not-json"),
+        pytest.param(lambda _: (307, b""), id="redirect"),
+        pytest.param(lambda _: (500, b'{"error_code":409,"message":"x"}'), id="said-otherwise"),
+    ],
+)
+def test_a_worker_in_trouble_is_left_alone_and_the_others_answer(trouble):
+    heard = Heard()
+    with swept(trouble) as bad, swept() as well:
+        sweep(bad.url, well.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        # Each of its connections may have been asked once more when the last failure was heard.
+        assert len(bad.asked) <= 2 * (FAILURES_IN_A_ROW + IN_FLIGHT)
+
+
+def test_a_worker_that_nobody_can_reach_is_left_alone():
+    heard = Heard()
+    with swept() as well:
+        sweep(f"http://127.0.0.1:{free_port()}", well.url).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(NAMES)
+
+
+def test_a_worker_that_fails_now_and_then_goes_on_being_asked():
+    heard = Heard()
+    with swept() as moody, swept() as well:
+        moody.answer = lambda _: (500, b"") if len(moody.asked) % 7 == 0 else (200, offsets())
+        sweep(moody.url, well.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert len(moody.asked) > 2 * (FAILURES_IN_A_ROW + IN_FLIGHT)
+
+
+def test_a_connection_closed_between_two_questions_is_made_anew():
+    heard = Heard()
+    with swept(headers={"Connection": "close"}) as worker:
+        sweep(worker.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert worker.connections == len(NAMES)
+
+
+def test_a_connector_deleted_meanwhile_has_no_answer():
+    heard = Heard()
+    gone = set(NAMES[::3])
+    with swept(lambda name: (404, MISSING) if name in gone else (200, offsets())) as worker:
+        sweep(worker.url).offsets(NAMES, heard.listener)
+        assert len(worker.asked) == len(NAMES)
+    assert heard.names == sorted(set(NAMES) - gone)
+
+
+def test_workers_without_such_a_path_are_not_asked_for_everything_and_it_is_no_error():
+    heard = Heard()
+    missing = b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+    with swept(lambda _: (404, missing)) as old, swept(lambda _: (404, missing)) as older:
+        sweep(old.url, older.url).offsets(NAMES, heard.listener)
+        assert len(old.asked) + len(older.asked) < len(NAMES)
+    assert not heard.answers
+
+
+# --- what ends it --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (409, b"{}", Conflict),
+        (500, b'{"error_code":500,"message":"%s"}' % REBALANCE.encode(), Conflict),
+        (401, b"", Denied),
+        (403, b"", Denied),
+        (400, b"", Refused),
+    ],
+)
+def test_an_answer_that_says_no_ends_the_sweep(status, body, expected):
+    with swept(lambda _: (status, body)) as no, swept(lambda _: (status, body)) as other:
+        found = error_of(sweep(no.url, other.url), NAMES)
+        assert type(found) is expected
+        assert len(no.asked) + len(other.asked) <= 2 * IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (lambda _: None, CutOff),
+        (lambda _: (500, b""), ServerError),
+        (lambda _: (302, b""), Malformed),
+        (lambda _: (200, b"{"), Malformed),
+    ],
+)
+def test_a_connector_that_no_worker_answers_for_ends_the_sweep(answer, expected):
+    with swept(answer) as one, swept(answer) as two:
+        found = error_of(sweep(one.url, two.url))
+        assert type(found) is expected
+        assert found.target == "lab"
+        assert found.detail.startswith("GET /connectors/a/offsets: ")
+        assert one.url in found.detail
+        assert two.url in found.detail
+
+
+def test_what_was_answered_before_an_end_is_not_lost():
+    heard = Heard()
+    with swept() as worker:
+
+        def answer(name: str) -> tuple[int, bytes]:
+            return (409, b"{}") if name == NAMES[-1] else (200, offsets())
+
+        worker.answer = answer
+        error_of(sweep(worker.url), NAMES, heard)
+    assert len(heard.answers) >= len(NAMES) - IN_FLIGHT
+
+
+def test_workers_that_all_hang_end_it_after_one_deadline():
+    with swept() as one, swept() as two:
+        one.answer, two.answer = one.hang, two.hang
+        found = error_of(sweep(one.url, two.url, timeout_s=0.5), NAMES)
+        assert type(found) is TimedOut
+        assert "no whole answer within 0.5 s" in found.detail
+
+
+def test_an_answer_beyond_the_bound_is_not_held():
+    body = b'"' + b" " * BODY_BYTES_MAX + b'"'
+    with swept(lambda _: (200, body)) as worker:
+        assert type(error_of(sweep(worker.url))) is TooLarge
+
+
+def test_an_answer_that_is_compressed_unasked_is_not_believed():
+    with swept(headers={"Content-Encoding": "gzip"}) as worker:
+        assert type(error_of(sweep(worker.url))) is Malformed
+        assert worker.heads[0]["Accept-Encoding"] == "identity"
+
+
+def test_a_listener_that_refuses_an_answer_ends_it():
+    def take(answers) -> None:
+        raise Malformed("lab", "no offsets")
+
+    with swept() as worker, pytest.raises(Malformed):
+        sweep(worker.url).offsets(NAMES, Listener(lambda _: True, take, lambda: False))
+
+
+def test_a_stop_ends_it_whoever_hangs():
+    stop = threading.Event()
+    with swept() as worker:
+
+        def answer(name: str) -> tuple[int, bytes] | None:
+            stop.set()
+            return worker.hang()
+
+        worker.answer = answer
+        sweep(worker.url).offsets(NAMES, Heard(stop.is_set).listener)
+
+
+# --- who we are, and who they are ----------------------------------------------------------------
+
+
+def test_every_question_says_who_asks():
+    auth = Auth.model_validate({"username": "me", "password": "pä:ss"})
+    with swept() as worker:
+        sweep(worker.url, auth=auth).offsets(NAMES[:8], Heard().listener)
+        told = {head["Authorization"] for head in worker.heads}
+        assert told == {"Basic " + base64.b64encode("me:pä:ss".encode()).decode()}
+        assert {head["Accept"] for head in worker.heads} == {"application/json"}
+        assert {head["Host"] for head in worker.heads} == {worker.url.removeprefix("http://")}
+
+
+def test_a_token_that_is_renewed_meanwhile_is_the_new_one(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    auth = Auth.model_validate({"bearer_token_file": "token"}, context={"folder": tmp_path})
+    renewing, renewed = threading.Lock(), tmp_path / "renewed"
+    with swept() as worker:
+
+        def answer(name: str) -> tuple[int, bytes]:
+            with renewing:
+                if not renewed.exists():
+                    renewed.write_text("two\n")
+                    os.link(renewed, tmp_path / "new")
+                    (tmp_path / "new").replace(path)
+            return 200, offsets()
+
+        worker.answer = answer
+        sweep(worker.url, auth=auth).offsets(NAMES[:20], Heard().listener)
+        assert worker.heads[-1]["Authorization"] == "Bearer two"
+
+
+def test_a_secret_that_cannot_be_read_is_told_and_nobody_is_asked(tmp_path: Path):
+    (tmp_path / "token").write_text("one\n")
+    auth = Auth.model_validate({"bearer_token_file": "token"}, context={"folder": tmp_path})
+    (tmp_path / "token").unlink()
+    with swept() as worker:
+        found = error_of(sweep(worker.url, auth=auth))
+        assert type(found) is Unreachable
+        assert "auth.bearer_token_file" in found.detail
+        assert not worker.asked
+
+
+def test_a_path_before_the_api_is_kept_and_any_name_is_one_segment_of_it():
+    with swept() as worker:
+        sweep(f"{worker.url}/connect-a/").offsets(["a/b ?#é"], Heard().listener)
+        assert worker.paths == ["/connect-a/connectors/a%2Fb%20%3F%23%C3%A9/offsets"]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def wants_certificates(authority: Authority) -> ssl.SSLContext:
+    mine = authority.issue("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(mine.cert, mine.key)
+    context.load_verify_locations(authority.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_a_client_certificate_opens_the_door(wants_certificates, authority):
+    client = authority.issue("client", password="hunter2")
+    tls = Tls.model_validate(
+        {
+            "ca_file": authority.ca,
+            "cert_file": client.cert,
+            "key_file": client.key,
+            "key_password": "hunter2",
+        }
+    )
+    heard = Heard()
+    with swept(tls=wants_certificates) as worker:
+        sweep(worker.url, tls=tls).offsets(NAMES, heard.listener)
+        assert worker.connections == IN_FLIGHT
+    assert heard.names == sorted(NAMES)
+
+
+def test_without_a_client_certificate_the_worker_refuses(wants_certificates, authority):
+    with swept(tls=wants_certificates) as worker:
+        found = error_of(sweep(worker.url, tls=Tls(ca_file=authority.ca)))
+        assert type(found) in {Denied, CutOff}
+        assert not worker.asked
+
+
+def test_a_worker_of_an_unknown_authority_is_not_asked(wants_certificates, tmp_path):
+    with swept(tls=wants_certificates) as worker:
+        found = error_of(sweep(worker.url, tls=Tls(ca_file=Authority(tmp_path).ca)))
+        assert type(found) is Unreachable
+        assert "its certificate is not trusted: " in found.detail
+        assert not worker.asked
+
+
+def test_a_worker_with_anothers_name_is_not_asked(wants_certificates, authority):
+    with swept(tls=wants_certificates) as worker:
+        url = worker.url.replace("127.0.0.1", "127.0.0.2")
+        assert type(error_of(sweep(url, tls=Tls(ca_file=authority.ca)))) is Unreachable
+        assert not worker.asked
