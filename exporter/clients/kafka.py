@@ -34,6 +34,7 @@ from exporter.model.topology import TopicPartition
 C = TypeVar("C")
 
 REQUEST_TIMEOUT_S: Final = 10.0
+PARTITIONS_ASKED: Final = 1000  # by one question: librdkafka's time goes by the square of them
 ERRORS_MAX: Final = 100  # of connections, kept until a question fails; the newest says why
 
 _DENIED = {
@@ -262,12 +263,21 @@ class KafkaAdmin:
         level = (
             ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
         )
-        futures = self._client.list_offsets(
-            {ck.TopicPartition(at.topic, at.partition): spec for at in partitions},
-            isolation_level=level,
-            request_timeout=REQUEST_TIMEOUT_S,
-        )
-        return {TopicPartition(at.topic, at.partition): asked for at, asked in futures.items()}
+        # One topic after the other, so that few of them are named by more than one question.
+        wanted = sorted(partitions, key=lambda at: at.topic)
+        found: dict[TopicPartition, Future[Any]] = {}
+        for first in range(0, len(wanted), PARTITIONS_ASKED):
+            futures = self._client.list_offsets(
+                {
+                    ck.TopicPartition(at.topic, at.partition): spec
+                    for at in wanted[first : first + PARTITIONS_ASKED]
+                },
+                isolation_level=level,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
+            for at, asked in futures.items():
+                found[TopicPartition(at.topic, at.partition)] = asked
+        return found
 
     def _offset(self, future: Future[Any]) -> int | None:
         try:

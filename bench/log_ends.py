@@ -1,0 +1,206 @@
+"""How long one refresh of the log ends of 50,000 partitions takes, and whom it holds up.
+
+Real brokers. The poll of the daemon: log start and log end of every partition that a flow has a
+position in, and the ids of the topics before and after. The baseline asks the same two questions
+bare, each in one call of confluent-kafka's `list_offsets`, and no ids. They take turns. Beside the
+poll a thread wants to run every 50 ms, as the daemon's loop wants to: how late it is at worst is
+how long the poll keeps the interpreter to itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import confluent_kafka as ck
+from confluent_kafka import admin as ck_admin
+
+from bench.growth import exponent
+from bench.wide_cluster import fill, wide_cluster
+from exporter.clients.kafka_facts import KafkaFacts
+from exporter.clock import SystemClock
+from exporter.ingest.poll import Batch, poll_ends
+from exporter.model.readings import EndsRead
+from exporter.model.topology import MirrorFlow, Topology
+from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+
+TOPICS = 50
+PARTITIONS_PER_TOPIC = 1000
+BROKERS = 5
+GROWTH = (16, 4, 1)
+TICK_S = 0.05
+GOAL_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Medians of seconds; `late_s` is the worst of all rounds."""
+
+    partitions: int
+    refresh_s: float
+    bare_s: float
+    late_s: float
+    bare_late_s: float
+
+    def line(self) -> str:
+        """As printed."""
+        return (
+            f"log ends     {self.partitions} partitions: {self.refresh_s:.2f} s, a thread beside "
+            f"it up to {1000 * self.late_s:.0f} ms late; bare list_offsets {self.bare_s:.2f} s, up "
+            f"to {1000 * self.bare_late_s:.0f} ms late; ratio {self.bare_s / self.refresh_s:.2f}"
+        )
+
+
+def snapshot(partitions: int) -> Snapshot:
+    """A flow that has a position in so many partitions, a part of each topic."""
+    flow = MirrorFlow(
+        connect_cluster="bench",
+        connector="mm2",
+        source="wide",
+        target="here",
+        upstream="wide",
+        offset_syncs=None,
+    )
+    views = tuple(
+        MirrorPartitionView(
+            connect_cluster="bench",
+            connector="mm2",
+            source="wide",
+            target="here",
+            topic=f"wide-{number % TOPICS}",
+            partition=number // TOPICS,
+            committed=0,
+            committed_at=None,
+            synced=None,
+            replicated=None,
+            log_start=None,
+            log_end=None,
+            lag=None,
+            ahead=0,
+        )
+        for number in range(partitions)
+    )
+    return replace(
+        EMPTY, topology=Topology(offsets_topics=(), flows=(flow,)), mirror_partitions=views
+    )
+
+
+def refresh(admin: KafkaFacts, seen: Snapshot) -> None:
+    """One poll. Every partition must have its ends."""
+    told: list[Batch] = []
+
+    def put(batch: Batch) -> bool:
+        told.append(batch)
+        return True
+
+    poll_ends(admin, seen, put, SystemClock())
+    read = [at for batch in told for at in batch if isinstance(at, EndsRead)]
+    assert len(read) == 1, told
+    assert len(read[0].bounds) == len(seen.mirror_partitions)
+    assert read[0].ids is not None
+    assert len(read[0].ids) == TOPICS
+
+
+def bare(client: ck_admin.AdminClient, seen: Snapshot) -> None:
+    """The same questions in one call each."""
+    for spec in (ck_admin.OffsetSpec.earliest(), ck_admin.OffsetSpec.latest()):
+        asked = client.list_offsets(
+            {ck.TopicPartition(at.topic, at.partition): spec for at in seen.mirror_partitions},
+            isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=60,
+        )
+        for found in asked.values():
+            assert found.result().offset >= 0
+
+
+@contextmanager
+def beside() -> Iterator[list[float]]:
+    """Seconds by which a thread that wants to run every TICK_S was late."""
+    late: list[float] = []
+    stop = threading.Event()
+
+    def run() -> None:
+        while True:
+            began = time.perf_counter()
+            if stop.wait(TICK_S):
+                return
+            late.append(time.perf_counter() - began - TICK_S)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield late
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _result(bootstrap: str, partitions: int, rounds: int) -> Result:
+    admin = KafkaFacts("wide", {"bootstrap.servers": bootstrap})
+    client = ck_admin.AdminClient({"bootstrap.servers": bootstrap})
+    seen = snapshot(partitions)
+    took: dict[str, list[float]] = {"ours": [], "bare": []}
+    late: dict[str, list[float]] = {"ours": [0.0], "bare": [0.0]}
+    refresh(admin, seen)  # connects, and learns who leads
+    for _ in range(rounds):
+        for who, ask in (
+            ("bare", partial(bare, client, seen)),
+            ("ours", partial(refresh, admin, seen)),
+        ):
+            with beside() as lateness:
+                began = time.perf_counter()
+                ask()
+                took[who].append(time.perf_counter() - began)
+            late[who] += lateness
+    return Result(
+        partitions=partitions,
+        refresh_s=statistics.median(took["ours"]),
+        bare_s=statistics.median(took["bare"]),
+        late_s=max(late["ours"]),
+        bare_late_s=max(late["bare"]),
+    )
+
+
+def results(bootstrap: str, rounds: int) -> list[Result]:
+    """At a sixteenth, a quarter and all partitions."""
+    whole = TOPICS * PARTITIONS_PER_TOPIC
+    return [_result(bootstrap, whole // part, rounds) for part in GROWTH]
+
+
+def measure(rounds: int = 5, bootstrap: str | None = None) -> list[str]:
+    """The lines to print. `bootstrap` is of brokers that are up and filled already."""
+    if bootstrap is None:
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            wide_cluster(Path(directory), BROKERS) as made,
+        ):
+            fill(made, TOPICS, PARTITIONS_PER_TOPIC)
+            return measure(rounds, made)
+    found = results(bootstrap, rounds)
+    grows = exponent({at.partitions: at.refresh_s for at in found})
+    return [
+        *(at.line() for at in found),
+        f"             goal {GOAL_S:.0f} s, grows with the power {grows:.2f}",
+    ]
+
+
+def main() -> None:
+    """Print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bootstrap", help="of brokers that are up and filled already")
+    given = parser.parse_args()
+    for line in measure(given.rounds, given.bootstrap):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
