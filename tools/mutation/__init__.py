@@ -1,0 +1,1 @@
+"""What the tests would not notice: small changes of the pure core, each tried against them."""

@@ -1,0 +1,80 @@
+"""
+Mutation testing of the pure core: would the tests notice, were the code a little different?
+
+    python -m tools.mutation decode                            all of a package
+    python -m tools.mutation decode --only mm2 --tests tests/unit/decode
+    python -m tools.mutation state --sample 500 --seed 7       some of its mutants
+
+Survivors that docs/mutation.md does not explain are told, and make it fail.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from tools.mutation.mutants import of_files
+from tools.mutation.packages import TESTS, files
+from tools.mutation.runs import Fate, Runs, Tried
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "mutation.md"
+QUICK: Final = "not real and not spark and not slow and not proof and not image"
+
+
+@click.command(help=__doc__)
+@click.argument("package", type=click.Choice(list(TESTS)))
+@click.option("--only", multiple=True, help="Modules, by name.")
+@click.option("--tests", multiple=True, help="Other tests than usual.")
+@click.option("--sample", type=int, default=None, help="So many mutants.")
+@click.option("--seed", type=int, default=1, help="Which ones.")
+@click.option("--jobs", type=int, default=2)
+def main(
+    *,
+    package: str,
+    only: tuple[str, ...],
+    tests: tuple[str, ...],
+    sample: int | None,
+    seed: int,
+    jobs: int,
+) -> None:
+    """See the module."""
+    began = time.monotonic()
+    paths = [path for path in files(ROOT, package) if not only or Path(path).stem in only]
+    found = of_files(ROOT, paths)
+    chosen = found if sample is None else random.Random(seed).sample(found, min(sample, len(found)))  # noqa: S311
+    explained = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    count: Counter[str] = Counter()
+    surprises = []
+
+    def told(tried: Tried) -> None:
+        count[tried.fate.value] += 1
+        if tried.fate is Fate.SURVIVED and tried.mutant.name not in explained:
+            surprises.append(tried)
+            line = tried.mutant.lines.start
+            click.echo(f"survived {tried.tests} tests: line {line}: {tried.mutant.name}")
+
+    runs = Runs(ROOT, chosen, workers=jobs, told=told)
+    options = ["-q", "-s", "-p", "no:cacheprovider", "--tb=line", "--assert=plain", "-m", QUICK]
+    ended = pytest.main([*options, *(tests or TESTS[package])], plugins=[runs])
+    if ended not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        sys.exit("the tests could not be collected")
+    for test in runs.passage.failing:
+        click.echo(f"not used, as it fails when it is looked at: {test}")
+    for path in sorted(runs.left_out):
+        click.echo(f"not changed outside of functions, as its tests fail afresh: {path}")
+    fates = ", ".join(f"{count[fate.value]} {fate.value}" for fate in Fate)
+    click.echo(f"{package}: tried {count.total()} of {len(found)}, seed {seed}: {fates}")
+    click.echo(f"{len(surprises)} survived unexplained, {time.monotonic() - began:.0f} s")
+    sys.exit(1 if surprises else 0)
+
+
+if __name__ == "__main__":
+    main()

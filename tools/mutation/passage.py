@@ -1,0 +1,70 @@
+"""Which tests pass by which lines: those alone can notice a change there."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final
+
+from tools.mutation.mutants import Mutant
+
+TESTS_S_MAX: Final = 4.0  # of one mutant's tests, as long as they took unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Which tests, by number, pass by which lines, how long each took, and what cannot be used."""
+
+    by_line: Mapping[tuple[str, int], frozenset[int]]
+    took_s: Mapping[int, float]
+    failing: tuple[str, ...] = ()  # when they are looked at
+
+    def tests(self, mutant: Mutant, near: frozenset[int]) -> list[int]:
+        """Those to try a mutant with: the near ones first, and each time the quickest.
+
+        The lines of a module itself were run when it was imported, by no test: so a change there
+        is tried with all that pass by the module, or with what is near.
+        """
+        if mutant.function:
+            found = self._by(mutant.path, mutant.lines)
+        else:
+            found = {
+                test
+                for (path, _), tests in self.by_line.items()
+                for test in tests
+                if path == mutant.path
+            } or {test for test in near if test in self.took_s}
+        chosen, left_s = [], TESTS_S_MAX
+        for test in sorted(found, key=lambda test: (test not in near, self.took_s[test], test)):
+            if self.took_s[test] <= left_s:
+                left_s -= self.took_s[test]
+                chosen.append(test)
+        return chosen
+
+    def _by(self, path: str, lines: range) -> set[int]:
+        return {test for line in lines for test in self.by_line.get((path, line), ())}
+
+
+@contextlib.contextmanager
+def lines_seen(files: Mapping[str, str], seen: set[tuple[str, int]]) -> Iterator[None]:
+    """Adds (path, line) of what is run meanwhile of these files, in all threads."""
+
+    def line(frame: FrameType, event: str, _: object) -> Any:
+        if event == "line":
+            seen.add((files[frame.f_code.co_filename], frame.f_lineno))
+        return line
+
+    def call(frame: FrameType, _event: str, _: object) -> Any:
+        return line if frame.f_code.co_filename in files else None
+
+    threading.settrace(call)
+    sys.settrace(call)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+        threading.settrace(None)
