@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import resource
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+SLEEPS_TIMES: Final = 20  # as long as it may compute may it take in all: others compute as well
 MEMORY_BYTES_MAX: Final = 2 << 30  # more than before: a change may fill all there is
 _ANSWER = TypeVar("_ANSWER")
 _PAUSE_S: Final = 0.005
@@ -28,7 +30,7 @@ class _Running:
 
 
 class Forks:
-    """Several at a time. Each ends with yes or no; one that takes too long is ended with None."""
+    """Several at a time. Each ends with yes or no; one that computes too long, with None."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -43,8 +45,9 @@ class Forks:
         home = Path(tempfile.mkdtemp(prefix="mutant-"))
         child = os.fork()
         if child == 0:
-            _ask(question, home)
-        self._running[child] = _Running(time.monotonic() + limit_s, home, then)
+            _ask(question, home, limit_s)
+        until = time.monotonic() + SLEEPS_TIMES * limit_s
+        self._running[child] = _Running(until, home, then)
 
     def finish(self) -> None:
         """Wait for those that run."""
@@ -64,7 +67,8 @@ class Forks:
                 os.waitpid(child, 0)
             del self._running[child]
             shutil.rmtree(running.home, ignore_errors=True)
-            running.then(None if hangs else os.waitstatus_to_exitcode(status) == 0)
+            code = -signal.SIGXCPU if hangs else os.waitstatus_to_exitcode(status)
+            running.then(None if code == -signal.SIGXCPU else code == 0)
             return
         time.sleep(_PAUSE_S)
 
@@ -90,7 +94,7 @@ def answer_of(question: Callable[[], _ANSWER]) -> _ANSWER:
     return found
 
 
-def _ask(question: Callable[[], bool], home: Path) -> None:
+def _ask(question: Callable[[], bool], home: Path, limit_s: float) -> None:
     code = 1
     try:
         os.setpgid(0, 0)
@@ -98,6 +102,8 @@ def _ask(question: Callable[[], bool], home: Path) -> None:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         most = pages * resource.getpagesize() + MEMORY_BYTES_MAX
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        computing = math.ceil(limit_s)
+        resource.setrlimit(resource.RLIMIT_CPU, (computing, computing + 5))
         code = 0 if question() else 1
     finally:
         os._exit(code)

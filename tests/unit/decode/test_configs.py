@@ -137,6 +137,9 @@ def test_each_kind_of_record_says_what_it_is_for(key, body, expected):
         pytest.param(
             b"restart-connector-c", b'{"include-tasks":true}', "value_shape", id="one-flag"
         ),
+        pytest.param(
+            b"restart-connector-c", b'{"only-failed":true}', "value_shape", id="the-other-flag"
+        ),
         pytest.param(b"logger-cluster-x", b"{}", "value_shape", id="no-level"),
         pytest.param(
             b"task-c-0",

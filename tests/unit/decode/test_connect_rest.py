@@ -7,16 +7,20 @@ import pytest
 from exporter.decode.connect_rest import (
     Standing,
     config_texts,
+    decode_assignment,
     decode_config_texts,
     decode_connectors,
     decode_offsets,
     decode_plugins,
     decode_standing,
     decode_task_count,
+    decode_traces,
 )
+from exporter.decode.failure import TRACE_CHARS_MAX
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.model.connectors import Connector, ConnectorKind, MirrorSettings, SinkSettings, Task
 from exporter.model.offsets import Undecodable
+from exporter.model.topology import TopicPartition
 
 from .golden import rest_body
 
@@ -107,6 +111,7 @@ def test_fields_come_back_in_any_order_and_compare_equal():
         b'{"offsets":{}}',
         b'{"offsets":[7]}',
         b'{"offsets":[{"partition":{}}]}',
+        b'{"offsets":[{"offset":{}}]}',
         b'{"error_code":404,"message":"no"}',
     ],
 )
@@ -125,6 +130,7 @@ def test_what_is_no_list_of_offsets_is_undecodable(body):
         b'{"c":{"status":{},"info":{}}}',
         b'{"c":{"status":{"connector":{"state":"RUNNING"},"tasks":[]},"info":{"config":null}}}',
         b'{"c":{"info":{"config":{}}}}',
+        b'{"c":{"status":{"connector":{},"tasks":[]}}}',
         b'{"c":{"status":{"connector":{"state":"RUNNING"}},"info":{"config":{}}}}',
         b'{"c":{"status":{"tasks":[]},"info":{"config":{}}}}',
         b'{"error_code":500,"message":"no"}',
@@ -132,6 +138,20 @@ def test_what_is_no_list_of_offsets_is_undecodable(body):
 )
 def test_what_is_no_list_of_connectors_is_undecodable(body):
     assert isinstance(decode_connectors(body), Undecodable)
+
+
+def test_connectors_come_by_their_names_whatever_the_workers_order():
+    entry = {"status": {"connector": {}, "tasks": []}, "info": {"config": {}}}
+    found = decode_connectors(json.dumps({"b": entry, "a": entry}).encode())
+    assert [at.name for at in found] == ["a", "b"]
+
+
+def test_a_connectors_kind_is_that_of_its_info_and_else_of_its_status():
+    status = {"connector": {}, "tasks": [], "type": "sink"}
+    both = {"c": {"status": status, "info": {"config": {}, "type": "source"}}}
+    one = {"c": {"status": status, "info": {"config": {}}}}
+    assert decode_connectors(json.dumps(both).encode())[0].kind is ConnectorKind.SOURCE
+    assert decode_connectors(json.dumps(one).encode())[0].kind is ConnectorKind.SINK
 
 
 def test_no_connectors_is_a_valid_answer():
@@ -263,6 +283,26 @@ def test_the_isolation_level_is_read_where_mm2_reads_it(changes, expected):
     assert mirror(**changes).read_committed is expected
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"consumer.auto.offset.reset": "earliest"}, True),
+        ({"consumer.auto.offset.reset": "latest"}, False),
+        ({"source.consumer.auto.offset.reset": "latest"}, False),
+    ],
+    ids=str,
+)
+def test_a_mirror_begins_at_the_start_unless_its_consumer_is_told_otherwise(changes, expected):
+    assert mirror(**changes).from_start is expected
+
+
+def test_a_replication_policy_is_told_by_its_simple_name():
+    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    assert mirror(**{"replication.policy.class": policy}).policy == "IdentityReplicationPolicy"
+    assert mirror().policy == "DefaultReplicationPolicy"
+
+
 def test_addresses_lose_protocol_and_spaces():
     found = mirror(**{"source.cluster.bootstrap.servers": "SASL_SSL://a:1, b:2 ,,"})
     assert found.source_addresses == {"a:1", "b:2"}
@@ -275,6 +315,23 @@ def test_a_sinks_group_is_named_after_it_unless_overridden():
         "consumer.override.bootstrap.servers": "far:9092",
     }
     assert listed(overridden, kind="sink").sink == SinkSettings("g", frozenset({"far:9092"}))
+
+
+def test_a_sink_says_which_topics_it_reads():
+    found = listed({"topics": " a, b,,"}, kind="sink").sink
+    assert (found.topics, found.topics_regex) == ({"a", "b"}, None)
+    found = listed({"topics.regex": "a.*"}, kind="sink").sink
+    assert (found.topics, found.topics_regex) == (frozenset(), "a.*")
+    assert listed({"topics.regex": ""}, kind="sink").sink.topics_regex is None
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [(None, None), ("read_committed", True), ("read_uncommitted", False)],
+)
+def test_a_sink_whose_isolation_is_not_its_own_has_that_of_its_worker(level, expected):
+    config = {} if level is None else {"consumer.override.isolation.level": level}
+    assert listed(config, kind="sink").sink.read_committed is expected
 
 
 def test_a_checkpoint_connector_says_whose_offset_syncs_it_reads_and_has_no_flow_of_its_own():
@@ -290,7 +347,8 @@ def test_only_of_a_file_source_is_it_said_what_it_reads():
     plain = {"file": "/data/in.txt"}
     source = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     assert listed({"connector.class": source, **plain}).filename == "/data/in.txt"
-    assert listed({"connector.class": "FileStreamSource", **plain}).filename == "/data/in.txt"
+    for alias in ("FileStreamSource", "FileStreamSourceConnector"):
+        assert listed({"connector.class": alias, **plain}).filename == "/data/in.txt"
     assert listed({"connector.class": source}).filename is None
     assert listed({"connector.class": "org.example.Source", **plain}).filename is None
 
@@ -317,8 +375,87 @@ def test_a_status_tells_states_in_lower_case_and_the_kind():
         b'"tasks":[{"id":0,"state":"FAILED","trace":"x"}],"type":"sink"}'
     )
     assert decode_standing(body) == Standing("running", ("failed",), "sink")
-    for broken in (b"[]", b"{}", b'{"connector":{},"tasks":[1]}', b'{"connector":1,"tasks":[]}'):
-        assert decode_standing(broken) == Undecodable("status_shape")
+    assert decode_standing(b'{"connector":{},"tasks":[]}') == Standing("", (), "unknown")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b"{}",
+        b'{"connector":{}}',
+        b'{"connector":{},"tasks":[1]}',
+        b'{"connector":{},"tasks":[{}]}',
+        b'{"connector":{},"tasks":[{"state":"RUNNING"},{}]}',
+        b'{"connector":1,"tasks":[]}',
+    ],
+)
+def test_what_is_no_status_is_undecodable(body):
+    assert decode_standing(body) == Undecodable("status_shape")
+
+
+def test_traces_are_those_of_what_has_failed_by_task_and_none_is_the_connector():
+    body = {
+        "connector": {"state": "failed", "trace": "a"},
+        "tasks": [
+            7,
+            {"id": 0, "state": "FAILED", "trace": "b" * (TRACE_CHARS_MAX + 1)},
+            {"id": 1, "state": "RUNNING", "trace": "of before"},
+            {"id": 2, "state": "FAILED"},
+            {"id": "x", "state": "RUNNING"},
+        ],
+    }
+    found = decode_traces(json.dumps(body).encode())
+    assert found == {None: "a", 0: "b" * TRACE_CHARS_MAX}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"connector":{}}',
+        b'{"tasks":[]}',
+        b'{"connector":{},"tasks":[{"id":"0","state":"FAILED","trace":"x"}]}',
+    ],
+)
+def test_traces_of_what_is_no_status_are_undecodable(body):
+    assert decode_traces(body) == Undecodable("status_shape")
+
+
+def test_a_mirrors_assignment_is_that_of_all_its_tasks():
+    config = {"task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask"}
+    tasks = [
+        {"config": {**config, "task.assigned.partitions": "a-b-0,c-1"}},
+        {"config": {**config, "task.assigned.partitions": "a-b-2"}},
+    ]
+    assert decode_assignment(json.dumps(tasks).encode()) == {
+        TopicPartition("a-b", 0),
+        TopicPartition("c", 1),
+        TopicPartition("a-b", 2),
+    }
+    assert decode_assignment(b"[]") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (7, "task_shape"),
+        ({}, "task_shape"),
+        ({"config": {"task.class": "org.example.Task"}}, "task_not_mirror_source"),
+        (
+            {"config": {"task.class": "x.MirrorSourceTask", "task.assigned.partitions": "t"}},
+            "value_assigned_partitions",
+        ),
+    ],
+    ids=str,
+)
+def test_an_assignment_that_misses_one_tasks_share_is_undecodable(task, reason):
+    whole = {"config": {"task.class": "x.MirrorSourceTask", "task.assigned.partitions": "t-0"}}
+    for tasks in ([whole, task], [task, whole]):
+        assert decode_assignment(json.dumps(tasks).encode()) == Undecodable(reason)
+    assert decode_assignment(b"{}") == Undecodable("tasks_shape")
 
 
 def test_the_number_of_configured_tasks_is_that_of_the_list():
@@ -328,10 +465,12 @@ def test_the_number_of_configured_tasks_is_that_of_the_list():
 
 def test_plugins_are_told_by_class_and_kind():
     assert decode_plugins(b'[{"class":"a.B","type":"sink","version":"1"}]') == {"a.B": "sink"}
-    assert decode_plugins(b'["a.B"]') == Undecodable("plugins_shape")
+    for broken in (b'["a.B"]', b'[{"class":"a.B"},"a.B"]', b"{}", b"7"):
+        assert decode_plugins(broken) == Undecodable("plugins_shape")
 
 
 def test_a_configuration_is_compared_as_the_texts_that_connect_keeps():
     kept = decode_config_texts(b'{"tasks.max":"1","a":"true","b":null}')
+    assert kept == {"tasks.max": "1", "a": "true", "b": None}
     assert kept == config_texts({"tasks.max": 1, "a": True, "b": None})
     assert decode_config_texts(b"[]") == Undecodable("config_shape")

@@ -31,6 +31,7 @@ def offset(**fields) -> SourceOffset:
         ({"group": "g", "topic": "t", "partition": 0}, "mirror_checkpoint"),
         ({"group": "g", "topic": "t", "partition": 0.0}, "generic"),
         ({"group": None, "topic": "t", "partition": 0}, "generic"),
+        ({"group": "g", "topic": None, "partition": 0}, "generic"),
         ({"sourceClusterAlias": "a", "targetClusterAlias": "b"}, "mirror_heartbeat"),
         ({"sourceClusterAlias": "a", "targetClusterAlias": 1}, "generic"),
         ({"filename": "/x"}, "file_stream"),
@@ -79,6 +80,18 @@ ORACLE = {"scn": "2825417", "commit_scn": "2825500:1:aa"}
         ({"commit_lsn": "00000027:00000ac0:0002"}, "debezium"),
         (ORACLE, "debezium_oracle"),
         ({"scn": 2825417}, "debezium_oracle"),
+        ({"scn": "9" * 38}, "debezium_oracle"),
+        ({"scn": "9" * 39}, "debezium"),
+        ({"scn": "٣"}, "debezium"),
+        ({"scn": "28e5"}, "debezium"),
+        ({"scn": True}, "debezium"),
+        ({"scn": 28.5}, "debezium"),
+        ({"file": "mysql-bin.000003"}, "debezium"),
+        ({"file": None, "pos": 154}, "debezium"),
+        ({"lsn": 2**63 - 1}, "debezium_postgres"),
+        ({"lsn": -(2**63)}, "debezium_postgres"),
+        ({"lsn": 2**63}, "debezium"),
+        ({"lsn": -(2**63) - 1}, "debezium"),
         ({"scn": "null"}, "debezium"),
         ({"lsn": "0/16B3748"}, "debezium"),
         ({"anything": 1}, "debezium"),
@@ -182,6 +195,30 @@ AHEAD = [
         {**SQL_SERVER, "change_lsn": "NULL", "commit_lsn": "00000028:00000ac0:0002"},
         id="sqlserver-before-its-first-change",
     ),
+    pytest.param(
+        "debezium",
+        {"commit_lsn": "00000027:00000ac0:0002", "event_serial_no": 1},
+        {"commit_lsn": "00000027:00000ac1:0002", "event_serial_no": 1},
+        id="sqlserver-with-no-change-at-all",
+    ),
+    pytest.param(
+        "debezium",
+        {**SQL_SERVER, "commit_lsn": "00000027:000000ff:0002"},
+        {**SQL_SERVER, "commit_lsn": "00000027:00000100:0002"},
+        id="sqlserver-digits-of-sixteen",
+    ),
+    pytest.param(
+        "debezium",
+        {**SQL_SERVER, "commit_lsn": "00000027:00000ABC:0002"},
+        {**SQL_SERVER, "commit_lsn": "00000027:00000abd:0002"},
+        id="sqlserver-in-either-case",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"},
+        {**MYSQL, "gtids": "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-10"},
+        id="mysql-gtids-in-either-case",
+    ),
     pytest.param("debezium", {"scn": "999"}, {"scn": "1000"}, id="oracle-by-number"),
     pytest.param(
         "debezium_mongodb", {"sec": 5, "ord": 9}, {"sec": 6, "ord": 1}, id="mongodb-seconds"
@@ -214,6 +251,8 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
         ),
         pytest.param("jdbc", {"incrementing": 1}, {"incrementing": 2, "x": 1}, id="not-jdbc"),
         pytest.param("jdbc", {"incrementing": 1}, {"incrementing": "2"}, id="jdbc-text"),
+        pytest.param("jdbc", {"timestamp": None}, {"incrementing": None}, id="jdbc-nothing-yet"),
+        pytest.param("jdbc", {}, {"incrementing": None}, id="jdbc-nothing-at-all"),
         pytest.param(
             "jdbc",
             {"timestamp": 1, "incrementing": "1"},
@@ -231,6 +270,25 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
             "debezium", MYSQL, {**MYSQL, "pos": 155, "snapshot": True}, id="mysql-snapshot"
         ),
         pytest.param("debezium", MYSQL, {**MYSQL, "ts_sec": 1_700_000_001}, id="mysql-idle"),
+        pytest.param("debezium", MYSQL, {**MYSQL, "pos": "155"}, id="mysql-text"),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "event": "1"},
+            {**MYSQL, "event": "1", "pos": 155},
+            id="mysql-events-are-no-number",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"},
+            {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:2-10"},
+            id="mysql-a-run-of-gtids-that-begins-elsewhere",
+        ),
+        pytest.param(
+            "debezium",
+            {**POSTGRES, "snapshot_completed": True},
+            {**POSTGRES, "lsn_commit": 250},
+            id="postgres-snapshot-ended",
+        ),
         pytest.param(
             "debezium",
             {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"},
@@ -276,6 +334,7 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
             id="mongodb-first-sync",
         ),
         pytest.param("debezium_mongodb", {"sec": 5}, {"sec": 6}, id="mongodb-half"),
+        pytest.param("debezium_mongodb", {"ord": 5}, {"ord": 6}, id="mongodb-the-other-half"),
     ],
 )
 def test_what_has_no_order_is_changed_and_never_ahead_or_behind(dialect, before, after):

@@ -30,6 +30,11 @@ def test_a_topic_name_may_be_empty_or_not_ascii():
     assert decode_sync_key(b"\x00\x02\xc3\xa9" + bytes(4)) == ("é", 0)
 
 
+def test_a_names_last_byte_is_no_part_of_the_partition_after_it():
+    assert decode_sync_key(b"\x00\x01t" + (2**31 - 1).to_bytes(4, "big")) == ("t", 2**31 - 1)
+    assert decode_sync_key(b"\x00\x01t\x01\x00\x00\x02") == ("t", 0x01000002)
+
+
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
@@ -109,6 +114,12 @@ def test_a_heartbeat_names_its_aliases_and_its_time(written):
     assert found == Heartbeat(source="a", target="b", at=1_700_000_000.0)
 
 
+def test_offsets_and_times_may_be_zero():
+    found = decode_checkpoint(CHECKPOINT_KEY, struct.pack(">hqqh", 0, 0, 0, 0))
+    assert (found.upstream_offset, found.downstream_offset) == (0, 0)
+    assert decode_heartbeat(HEARTBEAT_KEY, bytes(10)).at == 0.0
+
+
 def test_a_checkpoint_keeps_its_metadata_and_a_group_that_is_not_ascii():
     key = bytes.fromhex("000367c3a9") + CHECKPOINT_KEY[5:]
     found = decode_checkpoint(key, CHECKPOINT_VALUE[:-2] + bytes.fromhex("00046d657461"))
@@ -153,6 +164,8 @@ def test_what_is_no_checkpoint_key_is_undecodable_with_its_own_reason(key, reaso
         pytest.param(CHECKPOINT_VALUE + b"\x00", "value_length", id="a-byte-long"),
         pytest.param(CHECKPOINT_VALUE[:-1] + b"\x01\xff", "value_not_utf8", id="not-utf8"),
         pytest.param(b"\x00\x00" + b"\xff" * 16 + bytes(2), "value_negative", id="negative"),
+        pytest.param(struct.pack(">hqqh", 0, -1, 5, 0), "value_negative", id="negative-upstream"),
+        pytest.param(struct.pack(">hqqh", 0, 5, -1, 0), "value_negative", id="negative-downstream"),
         pytest.param(HEARTBEAT_VALUE, "value_length", id="a-heartbeats-value"),
         pytest.param(b'"AAE="', "value_version", id="next-version-in-base64"),
     ],

@@ -31,11 +31,16 @@ def test_a_connectors_status_names_it_its_state_and_who_said_so():
 
 def test_a_tasks_number_stands_after_the_last_dash():
     assert decoded("status-task-a-b-0-12", RUNNING) == TaskStatus("a-b-0", 12, CONDITION)
+    largest = decoded("status-task-c-999999999", RUNNING)
+    assert largest == TaskStatus("c", 999_999_999, CONDITION)
 
 
 def test_a_topic_is_used_by_a_connector_since_a_time():
     found = decoded("status-topic-a-b:connector-c:connector-d", {"topic": USE})
     assert found == TopicUse("a-b", "c:connector-d", 1, 1_700_000_000.25)
+    first = {**USE, "task": 0, "discoverTimestamp": 0}
+    found = decoded("status-topic-t:connector-c", {"topic": first})
+    assert found == TopicUse("t", "c", 0, 0.0)
 
 
 def test_no_value_is_a_status_that_was_deleted():
@@ -66,6 +71,8 @@ def test_of_a_trace_only_names_of_classes_and_methods_are_kept():
         pytest.param(b"status-task-c-0", b"null", "value_shape", id="json-null"),
         pytest.param(b"status-task-c", None, "key_task", id="no-number"),
         pytest.param(b"status-task-c-x", None, "key_task", id="no-digits"),
+        pytest.param(b"status-task-7", None, "key_task", id="a-number-of-no-connector"),
+        pytest.param(b"status-task-c-1000000000", None, "key_task", id="ten-digits"),
         pytest.param("status-task-c-٣".encode(), None, "key_task", id="digits-of-another-script"),
         pytest.param(b"status-topic-t", None, "key_topic", id="topic-of-nobody"),
         pytest.param(b"status-connector-c", b"{", "value_not_json", id="cut"),
@@ -77,12 +84,48 @@ def test_of_a_trace_only_names_of_classes_and_methods_are_kept():
             "value_shape",
             id="generation-is-no-number",
         ),
+        pytest.param(
+            b"status-connector-c",
+            b'{"state":"RUNNING","worker_id":"w","generation":"7"}',
+            "value_shape",
+            id="generation-is-text",
+        ),
+        pytest.param(
+            b"status-connector-c",
+            b'{"state":7,"worker_id":"w","generation":7}',
+            "value_shape",
+            id="state-is-no-text",
+        ),
+        pytest.param(
+            b"status-connector-c",
+            b'{"state":"RUNNING","worker_id":null,"generation":7}',
+            "value_shape",
+            id="of-no-worker",
+        ),
         pytest.param(b"status-topic-t:connector-c", b"{}", "value_shape", id="no-use"),
         pytest.param(
             b"status-topic-t:connector-c",
             b'{"topic":{"task":1,"discoverTimestamp":-1}}',
             "value_shape",
             id="time-before-time",
+        ),
+        pytest.param(
+            b"status-topic-t:connector-c",
+            b'{"topic":{"task":1,"discoverTimestamp":9223372036854775808}}',
+            "value_shape",
+            id="time-beyond-a-long",
+        ),
+        pytest.param(
+            b"status-topic-t:connector-c",
+            b'{"topic":{"discoverTimestamp":1}}',
+            "value_shape",
+            id="use-by-no-task",
+        ),
+        pytest.param(
+            b"status-topic-t:connector-c",
+            b'{"topic":{"task":1}}',
+            "value_shape",
+            id="use-since-no-time",
         ),
     ],
 )
