@@ -4,6 +4,7 @@
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
 #   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, properties at length
+#   make mutation [ARGS=...]   small changes of the pure core, each tried against its tests (hours; `ARGS="--sample 300"` less)
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
 #   make references            the pages under docs/reference, docs/guards.md and config-reference.yaml, from the code
@@ -21,7 +22,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chromium buildah image sbom tests-1 tests-2 tests-3 kubernetes test-image test-real test-usual test-kills test-history test-rest check lint unit proofs bench bench-history lab references format install clean
+.PHONY: help demo test chromium buildah image sbom tests-1 tests-2 tests-3 kubernetes test-image test-real test-usual test-kills test-history test-rest check lint unit proofs mutation bench bench-history lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -123,6 +124,11 @@ proofs: $(STAMP)
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py
 	CONTRACT_SEQUENCES=250 CONTRACT_SEED=$(SEED) $(BIN)/pytest -q tests/real/test_contract.py
 	LAB_KAFKA=3.9.2 CONTRACT_SEQUENCES=250 CONTRACT_SEED=$(SEED) $(BIN)/pytest -q tests/real/test_contract.py
+
+# Not part of the proofs: what it finds is for whoever writes tests, and docs/mutation.md tells of it.
+mutation: $(STAMP)
+	@failed=0; for package in decode judge remedy state; do \
+		$(BIN)/python -m tools.mutation $$package $(ARGS) || failed=1; done; exit $$failed
 
 # With docker, podman or buildah, whichever is there. TARGET=pipeline has Spark and a JRE.
 TARGET ?= daemon

@@ -8,11 +8,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from tools.mutation.mutants import Mutant
-
-TESTS_S_MAX: Final = 20.0  # of one mutant's tests: what they computed unchanged, and looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class Passage:
     took_s: Mapping[int, float]
     failing: tuple[str, ...] = ()  # when they are looked at
 
-    def tests(self, mutant: Mutant, near: frozenset[int]) -> list[int]:
+    def tests(self, mutant: Mutant, near: frozenset[int], s_max: float) -> list[int]:
         """Those to try a mutant with: the near ones first, and each time the quickest.
 
         The lines of a module itself were run when it was imported, by no test: so a change there
@@ -38,7 +36,7 @@ class Passage:
                 for test in tests
                 if path == mutant.path
             } or {test for test in near if test in self.took_s}
-        chosen, left_s = [], TESTS_S_MAX
+        chosen, left_s = [], s_max
         for test in sorted(found, key=lambda test: (test not in near, self.took_s[test], test)):
             if self.took_s[test] <= left_s:
                 left_s -= self.took_s[test]

@@ -58,11 +58,13 @@ class Runs:
         *,
         workers: int,
         told: Callable[[Tried], None],
+        tests_s_max: float,
     ) -> None:
         self._root = root
         self._mutants = mutants
         self._forks = Forks(workers)
         self._told = told
+        self._tests_s_max = tests_s_max
         self._failed = False
         self._near: dict[str, frozenset[int]] = {}
         self.passage = Passage({}, {})
@@ -177,7 +179,7 @@ class Runs:
         self._forks.start(passes, limit_s=HANGS_AFTER_S + 10 * took_s, then=then)
 
     def _tests(self, mutant: Mutant) -> list[int]:
-        return self.passage.tests(mutant, self._near[_package(mutant)])
+        return self.passage.tests(mutant, self._near[_package(mutant)], self._tests_s_max)
 
     def _file(self, mutant: Mutant) -> str:
         return str(self._root / mutant.path)

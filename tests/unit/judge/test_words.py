@@ -17,6 +17,24 @@ def test_a_moment_is_what_the_calendar_says(at):
 
 
 @pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (951_782_400, "2000-02-29 00:00:00Z"),
+        (951_868_799.9, "2000-02-29 23:59:59Z"),
+        (951_868_800, "2000-03-01 00:00:00Z"),
+        (1_709_164_800, "2024-02-29 00:00:00Z"),
+        (1_740_787_200, "2025-03-01 00:00:00Z"),
+        (4_107_542_399, "2100-02-28 23:59:59Z"),
+        (4_107_542_400, "2100-03-01 00:00:00Z"),
+        (13_574_563_200, "2400-02-29 00:00:00Z"),
+        (13_574_649_600, "2400-03-01 00:00:00Z"),
+    ],
+)
+def test_leap_days_come_every_four_years_but_for_three_centuries_of_four(at, words):
+    assert moment(at) == words
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"),
     [
         (-1, "0 s"),

@@ -90,8 +90,8 @@ def test_a_mutant_names_its_function_and_equal_ones_are_told_apart():
 def test_a_mutant_is_tried_with_the_tests_that_pass_by_it_near_ones_first_and_within_their_time():
     (mutant,) = mutants("m.py", "def f(a):\n    f(a)\n")
     passage = Passage({("m.py", 2): frozenset({0, 1, 2, 3})}, {0: 1.0, 1: 2.0, 2: 0.5, 3: 99.0})
-    assert passage.tests(mutant, near=frozenset({1})) == [1, 2, 0]
-    assert Passage({("m.py", 1): frozenset({0})}, {0: 1.0}).tests(mutant, frozenset({0})) == []
+    assert passage.tests(mutant, frozenset({1}), s_max=20.0) == [1, 2, 0]
+    assert Passage({("m.py", 1): frozenset({0})}, {0: 1.0}).tests(mutant, frozenset({0}), 1.0) == []
 
 
 def test_the_lines_that_run_are_seen_and_no_others():
