@@ -56,7 +56,7 @@ def _first_value(raw: bytes) -> bytes | None:
             continue
         kept.append(text)
         depth += (text in {b"[", b"{"}) - (text in {b"]", b"}"})
-        if depth == 0 and text in {b"]", b"}"}:
+        if depth == 0:  # the first token of all opened it
             return b"".join(kept)
     return None
 

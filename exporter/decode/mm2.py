@@ -37,7 +37,7 @@ def decode_sync_key(raw: bytes | None) -> tuple[str, int] | Undecodable:
     if len(raw) < 6:
         return Undecodable("key_too_short")
     length = int.from_bytes(raw[:2], "big", signed=True)
-    if length < 0 or len(raw) != 2 + length + 4:
+    if len(raw) != 2 + length + 4:  # as no length below zero can be
         return Undecodable("key_length")
     try:
         topic = raw[2 : 2 + length].decode()
@@ -177,7 +177,7 @@ def _strings(raw: bytes, count: int) -> list[str] | Undecodable:
     found = []
     for _ in range(count):
         length = int.from_bytes(raw[:2], "big", signed=True)
-        if len(raw) < 2 or not 0 <= length <= len(raw) - 2:
+        if not 0 <= length <= len(raw) - 2:  # nor where the length itself is cut
             return Undecodable("length")
         try:
             found.append(raw[2 : 2 + length].decode())

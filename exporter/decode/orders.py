@@ -59,7 +59,7 @@ def jdbc(fields: Fields) -> OrderKey | None:
     the fields are there depends on the mode and the version, so only like is held against like.
     """
     names = ("timestamp", "timestamp_nanos", "incrementing")
-    if not fields or not fields.keys() <= set(names):
+    if not fields.keys() <= set(names):
         return None
     scope = tuple(name for name in names if fields.get(name) is not None)
     place = tuple(integer(fields, name) for name in scope)

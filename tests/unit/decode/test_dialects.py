@@ -342,6 +342,21 @@ def test_what_has_no_order_is_changed_and_never_ahead_or_behind(dialect, before,
     assert compare(dialect, offset(**after), offset(**before)) is Order.UNORDERED
 
 
+@pytest.mark.parametrize(
+    ("dialect", "fields"),
+    [
+        ("jdbc", {"timestamp": None, "incrementing": None}),
+        ("jdbc", {}),
+        ("debezium_mysql", {**MYSQL, "pos": "154"}),
+        ("debezium_mysql", {**MYSQL, "pos": None}),
+        ("debezium_mysql", {**MYSQL, "row": "1"}),
+    ],
+    ids=str,
+)
+def test_what_lacks_a_part_of_its_place_has_none(dialect, fields):
+    assert order_key(dialect, offset(**fields)) is None
+
+
 def test_the_same_text_is_the_same_whatever_the_connector():
     assert compare("generic", offset(a=1, b=2), offset(b=2, a=1)) is Order.SAME
     assert compare("generic", None, None) is Order.SAME

@@ -72,3 +72,11 @@ def test_a_failure_is_its_last_cause_and_where_it_came_from(trace, failure):
 def test_an_endless_trace_is_read_to_a_bound():
     endless = "org.example.Bad\n" + "x" * TRACE_CHARS_MAX + "\nCaused by: org.example.Worse"
     assert failure_of(endless) == "org.example.Bad"
+
+
+def test_what_is_exactly_as_long_as_may_be_is_kept_whole():
+    name = "a." + "B" * (FAILURE_CHARS_MAX - 2)
+    assert failure_of(name) == name
+    longest = "b" * (FAILURE_CHARS_MAX - len("a.Bad in C."))
+    assert failure_of(f"a.Bad\n\tat a.C.{longest}(C.java:1)") == f"a.Bad in C.{longest}"
+    assert failure_of(f"a.Bad\n\tat a.C.{longest}b(C.java:1)") == "a.Bad"

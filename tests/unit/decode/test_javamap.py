@@ -115,3 +115,8 @@ def test_a_name_that_utf8_cannot_carry_has_no_key():
 
 def test_a_partition_with_a_broken_float_has_no_key_that_we_could_know():
     assert connect_key("c", {"a": 0.3}) is None
+
+
+def test_the_first_character_beyond_the_bmp_is_escaped_and_the_last_of_it_is_not():
+    assert json_string("\U00010000") == '"\\uD800\\uDC00"'
+    assert json_string("\uffff") == '"\uffff"'

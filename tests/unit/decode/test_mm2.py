@@ -114,6 +114,13 @@ def test_a_heartbeat_names_its_aliases_and_its_time(written):
     assert found == Heartbeat(source="a", target="b", at=1_700_000_000.0)
 
 
+def test_a_length_is_javas_short_so_that_32768_bytes_are_less_than_none():
+    name = b"\x80\x00" + b"t" * 0x8000
+    assert decode_sync_key(name + bytes(4)) == Undecodable("key_length")
+    found = decode_checkpoint(b"\x00\x01g" + name + bytes(4), CHECKPOINT_VALUE)
+    assert found == Undecodable("key_length")
+
+
 def test_offsets_and_times_may_be_zero():
     found = decode_checkpoint(CHECKPOINT_KEY, struct.pack(">hqqh", 0, 0, 0, 0))
     assert (found.upstream_offset, found.downstream_offset) == (0, 0)
