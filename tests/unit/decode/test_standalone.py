@@ -42,6 +42,11 @@ def test_a_value_that_is_shared_by_reference_is_read():
     assert read_offsets_file(bytes.fromhex(SHARED)) == ((b"A", b"V"), (b"B", b"V"))
 
 
+def test_what_is_shared_may_be_the_very_first_array():
+    first = SHARED.removesuffix("71007e000478") + "71007e000378"
+    assert read_offsets_file(bytes.fromhex(first)) == ((b"A", b"V"), (b"B", b"A"))
+
+
 def test_a_map_of_thirteen_has_twice_the_capacity_and_its_threshold():
     entries = tuple((b"%d" % number, b"{}") for number in range(13))
     raw = write_offsets_file(entries)

@@ -82,3 +82,12 @@ def test_only_the_first_line_begins_an_exception_without_a_word_before_it():
 def test_where_a_failure_comes_from_is_not_made_up_by_what_was_suppressed():
     trace = "a.B\n\tat a.B.c(B.java:1)\n\tSuppressed: a.D\n\t\tat a.D.e(D.java:1)\n"
     assert origin(lines_of(trace)) == ("a.B", "a.B.c")
+
+
+def test_causes_without_frames_borrow_them_however_far_out_they_are():
+    trace = "a.B\n\tat a.B.c(B.java:1)\nCaused by: a.D\nCaused by: a.E\n"
+    assert origin(lines_of(trace)) == ("a.E", "a.B.c")
+
+
+def test_a_first_line_that_begins_no_exception_is_no_line_of_a_traces_own():
+    assert list(lines_of("hunter2 and more")) == [None]
