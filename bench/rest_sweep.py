@@ -122,6 +122,7 @@ def loop_of(connectors: int) -> Loop:
             TailRead(
                 input=InputId(str(TOPIC), TAIL),
                 topic=TOPIC,
+                at=now,
                 records=records,
                 positions=(),
                 caught_up=True,
