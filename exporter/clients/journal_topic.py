@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
-from exporter.clients.kafka import TailReader, made, silent, translate
+from exporter.clients.kafka import TailReader, made, silent
+from exporter.clients.kafka_errors import translate
 from exporter.clients.records_write import RecordWriter, TopicSettings
 from exporter.errors import ClientError, Fenced, TimedOut
 from exporter.model.topology import TopicPartition

@@ -18,7 +18,8 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from exporter.clients.kafka import REQUEST_TIMEOUT_S, KafkaAdmin, translate
+from exporter.clients.kafka import REQUEST_TIMEOUT_S, KafkaAdmin
+from exporter.clients.kafka_errors import translate
 from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
 from exporter.model.topology import TopicPartition
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from exporter.clients.kafka import made, silent, translate, translated
+from exporter.clients.kafka import made, silent
+from exporter.clients.kafka_errors import translate, translated
 from exporter.errors import ClientError
 from exporter.model.readings import FirstRecord, NothingUpTo
 from exporter.model.topology import TopicPartition

@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
-from exporter.clients.kafka import made, silent, translate
+from exporter.clients.kafka import made, silent
+from exporter.clients.kafka_errors import translate
 from exporter.clients.whole_topic import HEADER
 from exporter.decode.standalone import Entries, write_offsets_file
 from exporter.disk import sync_folder

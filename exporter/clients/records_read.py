@@ -20,7 +20,8 @@ from typing import Any, Final, Self
 
 import confluent_kafka as ck
 
-from exporter.clients.kafka import made, silent, translate
+from exporter.clients.kafka import made, silent
+from exporter.clients.kafka_errors import translate
 from exporter.clients.records_check import Checked, bad_batch, check
 from exporter.errors import Malformed, TimedOut
 from exporter.model.records import Headers, RawRecord, TimestampType, Window

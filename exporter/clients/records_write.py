@@ -15,7 +15,8 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from exporter.clients.kafka import REQUEST_TIMEOUT_S, made, silent, translate
+from exporter.clients.kafka import REQUEST_TIMEOUT_S, made, silent
+from exporter.clients.kafka_errors import translate
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.errors import (
     Ambiguous,

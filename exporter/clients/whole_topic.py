@@ -17,8 +17,8 @@ from exporter.clients.kafka import (
     KafkaAdmin,
     TailReader,
     end_of_partition,
-    translate,
 )
+from exporter.clients.kafka_errors import translate
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
 from exporter.model.topology import TopicPartition
