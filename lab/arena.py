@@ -46,6 +46,7 @@ flows:
     offset_syncs: {{kafka: west, topic: {syncs}}}
     connect: lab
     connector: {mirror}
+judge: {{interval_s: 3}}
 tick_s: 0.2
 ends_s: {ends_s}
 """

@@ -247,7 +247,7 @@ def _check_journal(bed: Arena) -> None:
 
     def told() -> None:
         lines = product.cli("journal", "tail", "--lines", str(JOURNAL_LINES_MAX), "--json")
-        if not any(at.get("connector") == LAST for at in json.loads(lines)):
+        if not any(at["record"].get("connector") == LAST for at in json.loads(lines)):
             raise NotYet(f"{LAST} is not in it")
 
     product.cli("journal", "verify")

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SIZE_BYTES = 64 * 1024 * 1024
+# A daemon plans nothing where its journal has less room than a hundred MiB.
+SIZE_BYTES = 256 * 1024 * 1024
 MOUNT_S_MAX = 30.0
 _FILLER = ".filler"
 
