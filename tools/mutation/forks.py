@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import os
 import pickle
@@ -19,6 +20,7 @@ from typing import Final, TypeVar
 SLEEPS_TIMES: Final = 20  # as long as it may compute may it take in all: others compute as well
 MEMORY_BYTES_MAX: Final = 2 << 30  # more than before: a change may fill all there is
 _ANSWER = TypeVar("_ANSWER")
+_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _PAUSE_S: Final = 0.005
 
 
@@ -110,7 +112,10 @@ def _ask(question: Callable[[], bool], home: Path, limit_s: float) -> None:
 
 
 def _be_silent(home: Path) -> None:
-    """What tests write is of no interest, and goes with the fork's own folder."""
+    """What tests write is of no interest, and goes with the fork's own folder; the fork itself goes
+    with its parent.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
