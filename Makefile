@@ -4,7 +4,7 @@
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
 #   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
 #   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, properties at length
-#   make mutation [ARGS=...]   small changes of the pure core, each tried against its tests (hours; `ARGS="--sample 300"` less)
+#   make mutation [ARGS=...]   small changes of the pure core, each tried against its tests (long; less with ARGS="--sample 300")
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
 #   make references            the pages under docs/reference, docs/guards.md and config-reference.yaml, from the code
