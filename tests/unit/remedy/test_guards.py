@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from exporter.remedy import guards
+from exporter.remedy import guards, guards_ourselves
 from exporter.remedy.desk import Mode
 from exporter.remedy.facts import Approval, Facts, Kind, Signal
 from exporter.remedy.fleet import Breaker, Skip
@@ -523,3 +523,17 @@ def test_an_approval_that_names_nobody_is_none():
     given = facts(approval=Approval(by="", at=NOW, plan_sha256="plan"))
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
     assert against(said) == {"approver": Answer.DENY}
+
+
+def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_little_ahead():
+    def young(created_at: float, approval: Approval | None = None) -> bool:
+        reply = guards_ourselves.plan_age(now=NOW, created_at=created_at, approval=approval)
+        return reply.answer is Answer.PASS
+
+    ahead = guards_ourselves.CLOCK_SKEW_S
+    assert young(NOW + ahead)
+    assert not young(NOW + ahead + 1)
+    assert young(NOW - guards_ourselves.PROPOSED_TTL_S)
+    assert young(NOW, replace(APPROVED, at=NOW + ahead))
+    assert not young(NOW, replace(APPROVED, at=NOW + ahead + 1))
+    assert young(NOW, replace(APPROVED, at=NOW - guards_ourselves.APPROVED_TTL_S))

@@ -372,3 +372,11 @@ def parse_remedy():
         },
         {},
     ).remedy
+
+
+def test_a_window_that_ends_when_it_begins_is_a_whole_day():
+    fridays = Window((4,), 6 * 3600, 6 * 3600)
+    assert not fridays.holds(at("UTC", 2026, 11, 27, 5, 59))
+    assert fridays.holds(at("UTC", 2026, 11, 27, 6))
+    assert fridays.holds(at("UTC", 2026, 11, 28, 5, 59))
+    assert not fridays.holds(at("UTC", 2026, 11, 28, 6))
