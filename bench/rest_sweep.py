@@ -175,7 +175,7 @@ def kept_s(url: str, connectors: int) -> float:
     """The same client, one question after the other."""
 
     async def ask() -> None:
-        connection = KeptConnection(url, TIMEOUT_S, TlsContext(None).get)
+        connection = KeptConnection(url, TIMEOUT_S, TlsContext(None).get, asyncio.Lock())
         for name in _names(connectors):
             status, body = await connection.get(
                 offsets_path(name), {"Accept": "application/json"}, body_bytes_max

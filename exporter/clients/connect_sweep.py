@@ -108,6 +108,7 @@ class _Sweep:
         self._announced: deque[_Question] = deque()
         self._announced_at = 0.0
         self._announcing = asyncio.Lock()
+        self._large = asyncio.Lock()
         self._again: list[_Question] = []  # one worker failed; another may not
         self._asked: dict[_Question, None] = {}  # in flight, the one asked last at the end
         self._open = len(connectors)  # neither answered nor given up
@@ -146,6 +147,7 @@ class _Sweep:
             self._cluster.urls[worker],
             self._cluster.timeout_s * CONNECT_SHARE,
             self._cluster.tls.get,
+            self._large,
         )
         try:
             while self._in_a_row[worker] < FAILURES_IN_A_ROW and not self._over.is_set():

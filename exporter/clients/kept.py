@@ -11,13 +11,14 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 import h11
 import httpx
 
 READ_BYTES: Final = 64 * 1024
+LARGE_BYTES: Final = 1024 * 1024  # what is longer is read by one connection at a time
 RESTED_S: Final = 0.5  # no server is tired of waiting sooner
 
 
@@ -28,15 +29,23 @@ class KeptConnection:
     taken for that of the next one.
     """
 
-    def __init__(self, url: str, connect_s: float, context: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(
+        self,
+        url: str,
+        connect_s: float,
+        context: Callable[[], ssl.SSLContext],
+        large: asyncio.Lock,
+    ) -> None:
         """A path of `url` stays before each question's. `connect_s` bounds the making of a
-        connection, TLS included; `context` is for https, and what it raises passes through.
+        connection, TLS included; `context` is for https, and what it raises passes through. Who
+        reads a large answer holds `large`: twenty of them at once would be half a gigabyte.
         """
         self._url = httpx.URL(url)
         self._prefix = self._url.raw_path.rstrip(b"/")
         self._like: tuple[Mapping[str, str], h11.Request] | None = None
         self._connect_s = connect_s
         self._context = context
+        self._large = large
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._protocol = h11.Connection(h11.CLIENT)
         self._heard = False
@@ -121,13 +130,16 @@ class KeptConnection:
                 self._streams[1].write(self._protocol.send(part) or b"")
             status = await self._status()
             body = bytearray()
-            while len(body) <= bytes_max(status):
-                event = await self._event()
-                if isinstance(event, h11.EndOfMessage):
-                    self._keep()
-                    return status, bytes(body)
-                assert isinstance(event, h11.Data)
-                body += event.data
+            async with AsyncExitStack() as held:
+                while len(body) <= bytes_max(status):
+                    event = await self._event()
+                    if isinstance(event, h11.EndOfMessage):
+                        self._keep()
+                        return status, bytes(body)
+                    assert isinstance(event, h11.Data)
+                    if len(body) <= LARGE_BYTES < len(body) + len(event.data):
+                        await held.enter_async_context(self._large)
+                    body += event.data
         except h11.LocalProtocolError as exc:
             raise httpx.LocalProtocolError("the request could not be sent") from exc
         except h11.RemoteProtocolError as exc:

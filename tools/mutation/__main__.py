@@ -62,7 +62,7 @@ def main(
     if among is not None:
         named = among.read_text(encoding="utf-8")
         found = [each for each in found if f"{each.name}\n" in named]
-    chosen = found if sample is None else random.Random(seed).sample(found, min(sample, len(found)))  # noqa: S311
+    chosen = found if sample is None else random.Random(seed).sample(found, min(sample, len(found)))  # noqa: S311 - a sample is no secret
     explained = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     count: Counter[str] = Counter()
     surprises = []

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import ssl
 import threading
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from exporter.clients import connect_sweep
-from exporter.clients.connect_read import BODY_BYTES_MAX, REBALANCE
+from exporter.clients.connect_read import BODY_BYTES_MAX, REBALANCE, offsets_path
 from exporter.clients.connect_sweep import (
     ANNOUNCED,
     FAILURES_IN_A_ROW,
@@ -21,6 +22,7 @@ from exporter.clients.connect_sweep import (
     ConnectSweep,
     Listener,
 )
+from exporter.clients.kept import LARGE_BYTES, KeptConnection
 from exporter.config import Auth, Tls
 from exporter.errors import (
     ClientError,
@@ -299,6 +301,44 @@ def test_an_answer_beyond_the_bound_is_not_held():
     body = b'"' + b" " * BODY_BYTES_MAX + b'"'
     with swept(lambda _: (200, body)) as worker:
         assert type(error_of(sweep(worker.url))) is TooLarge
+
+
+def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
+    large = b'"' + b" " * (2 * LARGE_BYTES) + b'"'
+
+    class Turn(asyncio.Lock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wanted = asyncio.Semaphore(0)
+
+        async def acquire(self) -> Literal[True]:
+            self.wanted.release()
+            return await super().acquire()
+
+    async def read() -> list[bytes]:
+        turn = Turn()
+
+        def connection() -> KeptConnection:
+            return KeptConnection(worker.url, LATE_S, ssl.create_default_context, turn)
+
+        async def ask(name: str) -> bytes:
+            kept = connection()
+            try:
+                return (await kept.get(offsets_path(name), {}, lambda _: BODY_BYTES_MAX))[1]
+            finally:
+                kept.close()
+
+        async with asyncio.timeout(LATE_S), turn:
+            waiting = [asyncio.create_task(ask("large")) for _ in range(3)]
+            assert await ask("small") == offsets()
+            for _ in (turn, *waiting):
+                await turn.wanted.acquire()
+            assert not any(task.done() for task in waiting)
+        async with asyncio.timeout(LATE_S):
+            return list(await asyncio.gather(*waiting))
+
+    with swept(lambda name: (200, large if name == "large" else offsets())) as worker:
+        assert asyncio.run(read()) == [large] * 3
 
 
 def test_an_answer_that_is_compressed_unasked_is_not_believed():
