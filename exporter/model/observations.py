@@ -74,8 +74,7 @@ class SourceRecord:
 
     partition, log_offset   where it stands in the topic
     advanced_at             set while bootstrapping only: the record at which the offset last
-    changed,
-                            as far as the topic still tells
+                            changed, as far as the topic still tells
     live                    False for what was in the topic before we caught up: it counts nowhere
     """
 
@@ -158,12 +157,10 @@ class TailRead:
     positions      next offset to read, per partition
     behind         records between positions and the topic's end; None if the end was not asked for
     caught_up      the tail has passed the end that it saw at its start
-    whole          the records are the whole topic, read from its start: whatever else was known of
-                   it is no longer there
+    whole          the records are the whole topic: whatever else was known of it is no longer there
     undecodable    live records that could not be decoded, by reason
     frozen         partitions that an open transaction has held for longer than one should be open
-    at             when the broker was asked for what is told here, Unix seconds: the process may
-                   have stood still since then
+    at             when the broker was asked: the process may have stood still since
     """
 
     input: InputId
