@@ -68,12 +68,7 @@ def _start(lab: Lab) -> Iterator[Line]:
     answers = fill(lab, Size(), west=lab.west)
     found, bare, resident = [], [], []
     for _ in range(1 + STARTS):  # the first one compiles, as an installation does
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            watched(
-                Path(folder), kafkas={"east": lab.east}, answers=answers, topic=Size().topic
-            ) as watcher,
-        ):
+        with watched(kafkas={"east": lab.east}, answers=answers, topic=Size().topic) as watcher:
             took, python = starts(watcher)
             found.append(took)
             bare.append(python)
@@ -97,12 +92,7 @@ def _memory(lab: Lab) -> Iterator[Line]:
     for files in (0, *FILES):
         size = Size(files=files, file_connectors=50)
         answers = fill(lab, size, west=lab.west)
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            watched(
-                Path(folder), kafkas={"east": lab.east}, answers=answers, topic=size.topic
-            ) as watcher,
-        ):
+        with watched(kafkas={"east": lab.east}, answers=answers, topic=size.topic) as watcher:
             watcher.start()
             watcher.wait(files)
             for _ in range(SCRAPES):
@@ -126,15 +116,8 @@ def _rest(lab: Lab, directory: Path) -> Iterator[Line]:
         for mirrored in MIRRORED:
             size = Size(files=990, file_connectors=990, mirrored=mirrored, mirrors=10)
             answers = fill(lab, size, west=west)
-            with (
-                tempfile.TemporaryDirectory() as folder,
-                watched(
-                    Path(folder),
-                    kafkas={"east": lab.east, "west": west},
-                    answers=answers,
-                    topic=size.topic,
-                ) as watcher,
-            ):
+            kafkas = {"east": lab.east, "west": west}
+            with watched(kafkas=kafkas, answers=answers, topic=size.topic) as watcher:
                 watcher.start()
                 watcher.wait(size.source_partitions)
                 time.sleep(SETTLE_S)

@@ -11,31 +11,31 @@ import json
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import commits, connect
 from bench.connect import Config, Offsets
+from bench.wide_cluster import create
 from exporter.decode.javamap import connect_key
 from lab import Lab, connectors
 from lab.clients import settings
 from lab.ports import LOOPBACK, PortLease
 from lab.processes import Child
+from lab.vitals import vitals
 from lab.waiting import NotYet, until
 
 PARTITIONS = 25  # of the offsets topic, as Connect makes it
 UPSTREAM_PARTITIONS = 25  # of each mirrored topic
-TOPICS_AT_ONCE = 80
 SYNCS = "mm2-offset-syncs.east.internal"
 RECORDS = 3  # in each of these
 READY_S_MAX = 600.0
-PAGE_BYTES = 4096
 
 _SYNC_VALUE = struct.Struct(">qq")
 
@@ -100,20 +100,7 @@ def fill_upstream(bootstrap: str, size: Size) -> None:
     ]
     compacted = {"cleanup.policy": "compact"}
     wanted.append(NewTopic(SYNCS, num_partitions=1, replication_factor=1, config=compacted))
-    for at in range(0, len(wanted), TOPICS_AT_ONCE):
-        for made_one in client.create_topics(wanted[at : at + TOPICS_AT_ONCE]).values():
-            made_one.result()
-
-    def led() -> None:
-        found = client.list_topics(timeout=60).topics
-        for topic in wanted:
-            at = found.get(topic.topic)
-            if at is None or len(at.partitions) < topic.num_partitions:
-                raise NotYet(topic.topic)
-            if any(one.leader < 0 for one in at.partitions.values()):
-                raise NotYet(topic.topic)
-
-    until("the upstream topics", led, timeout_s=READY_S_MAX)
+    create(client, wanted)
     # Not as fast as it goes: a broker has to open a file for each of so many partitions.
     producer = Producer(settings(bootstrap, **{"linger.ms": 50}))
     for topic in topics_of(size):
@@ -190,42 +177,37 @@ class Watcher:
 
     def resident(self) -> int:
         """Bytes of memory, the libraries' own among them."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+        found = vitals(self.pid, time.time())
+        assert found is not None, self._child.tail()
+        return found.rss_bytes
 
 
 @contextmanager
-def watched(
-    directory: Path,
-    *,
-    kafkas: dict[str, str],
-    answers: dict[str, bytes] | None = None,
-    topic: str = "",
-    **more: Any,
-) -> Iterator[Watcher]:
-    """A daemon for these clusters, not started; with `answers` there is a worker, too."""
-    lease = PortLease("free", locks=Path(tempfile.gettempdir()) / "offsetwatch-bench-ports")
-    config: dict[str, Any] = {
-        "listen": f"{LOOPBACK}:{lease.ports.east}",
-        "kafka": {name: {"bootstrap": at} for name, at in kafkas.items()},
-        "state_dir": str(directory / "state"),
-        **more,
-    }
-    children: list[Child] = []
-    if answers is not None:
-        url = f"http://{LOOPBACK}:{lease.ports.connect_1}"
-        config["connect"] = [{"name": "bench", "kafka": "east", "url": url, "offsets_topic": topic}]
-        told = directory / "answers.json"
-        told.write_text(json.dumps({path: body.decode() for path, body in answers.items()}))
-        serve = ("-m", "bench.connect", "--port", str(lease.ports.connect_1), "--file", str(told))
-        children.append(Child("worker", (sys.executable, *serve), directory=directory))
-        children[0].start()
-    path = directory / "offsetwatch.yaml"
-    path.write_text(json.dumps(config))  # which is YAML, too
-    run = (sys.executable, "-m", "exporter", "run", "--config", str(path))
-    children.append(Child("daemon", run, directory=directory))
-    try:
-        yield Watcher(children[-1], lease.ports.east)
-    finally:
-        for child in reversed(children):
-            child.terminate()
-        lease.release()
+def watched(*, kafkas: dict[str, str], answers: dict[str, bytes], topic: str) -> Iterator[Watcher]:
+    """A daemon for these clusters, not started, and a worker that answers so; ended and forgotten
+    afterwards.
+    """
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        locks = Path(tempfile.gettempdir()) / "offsetwatch-bench-ports"
+        lease = PortLease("free", locks=locks)
+        stack.callback(lease.release)
+        port, connect_port = lease.ports.east, lease.ports.connect_1
+        url = f"http://{LOOPBACK}:{connect_port}"
+        config = {
+            "listen": f"{LOOPBACK}:{port}",
+            "kafka": {name: {"bootstrap": at} for name, at in kafkas.items()},
+            "connect": [{"name": "bench", "kafka": "east", "url": url, "offsets_topic": topic}],
+            "state_dir": str(directory / "state"),
+        }
+        told, path = directory / "answers.json", directory / "offsetwatch.yaml"
+        told.write_text(json.dumps({at: body.decode() for at, body in answers.items()}))
+        path.write_text(json.dumps(config))  # which is YAML, too
+        serve = ("-m", "bench.connect", "--port", str(connect_port), "--file", str(told))
+        worker = Child("worker", (sys.executable, *serve), directory=directory)
+        stack.callback(worker.terminate)
+        worker.start()
+        run = ("-m", "exporter", "run", "--config", str(path))
+        daemon = Child("daemon", (sys.executable, *run), directory=directory)
+        stack.callback(daemon.terminate)
+        yield Watcher(daemon, port)

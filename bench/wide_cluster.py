@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -60,31 +60,42 @@ def wide_cluster(directory: Path, brokers: int) -> Iterator[str]:
 
 
 def fill(bootstrap: str, topics: int, partitions: int) -> None:
-    """Topics `wide-0`, `wide-1`, ..., their partitions over all brokers, each with a leader."""
+    """Topics `wide-0`, `wide-1`, ..., their partitions over all brokers, each telling its end."""
     client = ck_admin.AdminClient({"bootstrap.servers": bootstrap})
-    at_once = max(1, PARTITIONS_PER_CALL // partitions)
-    for first in range(0, topics, at_once):
-        wanted = [
+    create(
+        client,
+        [
             ck_admin.NewTopic(f"wide-{number}", num_partitions=partitions, replication_factor=1)
-            for number in range(first, min(topics, first + at_once))
-        ]
-        asked = client.create_topics(wanted, operation_timeout=120, request_timeout=130)
+            for number in range(topics)
+        ],
+    )
+    _serve_offsets(client, topics, partitions)
+
+
+def create(client: ck_admin.AdminClient, wanted: Sequence[ck_admin.NewTopic]) -> None:
+    """Topics, so many at a time as a controller takes; each partition has a leader afterwards."""
+    at_once = max(1, PARTITIONS_PER_CALL // max(at.num_partitions for at in wanted))
+    for first in range(0, len(wanted), at_once):
+        asked = client.create_topics(
+            list(wanted[first : first + at_once]), operation_timeout=120, request_timeout=130
+        )
         for made in asked.values():
             made.result()
+    partitions = sum(at.num_partitions for at in wanted)
+    names = {at.topic for at in wanted}
 
     def led() -> None:
         found = client.list_topics(timeout=60).topics
         count = sum(
             at.leader >= 0
             for name, topic in found.items()
-            if name.startswith("wide-")
+            if name in names
             for at in topic.partitions.values()
         )
-        if count < topics * partitions:
-            raise NotYet(f"{count} of {topics * partitions} partitions have a leader")
+        if count < partitions:
+            raise NotYet(f"{count} of {partitions} partitions have a leader")
 
     until("all partitions having a leader", led, timeout_s=TOPICS_S_MAX)
-    _serve_offsets(client, topics, partitions)
 
 
 def _serve_offsets(client: ck_admin.AdminClient, topics: int, partitions: int) -> None:

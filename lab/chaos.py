@@ -16,7 +16,7 @@ import json
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -106,23 +106,34 @@ class Report:
 
 def run(bed: Arena, *, seed: int, rounds: int) -> Report:
     """Strike, sample, recover, judge."""
-    report = begun(bed, seed)
+
+    def strike(report: Report) -> None:
+        for at in faults.schedule(seed, rounds):
+            play(bed, at, report)
+            if report.unrecovered:
+                return
+
+    return observed(bed, strike, seed=seed, load_s_max=rounds * RECOVER_S_MAX)
+
+
+def observed(bed: Arena, acts: Callable[[Report], None], *, seed: int, load_s_max: float) -> Report:
+    """Load the lab and look at the daemon while `acts` goes on; then see to it that all recovers,
+    and judge what was served. `acts` says in the report what it could not get over.
+    """
+    report = _begun(bed, seed)
     product = bed.product
     sampler, watch = Sampler(product.url), Watch(lambda: product.daemon_pid, time.time)
     with witnessed(bed.lab) as witnesses:
-        load = Load(bed.lab, rate_per_s=RATE_PER_S, duration_s_max=rounds * RECOVER_S_MAX)
+        load = Load(bed.lab, rate_per_s=RATE_PER_S, duration_s_max=load_s_max)
         try:
             load.start()
-            first_values(product)
+            _first_values(product)
             sampler.start()
             watch.start()
-            for at in faults.schedule(seed, rounds):
-                play(bed, at, report)
-                if report.unrecovered:
-                    break
+            acts(report)
             load.stop()
             if not report.unrecovered:
-                report.unrecovered += unrecovered(bed)
+                report.unrecovered += _unrecovered(bed)
             report.unsound += [] if sampler.running else ["the sampler died"]
         finally:
             load.stop()
@@ -131,11 +142,11 @@ def run(bed: Arena, *, seed: int, rounds: int) -> Report:
         witnesses.east.catch_up()
         witnesses.west.catch_up()
     report.lives, report.lost_records = watch.lives, load.lost
-    judge(report, bed, sampler, witnesses)
+    _judge(report, bed, sampler, witnesses)
     return report
 
 
-def begun(bed: Arena, seed: int) -> Report:
+def _begun(bed: Arena, seed: int) -> Report:
     """Of what is to be run there."""
     disk = (
         "its disk was filled" if bed.disk.mounted else "no disk to fill: it was forbidden to write"
@@ -143,7 +154,7 @@ def begun(bed: Arena, seed: int) -> Report:
     return Report(seed=seed, commit=commit(), disk=disk)
 
 
-def judge(report: Report, bed: Arena, sampler: Sampler, witnesses: Witnesses) -> None:
+def _judge(report: Report, bed: Arena, sampler: Sampler, witnesses: Witnesses) -> None:
     """Hold all that was served against all that was witnessed, once both have ended."""
     report.samples, report.unanswered = sampler.samples, sampler.unanswered
     report.unsound += witnesses.unsound()
@@ -193,7 +204,7 @@ def play(bed: Arena, at: Round, report: Report) -> None:
     )
 
 
-def first_values(product: Product) -> None:
+def _first_values(product: Product) -> None:
     """Wait until every kind of value is served once: a run that compares nothing proves nothing."""
 
     def check() -> None:
@@ -218,7 +229,7 @@ def _check_read(product: Product) -> None:
         raise NotYet("; ".join((*told, *document["waiting_for"])))
 
 
-def unrecovered(bed: Arena) -> list[str]:
+def _unrecovered(bed: Arena) -> list[str]:
     """What is still broken long after the last round, in words; nothing was helped along."""
     lab, product = bed.lab, bed.product
     dead = sorted({*BROKERS, *WORKERS} - set(lab.pids))

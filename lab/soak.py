@@ -29,14 +29,9 @@ from lab.cluster import Lab
 from lab.errors import LabError
 from lab.faults import Kind, Round
 from lab.guarded import SHORTENED
-from lab.load import Load
 from lab.product import Product
 from lab.remedy_told import Told
-from lab.sampler import Sampler
-from lab.testimony import witnessed
-from lab.vitals import Watch
 
-RATE_PER_S: Final = 20.0
 CALM_S: Final = (10.0, 30.0)
 RESTLESS: Final = "restless"
 RESTLESS_NAMES: Final = 3
@@ -87,29 +82,15 @@ class Report:
 
 def run(bed: Arena, *, seed: int, minutes: float) -> Report:
     """Load, faults and calm until the time is over; then look at what is left."""
-    report = Report(chaos.begun(bed, seed), minutes)
-    sampler, watch = Sampler(bed.product.url), Watch(lambda: bed.product.daemon_pid, time.time)
-    with witnessed(bed.lab) as witnesses:
-        load = Load(bed.lab, rate_per_s=RATE_PER_S, duration_s_max=minutes * 60 * 2)
-        try:
-            load.start()
-            chaos.first_values(bed.product)
-            before = things(bed.lab)
-            sampler.start()
-            watch.start()
-            _through(bed, report.served, seed, time.monotonic() + minutes * 60)
-            load.stop()
-            if not report.served.unrecovered:
-                report.served.unrecovered += chaos.unrecovered(bed)
-            report.served.unsound += [] if sampler.running else ["the sampler died"]
-        finally:
-            load.stop()
-            sampler.stop()
-            watch.stop()
-        witnesses.east.catch_up()
-        witnesses.west.catch_up()
-    report.served.lives, report.served.lost_records = watch.lives, load.lost
-    chaos.judge(report.served, bed, sampler, witnesses)
+    before: Things = frozenset()
+
+    def live(served: chaos.Report) -> None:
+        nonlocal before
+        before = things(bed.lab)
+        _through(bed, served, seed, time.monotonic() + minutes * 60)
+
+    served = chaos.observed(bed, live, seed=seed, load_s_max=minutes * 60 * 2)
+    report = Report(served, minutes)
     report.left += changed(before, things(bed.lab))
     report.changes = len(bed.connect.changes())
     report.told = len(bed.product.cli("journal", "tail", "--lines", "100000").splitlines())

@@ -17,7 +17,7 @@ from exporter.state.ages import Ages
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
-from exporter.state.looks import Looks, Told
+from exporter.state.looks import Looks, Shared, Told
 from exporter.state.mirrors import EndsBook, Position, SyncBook, positions, sync_views
 from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
@@ -25,8 +25,6 @@ from exporter.state.syncs import PartitionSyncs
 
 # The positions, the version of the log ends and whether those are live; the views of all that.
 _Views = tuple[tuple[Position, ...], tuple[int, bool], tuple[MirrorPartitionView, ...]]
-# By offset-syncs topic, the partitions whose syncs may be of several flows.
-_Shared = dict[KafkaTopic | None, frozenset[TopicPartition]]
 
 
 class Replication:
@@ -45,7 +43,7 @@ class Replication:
         self._views_made: dict[MirrorFlow, _Views] = {}
         self._joined: Joined[MirrorPartitionView] = Joined()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
-        self._shared_made: tuple[tuple[object, ...], _Shared] = ((), {})
+        self._shared_made: tuple[tuple[object, ...], Shared] = ((), {})
         self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
 
     # --- taking in -------------------------------------------------------------------------------
@@ -298,7 +296,7 @@ class Replication:
             )
         )
 
-    def _shared_syncs(self) -> _Shared:
+    def _shared_syncs(self) -> Shared:
         """By offset-syncs topic, the partitions that several flows copy, as far as we can tell.
 
         A sync does not say whose it is (two flows under one pair of aliases write to one topic), so
@@ -316,9 +314,9 @@ class Replication:
             self._shared_made = (state, self._made_shared_syncs())
         return self._shared_made[1]
 
-    def _made_shared_syncs(self) -> _Shared:
+    def _made_shared_syncs(self) -> Shared:
         flows = Counter(flow.offset_syncs for flow in self.flows)
-        found: _Shared = {}
+        found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
             claims = Counter(
                 at for flow in self.flows if flow.offset_syncs == topic for at in self._claims(flow)
