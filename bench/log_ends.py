@@ -1,10 +1,10 @@
 """How long one refresh of the log ends of 50,000 partitions takes, and whom it holds up.
 
 Real brokers. The poll of the daemon: log start and log end of every partition that a flow has a
-position in, and the ids of the topics before and after. The baseline asks the same two questions
-bare, each in one call of confluent-kafka's `list_offsets`, and no ids. They take turns. Beside the
-poll a thread wants to run every 50 ms, as the daemon's loop wants to: how late it is at worst is
-how long the poll keeps the interpreter to itself.
+position in, and the ids of those topics whose turn it is, before and after. The baseline asks the
+same two questions bare, each in one call of confluent-kafka's `list_offsets`, and no ids. They take
+turns. Beside the poll a thread wants to run every 50 ms, as the daemon's loop wants to: how late it
+is at worst is how long the poll keeps the interpreter to itself.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import confluent_kafka as ck
@@ -93,7 +94,7 @@ def snapshot(partitions: int) -> Snapshot:
     )
 
 
-def refresh(admin: KafkaFacts, seen: Snapshot) -> None:
+def refresh(admin: KafkaFacts, seen: Snapshot, rounds: Iterator[int]) -> None:
     """One poll. Every partition must have its ends."""
     told: list[Batch] = []
 
@@ -101,12 +102,11 @@ def refresh(admin: KafkaFacts, seen: Snapshot) -> None:
         told.append(batch)
         return True
 
-    poll_ends(admin, seen, put, SystemClock())
+    poll_ends(admin, seen, put, SystemClock(), rounds)
     read = [at for batch in told for at in batch if isinstance(at, EndsRead)]
     assert len(read) == 1, told
     assert len(read[0].bounds) == len(seen.mirror_partitions)
-    assert read[0].ids is not None
-    assert len(read[0].ids) == TOPICS
+    assert read[0].ids
 
 
 def bare(client: ck_admin.AdminClient, seen: Snapshot) -> None:
@@ -149,11 +149,12 @@ def _result(bootstrap: str, partitions: int, rounds: int) -> Result:
     seen = snapshot(partitions)
     took: dict[str, list[float]] = {"ours": [], "bare": []}
     late: dict[str, list[float]] = {"ours": [0.0], "bare": [0.0]}
-    refresh(admin, seen)  # connects, and learns who leads
+    numbers = count()
+    refresh(admin, seen, numbers)  # connects, and learns who leads
     for _ in range(rounds):
         for who, ask in (
             ("bare", partial(bare, client, seen)),
-            ("ours", partial(refresh, admin, seen)),
+            ("ours", partial(refresh, admin, seen, numbers)),
         ):
             with beside() as lateness:
                 began = time.perf_counter()

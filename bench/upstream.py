@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -50,6 +51,7 @@ class Site:
     bootstrap: str
     clock: SystemClock = field(default_factory=SystemClock)
     memory: ProbeMemory = field(default_factory=ProbeMemory)
+    rounds: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
         properties = {"bootstrap.servers": self.bootstrap}
@@ -76,7 +78,7 @@ class Site:
 
     def ends(self) -> None:
         """One reading of all log ends."""
-        poll_ends(self.admin, self.snapshot(), self.take, self.clock)
+        poll_ends(self.admin, self.snapshot(), self.take, self.clock, self.rounds)
 
     def round(self, snapshot: Snapshot) -> ProbesRead | None:
         """One round of reads of single records, not yet applied."""

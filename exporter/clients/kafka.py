@@ -33,7 +33,9 @@ from exporter.model.topology import TopicPartition
 C = TypeVar("C")
 
 REQUEST_TIMEOUT_S: Final = 10.0
-PARTITIONS_ASKED: Final = 1000  # by one question: librdkafka's time goes by the square of them
+LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
+EARLIEST: Final = -2  # and for its start
+PARTITIONS_ASKED: Final = 250  # by one question: librdkafka's time goes by the square of them
 ERRORS_MAX: Final = 100  # of connections, kept until a question fails; the newest says why
 
 # librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own
@@ -64,6 +66,25 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
         raise kind(name, error.str()) from exc
 
 
+class _Admin(ck_admin.AdminClient):
+    """One Future for a question. Its parent makes one for each partition asked about, too, which is
+    two thirds of what 10,000 of them cost.
+    """
+
+    def offsets(
+        self, partitions: list[ck.TopicPartition], level: ck.IsolationLevel
+    ) -> Future[dict[ck.TopicPartition, Any]]:
+        """What its list_offsets is made of. Each `offset` says which is wanted, as ListOffsets
+        does; of each there is a ListOffsetsResultInfo or a KafkaError.
+        """
+        asked: Future[dict[ck.TopicPartition, Any]] = Future()
+        asked.set_running_or_notify_cancel()
+        super(ck_admin.AdminClient, self).list_offsets(
+            partitions, asked, isolation_level_value=level.value, request_timeout=REQUEST_TIMEOUT_S
+        )
+        return asked
+
+
 class KafkaAdmin:
     """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
 
@@ -79,16 +100,16 @@ class KafkaAdmin:
         self._settings = settings
         self._groups = GroupReaders(settings)
         self._leaders_stale = False
-        self._made: ck_admin.AdminClient | None = None
+        self._made: _Admin | None = None
         # A hook that has no token now may have one later: each question asks it again.
         with suppress(Denied):
-            self._made = made(name, ck_admin.AdminClient, settings)
+            self._made = made(name, _Admin, settings)
 
     @property
-    def _client(self) -> ck_admin.AdminClient:
+    def _client(self) -> _Admin:
         """The client. Raises Denied while there is no token to make it with."""
         if self._made is None:
-            self._made = made(self.name, ck_admin.AdminClient, self._settings)
+            self._made = made(self.name, _Admin, self._settings)
         return self._made
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
@@ -140,11 +161,9 @@ class KafkaAdmin:
         """
         if not partitions:
             return {}
-        starts = self._ask(partitions, ck_admin.OffsetSpec.earliest(), committed=False)
-        ends = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=False)
-        stable_ends = (
-            self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=True) if stable else None
-        )
+        starts = self._ask(partitions, EARLIEST, committed=False)
+        ends = self._ask(partitions, LATEST, committed=False)
+        stable_ends = self._ask(partitions, LATEST, committed=True) if stable else None
         found = {}
         for at in partitions:
             start, end = self._offset(starts[at]), self._offset(ends[at])
@@ -157,10 +176,10 @@ class KafkaAdmin:
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ReadableEnd]:
         """How far readers of committed records, and of all, can get. Raises for a missing topic."""
-        stable = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=True)
+        stable = self._ask(partitions, LATEST, committed=True)
         ends = {at: self._known(stable[at]) for at in partitions}
         # Asked for second, so that it is never the lower of the two.
-        high = self._ask(partitions, ck_admin.OffsetSpec.latest(), committed=False)
+        high = self._ask(partitions, LATEST, committed=False)
         return {
             at: ReadableEnd(stable=end, high=max(end, self._known(high[at])))
             for at, end in ends.items()
@@ -188,8 +207,9 @@ class KafkaAdmin:
         return {name: self._result(future) for name, future in futures.items()}
 
     def _ask(
-        self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool
-    ) -> dict[TopicPartition, Future[Any]]:
+        self, partitions: Iterable[TopicPartition], offset: int, *, committed: bool
+    ) -> dict[TopicPartition, Any]:
+        """Of each partition what `_Admin.offsets` tells, or why its question has no answer."""
         if self._leaders_stale:
             # Left to itself, librdkafka goes on naming a leader epoch that is over until its
             # metadata is minutes old.
@@ -200,38 +220,38 @@ class KafkaAdmin:
         )
         # One topic after the other, so that few of them are named by more than one question.
         wanted = sorted(partitions, key=lambda at: at.topic)
-        found: dict[TopicPartition, Future[Any]] = {}
+        asked = []
         for first in range(0, len(wanted), PARTITIONS_ASKED):
-            futures = self._client.list_offsets(
-                {
-                    ck.TopicPartition(at.topic, at.partition): spec
-                    for at in wanted[first : first + PARTITIONS_ASKED]
-                },
-                isolation_level=level,
-                request_timeout=REQUEST_TIMEOUT_S,
-            )
-            for at, asked in futures.items():
-                found[TopicPartition(at.topic, at.partition)] = asked
+            some = wanted[first : first + PARTITIONS_ASKED]
+            places = [ck.TopicPartition(at.topic, at.partition, offset) for at in some]
+            asked.append((some, places, self._client.offsets(places, level)))
+        found: dict[TopicPartition, Any] = {}
+        for some, places, question in asked:
+            try:
+                told = self._result(question)
+            except (NotFound, Unsettled) as exc:  # of all of these, and not of the others
+                found |= dict.fromkeys(some, exc)
+            else:
+                found.update((at, told[place]) for at, place in zip(some, places, strict=True))
         return found
 
-    def _offset(self, future: Future[Any]) -> int | None:
+    def _offset(self, told: Any) -> int | None:
         try:
-            return self._known(future)
+            return self._known(told)
         except (NotFound, Unsettled):
             return None
 
-    def _known(self, future: Future[Any]) -> int:
+    def _known(self, told: Any) -> int:
         """An offset that is one: while a broker goes or comes, librdkafka may answer with a
         negative number and without an error.
         """
-        try:
-            offset = int(self._result(future).offset)
-        except Unsettled:
-            self._leaders_stale = True
-            raise
-        if offset < 0:
+        error = self._why(told) if isinstance(told, ck.KafkaError) else told
+        if isinstance(error, ClientError):
+            self._leaders_stale |= isinstance(error, Unsettled)
+            raise error
+        if told.offset < 0:
             raise Unsettled(self.name, "the broker gave no offset")
-        return offset
+        return int(told.offset)
 
     def _result(self, future: Future[Any]) -> Any:
         try:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import structlog
@@ -75,6 +76,7 @@ class Edge:
         self._homes = {connect.name: connect.kafka for connect in config.connect}
         self._readers = wiring.readers(config)
         self._sweeps = wiring.sweeps(config)
+        self._rounds = {name: count() for name in self._admins}
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._probes = Probes(config, self._clock, self._stop.is_set)
         self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
@@ -185,7 +187,7 @@ class Edge:
         self._put(poll_brokers(admin))
 
     def _poll_ends(self, admin: KafkaFacts) -> None:
-        poll_ends(admin, self.snapshot, self._put, self._clock)
+        poll_ends(admin, self.snapshot, self._put, self._clock, self._rounds[admin.name])
 
     def _probe(self, kafka: str) -> None:
         self._put(self._probes.round(kafka, self.snapshot))

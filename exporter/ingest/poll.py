@@ -7,9 +7,9 @@ raises nothing the outside world can cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 from typing import Final
 
 from exporter.clients.connect_read import ConnectReader
@@ -44,11 +44,12 @@ from exporter.state.snapshot import Snapshot
 Batch = tuple[Observation, ...]
 
 TOPIC_IDS_ASKED: Final = 500  # at once: an answer describes every partition of each
-TOPIC_IDS_MAX: Final = 2000  # in a round, which must not take longer for it; the others take turns
+# Telling the ids of topics costs as much as all their log ends. Where these are many topics take
+# turns, within a minute as a rule.
+DESCRIBED_PARTITIONS: Final = 1000
+TURNS_MAX: Final = 12
 
 _JAVA_SETS = re.compile(r"&&|\[[^\]]*\[")  # intersections and unions inside brackets
-
-_askings = count(1)  # tells apart the rounds of poll_ends, of which two may be under way at once
 
 
 def failure(input_id: InputId, error: ClientError) -> InputFailed:
@@ -137,13 +138,18 @@ def poll_brokers(admin: KafkaAdmin) -> Batch:
 
 
 def poll_ends(
-    admin: KafkaFacts, snapshot: Snapshot, put: Callable[[Batch], bool], clock: Clock
+    admin: KafkaFacts,
+    snapshot: Snapshot,
+    put: Callable[[Batch], bool],
+    clock: Clock,
+    rounds: Iterator[int],
 ) -> None:
     """Log bounds of every upstream partition that a flow has a position in.
 
     EndsAsked goes into the queue before the request goes out: that order is what makes the lag
     sound. Topics are asked for their ids before the bounds and after: if both are the same, the
-    bounds are of that topic and of no other.
+    bounds are of that topic and of no other. `rounds` counts those of this cluster: two may be
+    under way at once.
     """
     input_id = InputId(admin.name, LOG_ENDS)
     flows = {
@@ -157,10 +163,10 @@ def poll_ends(
         if (view.connect_cluster, view.connector) in flows
     }
     stable = any(flow.read_committed for flow in flows.values())
-    number = next(_askings)
+    number = next(rounds)
     if not put((EndsAsked(kafka=admin.name, number=number, at=clock.now()),)):
         return
-    topics = _turn(sorted({at.topic for at in wanted}), number)
+    topics = _turn(Counter(at.topic for at in wanted), number)
     try:
         before = _ids(admin, topics)
         bounds = admin.bounds(wanted, stable=stable) if wanted else _ping(admin)
@@ -181,10 +187,12 @@ def poll_ends(
     )
 
 
-def _turn(topics: list[str], number: int) -> list[str]:
-    """Those that are asked for their ids in this round. All of them, if they are not too many."""
-    turns = -(-len(topics) // TOPIC_IDS_MAX)
-    return topics[number % turns :: turns] if turns else []
+def _turn(partitions: Mapping[str, int], number: int) -> list[str]:
+    """The topics that are asked for their ids in this round, of all and how many partitions each
+    has: all of them, if they are few.
+    """
+    turns = min(TURNS_MAX, -(-sum(partitions.values()) // DESCRIBED_PARTITIONS))
+    return sorted(partitions)[number % turns :: turns] if turns else []
 
 
 def _ids(admin: KafkaFacts, topics: list[str]) -> dict[str, str | None]:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
+from operator import is_
 from typing import Final, NamedTuple
 
 import msgspec
@@ -53,6 +54,9 @@ class Told(msgspec.Struct, frozen=True):
     meant: tuple[tuple[Who, float], ...] = ()
 
 
+_Renewed = tuple[str, str, str]  # Connect cluster, connector, topic
+
+
 class _Stand(NamedTuple):
     committed: int
     sync: tuple[int, int] | None  # upstream, downstream
@@ -73,6 +77,7 @@ class Falls:
     _events: deque[tuple[float, Who]] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
     _stands: dict[Where, _Stand] = field(default_factory=dict)
     _sources: tuple[SourcePartitionView, ...] = ()
+    _before: tuple[tuple[object, ...], tuple[object, ...]] | None = None
 
     def observe(self, look: Look, interval_s: float, rests: Mapping[Who, float]) -> None:
         """Take in what is seen now. `rests`: until when a person could alter a connector's offsets;
@@ -97,6 +102,27 @@ class Falls:
             for at in look.snapshot.recreations
             if at.count
         }
+        if by_hand or not self._followed(look, rests, renewed):
+            self._follow_all(look, rests, renewed)
+        self._forget(look)
+        over = [who for who, at in self.meant.items() if not 0 <= now - at <= MEANT * interval_s]
+        for who in over:
+            del self.meant[who]
+        self._group(now, interval_s)
+
+    def _followed(
+        self, look: Look, rests: Mapping[Who, float], renewed: Mapping[_Renewed, float]
+    ) -> bool:
+        """Was the last look at these very positions, and all else as it is now?"""
+        made = (look.mirrors, look.newest_syncs)
+        known = (look.snapshot.topology.flows, dict(rests), renewed)
+        before, self._before = self._before, (made, known)
+        return before is not None and all(map(is_, before[0], made)) and before[1] == known
+
+    def _follow_all(
+        self, look: Look, rests: Mapping[Who, float], renewed: Mapping[_Renewed, float]
+    ) -> None:
+        now = look.snapshot.at
         for who, views in look.mirrors.items():
             flow = look.flows.get(who)
             syncs = look.syncs(who[0]) if flow is not None and look.has_own_syncs(flow) else {}
@@ -109,11 +135,6 @@ class Falls:
                     continue
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
                 self._follow(view, sync, now, rests.get(who, 0.0))
-        self._forget(look)
-        over = [who for who, at in self.meant.items() if not 0 <= now - at <= MEANT * interval_s]
-        for who in over:
-            del self.meant[who]
-        self._group(now, interval_s)
 
     def _count(self, now: float, rests: Mapping[Who, float]) -> None:
         """Note who went back since the last time, and who was reset."""
@@ -183,6 +204,7 @@ class Falls:
         partitions = sum(len(views) for views in look.mirrors.values())
         if len(self._stands) > 2 * partitions + RECOPIES_MAX:
             self._stands.clear()
+            self._before = None
 
     def unclear(self, now: float, interval_s: float) -> set[Who]:
         """Connectors of which it is too early to say whether they copy again what they had, or a

@@ -70,10 +70,13 @@ class Look:
             for judged in snapshot.judgements
             if judged.scope is Scope.CONNECTOR and judged.rule == BLIND
         )
-        self._syncs: dict[str, dict[tuple[str, str, str, int], SyncView]] = {}
-        for sync in snapshot.syncs:
-            of = (sync.source, sync.target, sync.topic, sync.partition)
-            self._syncs.setdefault(sync.connect_cluster, {})[of] = sync
+        self.newest_syncs: dict[str, dict[tuple[str, str, str, int], SyncView]] = {}
+        if before is not None and before.snapshot.syncs is snapshot.syncs:
+            self.newest_syncs = before.newest_syncs
+        else:
+            for sync in snapshot.syncs:
+                of = (sync.source, sync.target, sync.topic, sync.partition)
+                self.newest_syncs.setdefault(sync.connect_cluster, {})[of] = sync
         self._flows_of = Counter(flow.offset_syncs for flow in snapshot.topology.flows)
 
     def _lists(self) -> dict[str, frozenset[str]]:
@@ -90,7 +93,7 @@ class Look:
 
     def syncs(self, cluster: str) -> dict[tuple[str, str, str, int], SyncView]:
         """The newest syncs by aliases, topic and partition."""
-        return self._syncs.get(cluster, {})
+        return self.newest_syncs.get(cluster, {})
 
     def has_own_syncs(self, flow: MirrorFlow) -> bool:
         """Does this flow alone write to its offset-syncs topic, as far as we can tell?"""

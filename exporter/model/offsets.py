@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 Scalar = str | int | float | bool | None
 
@@ -22,8 +23,7 @@ class Undecodable:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorPartition:
+class MirrorPartition(NamedTuple):
     """The source partition of MirrorSourceConnector: an upstream topic-partition.
 
     `cluster` is the upstream alias as MM2 wrote it.

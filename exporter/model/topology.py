@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from exporter.model.roles import TopicRole as RecordRole
 
@@ -23,9 +24,11 @@ class KafkaTopic:
         return f"{self.kafka}/{self.topic}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """A partition of a topic, where the cluster is clear from the context."""
+class TopicPartition(NamedTuple):
+    """A partition of a topic, where the cluster is clear from the context.
+
+    A tuple, as it is what most is looked up by: a dataclass hashes and compares five times slower.
+    """
 
     topic: str
     partition: int

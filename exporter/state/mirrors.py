@@ -61,8 +61,12 @@ class SyncBook:
 class Position:
     """What is known of one replicated partition at one moment.
 
+    where                    what identifies it between moments
+    upstream                 the upstream topic-partition
     committed, replicated    None for a partition that was assigned and has no commit: it was never
                              replicated, or its offset was reset
+
+    The first two are kept, as everything is looked up by them at every answer.
     """
 
     flow: MirrorFlow
@@ -70,16 +74,8 @@ class Position:
     committed: Seen | None
     synced: Seen | None
     replicated: int | None
-
-    @property
-    def where(self) -> Follower:
-        """What identifies it between moments."""
-        return (self.flow.connect_cluster, self.flow.connector, self.partition)
-
-    @property
-    def upstream(self) -> TopicPartition:
-        """The upstream topic-partition."""
-        return TopicPartition(self.partition.topic, self.partition.partition)
+    where: Follower
+    upstream: TopicPartition
 
 
 def positions(
@@ -114,6 +110,8 @@ def positions(
                 committed=commit,
                 synced=synced,
                 replicated=replicated_offset(commit, synced),
+                where=(flow.connect_cluster, flow.connector, partition),
+                upstream=where,
             )
         )
     return tuple(found)
@@ -191,12 +189,28 @@ class EndsBook:
         Bounds that were not are left out: they would not add up.
         """
         paired = self._paired.get(position.flow.upstream or "")
-        if paired is None or position.where not in paired.known:
-            return None, None
-        bounds = paired.bounds.get(position.upstream)
-        if bounds is None:
+        bounds = None if paired is None else paired.bounds.get(position.upstream)
+        if paired is None or bounds is None or position.where not in paired.known:
             return None, None
         return _lower(paired.known[position.where], position.replicated), bounds
+
+    def still(
+        self, view: MirrorPartitionView, position: Position, told: tuple[Counts, float | None]
+    ) -> bool:
+        """Is this, made of the same position, what `view` would make of the newest answer? Only of
+        a follower that has read all: of others time tells more.
+        """
+        replicated, bounds = self._against(position)
+        return (
+            replicated is not None
+            and bounds is not None
+            and view.caught_up is True
+            and view.lag_position == replicated
+            and view.log_start == bounds.start
+            and view.log_end == _end(position.flow, bounds) == replicated + 1
+            and view.headroom_s == told[1]
+            and view.lost == told[0]
+        )
 
     def view(
         self, position: Position, ages: Ages, *, live: bool, told: tuple[Counts, float | None]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
+from operator import is_
 
 from exporter.model.observations import LOG_ENDS, TAIL, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
@@ -86,9 +88,8 @@ class Replication:
 
     def ends_asked(self, seen: EndsAsked, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
-        known = {
-            at.where: at.replicated for at in self.positions(seen.kafka) if self.shown(at.flow, now)
-        }
+        shown = tuple(flow for flow in self.flows if self.shown(flow, now))
+        known = {at.where: at.replicated for at in self.positions(seen.kafka, shown)}
         self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
 
     def ends_read(self, seen: EndsRead, now: float) -> None:
@@ -132,9 +133,9 @@ class Replication:
 
     def waits_for_ends(self, kafka: str, now: float) -> bool:
         """Are there positions to show, and none was ever compared with an answer?"""
-        return not self._ends.compared(kafka) and any(
-            self.shown(at.flow, now) for at in self.positions(kafka)
-        )
+        if self._ends.compared(kafka):
+            return False
+        return any(self.positions(kafka, tuple(at for at in self.flows if self.shown(at, now))))
 
     def partial(self) -> frozenset[tuple[str, str]]:
         """The connectors of flows that may have positions which are not among the views."""
@@ -144,12 +145,14 @@ class Replication:
             if self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
         )
 
-    def positions(self, upstream: str) -> tuple[Position, ...]:
-        """Positions of all flows that read from one Kafka cluster."""
+    def positions(
+        self, upstream: str, flows: Iterable[MirrorFlow] | None = None
+    ) -> tuple[Position, ...]:
+        """Positions of all these flows (of all there are) that read from one Kafka cluster."""
         shared = self._shared_syncs()
         return tuple(
             at
-            for flow in self.flows
+            for flow in (self.flows if flows is None else flows)
             if flow.upstream == upstream
             for at in self._positions(flow, shared.get(flow.offset_syncs, frozenset()))
         )
@@ -260,14 +263,30 @@ class Replication:
         made = self._views_made.get(flow)
         version = (self._ends.version, live)
         if made is None or made[0] is not found or made[1] != version:
-            told = self.looks.fates.told
-            views = tuple(
-                self._ends.view(at, self._ages, live=live, told=told(flow, at.upstream))
-                for at in found
-            )
-            made = (found, version, views)
+            before = made[2] if made is not None and made[0] is found and live else ()
+            made = (found, version, self._made_views(flow, found, before, live=live))
             self._views_made[flow] = made
         return made[2]
+
+    def _made_views(
+        self,
+        flow: MirrorFlow,
+        found: tuple[Position, ...],
+        before: tuple[MirrorPartitionView, ...],
+        *,
+        live: bool,
+    ) -> tuple[MirrorPartitionView, ...]:
+        """With live ends. `before` are the views of the same positions at the last answer, if there
+        are any: of most partitions of most flows an answer tells nothing new.
+        """
+        told, ends, ages = self.looks.fates.told, self._ends, self._ages
+        views = []
+        for at, old in zip_longest(found, before):
+            fate = told(flow, at.upstream)
+            still = old is not None and ends.still(old, at, fate)
+            views.append(old if still else ends.view(at, ages, live=live, told=fate))
+        same = len(before) == len(views) and all(map(is_, before, views))
+        return before if same else tuple(views)
 
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)

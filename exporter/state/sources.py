@@ -80,6 +80,7 @@ class SourceBook:
         self._of: dict[str, list[_Partition]] = {}
         self._frozen: frozenset[int] = frozenset()
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
+        self._unread: dict[tuple[str, str], tuple[int, bool]] = {}
         self._labels: dict[tuple[str, str], _Partition] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._committed_at: dict[str, float] = {}
@@ -218,11 +219,17 @@ class SourceBook:
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have a position in an upstream partition that we cannot tell?"""
-        return not self.complete() or any(
-            partition.offset is not None
-            and position(partition.key.dialect, partition.offset) is None
-            for partition in self._mirrors.get((connector, source), {}).values()
-        )
+        if not self.complete():
+            return True
+        made = self._unread.get((connector, source))
+        if made is None or made[0] != self.version:
+            unread = any(
+                partition.offset is not None
+                and position(partition.key.dialect, partition.offset) is None
+                for partition in self._mirrors.get((connector, source), {}).values()
+            )
+            made = self._unread[connector, source] = (self.version, unread)
+        return made[1]
 
     def watch(self, connector: str) -> None:
         """Remember every offset of this connector from now on, until `unwatch`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,6 +97,7 @@ class Daemon:
         self.tails: dict[KafkaTopic, _Following] = {}
         self.due: dict[str, float] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
+        self._rounds = count()
         self.failover = FailoverPolls(
             self.world.kafkas,
             lambda: self.snapshot,
@@ -168,7 +170,7 @@ class Daemon:
             if self._every(f"brokers {name}", 60.0, now) and kafka.down is None:
                 self._put((BrokersSeen(name, frozenset({f"{name}:9092"})),))
             if self._every(f"ends {name}", self.config.ends_s, now):
-                poll.poll_ends(self._admin(name), snapshot, self._put, self.clock)
+                poll.poll_ends(self._admin(name), snapshot, self._put, self.clock, self._rounds)
                 self._put(self._probe(name, snapshot))
             if self._every(f"facts {name}", FACTS_S, now) and kafka.down is None:
                 self._put((self._facts(name, snapshot, now),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import httpx
 import pytest
@@ -11,7 +12,8 @@ from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import ConnectSweep
 from exporter.errors import Denied, Unreachable
 from exporter.ingest.poll import (
-    TOPIC_IDS_MAX,
+    DESCRIBED_PARTITIONS,
+    TURNS_MAX,
     Batch,
     _turn,
     poll_assignment,
@@ -240,9 +242,14 @@ def upstream() -> FakeKafka:
     return kafka
 
 
-def ends_of(admin: FakeAdmin, seen: Snapshot) -> list:
+def ends_of(admin: FakeAdmin, seen: Snapshot, number: int = 7) -> list:
     batches: list = []
-    poll_ends(admin, seen, lambda batch: batches.append(batch) or True, CLOCK)
+
+    def put(batch) -> bool:
+        batches.append(batch)
+        return True
+
+    poll_ends(admin, seen, put, CLOCK, iter([number]))
     return [observation for batch in batches for observation in batch]
 
 
@@ -255,19 +262,13 @@ def test_the_asking_is_in_the_queue_before_the_question_goes_out():
         order.extend((type(seen), len(admin.asked)) for seen in batch)
         return True
 
-    poll_ends(admin, snapshot(), put, CLOCK)
+    poll_ends(admin, snapshot(), put, CLOCK, count())
     assert order == [(EndsAsked, 0), (EndsRead, 1), (InputSucceeded, 1)]
 
 
-def test_question_and_answer_carry_one_number_and_every_round_another():
-    admin = FakeAdmin(upstream())
-    numbers = []
-    for _ in range(3):
-        asked, read, _ = ends_of(admin, snapshot())
-        assert asked.number == read.number
-        numbers.append(asked.number)
-    assert len(set(numbers)) == 3
-    assert numbers == sorted(numbers)
+def test_question_and_answer_carry_the_number_of_the_round():
+    asked, read, _ = ends_of(FakeAdmin(upstream()), snapshot(), number=5)
+    assert (asked.number, read.number) == (5, 5)
 
 
 def test_the_last_stable_offset_is_asked_for_only_where_a_flow_reads_committed():
@@ -300,7 +301,7 @@ def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(seen):
 
 def test_a_full_queue_asks_nothing():
     admin = FakeAdmin(upstream())
-    poll_ends(admin, snapshot(), lambda _batch: False, CLOCK)
+    poll_ends(admin, snapshot(), lambda _batch: False, CLOCK, count())
     assert admin.asked == []
 
 
@@ -448,10 +449,22 @@ def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
     assert (found.ids, found.bounds[ORDERS].end) == ({}, 3)
 
 
-def test_each_of_too_many_topics_is_asked_for_its_id_in_its_turn():
-    topics = [f"t{number}" for number in range(TOPIC_IDS_MAX * 2 + 1)]
-    rounds = [_turn(topics, number) for number in (7, 8, 9)]
-    assert all(len(at) <= TOPIC_IDS_MAX for at in rounds)
-    assert sorted(at for found in rounds for at in found) == sorted(topics)
-    assert _turn(topics[:5], 8) == topics[:5]
-    assert _turn([], 8) == []
+@pytest.mark.parametrize(
+    ("topics", "each", "turns"),
+    [
+        (5, 1, 1),
+        (DESCRIBED_PARTITIONS, 1, 1),
+        (5, DESCRIBED_PARTITIONS // 5 + 1, 2),
+        (40, DESCRIBED_PARTITIONS // 10, 4),
+        (100, DESCRIBED_PARTITIONS, TURNS_MAX),
+    ],
+)
+def test_each_of_many_topics_is_asked_for_its_id_in_its_turn(topics, each, turns):
+    wanted = {f"t{number}": each for number in range(topics)}
+    rounds = [_turn(wanted, number) for number in range(7, 7 + turns)]
+    assert sorted(at for found in rounds for at in found) == sorted(wanted)
+    assert max(map(len, rounds)) <= -(-topics // turns)
+
+
+def test_of_no_topic_no_id_is_asked_for():
+    assert _turn({}, 8) == []
