@@ -35,7 +35,7 @@ C = TypeVar("C")
 REQUEST_TIMEOUT_S: Final = 10.0
 LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
 EARLIEST: Final = -2  # and for its start
-PARTITIONS_ASKED: Final = 250  # by one question: librdkafka's time goes by the square of them
+PARTITIONS_ASKED: Final = 100  # by one question: librdkafka's time goes by the square of them
 ERRORS_MAX: Final = 100  # of connections, kept until a question fails; the newest says why
 
 # librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own

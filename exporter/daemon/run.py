@@ -6,13 +6,11 @@ take over when they have caught up. A file that is wrong changes nothing but one
 
 from __future__ import annotations
 
-import ctypes
 import queue
 import shlex
 import signal
 import threading
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -22,6 +20,7 @@ import structlog
 from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
+from exporter.daemon import memory
 from exporter.daemon.control import ControlDesk
 from exporter.daemon.edge import Edge
 from exporter.daemon.notices import Notices
@@ -37,8 +36,6 @@ BUG = 70  # sysexits.h EX_SOFTWARE
 # Then the new configuration counts, caught up or not: it is what was asked for.
 TAKE_OVER_S_MAX = 60.0
 LOOK_S = 0.5
-M_MMAP_THRESHOLD = -3  # malloc.h
-LARGE_BLOCK_BYTES = 1024 * 1024
 
 Mistakes = tuple[str, ...]
 
@@ -236,16 +233,7 @@ def _answer(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:
         asked.set_result(mistakes)
 
 
-def _give_back_at_once() -> None:
-    """Large blocks of memory go back to the system when they are freed. Left to itself, glibc
-    learns from the first one of 32 MiB (an answer, what is saved) to keep all of that size, in an
-    arena for each thread that met one (mallopt(3)). Nothing where there is no glibc.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
-
-
 def run(loaded: Config, path: Path) -> int:
     """The daemon: an exit code."""
-    _give_back_at_once()
+    memory.settle()
     return Daemon(loaded, path).run()
