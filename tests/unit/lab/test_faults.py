@@ -69,6 +69,47 @@ def test_a_full_disk_takes_not_a_byte_and_then_again(tmp_path: Path):
     assert not os.path.ismount(tmp_path / "disk")
 
 
+def test_where_no_disk_can_be_mounted_a_process_is_told_that_its_file_is_too_big_and_then_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    refuses = tmp_path / "bin" / "mount"
+    refuses.parent.mkdir()
+    refuses.write_text("#!/bin/sh\nexit 1\n")
+    refuses.chmod(0o755)
+    monkeypatch.setenv("PATH", str(refuses.parent))
+    with small_disk(tmp_path / "disk") as disk:
+        assert not disk.mounted
+        script = (
+            "import errno, sys\n"
+            "for line in sys.stdin:\n"
+            "    try:\n"
+            "        with open(sys.argv[1], 'w') as file: file.write('x' * 9000)\n"
+            "        print('written', flush=True)\n"
+            "    except OSError as exc: print(errno.errorcode[exc.errno], flush=True)\n"
+        )
+        with subprocess.Popen(
+            (sys.executable, "-c", script, str(disk.folder / "file")),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+
+            def tried() -> str:
+                process.stdin.write("\n")
+                process.stdin.flush()
+                return process.stdout.readline().strip()
+
+            heard = [tried()]
+            disk.fill(process.pid)
+            heard.append(tried())
+            disk.free(process.pid)
+            heard.append(tried())
+            process.stdin.close()
+    assert heard == ["written", "EFBIG", "written"]
+
+
 class Echo:
     """A server that sends back what it gets, in capitals."""
 
