@@ -93,20 +93,21 @@ def test_where_no_disk_can_be_mounted_a_process_is_told_that_its_file_is_too_big
             stdout=subprocess.PIPE,
             text=True,
         ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
+            asked, answers = process.stdin, process.stdout
+            assert asked is not None
+            assert answers is not None
 
             def tried() -> str:
-                process.stdin.write("\n")
-                process.stdin.flush()
-                return process.stdout.readline().strip()
+                asked.write("\n")
+                asked.flush()
+                return answers.readline().strip()
 
             heard = [tried()]
             disk.fill(process.pid)
             heard.append(tried())
             disk.free(process.pid)
             heard.append(tried())
-            process.stdin.close()
+            asked.close()
     assert heard == ["written", "EFBIG", "written"]
 
 
