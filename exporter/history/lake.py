@@ -309,4 +309,4 @@ def _said(what: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as exc:
-        raise HistoryError(f"{what} failed: {exc}") from exc
+        raise HistoryError(f"{what} failed: {read.told(exc)}") from exc

@@ -6,6 +6,7 @@ ever reads: lake.py writes. Times are Unix seconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from exporter.history.tables import (
     Table,
 )
 from exporter.model.topology import KafkaTopic, OffsetsTopic
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,13 @@ def damage_said(base: Path, *tables: Table) -> Iterator[None]:
         raise
     except (DeltaError, OSError, pa.ArrowException) as exc:
         names = ", ".join(table.path for table in tables)
-        raise HistoryError(f"{base}: {names} cannot be read: {exc}") from exc
+        raise HistoryError(f"{base}: {names} cannot be read: {told(exc)}") from exc
+
+
+def told(exc: Exception) -> str:
+    """What it says, in one line: delta-rs draws a tree of causes, in colours of a terminal."""
+    lines = _COLOUR.sub("", str(exc)).splitlines()
+    return ": ".join(text for line in lines if (text := line.strip(" \u21b3")))
 
 
 def plain(table: pa.Table) -> Iterator[dict[str, Any]]:

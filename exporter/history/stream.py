@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,7 +103,7 @@ class BronzeStream:
         if self._plan.why is not None and self._query is None:
             self._begin(self._plan)
         self._every = every
-        with translated(f"reading kafka {self._feed.kafka} failed"):
+        with self._reading():
             self._query = self._started()
         self._query_ids = {topic: role.topic_id for topic, role in self._feed.by_topic.items()}
 
@@ -226,10 +227,14 @@ class BronzeStream:
 
     # --- details ---------------------------------------------------------------------------------
 
+    def _reading(self) -> AbstractContextManager[None]:
+        # Both ends, because "no space left" may be said of either's disk.
+        return translated(f"reading kafka {self._feed.kafka} into {self._base} failed")
+
     def _failure(self) -> None:
         assert self._query is not None
         assert self._sink is not None
-        with translated(f"reading kafka {self._feed.kafka} failed"):
+        with self._reading():
             try:
                 self._query.awaitTermination()
             except StreamingQueryException:
@@ -307,7 +312,7 @@ class BronzeStream:
         topic, partition, offset = found[1], int(found[2]), int(found[3])
         log = (topic, self._plan.topics[topic], partition)
         begins = self._next_offsets()[topic, partition]
-        with translated(f"reading kafka {self._feed.kafka} failed"):
+        with self._reading():
             self._read_between(topic, partition, begins, offset)
         self._plan = replace(
             self._plan,

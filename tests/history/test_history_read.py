@@ -110,3 +110,9 @@ def test_a_history_exists_when_every_table_of_it_does(tmp_path: Path) -> None:
 def test_where_the_pipeline_has_not_run_a_reader_says_so(ask: Any, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="has not run there yet"):
         ask(tmp_path)
+
+
+def test_a_tree_of_causes_is_told_in_one_line_without_colours() -> None:
+    arrow = "\x1b[31m\u21b3\x1b[0m"
+    tree = f"Generic error\n     {arrow} Unable to copy\n      {arrow} No space\n"
+    assert read.told(OSError(tree)) == "Generic error: Unable to copy: No space"
