@@ -1,0 +1,79 @@
+"""The disk of the tables is full in the middle of a run of the pipeline."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, LabOptions, history_kills
+from lab.commits import Commits
+from lab.errors import LabError
+from lab.history_kills import BUG, CONFIG, RATE_PER_S, Report
+from lab.killing import commit
+from lab.ports import free_port
+from lab.product import Product
+from lab.small_disk import small_disk
+from lab.waiting import NotYet, until
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk"),
+]
+
+COMMITS = 600
+WRITTEN_S_MAX = 120.0
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab(LabOptions(connectors=False)) as running:
+        yield running
+
+
+def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
+    lab: Lab, tmp_path: Path
+) -> None:
+    name = f"full-{time.time_ns()}"
+    commits = Commits(lab, offsets=f"{name}-offsets", syncs=f"{name}-syncs", rate_per_s=RATE_PER_S)
+    config = CONFIG.format(
+        east=lab.east, west=lab.west, offsets=commits.offsets, syncs=commits.syncs
+    )
+    with small_disk(tmp_path / "disk") as disk:
+        assert disk.mounted
+        base = disk.folder / "history"
+        product = Product(
+            lab,
+            directory=tmp_path / "product",
+            port=free_port(),
+            config=config,
+            extra=f'history: {{path: "{base}", heap: 700m}}\n',
+        )
+        with commits:
+            _written(commits, COMMITS)
+            product.run_pipeline()
+            _written(commits, 2 * COMMITS)
+        disk.fill(None)
+        with pytest.raises(LabError, match="No space left on device") as failed:
+            product.run_pipeline()
+        assert BUG not in str(failed.value)
+        disk.free(None)
+        product.run_pipeline()
+        report = Report(seed=0, commit=commit())
+        history_kills.judge_bronze(report, lab, base, commits)
+    assert report.acknowledged >= 2 * COMMITS
+    found = (report.lost, report.doubled, report.strange, report.unsound)
+    assert found == ([], 0, [], []), found
+
+
+def _written(commits: Commits, n: int) -> None:
+    def check() -> None:
+        if len(commits.acknowledged) < n:
+            raise NotYet(f"{len(commits.acknowledged)} of {n} commits")
+
+    until(f"{n} commits", check, timeout_s=WRITTEN_S_MAX)
