@@ -30,7 +30,9 @@ def _print(lines: Iterable[str]) -> None:
 FIGURES: Mapping[str, Callable[[], object]] = {
     "render": lambda: render.show(100_000),
     "million": lambda: render.show(1_000_000),
-    "cold_start": lambda: _print([cold_start.measure(commits=2_000_000, sources=20_000, rounds=5)]),
+    "cold_start": lambda: _print(
+        line.text for line in cold_start.measure(commits=2_000_000, sources=20_000, rounds=5)
+    ),
     "edge": edge.measure,
     "rest_sweep": lambda: _print(rest_sweep.measure()),
     "log_ends": lambda: _print(log_ends.measure()),
