@@ -204,7 +204,6 @@ class EndsBook:
         return (
             replicated is not None
             and bounds is not None
-            and view.caught_up is True
             and view.lag_position == replicated
             and view.log_start == bounds.start
             and view.log_end == _end(position.flow, bounds) == replicated + 1

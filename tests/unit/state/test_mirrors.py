@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from exporter.model.observations import TAIL, ConnectorsListed
-from exporter.model.readings import LogBounds
+from exporter.model.readings import LogBounds, NothingUpTo
 from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.state.account import NOTHING_LOST
 from exporter.state.mirrors import ASKS_OPEN_MAX
 
 from .worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record
@@ -36,6 +37,81 @@ def test_a_stall_makes_the_lag_grow_with_every_answer():
         world.ends(end)
         lags.append(world.mirrored().lag)
     assert lags == [0, 50, 800]
+
+
+def test_an_answer_that_tells_nothing_new_leaves_the_very_pictures():
+    world = replicating(99)
+    world.ends(100)
+    before = world.snapshot().mirror_partitions
+    world.now += 5
+    world.ends(100)
+    assert world.snapshot().mirror_partitions is before
+
+
+def test_a_partition_of_which_nothing_was_ever_replicated_waits_at_every_answer():
+    world = mirrors()
+    world.assigned(0)
+    for _ in range(2):
+        world.ends(100)
+        assert (world.mirrored().lag_position, world.mirrored().lag) == (None, 100)
+
+
+def _retention(world: World) -> None:
+    world.ends({ORDERS: LogBounds(50, 100, 100)})
+
+
+def _growth(world: World) -> None:
+    world.ends(101)
+
+
+def _fall(world: World) -> None:
+    world.ends(99)
+
+
+def _no_such_partition(world: World) -> None:
+    world.ends({})
+
+
+def _loss(world: World) -> None:
+    told = (("retention", 7), ("recreated", 0), ("altered", 0)), None
+    world.book._replication.looks.fates.told = lambda _flow, _where: told
+    world.ends(100)
+
+
+def _nearer_retention(world: World) -> None:
+    told = NOTHING_LOST, 60.0
+    world.book._replication.looks.fates.told = lambda _flow, _where: told
+    world.ends(100)
+
+
+@pytest.mark.parametrize(
+    ("happens", "shown"),
+    [
+        (_retention, {"log_start": 50, "headroom": 50}),
+        (_growth, {"log_end": 101, "lag": 1, "caught_up": None}),
+        (_fall, {"log_end": 99, "lag": 0, "ahead": 1, "caught_up": None}),
+        (_no_such_partition, {"log_end": None, "lag": None, "caught_up": None}),
+        (_loss, {"lost": (("retention", 7), ("recreated", 0), ("altered", 0))}),
+        (_nearer_retention, {"headroom_s": 60.0}),
+    ],
+)
+def test_whatever_is_new_in_an_answer_is_shown_of_a_flow_that_has_read_all(happens, shown):
+    world = replicating(99)
+    world.ends(100)
+    assert world.mirrored().caught_up is True
+    happens(world)
+    assert {name: getattr(world.mirrored(), name) for name in shown} == shown
+
+
+def test_a_position_that_comes_to_the_end_of_what_was_known_to_be_empty_is_shown():
+    world = replicating(97)
+    world.ends(100)
+    world.probed(98, NothingUpTo(100))
+    assert (world.mirrored().caught_up, world.mirrored().lag) == (True, 2)
+    world.commit("mm2", orders(), {"offset": 99})
+    assert world.mirrored().lag == 2
+    world.ends(100)
+    assert (world.mirrored().lag_position, world.mirrored().lag) == (99, 0)
 
 
 def test_a_position_beyond_the_end_is_ahead_and_no_negative_lag():
