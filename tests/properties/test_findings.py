@@ -90,3 +90,23 @@ def test_whatever_happens_findings_are_sound_and_outlive_a_restart(events):
     play.restart()
     after = {(at.key, at.since) for at in play.register.found(play.snapshot())}
     assert after == before
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(EVENTS, max_size=40))
+def test_what_is_not_looked_at_again_would_be_seen_the_same(events):
+    plays = [Play(mirrors(mirror(), source("files"), source("more"))) for _ in range(2)]
+    for play in plays:
+        play.world.assigned(0, 1, 2)
+        play.status_followed()
+    for event in events:
+        for play in plays:
+            event(play)
+        plays[1].register._memory.falls._before = None
+        assert plays[0].look() == plays[1].look()
+        first, second = (at.register._memory.falls for at in plays)
+        assert (first.recopies, first._stands, first.meant) == (
+            second.recopies,
+            second._stands,
+            second.meant,
+        )
