@@ -82,13 +82,13 @@ def commits(count: int, sources: int) -> Iterator[tuple[bytes, str]]:
         yield places[source], value
 
 
-def producer(bootstrap: str) -> ck.Producer:
-    """One that places keys as Connect's own does."""
+def producer(bootstrap: str, *, linger_ms: int = 50) -> ck.Producer:
+    """One that places keys as Connect's own does; it waits so long for more before it sends."""
     return ck.Producer(
         {
             "bootstrap.servers": bootstrap,
             "partitioner": "murmur2_random",
-            "linger.ms": 50,
+            "linger.ms": linger_ms,
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 2_000_000,
             "compression.type": "lz4",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,8 +75,12 @@ def test_what_is_new_and_what_is_gone_are_told():
 
 def test_a_process_that_was_begun_in_a_folder_is_an_orphan_while_it_lives(tmp_path: Path):
     script = tmp_path / "waits.py"
-    script.write_text("import sys; sys.stdin.read()")
-    with subprocess.Popen(["python3", str(script)], stdin=subprocess.PIPE) as process:
+    script.write_text("import sys; print('here', flush=True); sys.stdin.read()")
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        # A process that is still being begun may have no command line yet, or another's.
+        assert process.stdout.readline() == b"here\n"
         (found,) = soak.orphans(tmp_path)
         process.kill()
     assert found.startswith(f"process {process.pid}: ")
