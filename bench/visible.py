@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from exporter.decode.javamap import connect_key
 from lab import Lab, LabOptions
 
 RATE_PER_S = 20_000
+RATE_SHARE = 0.95  # of it, or the figure is of something else
 SOURCES = 20_000
 CONNECTORS = 100
 FOLLOWED = "files-0"
@@ -81,8 +83,10 @@ class Result:
 
     @property
     def met(self) -> bool:
-        """Is it as soon as it has to be?"""
-        return self.p99_s <= self.tick_s + EXTRA_S_MAX
+        """Is it as soon as it has to be, at the rate that was wanted?"""
+        return (
+            self.p99_s <= self.tick_s + EXTRA_S_MAX and self.rate_per_s >= RATE_SHARE * RATE_PER_S
+        )
 
     def line(self) -> str:
         """As printed."""
@@ -152,8 +156,8 @@ def measure() -> Result:
             given = ("--bootstrap", lab.east, "--topic", size.topic, "--report", str(report))
             committing = subprocess.Popen([sys.executable, "-m", "bench.visible", *given])
             try:
-                seen, scrapes = _scraped(watcher, WARM_UP_S + MEASURED_S + AFTER_S)
-                assert committing.wait(AFTER_S) == 0, "it could not commit at this rate"
+                seen, scrapes = _scraped(watcher, committing)
+                assert committing.returncode == 0, "it could not commit"
             finally:
                 committing.kill()
                 committing.wait()
@@ -165,12 +169,16 @@ def measure() -> Result:
         )
 
 
-def _scraped(watcher: Watcher, seconds: float) -> tuple[dict[int, Seen], int]:
-    """What the client saw of the sources that are followed, and how often it asked."""
+def _scraped(watcher: Watcher, committing: subprocess.Popen[bytes]) -> tuple[dict[int, Seen], int]:
+    """What the client saw of the sources that are followed until there was nothing new to see, and
+    how often it asked.
+    """
     found: dict[int, Seen] = {}
-    ends = time.monotonic() + seconds
+    ends = math.inf
     scrapes = 0
     while time.monotonic() < ends:
+        if ends == math.inf and committing.poll() is not None:
+            ends = time.monotonic() + AFTER_S
         status, body = watcher.answers(f"/metrics?name[]={FAMILY}")
         now = time.time()
         assert status == 200
