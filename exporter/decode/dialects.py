@@ -232,8 +232,12 @@ def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
     """Where this offset stands, comparable within one dialect, or None: no order is vouched for."""
     if offset is None:
         return None
-    rule = dialect_of_offset(dialect, offset).order
-    return None if rule is None else rule(offset_fields(offset))
+    known = dialect_of_offset(dialect, offset)
+    if known.order is None:
+        return None
+    # A rule of one field needs no JSON: of every commit that comes in two offsets are compared.
+    alone = known.fields == (known.position,)
+    return known.order(dict(offset.numbers) if alone else offset_fields(offset))
 
 
 def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:
