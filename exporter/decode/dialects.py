@@ -209,6 +209,15 @@ def offset_fields(offset: SourceOffset) -> Fields:
     return {} if offset.is_null else _fields_of(offset.text)
 
 
+def _fields_read(dialect: Dialect, offset: SourceOffset) -> Fields:
+    """What says where this offset stands. Where that is one number, the offset holds it already and
+    no JSON is read: of every commit that comes in, two offsets are compared.
+    """
+    if dialect.fields == (dialect.position,):
+        return dict(offset.numbers)
+    return offset_fields(offset)
+
+
 def position(dialect: str, offset: SourceOffset | None) -> int | None:
     """The one integer that orders these offsets, or None where there is none: no offset, no such
     dialect, not an integer, or one that Connect wraps.
@@ -216,9 +225,7 @@ def position(dialect: str, offset: SourceOffset | None) -> int | None:
     known = DIALECTS[dialect]
     if known.position is None or offset is None:
         return None
-    if known.not_with is None:
-        return position_of(known, dict(offset.numbers))
-    return position_of(known, offset_fields(offset))
+    return position_of(known, _fields_read(known, offset))
 
 
 def position_of(dialect: Dialect, fields: Fields) -> int | None:
@@ -235,9 +242,7 @@ def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
     known = dialect_of_offset(dialect, offset)
     if known.order is None:
         return None
-    # A rule of one field needs no JSON: of every commit that comes in two offsets are compared.
-    alone = known.fields == (known.position,)
-    return known.order(dict(offset.numbers) if alone else offset_fields(offset))
+    return known.order(_fields_read(known, offset))
 
 
 def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:

@@ -108,7 +108,7 @@ def _source_offset(parsed: Any) -> SourceOffset | Undecodable:
 
 
 def _offset(fields: Fields) -> SourceOffset:
-    # The types themselves: isinstance takes a bool for an int, and five times as long.
+    # The types themselves, because to isinstance a bool is an int.
     numbers = [
         (name, value)
         for name, value in fields.items()
