@@ -1,7 +1,8 @@
 """The single writer: observations in, a snapshot out.
 
-Inputs enqueue batches and never touch state; one thread drains the queue at its own pace and
-publishes an immutable snapshot by one reference swap. A test drives the whole daemon by calling
+Inputs enqueue batches and never touch state; one thread takes them in and publishes an immutable
+snapshot once a tick, by one reference swap. It takes in what has come several times a tick, so that
+at its end little is left to do before the picture is out. A test drives the whole daemon by calling
 `step`.
 
 What must survive a restart is saved before the snapshot that shows it is published, if something
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from exporter.clock import Clock
+from exporter.clock import Clock, SteadyClock
 from exporter.judge.judge import Judge
 from exporter.model.observations import Observation
 from exporter.state.book import Book
@@ -28,7 +29,9 @@ Save = Callable[[str, bytes], bool]
 Recall = Callable[[str, Callable[[bytes], None]], None]  # give the document of this name to that
 
 QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
-BATCHES_PER_STEP_MAX = 1024  # so that a flood cannot keep a snapshot from being published
+BATCHES_AT_ONCE_MAX = 1024  # so that a flood cannot keep a snapshot from being published
+TAKES_PER_TICK = 8
+REST = 0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
 SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then seen again
 
 
@@ -50,14 +53,19 @@ class Remembering(Protocol):
 
 
 class Loop:
-    """Owns book, judge and trends. `put` is for any thread, everything else for one."""
+    """Owns book, judge and trends. `put` is for any thread, everything else for one. `steady` keeps
+    the ticks.
+    """
 
-    def __init__(self, book: Book, judge: Judge, clock: Clock, tick_s: float) -> None:
+    def __init__(
+        self, book: Book, judge: Judge, clock: Clock, tick_s: float, steady: Clock | None = None
+    ) -> None:
         self._book = book
         self._judge = judge
         self._trends = Trends()
         self._clock = clock
         self._tick_s = tick_s
+        self._steady = SteadyClock() if steady is None else steady
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
         self._snapshot = EMPTY
         self._beat_at = clock.now()
@@ -87,8 +95,16 @@ class Loop:
 
     def step(self, now: float, batch: Batch) -> Snapshot:
         """Take in a batch and publish the picture after it."""
+        self._take(now, batch)
+        return self._publish(now)
+
+    def _take(self, now: float, batch: Batch) -> None:
         for seen in batch:
             self._book.apply(seen, now)
+        if batch:
+            self._book.prepare()
+
+    def _publish(self, now: float) -> Snapshot:
         snapshot = self._judge.judged(self._book.snapshot(now))
         self._remember(now)
         trends = self._trends.see(snapshot)
@@ -121,12 +137,23 @@ class Loop:
 
     def run(self, stopped: Callable[[float], bool]) -> None:
         """Tick until `stopped(seconds)`, which waits that long for a stop, says True. Then save."""
-        while not stopped(self._tick_s):
-            batch: list[Observation] = []
-            for _ in range(BATCHES_PER_STEP_MAX):
-                try:
-                    batch.extend(self._queue.get_nowait())
-                except queue.Empty:
-                    break
-            self.step(self._clock.now(), tuple(batch))
+        due = self._steady.now() + self._tick_s
+        while not stopped(self._pause_s(due)):
+            self._take(self._clock.now(), self._waiting())
+            if self._steady.now() >= due:
+                self._publish(self._clock.now())
+                due = max(due + self._tick_s, self._steady.now() + REST * self._tick_s)
         self._remember(self._clock.now(), last=True)
+
+    def _pause_s(self, due: float) -> float:
+        return min(max(0.0, due - self._steady.now()), self._tick_s / TAKES_PER_TICK)
+
+    def _waiting(self) -> Batch:
+        """What has been put since it was last asked, in its order."""
+        batch: list[Observation] = []
+        for _ in range(BATCHES_AT_ONCE_MAX):
+            try:
+                batch.extend(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        return tuple(batch)

@@ -211,11 +211,16 @@ def offset_fields(offset: SourceOffset) -> Fields:
 
 def _fields_read(dialect: Dialect, offset: SourceOffset) -> Fields:
     """What says where this offset stands. Where that is one number, the offset holds it already and
-    no JSON is read: of every commit that comes in, two offsets are compared.
+    no JSON is read.
     """
     if dialect.fields == (dialect.position,):
         return dict(offset.numbers)
     return offset_fields(offset)
+
+
+def _alone(dialect: Dialect, offset: SourceOffset) -> int | None:
+    """The one number that says where an offset of such a dialect stands."""
+    return orders.long(offset.number(dialect.position or ""))
 
 
 def position(dialect: str, offset: SourceOffset | None) -> int | None:
@@ -255,6 +260,12 @@ def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | Non
         return Order.SAME if before is after else Order.UNORDERED
     if before.text == after.text:
         return Order.SAME
+    known = DIALECTS[dialect]
+    if known.fields == (known.position,):  # the way of nearly every commit that comes in
+        was_at, now_at = _alone(known, before), _alone(known, after)
+        if was_at is not None and now_at is not None and was_at != now_at:
+            return Order.AHEAD if now_at > was_at else Order.BEHIND
+        return Order.UNORDERED
     if dialect_of_offset(dialect, before) is not dialect_of_offset(dialect, after):
         return Order.UNORDERED
     was, now = order_key(dialect, before), order_key(dialect, after)

@@ -37,7 +37,11 @@ class OrderKey(NamedTuple):
 
 def integer(fields: Fields, name: str) -> int | None:
     """A field that Connect reads as a long, or None."""
-    value = fields.get(name)
+    return long(fields.get(name))
+
+
+def long(value: Scalar) -> int | None:
+    """A value that Connect reads as a long, or None."""
     # The type itself, because to isinstance a bool is an int; and of every record this is asked.
     return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
 

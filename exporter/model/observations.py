@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from exporter.model.baselines import Baselines
 from exporter.model.connectors import ConfigRecord, Connector, StatusRecord
 from exporter.model.offsets import (
@@ -68,8 +70,7 @@ class InputRetired:
     input: InputId
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
+class SourceRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of an offsets topic.
 
     partition, log_offset   where it stands in the topic
@@ -88,8 +89,7 @@ class SourceRecord:
     live: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SyncRecord:
+class SyncRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of an offset-syncs topic.
 
     earlier    while bootstrapping only: what those before it told of the same partition, reduced

@@ -2,6 +2,10 @@
 
 Used by decode (which makes these), state (which keeps them) and history (which makes columns of
 them).
+
+What there is one of per record or partition, here and in the state, is a msgspec.Struct and no
+dataclass: it is made fifteen times faster, and because none can be part of a cycle (`gc=False`) the
+collector does not look at it.
 """
 
 from __future__ import annotations
@@ -9,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+import msgspec
 
 Scalar = str | int | float | bool | None
 
@@ -78,8 +84,7 @@ class SourceKey:
         return self.identity == "null"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOffset:
+class SourceOffset(msgspec.Struct, frozen=True, gc=False):
     """The decoded value of one record of an offsets topic.
 
     text        the map as JSON with sorted keys, exact; "null" if the record holds JSON null or no
@@ -137,8 +142,7 @@ class Order(StrEnum):
     UNORDERED = "unordered"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetSync:
+class OffsetSync(msgspec.Struct, frozen=True, gc=False):
     """One record of an offset-syncs topic: the same record's offset on both sides.
 
     Both are offsets OF that record, not the next one (MirrorSourceTask, OffsetSync.java).

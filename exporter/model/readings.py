@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
 
@@ -25,8 +27,7 @@ class EndsAsked:
     at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LogBounds:
+class LogBounds(msgspec.Struct, frozen=True, gc=False):
     """start, end (high watermark), stable_end (last stable offset) of one partition's log."""
 
     start: int
@@ -51,8 +52,7 @@ class EndsRead:
 Follower = tuple[str, str, MirrorPartition | TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRecord:
+class FirstRecord(msgspec.Struct, frozen=True, gc=False):
     """The first record that a reader is given at or after some offset.
 
     at          its timestamp; None if it has none (message formats before Kafka 0.10)
@@ -64,15 +64,13 @@ class FirstRecord:
     appended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NothingUpTo:
+class NothingUpTo(msgspec.Struct, frozen=True, gc=False):
     """No reader is given any record between some offset and this one, which is not included."""
 
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Probed:
+class Probed(msgspec.Struct, frozen=True, gc=False):
     """What was read for one follower, from offset `start` on."""
 
     of: Follower

@@ -134,6 +134,11 @@ class Book:
             case _:
                 self._apply_discovery(seen)
 
+    def prepare(self) -> None:
+        """What can be done ahead of the next snapshot. Harmless at any time, and never needed."""
+        for site in self._sites.values():
+            site.prepare()
+
     def _apply_aside(
         self,
         seen: TopicFactsRead

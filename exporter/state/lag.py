@@ -8,11 +8,10 @@ here and none there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """A record offset and the timestamp (Unix seconds) of the Kafka record that told us of it."""
 
     offset: int
@@ -36,8 +35,7 @@ def replicated_offset(committed: Seen | None, synced: Seen | None) -> int | None
     return committed.offset
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(msgspec.Struct, frozen=True, gc=False):
     """How far behind, and how far impossibly ahead.
 
     records  upstream records not yet replicated, at most: transaction markers and compaction gaps

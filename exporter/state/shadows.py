@@ -6,7 +6,9 @@ Called by site.py only.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from exporter.decode.source_offsets import namesake_label
 from exporter.state.snapshot import SourcePartitionView

@@ -145,6 +145,11 @@ class Site:
                 self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
         return self._apply_listing(read)
 
+    def prepare(self) -> None:
+        """What can be done ahead of the next `views`."""
+        for book in self._books.values():
+            book.prepare()
+
     def found_status(self, beside: frozenset[KafkaTopic]) -> bool:
         """These are status topics: one of them may be its own, by its name. True if it has another
         one than before. Of several nobody can tell, and which one it was stays what it was.

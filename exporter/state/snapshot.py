@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from exporter.model.connectors import ConnectorKind, StateHistory, Task
 from exporter.model.findings import FailureRun, Finding, Judgement
 from exporter.model.observations import Frozen, InputId
@@ -67,8 +69,7 @@ class ConnectorView:
     failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePartitionView:
+class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
     """One source partition: its newest effective offset and what happened to it since we look.
 
     offset        None if it has none: forgotten (a tombstone), or only ever written under keys that
@@ -102,8 +103,7 @@ class SourcePartitionView:
     poisoned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorPartitionView:
+class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     """One replicated upstream partition.
 
     committed     MM2's stored offset, equal to REST: the last record replicated and flushed; None
@@ -267,8 +267,7 @@ class HeartbeatView:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class SyncView:
+class SyncView(msgspec.Struct, frozen=True, gc=False):
     """The newest offset sync of an upstream partition in one flow."""
 
     connect_cluster: str
@@ -281,8 +280,7 @@ class SyncView:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class SinkPartitionView:
+class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
     """One partition that a sink connector consumes. `committed` is the NEXT record to read.
 
     caught_up, behind_since, behind_from, probe_from    as of a replicated partition

@@ -85,6 +85,7 @@ class SourceBook:
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._committed_at: dict[str, float] = {}
         self._in_order: list[_Partition] | None = None
+        self._outdated: list[_Partition] = []
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
         self.version = 0
@@ -105,6 +106,13 @@ class SourceBook:
                     self._set(partition, None)
         self.version += whole or bool(records)
 
+    def prepare(self) -> None:
+        """Picture again what was shown and has changed, ahead of `views`."""
+        for partition in self._outdated:
+            if partition.view is None:
+                self._view(partition)
+        self._outdated.clear()
+
     def freeze(self, frozen: frozenset[int]) -> None:
         """In these Kafka partitions newer commits may be hidden from us: nothing there is shown."""
         if frozen != self._frozen:
@@ -121,7 +129,9 @@ class SourceBook:
                     continue
                 partition = self._add(where, record.key)
             self._apply(partition, record)
-            partition.view = None
+            if partition.view is not None:
+                partition.view = None
+                self._outdated.append(partition)
 
     def _add(self, where: tuple[str, str], key: SourceKey) -> _Partition:
         partition = self._partitions[where] = _Partition(key)

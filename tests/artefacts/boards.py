@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -15,6 +14,7 @@ from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import FindingName, Severity
 from exporter.model.topology import MirrorFlow
 from exporter.state.snapshot import Snapshot
+from tests.changed import replace
 from tests.unit.serve.worlds import (
     FOUND,
     GROUP,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -19,6 +18,7 @@ from dashboards.pictures import main
 from exporter.serve.exposition import Exposition
 from exporter.serve.negotiate import OPENMETRICS_1_0_0
 from exporter.state.snapshot import Snapshot
+from tests.changed import replace
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.script import BEGINNING
 from tests.scenarios.world import World

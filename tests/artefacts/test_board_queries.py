@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from dashboards import pictures
 from exporter.serve.exposition import Exposition
 from exporter.serve.negotiate import OPENMETRICS_1_0_0
 from exporter.state.snapshot import Snapshot
+from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 
 from .backfill import Prometheus, Series, repeated, serving

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -12,6 +11,7 @@ from exporter.state.snapshot import EMPTY
 from tests.browser import worlds
 from tests.browser.chromium import chromium
 from tests.browser.conftest import PASSWORD, USER
+from tests.changed import replace
 
 pytestmark = pytest.mark.slow
 

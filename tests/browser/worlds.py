@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
 from exporter.model.offsets import SourceOffset
@@ -12,6 +10,7 @@ from exporter.model.topology import MirrorFlow, Topology
 from exporter.remedy.guards_table import GUARDS
 from exporter.state.snapshot import EMPTY, Snapshot
 from exporter.state.trends import EVERY_S, Trends
+from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, connector
 
 NOW = 1_763_712_006.5

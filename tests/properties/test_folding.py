@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from exporter.model.observations import SourceRecord
 from exporter.state.mirrors import SyncBook
 from exporter.state.snapshot import SourcePartitionView
 from exporter.state.sources import SourceBook
+from tests.changed import replace
 
 KEYS = [
     b'["mm2",{"cluster":"west","partition":0,"topic":"orders"}]',

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from exporter.judge.judge import Judge
 from exporter.judge.settings import Settings
@@ -27,6 +27,7 @@ from exporter.model.observations import (
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.snapshot import Snapshot
+from tests.changed import replace
 from tests.unit.state.worlds import NOW, OFFSETS, SYNCS, World, mirror, orders, sink, source
 
 Rate = Callable[[float], float]  # seconds of the day -> records per second

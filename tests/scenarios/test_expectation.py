@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.model.findings import Judgement, Scope, Severity, Verdict
 from exporter.state.snapshot import EMPTY
+from tests.changed import replace
 from tests.scenarios.expectation import History, mistakes
 from tests.scenarios.script import BEGINNING, ScriptError, moments, rate, seconds
 from tests.scenarios.world import World

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.judge.judge import Judge
 from exporter.judge.settings import Settings
-from exporter.loop import BATCHES_PER_STEP_MAX, QUEUE_BATCHES_MAX, SAVE_EVERY_S, Loop
+from exporter.loop import BATCHES_AT_ONCE_MAX, QUEUE_BATCHES_MAX, SAVE_EVERY_S, TAKES_PER_TICK, Loop
 from exporter.model.observations import CONNECT_REST, ConnectorsListed, InputId, InputSucceeded
 from exporter.state.book import Book
 from exporter.state.site import ConnectSite
@@ -32,7 +32,7 @@ def loop(clock) -> Loop:
         stale_after_s={CONNECT_REST: 30.0},
         source_partitions_max=10,
     )
-    return Loop(book, Judge(Settings()), clock, tick_s=1.0)
+    return Loop(book, Judge(Settings()), clock, tick_s=1.0, steady=clock)
 
 
 def seen(clock: VirtualClock) -> tuple:
@@ -72,7 +72,8 @@ def test_a_full_queue_holds_a_tail_up_until_there_is_room(loop, clock):
     assert waiting.is_alive()
     rounds = count()
 
-    def stopped(_seconds: float) -> bool:
+    def stopped(seconds: float) -> bool:
+        clock.advance(seconds)
         waiting.join(0.001)
         return loop.snapshot.ready or next(rounds) > 20_000
 
@@ -80,17 +81,75 @@ def test_a_full_queue_holds_a_tail_up_until_there_is_room(loop, clock):
     assert loop.snapshot.ready
 
 
+def waits(clock, rounds):
+    """A wait that takes its time on the clock, and is told to stop after so many."""
+    left = iter(range(rounds))
+
+    def stopped(seconds: float) -> bool:
+        clock.advance(seconds)
+        return next(left, None) is None
+
+    return stopped
+
+
 def test_what_is_put_is_taken_in_at_the_next_tick_in_its_order(loop, clock):
     loop.put((InputSucceeded(REST, 1.0),))
     loop.put((InputSucceeded(REST, 2.0),))
+    loop.run(waits(clock, TAKES_PER_TICK - 1))
     assert loop.snapshot is EMPTY
-    ticks = iter([False, True])
-    loop.run(lambda _seconds: next(ticks))
+    loop.run(waits(clock, TAKES_PER_TICK))
     (view,) = loop.snapshot.inputs
     assert view.last_success_at == 2.0
 
 
-def test_the_loop_waits_a_tick_before_each_step_and_stops_when_told(loop):
+def published(loop, clock, seconds):
+    """When the loop published, from now on, in seconds."""
+    found, begun, before = [], clock.now(), loop.snapshot
+
+    def stopped(pause: float) -> bool:
+        nonlocal before
+        if loop.snapshot is not before:
+            before = loop.snapshot
+            found.append(before.at - begun)
+        clock.advance(pause)
+        return clock.now() - begun > seconds
+
+    loop.run(stopped)
+    return found
+
+
+def test_a_picture_is_published_once_a_tick_however_long_it_takes_to_make(loop, clock):
+    judged = loop._judge.judged
+
+    def slowly(snapshot):
+        clock.advance(0.25)
+        return judged(snapshot)
+
+    loop._judge.judged = slowly
+    assert published(loop, clock, 4.0) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_the_loop_rests_for_half_a_tick_after_a_picture_that_took_longer(loop, clock):
+    judged = loop._judge.judged
+
+    def slowly(snapshot):
+        clock.advance(2.0)
+        return judged(snapshot)
+
+    loop._judge.judged = slowly
+    assert published(loop, clock, 7.0) == [1.0, 3.5, 6.0]
+
+
+def test_what_has_come_is_taken_in_before_the_tick_is_over(loop, clock):
+    taken = []
+    loop._book.apply = lambda seen, now: taken.append(seen)
+    loop.put((InputSucceeded(REST, 1.0),))
+    loop.run(waits(clock, 1))
+    assert len(taken) == 1
+    assert loop.snapshot is EMPTY
+
+
+def test_the_loop_stops_when_told(loop, clock):
     waited = []
 
     def stopped(seconds: float) -> bool:
@@ -98,7 +157,7 @@ def test_the_loop_waits_a_tick_before_each_step_and_stops_when_told(loop):
         return len(waited) == 4
 
     loop.run(stopped)
-    assert waited == [1.0] * 4
+    assert waited == [1.0 / TAKES_PER_TICK] * 4
 
 
 def test_a_flood_does_not_keep_a_snapshot_from_being_published(loop, clock):
@@ -113,9 +172,8 @@ def test_a_flood_does_not_keep_a_snapshot_from_being_published(loop, clock):
         return get()
 
     loop._queue.get_nowait = refilled
-    ticks = iter([False, True])
-    loop.run(lambda _seconds: next(ticks))
-    assert batches == BATCHES_PER_STEP_MAX
+    loop.run(waits(clock, TAKES_PER_TICK))
+    assert batches == TAKES_PER_TICK * BATCHES_AT_ONCE_MAX
     assert loop.snapshot is not EMPTY
 
 
@@ -130,7 +188,7 @@ def test_a_loop_that_ticks_is_alive_and_one_that_does_not_is_not(loop, clock):
 
 
 def test_a_slow_loop_is_given_ten_ticks(clock, loop):
-    slow = Loop(loop._book, loop._judge, clock, tick_s=5.0)
+    slow = Loop(loop._book, loop._judge, clock, tick_s=5.0, steady=clock)
     clock.advance(49)
     assert slow.alive()
     clock.advance(2)

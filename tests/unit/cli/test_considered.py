@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from exporter.daemon.remedy_parts import Parts
 from exporter.errors import Unreachable
 from exporter.remedy.desk import Mode
 from exporter.remedy.guards import Permission
+from tests.changed import replace
 from tests.contract.worlds import SINK_NAME
 from tests.unit.remedy.agency import POLICY, Agency
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from exporter.cli import diagnosis
@@ -10,6 +8,7 @@ from exporter.errors import Denied, NotFound, ServerError, TimedOut, Unreachable
 from exporter.model.connectors import Connector
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
 from exporter.state.lint import lint
+from tests.changed import replace
 from tests.unit.state.worlds import mirror, sink, source
 
 ALL = frozenset({"READ", "DESCRIBE", "DESCRIBE_CONFIGS"})

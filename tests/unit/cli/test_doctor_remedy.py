@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import httpx
 import pytest
 
@@ -17,6 +15,7 @@ from exporter.config import Connect, Strimzi
 from exporter.errors import NotFound
 from exporter.remedy.drivers.strimzi_seen import CLUSTER_LABEL, USES_RESOURCES
 from exporter.remedy.replica import Settings
+from tests.changed import replace
 from tests.fakes.kube import Server
 
 ACCESS = Access(url="http://kubernetes.test", token="some-token")

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -22,6 +21,7 @@ from exporter.remedy.plan import Alter, Pair
 from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.records import Opened
 from exporter.remedy.runner import Runner, options_at
+from tests.changed import replace
 from tests.unit.remedy.plans import AFTER, Bench, plan_of
 
 

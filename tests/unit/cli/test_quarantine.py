@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from exporter.remedy.drivers.replays import Target
 from exporter.remedy.journal import Journal
 from exporter.remedy.quarantine import About, SetAside, receipt_id
 from exporter.remedy.records import Replayed
+from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.cli.verbs import _problems
@@ -12,6 +10,7 @@ from exporter.model.findings import Finding, Severity
 from exporter.model.findings import FindingName as Name
 from exporter.model.observations import CONNECT_REST, InputFailed, InputId
 from exporter.state.snapshot import Snapshot
+from tests.changed import replace
 from tests.unit.state.worlds import World, files, mirrors, orders, source
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
 from exporter.state.snapshot import ConnectorView, Snapshot
 from lab.ports import free_port
+from tests.changed import replace
 from tests.unit.serve.test_findings import FOUND, JUDGED, SNAPSHOT
 
 MM2 = ConnectorView("lab", "mm2", ConnectorKind.MIRROR, "", "", "running", ())

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.decode.javamap import connect_key
@@ -20,6 +18,7 @@ from exporter.model.offsets import (
     SourceOffset,
     Undecodable,
 )
+from tests.changed import replace
 
 KEY = b'["mirror-src",{"cluster":"a","partition":3,"topic":"orders"}]'
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from exporter.errors import Unreachable
@@ -10,6 +8,7 @@ from exporter.model.topology import KafkaTopic, OffsetsTopic, TopicRole, Topolog
 from exporter.state.facts import FACTS_EVERY_S
 from exporter.state.lint import lint
 from exporter.state.snapshot import EMPTY
+from tests.changed import replace
 from tests.fakes.facts import FakeFacts, Made, Readers
 from tests.fakes.kafka import FakeKafka
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 
 import httpx
@@ -41,6 +40,7 @@ from exporter.model.observations import (
 from exporter.model.readings import EndsAsked, EndsRead, LogBounds
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 from tests.fakes.swept import MISSING, offsets, swept

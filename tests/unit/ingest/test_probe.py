@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -12,6 +12,7 @@ from exporter.model.offsets import MirrorPartition
 from exporter.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, SinkPartitionView, Snapshot
+from tests.changed import replace
 from tests.fakes.kafka import FakeKafka
 from tests.fakes.probes import FakeProbeReader
 

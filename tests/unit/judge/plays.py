@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from exporter.judge.register import LOOKS_PER_INTERVAL, Register
 from exporter.judge.settings import Settings
@@ -13,6 +12,7 @@ from exporter.model.findings import Finding, Judgement, Scope, Verdict
 from exporter.model.observations import InputId, InputSucceeded, ListingRecord, TopicFactsRead
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
 from exporter.state.snapshot import Snapshot
+from tests.changed import replace
 from tests.unit.state.worlds import World, source
 
 INTERVAL_S = 60.0

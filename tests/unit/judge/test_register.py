@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, InputSucceeded
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
+from tests.changed import replace
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
 
 from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, Play, failed, task

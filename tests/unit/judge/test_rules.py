@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
 from exporter.state.snapshot import GroupView, Loss, TopicRecreation
 from exporter.state.usual import UsualView
+from tests.changed import replace
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.judge.sight import Sight, rests, states, trouble
@@ -11,6 +9,7 @@ from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
 from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, Topology
 from exporter.state.snapshot import EMPTY, ConnectorView, InputView, Snapshot, TailView
+from tests.changed import replace
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
 CONFIGS, STATUS = KafkaTopic("east", "configs"), KafkaTopic("east", "status")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import CONNECT_REST, InputId
 from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
 from exporter.state.snapshot import EMPTY, InputView, Snapshot
+from tests.changed import replace
 
 NOW = 1_790_000_000.0
 REST = InputId("lab", CONNECT_REST)

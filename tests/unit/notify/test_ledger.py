@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.model.findings import Severity
 from exporter.model.observations import LOG_ENDS, InputId
 from exporter.notify import ledger as ledgers
 from exporter.notify.ledger import Ledger, Rules, Status
+from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK
 
 PLAIN = Rules(Severity.WARNING, settle_s=180.0, changes_s=3600.0)

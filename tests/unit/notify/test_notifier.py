@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import wait
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from exporter.model.findings import Severity
 from exporter.notify.notifier import Notifier
 from exporter.notify.receivers import receivers
 from lab.ports import free_port
+from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.endpoint import Endpoint, endpoint
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK, snapshot

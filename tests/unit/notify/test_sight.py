@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.model.findings import FindingName
@@ -17,6 +15,7 @@ from exporter.model.topology import (
     Topology,
 )
 from exporter.notify.sight import Blind
+from tests.changed import replace
 from tests.unit.notify.findings import LOST, snapshot
 
 TOPOLOGY = Topology(

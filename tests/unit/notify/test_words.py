@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from exporter.model.findings import FindingName
 from exporter.notify import words
 from exporter.notify.ledger import Message, Status
+from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, STUCK
 
 LASTS_S = 3600.0

@@ -5,7 +5,7 @@ lie in librdkafka's own broker, and are read as they are in earnest.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -23,6 +23,7 @@ from exporter.remedy.plan import Action, Pair
 from exporter.remedy.poison import Identified, NotIdentified
 from exporter.remedy.policy import Policy
 from exporter.state.snapshot import EMPTY, ConnectorView, MirrorPartitionView, Snapshot
+from tests.changed import replace
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock
@@ -123,7 +124,7 @@ def mirrors(lag: int | None = 3) -> Snapshot:
     flow = MirrorFlow("lab", "c", "east", "west", "east", None, downstream="west",
                       policy="DefaultReplicationPolicy")  # fmt: skip
     partition = MirrorPartitionView(
-        **dict.fromkeys(MirrorPartitionView.__dataclass_fields__)
+        **dict.fromkeys(MirrorPartitionView.__struct_fields__)
         | {
             "connect_cluster": "lab",
             "connector": "c",

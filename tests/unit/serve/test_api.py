@@ -1,10 +1,10 @@
 import json
-from dataclasses import replace
 
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import MirrorFlow, Topology
 from exporter.serve import api
 from exporter.state.snapshot import EMPTY
+from tests.changed import replace
 
 from .worlds import FORGOTTEN, MIRROR, SINK, SYNC, full, number, source
 

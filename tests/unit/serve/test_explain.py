@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -12,6 +10,7 @@ from exporter.model.observations import SinkOffset, TopicFactsRead
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
 from exporter.serve.explain import document
+from tests.changed import replace
 from tests.unit.serve.test_findings import FOUND, JUDGED
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
 

@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -27,6 +26,7 @@ from exporter.serve.negotiate import (
 )
 from exporter.serve.spec import Spec
 from exporter.state.snapshot import EMPTY
+from tests.changed import replace
 
 from .worlds import (
     BUILD,

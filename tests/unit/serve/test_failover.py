@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.cli import explain, verbs
 from exporter.model.connectors import ConnectorKind
 from exporter.serve import failover
 from exporter.serve.explain import document
 from exporter.state.snapshot import EMPTY
+from tests.changed import replace
 from tests.unit.serve.worlds import GROUP
 from tests.unit.state.test_failover import (
     CHECKPOINTS,

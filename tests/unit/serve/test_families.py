@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from exporter.model.connectors import STATES, Task
@@ -9,6 +7,7 @@ from exporter.serve.families import collect
 from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import EMPTY
 from exporter.state.usual import UsualView
+from tests.changed import replace
 
 from .worlds import BUILD, FORGOTTEN, MIRROR, RELOADED, connector, full, number, source
 

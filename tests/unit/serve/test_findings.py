@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from exporter.model.findings import (
     Finding,
@@ -15,6 +14,7 @@ from exporter.model.findings import (
 )
 from exporter.serve.findings import findings, read
 from exporter.state.snapshot import EMPTY
+from tests.changed import replace
 
 FOUND = Finding(
     name=FindingName.MM2_SILENT_STALL,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -21,6 +20,7 @@ from exporter.errors import ConfigError, Unreachable
 from exporter.serve.http import ReadServer
 from exporter.serve.renders import RENDERS_MAX
 from exporter.state.snapshot import EMPTY, Snapshot
+from tests.changed import replace
 
 from .worlds import BUILD, RELOADED, expected, full
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -15,6 +14,7 @@ from exporter.serve import overview, page, trends
 from exporter.state.snapshot import EMPTY, Snapshot
 from exporter.state.trends import Trends
 from tests.browser import worlds as mornings
+from tests.changed import replace
 
 from .test_http import World, serving
 from .worlds import FOUND, JUDGED, MIRROR, SINK, full

@@ -6,13 +6,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 
 import httpx
 import pytest
 from structlog.testing import capture_logs
 
 from exporter.serve import connection, http
+from tests.changed import replace
 
 from .test_http import DEADLINE_S, World, serving, until
 from .worlds import full

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import STATES, ConnectorKind, Task
 from exporter.model.findings import (
@@ -39,6 +37,7 @@ from exporter.state.snapshot import (
     TopicRecreation,
 )
 from exporter.state.usual import UsualView
+from tests.changed import replace
 
 BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")
 RELOADED = Reload(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -18,6 +17,7 @@ from exporter.state.account import (
 )
 from exporter.state.pace import JUMPS_MAX
 from exporter.state.trail import News
+from tests.changed import replace
 
 FLUSH_S = 60.0
 EVERY_S = 10.0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.model.observations import TAIL, InputId
 from exporter.model.topology import KafkaTopic, OffsetsTopic
+from tests.changed import replace
 
 from .worlds import FILE, OFFSETS, STALE_S, World, mirror, orders, record, source
 

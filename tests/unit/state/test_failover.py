@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.model.connectors import Condition, ConnectorKind, Task, TaskStatus
@@ -27,6 +25,7 @@ from exporter.state import failover
 from exporter.state.failover import groups_input
 from exporter.state.site import ConnectSite
 from exporter.state.snapshot import GroupView
+from tests.changed import replace
 from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, source, sync
 
 CHECKPOINTS = KafkaTopic("east", "west.checkpoints.internal")

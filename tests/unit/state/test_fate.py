@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from exporter.model.topology import TopicPartition
 from exporter.state.account import NOTHING_LOST
 from exporter.state.fate import LOSSES_MAX, UNSEEN_S, Fates, Round
 from exporter.state.snapshot import Loss, TopicRecreation
+from tests.changed import replace
 
 from .worlds import SYNCS, World, mirror, mirrors, orders
 

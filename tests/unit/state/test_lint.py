@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from exporter.model.topology import (
@@ -21,6 +19,7 @@ from exporter.state.lint import (
     shared,
     sibling_names,
 )
+from tests.changed import replace
 
 AT = KafkaTopic("east", "connect-offsets")
 SOUND = TopicFacts(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.state import overall
 from exporter.state.snapshot import EMPTY, Snapshot
+from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, full, number, source
 
 AT = 1_763_712_006.5

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.model.topology import MirrorFlow
 from exporter.state.remote import DEFAULT, IDENTITY, remote_topic
+from tests.changed import replace
 
 FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)
 

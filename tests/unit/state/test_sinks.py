@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.model.observations import GROUPS, SinkOffset
 from exporter.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import TopicPartition
 from exporter.state.ages import LOG_ENDS, RECORD
+from tests.changed import replace
 
 from .worlds import NOW, STALE_S, World, sink, source
 

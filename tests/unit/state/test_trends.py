@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 
@@ -11,6 +11,7 @@ from exporter.state import trends as module
 from exporter.state.marks import Column, Marks, unpacked
 from exporter.state.snapshot import EMPTY, Snapshot
 from exporter.state.trends import EVERY_S, MARKS_MAX, Trends
+from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK
 
 START = 1_763_712_000.0  # a full minute

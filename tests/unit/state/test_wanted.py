@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from exporter.model.observations import SinkOffset
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
@@ -11,6 +9,7 @@ from exporter.serve.api import connectors as connectors_json
 from exporter.serve.api import flows as flows_json
 from exporter.serve.families import Build, Reload, collect
 from exporter.state.site import ConnectSite
+from tests.changed import replace
 
 from .worlds import FILE, SYNCS, World, mirror, orders, sink, source
 

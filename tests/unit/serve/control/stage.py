@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ from exporter.model.observations import ControlSeen
 from exporter.serve.control.connection import Bounds
 from exporter.serve.control.server import ControlServer
 from exporter.state.snapshot import EMPTY, Snapshot
+from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row
 
