@@ -30,7 +30,7 @@ Recall = Callable[[str, Callable[[bytes], None]], None]  # give the document of 
 
 QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
 BATCHES_AT_ONCE_MAX = 1024  # so that a flood cannot keep a snapshot from being published
-TAKES_PER_TICK = 8
+TAKES_PER_TICK = 16
 REST = 0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
 SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then seen again
 

@@ -277,6 +277,7 @@ class KafkaAdmin:
 
 
 BEGINNING: Final = int(ck.OFFSET_BEGINNING)
+GATHERED_S: Final = 0.01  # consume() waits all of its time for what is less than it was asked for
 
 
 class TailReader:
@@ -314,12 +315,16 @@ class TailReader:
             self._consumer.assign(wanted)
 
     def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
-        """Up to `records_max` messages, end-of-partition events among them.
+        """Up to `records_max` messages, end-of-partition events among them: what comes within
+        GATHERED_S of the first, for which it waits `timeout_s`.
 
         Raises the error librdkafka reported since the last call, if any.
         """
         with translated(self.name):
-            found: list[ck.Message] = self._consumer.consume(records_max, timeout_s)
+            first = self._consumer.poll(timeout_s)
+            found: list[ck.Message] = [] if first is None else [first]
+            if found and records_max > 1:
+                found += self._consumer.consume(records_max - 1, GATHERED_S)
         # Of a group that nobody joins: that we may not see it keeps no record from us.
         messages = [at for at in found if not _of_the_group(at.error())]
         self._errors[:] = [at for at in self._errors if not _of_the_group(at)]

@@ -28,6 +28,9 @@ from exporter.state.snapshot import Snapshot
 
 RESTART_INTERVALS: Final = 2  # what was remembered may be one interval old by itself
 JUDGED_AT_ONCE_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
+# The look that comes once an interval has time: in a tick it takes so many, or this part of all.
+JUDGED_AT_LEISURE: Final = 1_000
+LEISURE_TICKS: Final = 16
 GLANCED_AT_MAX: Final = 60_000  # partitions in one interval, beside the look at all of them
 _TROUBLED: Final = frozenset({Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW})
 _GONE: Final = Decision(verdict=Verdict.UNKNOWN, rule=0, reason="it is gone")
@@ -55,13 +58,16 @@ class _Remembered(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Look:
-    """One look, which may take several ticks: what it saw, and whom it has still to judge."""
+    """One look, which may take several ticks: what it saw, and whom it has still to judge, so many
+    at once.
+    """
 
     sight: Sight
     at: float
     w: float
     whole: bool
     left: deque[Subject]
+    at_once: int
     next_w: float
     touched: set[tuple[str, str]] = field(default_factory=set)
 
@@ -96,11 +102,15 @@ class Progress:
         inputs = (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
         # Held, and not their ids: those of what is gone are given to others.
         views = (snapshot.source_partitions, snapshot.mirror_partitions, snapshot.sink_partitions)
+        # What went blind or sees again is not to wait for the end of a leisurely look.
+        hurried = inputs != self._inputs
         if self._under_way is not None:
+            if hurried:
+                self._under_way.at_once = JUDGED_AT_ONCE_MAX
             self._go_on(self._under_way)
             return self._judgements
-        if self._w >= self._next_w or inputs != self._inputs:
-            self._look(snapshot, None)
+        if self._w >= self._next_w or hurried:
+            self._look(snapshot, None, leisurely=not hurried)
         elif self._w >= self._glance_w and self._troubled and not _same(views, self._views):
             self._look(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
@@ -178,7 +188,7 @@ class Progress:
 
     # --- a look ----------------------------------------------------------------------------------
 
-    def _look(self, snapshot: Snapshot, only: set[Key] | None) -> None:
+    def _look(self, snapshot: Snapshot, only: set[Key] | None, *, leisurely: bool = False) -> None:
         """At everything, or only at some."""
         self._number += 1
         sight = Sight(snapshot)
@@ -187,19 +197,22 @@ class Progress:
             track.look(
                 states(sight.connectors.get(of)), sight.states_of(of[0])[1], sight.unusual(of)
             )
+        left = deque(seen if only is not None else self._roll.subjects.values())
+        leisure = max(JUDGED_AT_LEISURE, -(-len(left) // LEISURE_TICKS))
         self._under_way = _Look(
             sight=sight,
             at=snapshot.at,
             w=self._w,
             whole=only is None,
-            left=deque(seen if only is not None else self._roll.subjects.values()),
+            left=left,
+            at_once=min(leisure, JUDGED_AT_ONCE_MAX) if leisurely else JUDGED_AT_ONCE_MAX,
             next_w=self._w + self._settings.interval_s,
         )
         self._go_on(self._under_way)
 
     def _go_on(self, look: _Look) -> None:
         """As far as one tick allows; what a look saw is of the moment at which it began."""
-        for _ in range(min(len(look.left), JUDGED_AT_ONCE_MAX)):
+        for _ in range(min(len(look.left), look.at_once)):
             subject = look.left.popleft()
             self._judge(subject, look)
             look.touched.add(subject.key[:2])

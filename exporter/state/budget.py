@@ -95,11 +95,14 @@ class Budget:
                 used[at] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
         over = {at for at, series in used.items() if series > self._series_max}
         summed = by_topic | (over & mirrors)
-        gone = frozenset(
-            (view.connect_cluster, view.connector, view.identity)
-            for view in views
-            if _mirrors(view) and (view.connect_cluster, view.connector) in summed - by_topic
-        )
+        fallen_back = summed - by_topic
+        gone: frozenset[tuple[str, str, str]] = frozenset()
+        if fallen_back:
+            gone = frozenset(
+                (view.connect_cluster, view.connector, view.identity)
+                for view in views
+                if _mirrors(view) and (view.connect_cluster, view.connector) in fallen_back
+            )
         cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
         self._count(gone | cut)
         return Within(by_topic=summed, not_exported=cut)
@@ -137,8 +140,10 @@ def _series(
         if at in by_topic:
             found[at] += sum(_series_of(view) for view in run if not _mirrors(view))
             continue
-        extra = PER_MIRROR_PARTITION if at in mirrors else 0
-        found[at] += sum(_series_of(view) + extra for view in run)
+        each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if at in mirrors else 0)
+        # Of every partition once a tick, so without a call for each.
+        fields = [0 if view.offset is None else len(view.offset.numbers) for view in run]
+        found[at] += each * len(fields) + sum(fields)
     return found
 
 

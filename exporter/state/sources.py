@@ -85,6 +85,7 @@ class SourceBook:
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._committed_at: dict[str, float] = {}
         self._in_order: list[_Partition] | None = None
+        self._wanted: tuple[frozenset[str], list[_Partition]] | None = None
         self._outdated: list[_Partition] = []
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
@@ -297,17 +298,28 @@ class SourceBook:
         if self._shown is None or self._shown[:2] != (self.version, listed):
             if self._in_order is None:
                 self._in_order = [at for _, at in sorted(self._partitions.items(), key=_by_name)]
+                self._wanted = None
+            if self._wanted is None or self._wanted[0] != listed:
+                wanted = [
+                    partition
+                    for partition in self._in_order
+                    if partition.key.connector in listed and self._is_wanted(partition)
+                ]
+                self._wanted = (listed, wanted)
             views = tuple(
-                partition.view or self._view(partition)
-                for partition in self._in_order
-                if partition.key.connector in listed and self._is_shown(partition)
+                [
+                    partition.view or self._view(partition)
+                    for partition in self._wanted[1]
+                    if partition.kafka_partition not in self._frozen
+                ]
             )
             self._shown = (self.version, listed, views)
         return self._shown[2]
 
     def _is_shown(self, partition: _Partition) -> bool:
-        if self._frozen and partition.kafka_partition in self._frozen:
-            return False
+        return partition.kafka_partition not in self._frozen and self._is_wanted(partition)
+
+    def _is_wanted(self, partition: _Partition) -> bool:
         return partition.key.mirror is None or self._wants_topic(partition.key.mirror.topic)
 
     def _view(self, partition: _Partition) -> SourcePartitionView:

@@ -175,9 +175,12 @@ def test_a_group_that_we_may_not_see_keeps_no_record_from_us(monkeypatch):
     told = [ck.Message(topic=None, error=denied), record]
 
     class Consumer:
-        def consume(self, _records: int, _timeout_s: float) -> list[ck.Message]:
+        def poll(self, _timeout_s: float) -> ck.Message | None:
             reader._errors.append(denied)
-            return told
+            return told[0] if told else None
+
+        def consume(self, _records: int, _timeout_s: float) -> list[ck.Message]:
+            return told[1:]
 
     monkeypatch.setattr(reader, "_consumer", Consumer())
     assert reader.read(10, 0.1) == [record]

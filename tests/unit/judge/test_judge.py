@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.judge.judge import Judge
@@ -67,6 +69,33 @@ def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
     assert judged.judge.urgent
     assert Judge.remembered(judged.judge) is not None
     assert not judged.judge.urgent
+
+
+def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_went_blind_does_not(
+    monkeypatch,
+):
+    monkeypatch.setattr("exporter.judge.progress.JUDGED_AT_LEISURE", 1)
+    estate_of = estate(12)
+    estate_of.go(10 * MINUTE)
+    progress, snapshot = estate_of.judge._progress, estate_of.judged
+    while progress._under_way is not None:
+        snapshot = replace(snapshot, at=snapshot.at + 1)
+        progress.judgements(snapshot)
+    progress._next_w = progress._w  # the interval is over
+    left: list[int] = []
+    while progress._under_way is not None or not left:
+        snapshot = replace(snapshot, at=snapshot.at + 1)
+        progress.judgements(snapshot)
+        left.append(0 if progress._under_way is None else len(progress._under_way.left))
+    assert left == list(reversed(range(13)))
+    progress._next_w = progress._w
+    progress.judgements(replace(snapshot, at=snapshot.at + 1))
+    assert progress._under_way is not None
+    blind = replace(snapshot, at=snapshot.at + 2, inputs=())
+    progress.judgements(blind)
+    assert progress._under_way is None
+    progress.judgements(replace(blind, at=blind.at + 1))
+    assert progress._looked_at == blind.at + 1  # and what it is now was looked at next
 
 
 def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
