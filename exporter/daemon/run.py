@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -21,16 +22,15 @@ from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
 from exporter.daemon import memory
-from exporter.daemon.control import ControlDesk
 from exporter.daemon.edge import Edge
-from exporter.daemon.notices import Notices
-from exporter.daemon.remediation import Remediation
-from exporter.daemon.replicas import Replicas
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
 from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
+
+if TYPE_CHECKING:  # else loaded when it is needed, see its module
+    from exporter.daemon.acting import Acting
 
 BUG = 70  # sysexits.h EX_SOFTWARE
 # Then the new configuration counts, caught up or not: it is what was asked for.
@@ -53,10 +53,7 @@ class Daemon:
         self._clock = clock if clock is not None else SystemClock()
         self._edge = Edge(loaded)
         self._state: StateDir | None = None
-        self._notices: Notices | None = None
-        self._replicas: Replicas | None = None
-        self._remediation: Remediation | None = None
-        self._control: ControlDesk | None = None
+        self._acting: Acting | None = None
         self._stop = threading.Event()
         self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
         self._reloaded = Reload(successful=True, at=self._clock.now())
@@ -93,36 +90,16 @@ class Daemon:
         self._edge.recall_with(state.recall)
         self._edge.save_with(state.save)
         self._edge.start()
-        self._notices = Notices(lambda: self._edge.snapshot, self._tell, state, self._clock)
-        self._notices.follow(self._config)
-        self._replicas = replicas = Replicas(self._tell, state.folder, self._clock)
-        replicas.follow(self._config)
-        self._remediation = Remediation(
-            lambda: self._edge.snapshot,
-            self._tell,
-            state.folder,
-            self._clock,
-            lambda: replicas.now,
-        )
-        self._remediation.follow(self._config)
-        self._control = ControlDesk(
-            lambda: self._edge.snapshot,
-            self._tell,
-            state.folder,
-            self._clock,
-            self._remediation.wake,
-            replicas,
-        )
-        self._control.follow(self._config)
+        from exporter.daemon.acting import Acting  # noqa: PLC0415 - see its module
+
+        self._acting = Acting(lambda: self._edge.snapshot, self._tell, state, self._clock)
+        self._acting.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._broken:
             self._answer_next()
         _log.info("stopping")
         self.stop()
-        self._control.stop()
-        self._remediation.stop()
-        replicas.stop()
-        self._notices.stop()
+        self._acting.stop()
         self._edge.stop()
         self._server.stop()
         return BUG if self._broken else 0
@@ -134,10 +111,7 @@ class Daemon:
     @property
     def _broken(self) -> bool:
         """A thread died of a bug."""
-        return self._edge.failed or any(
-            part is not None and part.failed
-            for part in (self._notices, self._replicas, self._remediation)
-        )
+        return self._edge.failed or (self._acting is not None and self._acting.failed)
 
     def stop(self) -> None:
         """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
@@ -204,7 +178,7 @@ class Daemon:
 
     def _last_reload(self) -> Reload:
         """With how it went for the control listener's own file."""
-        found = None if self._control is None else self._control.web_file
+        found = None if self._acting is None else self._acting.web_file
         return self._reloaded if found is None else replace(self._reloaded, web=(found,))
 
     def _take_over(self, loaded: Config) -> None:
@@ -221,9 +195,8 @@ class Daemon:
         before.save_with(None)
         if self._state is not None:
             edge.save_with(self._state.save)
-        for part in (self._notices, self._replicas, self._remediation, self._control):
-            if part is not None:
-                part.follow(loaded)
+        if self._acting is not None:
+            self._acting.follow(loaded)
         before.stop()
 
 
