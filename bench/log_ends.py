@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import confluent_kafka as ck
@@ -28,7 +27,8 @@ from bench.growth import exponent
 from bench.wide_cluster import fill, wide_cluster
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import SystemClock
-from exporter.ingest.poll import Batch, poll_ends
+from exporter.ingest.ends import EndsPoll
+from exporter.ingest.poll import Batch
 from exporter.model.readings import EndsRead
 from exporter.model.topology import MirrorFlow, Topology
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
@@ -94,15 +94,10 @@ def snapshot(partitions: int) -> Snapshot:
     )
 
 
-def refresh(admin: KafkaFacts, seen: Snapshot, rounds: Iterator[int]) -> None:
+def refresh(poll: EndsPoll, told: list[Batch], seen: Snapshot) -> None:
     """One poll. Every partition must have its ends."""
-    told: list[Batch] = []
-
-    def put(batch: Batch) -> bool:
-        told.append(batch)
-        return True
-
-    poll_ends(admin, seen, put, SystemClock(), rounds)
+    told.clear()
+    poll.ask(seen)
     read = [at for batch in told for at in batch if isinstance(at, EndsRead)]
     assert len(read) == 1, told
     assert len(read[0].bounds) == len(seen.mirror_partitions)
@@ -149,12 +144,18 @@ def _result(bootstrap: str, partitions: int, rounds: int) -> Result:
     seen = snapshot(partitions)
     took: dict[str, list[float]] = {"ours": [], "bare": []}
     late: dict[str, list[float]] = {"ours": [0.0], "bare": [0.0]}
-    numbers = count()
-    refresh(admin, seen, numbers)  # connects, and learns who leads
+    told: list[Batch] = []
+
+    def put(batch: Batch) -> bool:
+        told.append(batch)
+        return True
+
+    poll = EndsPoll(admin, put, SystemClock())
+    refresh(poll, told, seen)  # connects, and learns who leads
     for _ in range(rounds):
         for who, ask in (
             ("bare", partial(bare, client, seen)),
-            ("ours", partial(refresh, admin, seen, numbers)),
+            ("ours", partial(refresh, poll, told, seen)),
         ):
             with beside() as lateness:
                 began = time.perf_counter()

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -22,7 +21,8 @@ from exporter.clients.kafka_probe import ProbeReader
 from exporter.clock import SystemClock
 from exporter.decode.javamap import connect_key
 from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.ingest.poll import Batch, poll_ends
+from exporter.ingest.ends import EndsPoll
+from exporter.ingest.poll import Batch
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
 from exporter.model.observations import TAIL, InputId, OffsetsTopicFound, SourceRecord, TailRead
 from exporter.model.offsets import SourceKey
@@ -51,11 +51,11 @@ class Site:
     bootstrap: str
     clock: SystemClock = field(default_factory=SystemClock)
     memory: ProbeMemory = field(default_factory=ProbeMemory)
-    rounds: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
         properties = {"bootstrap.servers": self.bootstrap}
         self.admin = KafkaFacts("west", properties)
+        self.ends_poll = EndsPoll(self.admin, self.take, self.clock)
         self.reader = ProbeReader("west", properties, committed=False)
         self.book = Book(
             sites=(ConnectSite(name="mm2", kafka="east", rest=False),),
@@ -78,7 +78,7 @@ class Site:
 
     def ends(self) -> None:
         """One reading of all log ends."""
-        poll_ends(self.admin, self.snapshot(), self.take, self.clock, self.rounds)
+        self.ends_poll.ask(self.snapshot())
 
     def round(self, snapshot: Snapshot) -> ProbesRead | None:
         """One round of reads of single records, not yet applied."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import confluent_kafka as ck
@@ -18,14 +19,13 @@ from confluent_kafka import admin as ck_admin
 
 from exporter.clients.groups import GroupReaders
 from exporter.clients.kafka_errors import DENIED, translate, translated
+from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
 from exporter.errors import (
     ClientError,
     Denied,
     Malformed,
-    NotFound,
     TimedOut,
     Unreachable,
-    Unsettled,
 )
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
@@ -33,9 +33,11 @@ from exporter.model.topology import TopicPartition
 C = TypeVar("C")
 
 REQUEST_TIMEOUT_S: Final = 10.0
-LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
-EARLIEST: Final = -2  # and for its start
-PARTITIONS_ASKED: Final = 100  # by one question: librdkafka's time goes by the square of them
+# Of a question: neither says why there is no answer. The second is of a group that nobody joins.
+_NO_REASON: Final = {
+    ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
+}
 ERRORS_MAX: Final = 100  # of connections, kept until a question fails; the newest says why
 
 # librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own
@@ -66,25 +68,6 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
         raise kind(name, error.str()) from exc
 
 
-class _Admin(ck_admin.AdminClient):
-    """One Future for a question. Its parent makes one for each partition asked about, too, which is
-    two thirds of what 10,000 of them cost.
-    """
-
-    def offsets(
-        self, partitions: list[ck.TopicPartition], level: ck.IsolationLevel
-    ) -> Future[dict[ck.TopicPartition, Any]]:
-        """What its list_offsets is made of. Each `offset` says which is wanted, as ListOffsets
-        does; of each there is a ListOffsetsResultInfo or a KafkaError.
-        """
-        asked: Future[dict[ck.TopicPartition, Any]] = Future()
-        asked.set_running_or_notify_cancel()
-        super(ck_admin.AdminClient, self).list_offsets(
-            partitions, asked, isolation_level_value=level.value, request_timeout=REQUEST_TIMEOUT_S
-        )
-        return asked
-
-
 class KafkaAdmin:
     """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
 
@@ -99,17 +82,17 @@ class KafkaAdmin:
         }
         self._settings = settings
         self._groups = GroupReaders(settings)
-        self._leaders_stale = False
-        self._made: _Admin | None = None
+        self._logs = LogReaders(name, settings, partial(made, name, ck.Consumer))
+        self._made: ck_admin.AdminClient | None = None
         # A hook that has no token now may have one later: each question asks it again.
         with suppress(Denied):
-            self._made = made(name, _Admin, settings)
+            self._made = made(name, ck_admin.AdminClient, settings)
 
     @property
-    def _client(self) -> _Admin:
+    def _client(self) -> ck_admin.AdminClient:
         """The client. Raises Denied while there is no token to make it with."""
         if self._made is None:
-            self._made = made(self.name, _Admin, self._settings)
+            self._made = made(self.name, ck_admin.AdminClient, self._settings)
         return self._made
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
@@ -159,30 +142,44 @@ class KafkaAdmin:
         not take the others' lag away. Without `stable` the last stable offset is not
         asked for and `stable_end` repeats the high watermark.
         """
-        if not partitions:
-            return {}
-        starts = self._ask(partitions, EARLIEST, committed=False)
-        ends = self._ask(partitions, LATEST, committed=False)
-        stable_ends = self._ask(partitions, LATEST, committed=True) if stable else None
-        found = {}
-        for at in partitions:
-            start, end = self._offset(starts[at]), self._offset(ends[at])
-            last = end if stable_ends is None else self._offset(stable_ends[at])
-            if start is not None and end is not None and last is not None:
-                found[at] = LogBounds(start=start, end=end, stable_end=last)
-        return found
+        wanted = tuple(partitions)
+        starts = self.log_offsets(wanted, EARLIEST, committed=False)
+        ends = self.log_offsets(wanted, LATEST, committed=False)
+        stable_ends = self.log_offsets(wanted, LATEST, committed=True) if stable else ends
+        return {
+            at: LogBounds(start=start, end=end, stable_end=last)
+            for at, start, end, last in zip(wanted, starts, ends, stable_ends, strict=True)
+            if start is not None and end is not None and last is not None
+        }
+
+    def log_offsets(
+        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+    ) -> list[int | None]:
+        """Of each partition where its log begins or ends: EARLIEST or LATEST, `committed` for the
+        last stable offset. None of those that do not exist or have no leader just now.
+        """
+        found = self._told(partitions, offset, committed=committed)
+        return [at if isinstance(at, int) else None for at in found]
+
+    def _told(
+        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+    ) -> list[int | ClientError]:
+        try:
+            return self._logs.ask(partitions, offset, committed=committed)
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
 
     def readable_ends(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ReadableEnd]:
         """How far readers of committed records, and of all, can get. Raises for a missing topic."""
-        stable = self._ask(partitions, LATEST, committed=True)
-        ends = {at: self._known(stable[at]) for at in partitions}
+        wanted = tuple(partitions)
+        stable = self._known(self._told(wanted, LATEST, committed=True))
         # Asked for second, so that it is never the lower of the two.
-        high = self._ask(partitions, LATEST, committed=False)
+        high = self._known(self._told(wanted, LATEST, committed=False))
         return {
-            at: ReadableEnd(stable=end, high=max(end, self._known(high[at])))
-            for at, end in ends.items()
+            at: ReadableEnd(stable=end, high=max(end, last))
+            for at, end, last in zip(wanted, stable, high, strict=True)
         }
 
     def group_offsets(
@@ -206,52 +203,14 @@ class KafkaAdmin:
         )
         return {name: self._result(future) for name, future in futures.items()}
 
-    def _ask(
-        self, partitions: Iterable[TopicPartition], offset: int, *, committed: bool
-    ) -> dict[TopicPartition, Any]:
-        """Of each partition what `_Admin.offsets` tells, or why its question has no answer."""
-        if self._leaders_stale:
-            # Left to itself, librdkafka goes on naming a leader epoch that is over until its
-            # metadata is minutes old.
-            self.topics()
-            self._leaders_stale = False
-        level = (
-            ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
-        )
-        # One topic after the other, so that few of them are named by more than one question.
-        wanted = sorted(partitions, key=lambda at: at.topic)
-        asked = []
-        for first in range(0, len(wanted), PARTITIONS_ASKED):
-            some = wanted[first : first + PARTITIONS_ASKED]
-            places = [ck.TopicPartition(at.topic, at.partition, offset) for at in some]
-            asked.append((some, places, self._client.offsets(places, level)))
-        found: dict[TopicPartition, Any] = {}
-        for some, places, question in asked:
-            try:
-                told = self._result(question)
-            except (NotFound, Unsettled) as exc:  # of all of these, and not of the others
-                found |= dict.fromkeys(some, exc)
-            else:
-                found.update((at, told[place]) for at, place in zip(some, places, strict=True))
+    @staticmethod
+    def _known(told: Iterable[int | ClientError]) -> list[int]:
+        found = []
+        for at in told:
+            if isinstance(at, ClientError):
+                raise at
+            found.append(at)
         return found
-
-    def _offset(self, told: Any) -> int | None:
-        try:
-            return self._known(told)
-        except (NotFound, Unsettled):
-            return None
-
-    def _known(self, told: Any) -> int:
-        """An offset that is one: while a broker goes or comes, librdkafka may answer with a
-        negative number and without an error.
-        """
-        error = self._why(told) if isinstance(told, ck.KafkaError) else told
-        if isinstance(error, ClientError):
-            self._leaders_stale |= isinstance(error, Unsettled)
-            raise error
-        if told.offset < 0:
-            raise Unsettled(self.name, "the broker gave no offset")
-        return int(told.offset)
 
     def _result(self, future: Future[Any]) -> Any:
         try:
@@ -271,7 +230,8 @@ class KafkaAdmin:
         if not isinstance(found, TimedOut | Unreachable):
             return found
         self._client.poll(0)
-        told = [at for at in self._errors if at.code() != ck.KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001
+        self._logs.poll()
+        told = [at for at in self._errors if at.code() not in _NO_REASON]
         self._errors.clear()
         return translate(self.name, told[-1]) if told else found
 

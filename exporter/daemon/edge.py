@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import structlog
@@ -26,13 +25,13 @@ from exporter.daemon.pipeline import LOOK_S, BaselinesFile, PipelineFile
 from exporter.daemon.probes import Probes
 from exporter.daemon.rhythm import Rhythm
 from exporter.daemon.tails import Tails
+from exporter.ingest.ends import EndsPoll
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
 from exporter.ingest.poll import (
     Batch,
     poll_assignment,
     poll_brokers,
     poll_connectors,
-    poll_ends,
     poll_groups,
     poll_rest_offsets,
 )
@@ -76,7 +75,9 @@ class Edge:
         self._homes = {connect.name: connect.kafka for connect in config.connect}
         self._readers = wiring.readers(config)
         self._sweeps = wiring.sweeps(config)
-        self._rounds = {name: count() for name in self._admins}
+        self._ends = {
+            name: EndsPoll(admin, self._put, self._clock) for name, admin in self._admins.items()
+        }
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._probes = Probes(config, self._clock, self._stop.is_set)
         self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
@@ -120,7 +121,7 @@ class Edge:
             self._schedule_connect(connect)
         for admin in self._admins.values():
             self._rhythm.every(BROKERS_S, partial(self._poll_brokers, admin))
-            self._rhythm.every(self._config.ends_s, partial(self._poll_ends, admin))
+            self._rhythm.every(self._config.ends_s, partial(self._poll_ends, admin.name))
             self._rhythm.every(PROBES_DUE_S, partial(self._probe, admin.name))
             self._rhythm.every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
         self._rhythm.every(LOOK_S, self._pipeline.look)
@@ -186,8 +187,8 @@ class Edge:
     def _poll_brokers(self, admin: KafkaAdmin) -> None:
         self._put(poll_brokers(admin))
 
-    def _poll_ends(self, admin: KafkaFacts) -> None:
-        poll_ends(admin, self.snapshot, self._put, self._clock, self._rounds[admin.name])
+    def _poll_ends(self, kafka: str) -> None:
+        self._ends[kafka].ask(self.snapshot)
 
     def _probe(self, kafka: str) -> None:
         self._put(self._probes.round(kafka, self.snapshot))
@@ -260,7 +261,7 @@ class Edge:
         for key, flow in flows.items():
             if flow.upstream and key in shown and key not in self._asked_early:
                 self._asked_early.add(key)
-                self._poll_ends(self._admins[flow.upstream])
+                self._poll_ends(flow.upstream)
 
     def _sinks(self, connect: Connect) -> list[SinkGroup]:
         found = self.snapshot.topology.sinks

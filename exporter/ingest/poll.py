@@ -7,15 +7,11 @@ raises nothing the outside world can cause.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
-from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import Clock
 from exporter.decode.connect_rest import decode_assignment, decode_connectors
 from exporter.errors import ClientError, Denied
@@ -23,7 +19,6 @@ from exporter.ingest import rest
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
-    LOG_ENDS,
     BrokersSeen,
     ConnectorsListed,
     InputFailed,
@@ -37,17 +32,10 @@ from exporter.model.observations import (
     SinkOffsetsRead,
 )
 from exporter.model.offsets import Undecodable
-from exporter.model.readings import EndsAsked, EndsRead, LogBounds
+from exporter.model.readings import LogBounds
 from exporter.model.topology import SinkGroup, TopicPartition
-from exporter.state.snapshot import Snapshot
 
 Batch = tuple[Observation, ...]
-
-TOPIC_IDS_ASKED: Final = 500  # at once: an answer describes every partition of each
-# Telling the ids of topics costs as much as all their log ends. Where these are many topics take
-# turns, within a minute as a rule.
-DESCRIBED_PARTITIONS: Final = 1000
-TURNS_MAX: Final = 12
 
 _JAVA_SETS = re.compile(r"&&|\[[^\]]*\[")  # intersections and unions inside brackets
 
@@ -135,79 +123,6 @@ def poll_brokers(admin: KafkaAdmin) -> Batch:
     except ClientError:
         return ()  # the log-end poll of the same cluster reports it
     return (BrokersSeen(kafka=admin.name, addresses=brokers),)
-
-
-def poll_ends(
-    admin: KafkaFacts,
-    snapshot: Snapshot,
-    put: Callable[[Batch], bool],
-    clock: Clock,
-    rounds: Iterator[int],
-) -> None:
-    """Log bounds of every upstream partition that a flow has a position in.
-
-    EndsAsked goes into the queue before the request goes out: that order is what makes the lag
-    sound. Topics are asked for their ids before the bounds and after: if both are the same, the
-    bounds are of that topic and of no other. `rounds` counts those of this cluster: two may be
-    under way at once.
-    """
-    input_id = InputId(admin.name, LOG_ENDS)
-    flows = {
-        (flow.connect_cluster, flow.connector): flow
-        for flow in snapshot.topology.flows
-        if flow.upstream == admin.name
-    }
-    wanted = {
-        TopicPartition(view.topic, view.partition)
-        for view in snapshot.mirror_partitions
-        if (view.connect_cluster, view.connector) in flows
-    }
-    stable = any(flow.read_committed for flow in flows.values())
-    number = next(rounds)
-    if not put((EndsAsked(kafka=admin.name, number=number, at=clock.now()),)):
-        return
-    topics = _turn(Counter(at.topic for at in wanted), number)
-    try:
-        before = _ids(admin, topics)
-        bounds = admin.bounds(wanted, stable=stable) if wanted else _ping(admin)
-        after = _ids(admin, topics)
-    except ClientError as exc:
-        put((failure(input_id, exc),))
-        return
-    put(
-        (
-            EndsRead(
-                kafka=admin.name,
-                number=number,
-                bounds=bounds,
-                ids={at: told for at, told in before.items() if after.get(at, "") == told},
-            ),
-            InputSucceeded(input=input_id, at=clock.now()),
-        )
-    )
-
-
-def _turn(partitions: Mapping[str, int], number: int) -> list[str]:
-    """The topics that are asked for their ids in this round, of all and how many partitions each
-    has: all of them, if they are few.
-    """
-    turns = min(TURNS_MAX, -(-sum(partitions.values()) // DESCRIBED_PARTITIONS))
-    return sorted(partitions)[number % turns :: turns] if turns else []
-
-
-def _ids(admin: KafkaFacts, topics: list[str]) -> dict[str, str | None]:
-    """Nothing where that cannot be had: the log ends are worth as much without."""
-    found: dict[str, str | None] = {}
-    with suppress(ClientError):
-        for first in range(0, len(topics), TOPIC_IDS_ASKED):
-            found.update(admin.topic_ids_now(topics[first : first + TOPIC_IDS_ASKED]))
-    return found
-
-
-def _ping(admin: KafkaAdmin) -> dict[TopicPartition, LogBounds]:
-    """Nothing to ask for yet: still find out whether the cluster answers."""
-    admin.topics()
-    return {}
 
 
 def poll_groups(

@@ -65,13 +65,22 @@ class _Look:
 
 @dataclass(slots=True)
 class _Age:
-    """One follower. `ends` are log ends, ascending, each with the last time it was seen."""
+    """One follower. `ends` are log ends, ascending, each with the last time it was seen; of the
+    newest that is the last reading of all logs of its group, while `live`.
+    """
 
     ends: list[tuple[int, float]] = field(default_factory=list)
+    live: bool = False
     look: _Look | None = None
     start: int = 0
     committed: bool = False
     cut_at: float | None = None
+
+    def settle(self, read_at: float) -> None:
+        """The newest end was last seen then, and the next reading may be of another."""
+        if self.live and self.ends:
+            self.ends[-1] = (self.ends[-1][0], read_at)
+        self.live = False
 
     def saw(self, seen: Stretch, at: float, now: float) -> None:
         """The bounds of the log, read not before `at`."""
@@ -86,6 +95,7 @@ class _Age:
         else:
             self.ends.append((seen.end, at))
         self._thin(seen.following)
+        self.live = True
 
     def _thin(self, following: int) -> None:
         """Nobody will ask of what came before the newest end at or below the position. Of the rest
@@ -117,8 +127,10 @@ class _Age:
         self.look = look
         return True
 
-    def behind(self, seen: Stretch) -> Behind:
-        """What is known of this stretch."""
+    def behind(self, seen: Stretch, read_at: float) -> Behind:
+        """What is known of this stretch; `read_at` is when the logs of its group were last read."""
+        if self.live and self.ends:
+            self.ends[-1] = (self.ends[-1][0], read_at)
         if seen.following >= seen.end:
             return NOTHING_WAITS
         look, reach = self.look, seen.following
@@ -171,11 +183,19 @@ def _until(found: FirstRecord | NothingUpTo) -> int:
     return found.offset if isinstance(found, FirstRecord) else found.end
 
 
+@dataclass(slots=True)
+class _Group:
+    """Followers whose logs are read together, and when that was last done."""
+
+    ages: dict[Follower, _Age]
+    at: float
+
+
 class Ages:
     """All followers, each in one group that is read together: a Kafka cluster, as a rule."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[Follower, _Age]] = {}
+        self._groups: dict[str, _Group] = {}
         self._ids: dict[str, dict[str, str]] = {}
 
     def saw(
@@ -190,16 +210,40 @@ class Ages:
 
         None keeps what is known of a follower whose log could not be asked for.
         """
-        before = self._groups.get(group, {})
+        known = self._groups.get(group)
+        before, read_at = ({}, at) if known is None else (known.ages, known.at)
         after: dict[Follower, _Age] = {}
         for who, seen in followers:
             age = before.get(who)
             if age is None:
                 age = _Age() if seen is None else _Age(start=seen.start, committed=seen.committed)
+            age.settle(read_at)
             if seen is not None:
                 age.saw(seen, at, now)
             after[who] = age
-        self._groups[group] = after
+        self._groups[group] = _Group(after, at)
+
+    def saw_again(
+        self,
+        group: str,
+        changed: Iterable[tuple[Follower, Stretch | None]],
+        *,
+        at: float,
+        now: float,
+    ) -> bool:
+        """As `saw`, where followers, bounds and positions are those of the last time but for these.
+        False, with nothing done, if the clock was set back: then all have to be told.
+        """
+        known = self._groups.get(group)
+        if known is None or at < known.at:
+            return False
+        read_at, known.at = known.at, at
+        for who, seen in changed:
+            age = known.ages[who]
+            age.settle(read_at)
+            if seen is not None:
+                age.saw(seen, at, now)
+        return True
 
     def told(self, answers: Iterable[Probed], at: float) -> list[Follower]:
         """What single reads found, all begun after `at`, and of whom that says something new. Of
@@ -207,8 +251,8 @@ class Ages:
         """
         news = []
         for answer in answers:
-            for ages in self._groups.values():
-                age = ages.get(answer.of)
+            for group in self._groups.values():
+                age = group.ages.get(answer.of)
                 if age is not None and age.told(answer.start, answer.found, at):
                     news.append(answer.of)
         return news
@@ -222,15 +266,20 @@ class Ages:
         others = {topic for topic, new in told.items() if known.get(topic, new) != new}
         known.update(told)
         if len(known) > 2 * len(told):  # of topics that nobody follows any more
-            followed = {who[2].topic for who in self._groups.get(group, {})}
+            followed = {who[2].topic for who in self._ages(group)}
             self._ids[group] = {at: known[at] for at in known.keys() & (followed | told.keys())}
-        for who, age in self._groups.get(group, {}).items() if others else ():
+        for who, age in self._ages(group).items() if others else ():
             if who[2].topic in others:
                 age.cut(now)
 
     def behind(self, group: str, who: Follower, seen: Stretch) -> Behind:
         """What is known of this follower and of what lies before it."""
-        age = self._groups.get(group, {}).get(who)
-        if age is None:
+        found = self._groups.get(group)
+        age = None if found is None else found.ages.get(who)
+        if found is None or age is None:
             return NOTHING_WAITS if seen.following >= seen.end else UNKNOWN
-        return age.behind(seen)
+        return age.behind(seen, found.at)
+
+    def _ages(self, group: str) -> dict[Follower, _Age]:
+        found = self._groups.get(group)
+        return {} if found is None else found.ages

@@ -24,6 +24,8 @@ LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
 GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
 UNSEEN_S: Final = 7 * 86400.0  # after which a topic that no flow copies any more is forgotten
 
+_NOTHING: Final[tuple[Counts, float | None]] = (NOTHING_LOST, None)
+
 FlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, target
 _End = tuple[
     FlowKey, str, int, str, int
@@ -91,6 +93,7 @@ class Fates:
         self.urgent = False
         self.changed = False
         self.version = 0
+        self.news: dict[FlowKey, set[TopicPartition]] = {}
         self._doing: dict[FlowKey, Activity] = {}
         self._looked_at = 0.0
 
@@ -109,9 +112,12 @@ class Fates:
             self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
             fell: set[int] = set()
             for where in places:
+                before = _told(fate, where)
                 seen = _look(at, where, fate, quiet=quiet, runs=runs)
                 if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
                     told.add(where)
+                if _told(fate, where) != before:
+                    self.news.setdefault(_key(at.flow), set()).add(where)
             self._fallen(fate, fell, at.now)
         self._looked_at = at.now
         self.changed = True
@@ -196,8 +202,11 @@ class Fates:
     def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[Counts, float | None]:
         """(what was ever lost of it, by cause; seconds until retention reaches its position)."""
         topic = self.flows.get(_key(flow), {}).get(where.topic)
-        found = None if topic is None else topic.accounts.get(where.partition)
-        return (NOTHING_LOST, None) if found is None else (found[1].lost, found[1].headroom_s)
+        return _NOTHING if topic is None else _told(topic, where)
+
+    def news_of(self, flow: MirrorFlow) -> set[TopicPartition]:
+        """The partitions of which `told` says something else since this was last asked."""
+        return self.news.pop(_key(flow), set())
 
     def losses_of(self, flows: Collection[MirrorFlow]) -> tuple[Loss, ...]:
         """The newest ranges that these flows lost."""
@@ -235,6 +244,11 @@ class Fates:
                 del topics[topic]
             if not topics:
                 del self.flows[key]
+
+
+def _told(topic: TopicFate, where: TopicPartition) -> tuple[Counts, float | None]:
+    found = topic.accounts.get(where.partition)
+    return _NOTHING if found is None else (found[1].lost, found[1].headroom_s)
 
 
 def _key(flow: MirrorFlow) -> FlowKey:

@@ -5,15 +5,16 @@ Called by Replication, which keeps all of these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 
 from exporter.model.observations import TailRead
-from exporter.model.offsets import MirrorPartition
-from exporter.model.readings import EndsRead, Follower
+from exporter.model.readings import EndsRead
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state import fate_memory
 from exporter.state.fate import Fates, Round, doing
-from exporter.state.mirrors import SyncBook
+from exporter.state.mirrors import Known, Position, SyncBook
 from exporter.state.site import Site
 from exporter.state.snapshot import Loss, TopicRecreation
 from exporter.state.trail import News, Trail
@@ -41,26 +42,22 @@ class Looks:
     def look(
         self,
         seen: EndsRead,
-        known: Mapping[Follower, int | None],
+        known: Known,
         flows: Mapping[MirrorFlow, Site],
         shared: Shared,
         now: float,
     ) -> None:
         """Look at all flows of a cluster that has answered.
 
-        known    the replicated offsets that were known before it was asked
+        known    the positions that were known before it was asked
         shared   by offset-syncs topic, the partitions whose syncs may be of another flow
         """
-        rounds: dict[tuple[str, str, str], dict[TopicPartition, int | None]] = {}
-        for (connect_cluster, connector, at), replicated in known.items():
-            if isinstance(at, MirrorPartition):
-                of_flow = rounds.setdefault((connect_cluster, connector, at.cluster), {})
-                of_flow[TopicPartition(at.topic, at.partition)] = replicated
         for flow, site in flows.items():
-            found = rounds.get((flow.connect_cluster, flow.connector, flow.source))
+            found = known.get(flow)
             if flow.upstream == seen.kafka and found:
                 not_ours = shared.get(flow.offset_syncs, frozenset())
-                self._look(flow, site, found, seen, not_ours, now)
+                replicated = {at.upstream: at.replicated for at in _of_topics(found, seen.ids)}
+                self._look(flow, site, replicated, seen, not_ours, now)
 
     def _look(
         self,
@@ -118,3 +115,21 @@ class Looks:
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError, having changed nothing, for what is no memory."""
         fate_memory.recall(self.fates, remembered)
+
+
+def _of_topics(found: tuple[Position, ...], topics: Collection[str] | None) -> Iterable[Position]:
+    """Those of these topics, of positions in the order of their partitions; None: all."""
+    if topics is None:
+        return found
+    return chain.from_iterable(_of_topic(found, topic) for topic in topics)
+
+
+def _of_topic(found: tuple[Position, ...], topic: str) -> Iterator[Position]:
+    for place in range(bisect_left(found, TopicPartition(topic, -1), key=_upstream_of), len(found)):
+        if found[place].upstream.topic != topic:
+            return
+        yield found[place]
+
+
+def _upstream_of(position: Position) -> TopicPartition:
+    return position.upstream

@@ -117,21 +117,38 @@ def positions(
     return tuple(found)
 
 
+Known = Mapping[MirrorFlow, tuple[Position, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The replicated offsets that were known before a question went out, and when that was."""
+    """The positions that were known before a question went out, and when that was."""
 
     at: float
-    known: dict[Follower, int | None]
+    known: Known
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Paired:
-    """An answer, and the replicated offsets that were known before it was asked for."""
+    """An answer, and the positions that were known before it was asked for. `changed` are the
+    partitions of which it is not what the answer before it was; None if there was none.
+    """
 
     number: int
-    known: dict[Follower, int | None]
+    version: int
+    known: Known
     bounds: dict[TopicPartition, LogBounds]
+    changed: frozenset[TopicPartition] | None
+    _replicated: dict[Follower, int | None] | None = None
+
+    @property
+    def replicated(self) -> Mapping[Follower, int | None]:
+        """The replicated offsets of these positions: made when one of them is asked after."""
+        if self._replicated is None:
+            self._replicated = {
+                at.where: at.replicated for found in self.known.values() for at in found
+            }
+        return self._replicated
 
 
 class EndsBook:
@@ -143,12 +160,9 @@ class EndsBook:
         self._asked: dict[str, dict[int, _Asked]] = {}
         self._paired: dict[str, _Paired] = {}
         self._compared: set[str] = set()
-        self.version = 0
 
-    def asked(
-        self, kafka: str, number: int, known: dict[Follower, int | None], at: float = 0.0
-    ) -> None:
-        """Put aside the replicated offsets known now."""
+    def asked(self, kafka: str, number: int, known: Known, at: float = 0.0) -> None:
+        """Put aside the positions known now."""
         asked = self._asked.setdefault(kafka, {})
         asked[number] = _Asked(at=at, known=known)
         while len(asked) > ASKS_OPEN_MAX:
@@ -164,19 +178,34 @@ class EndsBook:
         last = self._paired.get(kafka)
         if asked is None or (last is not None and number < last.number):
             return None
-        self._paired[kafka] = _Paired(number=number, known=asked.known, bounds=bounds)
-        if asked.known:
+        self._paired[kafka] = _Paired(
+            number=number,
+            version=1 if last is None else last.version + 1,
+            known=asked.known,
+            bounds=bounds,
+            changed=None if last is None else _changed(last.bounds, bounds),
+        )
+        if any(asked.known.values()):
             self._compared.add(kafka)
-        self.version += 1
         return asked.at
 
     def compared(self, kafka: str) -> bool:
         """Was there ever an answer for a position of this cluster?"""
         return kafka in self._compared
 
-    def known(self, kafka: str) -> Mapping[Follower, int | None]:
-        """The replicated offsets that the newest answer was paired with."""
+    def known(self, kafka: str | None) -> Known:
+        """The positions that the newest answer was paired with."""
         return self._paired[kafka].known if kafka in self._paired else {}
+
+    def version(self, kafka: str | None) -> int:
+        """How many answers of this cluster were of use."""
+        return self._paired[kafka].version if kafka in self._paired else 0
+
+    def changed(self, kafka: str | None) -> frozenset[TopicPartition] | None:
+        """The partitions of which the newest answer says something else than the one before it did;
+        None if there is none before it.
+        """
+        return self._paired[kafka].changed if kafka in self._paired else None
 
     def stretch(self, position: Position) -> Stretch | None:
         """What lies before a position, by the newest answer; None if that does not tell."""
@@ -190,9 +219,9 @@ class EndsBook:
         """
         paired = self._paired.get(position.flow.upstream or "")
         bounds = None if paired is None else paired.bounds.get(position.upstream)
-        if paired is None or bounds is None or position.where not in paired.known:
+        if paired is None or bounds is None or position.where not in paired.replicated:
             return None, None
-        return _lower(paired.known[position.where], position.replicated), bounds
+        return _lower(paired.replicated[position.where], position.replicated), bounds
 
     def still(
         self, view: MirrorPartitionView, position: Position, told: tuple[Counts, float | None]
@@ -253,6 +282,17 @@ class EndsBook:
             headroom_s=None if bounds is None or replicated is None else told[1],
             lost=told[0],
         )
+
+
+def _changed(
+    before: Mapping[TopicPartition, LogBounds], now: Mapping[TopicPartition, LogBounds]
+) -> frozenset[TopicPartition]:
+    if before is now:
+        return frozenset()
+    gone = frozenset(before.keys() - now.keys())
+    return gone.union(
+        at for at, told in now.items() if (known := before.get(at)) is not told and known != told
+    )
 
 
 def _lower(known: int | None, now: int | None) -> int | None:

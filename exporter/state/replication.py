@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from operator import is_
 
@@ -25,8 +26,21 @@ from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 from exporter.state.syncs import PartitionSyncs
 
-# The positions, the version of the log ends and whether those are live; the views of all that.
-_Views = tuple[tuple[Position, ...], tuple[int, bool], tuple[MirrorPartitionView, ...]]
+
+@dataclass(frozen=True, slots=True)
+class _Views:
+    """Views of one flow and what they were made of.
+
+    version     of the log ends, and whether these are live
+    at_rest     the answer was asked for with these very positions
+    waiting     the places of those that an answer tells more of even if it says the same
+    """
+
+    found: tuple[Position, ...]
+    version: tuple[int, bool]
+    at_rest: bool
+    waiting: frozenset[int]
+    views: tuple[MirrorPartitionView, ...]
 
 
 class Replication:
@@ -40,6 +54,7 @@ class Replication:
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = EndsBook()
         self._ages = Ages()
+        self._aged: dict[str, list[tuple[Position, ...]]] = {}
         self._flows_of: Counter[tuple[str, str]] = Counter()
         self._positions_made: dict[MirrorFlow, tuple[tuple[object, ...], tuple[Position, ...]]] = {}
         self._views_made: dict[MirrorFlow, _Views] = {}
@@ -89,19 +104,34 @@ class Replication:
     def ends_asked(self, seen: EndsAsked, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
         shown = tuple(flow for flow in self.flows if self.shown(flow, now))
-        known = {at.where: at.replicated for at in self.positions(seen.kafka, shown)}
+        known = {flow: self._found(flow) for flow in shown if flow.upstream == seen.kafka}
         self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
 
     def ends_read(self, seen: EndsRead, now: float) -> None:
         """The answer."""
         asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
         if asked_at is not None:
-            found = ((at.where, self._ends.stretch(at)) for at in self.positions(seen.kafka))
             self._ages.identify(seen.kafka, seen.ids or {}, now)
-            self._ages.saw(seen.kafka, found, at=asked_at, now=now)
+            self._age(seen.kafka, asked_at, now)
             flows = {flow: self._sites[flow.connect_cluster] for flow in self.flows}
             known = self._ends.known(seen.kafka)
             self.looks.look(seen, known, flows, self._shared_syncs(), now)
+
+    def _age(self, kafka: str, at: float, now: float) -> None:
+        """Tell all ages of a cluster of its answer, or of what has changed, if that is all."""
+        flows = [flow for flow in self.flows if flow.upstream == kafka]
+        parts = [self._found(flow) for flow in flows]
+        known, changed = self._ends.known(kafka), self._ends.changed(kafka)
+        asked = [known.get(flow) for flow in flows]
+        before = self._aged.get(kafka, [])
+        rest = all(a is b is c for a, b, c in zip_longest(parts, asked, before))
+        self._aged[kafka] = parts if all(map(is_, parts, asked)) else []
+        if rest and changed is not None:
+            news = ((at.where, self._ends.stretch(at)) for at in _at(parts, changed))
+            if self._ages.saw_again(kafka, news, at=at, now=now):
+                return
+        found = ((at.where, self._ends.stretch(at)) for part in parts for at in part)
+        self._ages.saw(kafka, found, at=at, now=now)
 
     def probed(self, seen: ProbesRead) -> None:
         """What single reads found."""
@@ -111,19 +141,19 @@ class Replication:
 
     def _renewed(self, flow: MirrorFlow, made: _Views, news: Iterable[Follower]) -> _Views:
         """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
-        found, (number, live), views = made
+        found, views, live = made.found, made.views, made.version[1]
         renewed: list[MirrorPartitionView] = []
         for connect_cluster, connector, at in news:
             of = (connect_cluster, connector, at.cluster if isinstance(at, MirrorPartition) else "")
             if of != (flow.connect_cluster, flow.connector, flow.source):
                 continue
             where = TopicPartition(at.topic, at.partition)
-            place = bisect_left(found, where, key=_upstream_of)
-            if place < len(found) and found[place].upstream == where:
+            place = _place(found, where)
+            if place is not None:
                 told = self.looks.fates.told(flow, where)
                 renewed = renewed or list(views)
                 renewed[place] = self._ends.view(found[place], self._ages, live=live, told=told)
-        return (found, (number, live), tuple(renewed)) if renewed else made
+        return replace(made, views=tuple(renewed)) if renewed else made
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -149,23 +179,21 @@ class Replication:
         self, upstream: str, flows: Iterable[MirrorFlow] | None = None
     ) -> tuple[Position, ...]:
         """Positions of all these flows (of all there are) that read from one Kafka cluster."""
-        shared = self._shared_syncs()
         return tuple(
             at
             for flow in (self.flows if flows is None else flows)
             if flow.upstream == upstream
-            for at in self._positions(flow, shared.get(flow.offset_syncs, frozenset()))
+            for at in self._found(flow)
         )
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
         """Pictures of all replicated partitions that can be vouched for now; the same tuple while
         nothing changes.
         """
-        shared = self._shared_syncs()
         parts = [
             self._views(
                 flow,
-                self._positions(flow, shared.get(flow.offset_syncs, frozenset())),
+                self._found(flow),
                 live=flow.upstream is not None
                 and self._inputs.live(InputId(flow.upstream, LOG_ENDS), now),
             )
@@ -237,6 +265,10 @@ class Replication:
 
     # --- details ---------------------------------------------------------------------------------
 
+    def _found(self, flow: MirrorFlow) -> tuple[Position, ...]:
+        """Its positions; the same tuple while nothing changes."""
+        return self._positions(flow, self._shared_syncs().get(flow.offset_syncs, frozenset()))
+
     def _positions(
         self, flow: MirrorFlow, not_ours: frozenset[TopicPartition]
     ) -> tuple[Position, ...]:
@@ -260,33 +292,60 @@ class Replication:
     def _views(
         self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
     ) -> tuple[MirrorPartitionView, ...]:
-        made = self._views_made.get(flow)
-        version = (self._ends.version, live)
-        if made is None or made[0] is not found or made[1] != version:
-            before = made[2] if made is not None and made[0] is found and live else ()
-            made = (found, version, self._made_views(flow, found, before, live=live))
+        made, ends = self._views_made.get(flow), self._ends
+        version = (ends.version(flow.upstream), live)
+        if made is None or made.found is not found or made.version != version:
+            made = self._made_views(flow, found, made, version)
             self._views_made[flow] = made
-        return made[2]
+        return made.views
 
     def _made_views(
         self,
         flow: MirrorFlow,
         found: tuple[Position, ...],
-        before: tuple[MirrorPartitionView, ...],
-        *,
-        live: bool,
-    ) -> tuple[MirrorPartitionView, ...]:
-        """With live ends. `before` are the views of the same positions at the last answer, if there
-        are any: of most partitions of most flows an answer tells nothing new.
+        made: _Views | None,
+        version: tuple[int, bool],
+    ) -> _Views:
+        """Of most partitions of most flows an answer tells nothing new: then these are the views
+        that were `made` at the last one, and only those are looked at of which it can tell any.
         """
-        told, ends, ages = self.looks.fates.told, self._ends, self._ages
-        views = []
-        for at, old in zip_longest(found, before):
-            fate = told(flow, at.upstream)
-            still = old is not None and ends.still(old, at, fate)
-            views.append(old if still else ends.view(at, ages, live=live, told=fate))
-        same = len(before) == len(views) and all(map(is_, before, views))
-        return before if same else tuple(views)
+        fates, ends, ages = self.looks.fates, self._ends, self._ages
+        number, live = version
+        news = fates.news_of(flow)
+        before = made if made is not None and made.found is found and live else None
+        at_rest = ends.known(flow.upstream).get(flow) is found
+        views: list[MirrorPartitionView | None] = [None] * len(found)
+        if before is not None:
+            views = [*before.views]
+        places: Iterable[int] = range(len(found))
+        waiting = set()
+        changed = ends.changed(flow.upstream)
+        if (
+            before is not None
+            and changed is not None
+            and at_rest
+            and before.at_rest
+            and before.version == (number - 1, True)
+        ):
+            told = (_place(found, where) for where in changed | news)
+            places = before.waiting.union(place for place in told if place is not None)
+        for place in places:
+            at, old = found[place], views[place]
+            fate = fates.told(flow, at.upstream)
+            if old is None or not ends.still(old, at, fate):
+                views[place] = old = ends.view(at, ages, live=live, told=fate)
+            if not _at_end(old):
+                waiting.add(place)
+        same = before is not None and all(map(is_, before.views, views))
+        return _Views(
+            found=found,
+            version=version,
+            at_rest=at_rest,
+            waiting=frozenset(waiting),
+            views=before.views
+            if before is not None and same
+            else tuple(at for at in views if at is not None),
+        )
 
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)
@@ -347,6 +406,29 @@ class Replication:
         """What it may write syncs of, shown or not: that begins before its first commit."""
         assigned = self._assigned.get((flow.connect_cluster, flow.connector), frozenset())
         return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
+
+
+def _at_end(view: MirrorPartitionView) -> bool:
+    """Has it read all, by what it is paired with? Of others time tells more."""
+    position, end = view.lag_position, view.log_end
+    return position is not None and end is not None and end == position + 1
+
+
+def _place(found: tuple[Position, ...], where: TopicPartition) -> int | None:
+    """Where in these positions, which are in order, one is; None if it is not among them."""
+    place = bisect_left(found, where, key=_upstream_of)
+    return place if place < len(found) and found[place].upstream == where else None
+
+
+def _at(
+    parts: Iterable[tuple[Position, ...]], wheres: Collection[TopicPartition]
+) -> Iterator[Position]:
+    """The positions of all flows in these partitions."""
+    for part in parts:
+        for where in wheres:
+            place = _place(part, where)
+            if place is not None:
+                yield part[place]
 
 
 def _upstream_of(position: Position) -> TopicPartition:

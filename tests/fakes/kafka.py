@@ -10,13 +10,14 @@ position passes markers with the record before them, but not what was compacted 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from confluent_kafka import KafkaError, Message
 
 from exporter.clients.kafka import ReadableEnd
+from exporter.clients.log_readers import EARLIEST
 from exporter.errors import ClientError, NotFound
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
@@ -176,6 +177,16 @@ class FakeAdmin:
                 last = log.readable_end if stable else log.end
                 found[at] = LogBounds(start=log.start, end=log.end, stable_end=last)
         return found
+
+    def log_offsets(
+        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+    ) -> list[int | None]:
+        asked = len(self.asked)
+        found = self.bounds(partitions, stable=committed)
+        if offset == EARLIEST:
+            del self.asked[asked:]  # that they were asked for their ends is what tests ask
+        name = "start" if offset == EARLIEST else "stable_end" if committed else "end"
+        return [getattr(found.get(at), name, None) for at in partitions]
 
     def readable_ends(
         self, partitions: Collection[TopicPartition]

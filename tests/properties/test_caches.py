@@ -116,13 +116,28 @@ PLAY = {
 }
 
 
-@given(STEPS)
-def test_a_snapshot_is_what_it_would_be_if_nothing_were_remembered(steps):
+def whole() -> World:
     world = World(series_per_connector_max=20)
     world.listed(source("files"), mirror())
     world.found()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
+    return world
+
+
+@given(STEPS)
+def test_ages_are_told_as_much_by_what_has_changed_as_by_everything(steps):
+    world, told_all = whole(), whole()
+    told_all.book._replication._ages.saw_again = lambda *_of, **_at: False
+    for verb, number in steps:
+        PLAY[verb](world, number)
+        PLAY[verb](told_all, number)
+        assert world.snapshot() == told_all.snapshot()
+
+
+@given(STEPS)
+def test_a_snapshot_is_what_it_would_be_if_nothing_were_remembered(steps):
+    world = whole()
     for verb, number in steps:
         PLAY[verb](world, number)
         remembered = world.snapshot()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from exporter.daemon.edge import ASSIGNED_S
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
 from exporter.errors import ClientError, NotFound, Unreachable
 from exporter.ingest import poll
+from exporter.ingest.ends import EndsPoll
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
 from exporter.ingest.roles import Role, role_in
 from exporter.loop import Loop
@@ -97,7 +97,7 @@ class Daemon:
         self.tails: dict[KafkaTopic, _Following] = {}
         self.due: dict[str, float] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
-        self._rounds = count()
+        self._ends: dict[str, EndsPoll] = {}
         self.failover = FailoverPolls(
             self.world.kafkas,
             lambda: self.snapshot,
@@ -170,7 +170,9 @@ class Daemon:
             if self._every(f"brokers {name}", 60.0, now) and kafka.down is None:
                 self._put((BrokersSeen(name, frozenset({f"{name}:9092"})),))
             if self._every(f"ends {name}", self.config.ends_s, now):
-                poll.poll_ends(self._admin(name), snapshot, self._put, self.clock, self._rounds)
+                if name not in self._ends:
+                    self._ends[name] = EndsPoll(self._admin(name), self._put, self.clock)
+                self._ends[name].ask(snapshot)
                 self._put(self._probe(name, snapshot))
             if self._every(f"facts {name}", FACTS_S, now) and kafka.down is None:
                 self._put((self._facts(name, snapshot, now),))

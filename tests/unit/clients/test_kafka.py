@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import confluent_kafka as ck
 import pytest
 
-from exporter.clients import kafka
+from exporter.clients import log_readers
 from exporter.clients.kafka import (
     BEGINNING,
     KafkaAdmin,
@@ -88,7 +88,7 @@ def test_topics_come_with_their_partitions_and_the_brokers_addresses(broker):
 
 @pytest.mark.parametrize("asked_at_once", [1, 3, 1000])
 def test_bounds_leave_out_partitions_that_do_not_exist(broker, monkeypatch, asked_at_once):
-    monkeypatch.setattr(kafka, "PARTITIONS_ASKED", asked_at_once)
+    monkeypatch.setattr(log_readers, "PARTITIONS_ASKED", asked_at_once)
     numbers = [TopicPartition("numbers", number) for number in (0, 1, 2, 99)]
     for stable in (True, False):
         assert broker.admin().bounds(numbers, stable=stable) == {

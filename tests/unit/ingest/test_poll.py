@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import httpx
 import pytest
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import ConnectSweep
 from exporter.errors import Denied, Unreachable
+from exporter.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
 from exporter.ingest.poll import (
-    DESCRIBED_PARTITIONS,
-    TURNS_MAX,
     Batch,
-    _turn,
     poll_assignment,
     poll_brokers,
     poll_connectors,
-    poll_ends,
     poll_groups,
     poll_rest_offsets,
 )
@@ -249,7 +244,7 @@ def ends_of(admin: FakeAdmin, seen: Snapshot, number: int = 7) -> list:
         batches.append(batch)
         return True
 
-    poll_ends(admin, seen, put, CLOCK, iter([number]))
+    EndsPoll(admin, put, CLOCK, iter([number])).ask(seen)
     return [observation for batch in batches for observation in batch]
 
 
@@ -262,7 +257,7 @@ def test_the_asking_is_in_the_queue_before_the_question_goes_out():
         order.extend((type(seen), len(admin.asked)) for seen in batch)
         return True
 
-    poll_ends(admin, snapshot(), put, CLOCK, count())
+    EndsPoll(admin, put, CLOCK).ask(snapshot())
     assert order == [(EndsAsked, 0), (EndsRead, 1), (InputSucceeded, 1)]
 
 
@@ -301,7 +296,7 @@ def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(seen):
 
 def test_a_full_queue_asks_nothing():
     admin = FakeAdmin(upstream())
-    poll_ends(admin, snapshot(), lambda _batch: False, CLOCK, count())
+    EndsPoll(admin, lambda _batch: False, CLOCK).ask(snapshot())
     assert admin.asked == []
 
 
@@ -415,8 +410,8 @@ class _Remade(FakeAdmin):
         super().__init__(kafka)
         self.kafka = kafka
 
-    def bounds(self, partitions, *, stable):
-        found = super().bounds(partitions, stable=stable)
+    def log_offsets(self, partitions, offset, *, committed):
+        found = super().log_offsets(partitions, offset, committed=committed)
         self.kafka.create("orders")
         return found
 
@@ -453,10 +448,10 @@ def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
     ("topics", "each", "turns"),
     [
         (5, 1, 1),
-        (DESCRIBED_PARTITIONS, 1, 1),
-        (5, DESCRIBED_PARTITIONS // 5 + 1, 2),
-        (40, DESCRIBED_PARTITIONS // 10, 4),
-        (100, DESCRIBED_PARTITIONS, TURNS_MAX),
+        (TURN_PARTITIONS, 1, 1),
+        (5, TURN_PARTITIONS // 5 + 1, 2),
+        (40, TURN_PARTITIONS // 10, 4),
+        (100, TURN_PARTITIONS, TURNS_MAX),
     ],
 )
 def test_each_of_many_topics_is_asked_for_its_id_in_its_turn(topics, each, turns):

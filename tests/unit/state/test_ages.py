@@ -281,7 +281,7 @@ def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
     ages = Ages()
     for step in range(20_000):
         saw(ages, 10 + step, NOW + step, following=10)
-        (age,) = ages._groups["west"].values()
+        (age,) = ages._groups["west"].ages.values()
         assert len(age.ends) <= ENDS_MAX
     assert since(ages, 10, 99_999) == NOW
     for offset in (11, 500, 5000, 19_000, 19_990, 20_009):
@@ -294,7 +294,7 @@ def test_who_is_no_longer_among_the_followers_is_forgotten():
     ages = Ages()
     saw(ages, 10, NOW)
     ages.saw("west", [], at=NOW + 1, now=NOW + 1)
-    assert ages._groups["west"] == {}
+    assert ages._groups["west"].ages == {}
     ages.told([], NOW)
 
 

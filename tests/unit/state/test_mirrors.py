@@ -74,13 +74,15 @@ def _no_such_partition(world: World) -> None:
 
 def _loss(world: World) -> None:
     told = (("retention", 7), ("recreated", 0), ("altered", 0)), None
-    world.book._replication.looks.fates.told = lambda _flow, _where: told
+    fates = world.book._replication.looks.fates
+    fates.told, fates.news_of = (lambda _flow, _where: told), lambda _flow: {ORDERS}
     world.ends(100)
 
 
 def _nearer_retention(world: World) -> None:
     told = NOTHING_LOST, 60.0
-    world.book._replication.looks.fates.told = lambda _flow, _where: told
+    fates = world.book._replication.looks.fates
+    fates.told, fates.news_of = (lambda _flow, _where: told), lambda _flow: {ORDERS}
     world.ends(100)
 
 

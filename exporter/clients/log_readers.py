@@ -1,0 +1,152 @@
+"""Where logs begin and end, asked for as a consumer asks (ListOffsets), without reading.
+
+Not over the admin API: of 10,000 partitions that took three times the processor time, for Futures
+and objects that nobody needs. Called by kafka.py.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from exporter.clients.kafka_errors import translate
+from exporter.errors import ClientError, NotFound, TimedOut, Unsettled
+from exporter.model.topology import TopicPartition
+
+LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
+EARLIEST: Final = -2  # and for its start
+ASK_S_MAX: Final = 10.0  # for all partitions
+BATCH_S_MAX: Final = 3.0  # for a question, before it is asked again with what is known by then
+PARTITIONS_ASKED: Final = 200  # by one question: librdkafka's time goes by the square of them
+
+Told = int | ClientError
+
+
+class LogReaders:
+    """A client for each isolation level, made when it is first needed. Any thread.
+
+    `made` makes a consumer of such settings, and raises Denied while there is no token. Errors of
+    connections go where `error_cb` of the settings says, when `poll` is called.
+    """
+
+    def __init__(
+        self, name: str, settings: dict[str, Any], made: Callable[[dict[str, Any]], ck.Consumer]
+    ) -> None:
+        self._name = name
+        self._made = made
+        self._settings = {
+            **settings,
+            "group.id": f"offsetwatch-{uuid.uuid4()}",  # required; never joined
+            "enable.auto.commit": False,
+        }
+        self._readers: dict[bool, ck.Consumer] = {}
+        self._making = threading.Lock()
+        self._unsettled = False
+
+    def ask(
+        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+    ) -> list[Told]:
+        """Of each partition its LATEST or EARLIEST offset, or why it has none: NotFound, or
+        Unsettled while nobody leads it. Raises KafkaException or ClientError where a broker does
+        not answer or refuses.
+        """
+        reader = self._reader(committed=committed)
+        until = time.monotonic() + ASK_S_MAX
+        # Left to itself, librdkafka waits all the time it has for a leader that there is not, and
+        # goes on naming a leader epoch that is over until its metadata is minutes old.
+        idle = self._leaderless(reader, until) if self._unsettled else frozenset()
+        self._unsettled = bool(idle)
+        found: list[Told] = []
+        for first in range(0, len(partitions), PARTITIONS_ASKED):
+            some = partitions[first : first + PARTITIONS_ASKED]
+            try:
+                found += self._batch(reader, some, offset, idle, until)
+            except ck.KafkaException as exc:
+                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                    raise
+                idle = self._leaderless(reader, until)
+                self._unsettled = True
+                found += self._batch(reader, some, offset, idle, until)
+        return found
+
+    def poll(self) -> None:
+        """Have errors of connections told."""
+        for reader in list(self._readers.values()):
+            reader.poll(0)
+
+    def _reader(self, *, committed: bool) -> ck.Consumer:
+        with self._making:
+            if committed not in self._readers:
+                level = "read_committed" if committed else "read_uncommitted"
+                self._readers[committed] = self._made({**self._settings, "isolation.level": level})
+            return self._readers[committed]
+
+    def _leaderless(self, reader: ck.Consumer, until: float) -> frozenset[TopicPartition]:
+        """The partitions that nobody leads."""
+        found = reader.list_topics(timeout=_left(until))
+        return frozenset(
+            TopicPartition(name, at.id)
+            for name, topic in found.topics.items()
+            for at in topic.partitions.values()
+            if at.leader < 0
+        )
+
+    def _batch(
+        self,
+        reader: ck.Consumer,
+        partitions: Sequence[TopicPartition],
+        offset: int,
+        idle: frozenset[TopicPartition],
+        until: float,
+    ) -> list[Told]:
+        if idle.isdisjoint(partitions):
+            return self._asked(reader, partitions, offset, until)
+        led = [at for at in partitions if at not in idle]
+        told = dict(zip(led, self._asked(reader, led, offset, until), strict=True))
+        nobody = Unsettled(self._name, "nobody leads it")
+        return [told.get(at, nobody) for at in partitions]
+
+    def _asked(
+        self,
+        reader: ck.Consumer,
+        partitions: Sequence[TopicPartition],
+        offset: int,
+        until: float,
+    ) -> list[Told]:
+        wanted = [ck.TopicPartition(at.topic, at.partition, offset) for at in partitions]
+        if not wanted:
+            return []
+        try:
+            found = reader.offsets_for_times(wanted, timeout=min(BATCH_S_MAX, _left(until)))
+        except ck.KafkaException as exc:  # it is of all of them, and need not be of the others
+            return [self._why_not(exc.args[0])] * len(wanted)
+        if all(at.error is None and at.offset >= 0 for at in found):
+            return [at.offset for at in found]
+        return [self._one(at) for at in found]
+
+    def _one(self, at: ck.TopicPartition) -> Told:
+        """An offset that is one: while a broker goes or comes, librdkafka may answer with a
+        negative number and without an error.
+        """
+        if at.error is not None:
+            return self._why_not(at.error)
+        if at.offset >= 0:
+            return int(at.offset)
+        self._unsettled = True
+        return Unsettled(self._name, "the broker gave no offset")
+
+    def _why_not(self, error: ck.KafkaError) -> ClientError:
+        found = translate(self._name, error)
+        if not isinstance(found, NotFound | Unsettled):
+            raise ck.KafkaException(error)
+        self._unsettled |= isinstance(found, Unsettled)
+        return found
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
