@@ -2,6 +2,9 @@
 
 Reloading never goes through a half-built state: the new inputs are started beside the old ones and
 take over when they have caught up. A file that is wrong changes nothing but one gauge.
+
+Edge and Acting are loaded once the listener answers, which needs neither of them: they are half of
+what there is to load.
 """
 
 from __future__ import annotations
@@ -22,15 +25,16 @@ from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
 from exporter.daemon import memory
-from exporter.daemon.edge import Edge
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
 from exporter.serve.families import Reload
 from exporter.serve.http import ReadServer
+from exporter.state.snapshot import EMPTY, Snapshot
 
-if TYPE_CHECKING:  # else loaded when it is needed, see its module
+if TYPE_CHECKING:  # see the module
     from exporter.daemon.acting import Acting
+    from exporter.daemon.edge import Edge
 
 BUG = 70  # sysexits.h EX_SOFTWARE
 # Then the new configuration counts, caught up or not: it is what was asked for.
@@ -51,7 +55,7 @@ class Daemon:
         self._config = loaded
         self._path = path
         self._clock = clock if clock is not None else SystemClock()
-        self._edge = Edge(loaded)
+        self._edge: Edge | None = None
         self._state: StateDir | None = None
         self._acting: Acting | None = None
         self._stop = threading.Event()
@@ -59,7 +63,7 @@ class Daemon:
         self._reloaded = Reload(successful=True, at=self._clock.now())
         self._server = ReadServer(
             loaded.listen,
-            snapshot=lambda: self._edge.snapshot,
+            snapshot=lambda: self.snapshot,
             alive=self.alive,
             reload=self.reload,
             reloaded=self._last_reload,
@@ -78,21 +82,26 @@ class Daemon:
         return self.serve()
 
     def serve(self) -> int:
-        """Serve until `stop`; an exit code. Raises ConfigError if the state_dir cannot be used."""
+        """Serve until `stop`; an exit code. Raises ConfigError if the state_dir cannot be used,
+        ClientError if librdkafka refuses a property.
+        """
         self._state = StateDir(Path(self._config.state_dir).resolve())
         try:
+            self._server.start()
             return self._serve(self._state)
         finally:
+            self._server.stop()
             self._state.close()
 
     def _serve(self, state: StateDir) -> int:
-        self._server.start()
-        self._edge.recall_with(state.recall)
-        self._edge.save_with(state.save)
-        self._edge.start()
-        from exporter.daemon.acting import Acting  # noqa: PLC0415 - see its module
+        edge = _edge(self._config)
+        edge.recall_with(state.recall)
+        edge.save_with(state.save)
+        edge.start()
+        self._edge = edge
+        from exporter.daemon.acting import Acting  # noqa: PLC0415 - see the module
 
-        self._acting = Acting(lambda: self._edge.snapshot, self._tell, state, self._clock)
+        self._acting = Acting(lambda: self.snapshot, self._tell, state, self._clock)
         self._acting.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._broken:
@@ -101,17 +110,22 @@ class Daemon:
         self.stop()
         self._acting.stop()
         self._edge.stop()
-        self._server.stop()
         return BUG if self._broken else 0
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest picture, by whichever inputs are in use."""
+        return EMPTY if self._edge is None else self._edge.snapshot
 
     def _tell(self, seen: Observation) -> None:
         """To whichever inputs are in use."""
-        self._edge.tell(seen)
+        if self._edge is not None:
+            self._edge.tell(seen)
 
     @property
     def _broken(self) -> bool:
         """A thread died of a bug."""
-        return self._edge.failed or (self._acting is not None and self._acting.failed)
+        return any(part is not None and part.failed for part in (self._edge, self._acting))
 
     def stop(self) -> None:
         """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
@@ -119,8 +133,8 @@ class Daemon:
         self._refuse_all()
 
     def alive(self) -> bool:
-        """Whichever inputs are in use: do they turn?"""
-        return self._edge.alive()
+        """Whichever inputs are in use: do they turn? Before there are any nothing stands still."""
+        return self._edge is None or self._edge.alive()
 
     def reload(self) -> Future[Mistakes]:
         """Ask for the file to be read again; the answer is what is wrong with it. Any thread."""
@@ -182,7 +196,7 @@ class Daemon:
         return self._reloaded if found is None else replace(self._reloaded, web=(found,))
 
     def _take_over(self, loaded: Config) -> None:
-        edge = Edge(loaded)
+        edge = _edge(loaded)
         if self._state is not None:  # what happens from here on, both of them see
             edge.recall_with(self._state.recall)
         edge.start()
@@ -190,7 +204,9 @@ class Daemon:
         if edge.failed:
             edge.stop()
             raise ConfigError(("a thread of the new inputs died, see the log",))
-        self._edge, before = edge, self._edge
+        before = self._edge
+        assert before is not None  # nothing is reloaded before there are inputs
+        self._edge = edge
         self._config = loaded
         before.save_with(None)
         if self._state is not None:
@@ -198,6 +214,13 @@ class Daemon:
         if self._acting is not None:
             self._acting.follow(loaded)
         before.stop()
+
+
+def _edge(loaded: Config) -> Edge:
+    """Inputs as this configuration says, not started."""
+    from exporter.daemon.edge import Edge  # noqa: PLC0415 - see the module
+
+    return Edge(loaded)
 
 
 def _answer(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:

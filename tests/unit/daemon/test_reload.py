@@ -72,7 +72,7 @@ class Running:
 
     def names(self) -> set[str]:
         """The Connect clusters in the snapshot that is served."""
-        inputs = self.daemon._edge.snapshot.inputs
+        inputs = self.daemon.snapshot.inputs
         return {view.id.input for view in inputs if view.id.kind == "connect_rest"}
 
     def awaits(self, name: str) -> None:

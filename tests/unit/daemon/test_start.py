@@ -1,0 +1,80 @@
+"""What is loaded until the daemon answers: that is most of the time to a first answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from lab.ports import free_port
+
+# The daemon as the command starts it. In the place of its inputs, as it begins to load them, it
+# asks itself; then it loads what it would have, and ends.
+ASKED_AT_ONCE = """
+import json, sys, types, urllib.request
+from importlib import import_module
+from exporter.cli import cli
+
+def loaded():
+    return sorted(name for name, module in sys.modules.items() if module is not None)
+
+def instead(config):
+    with urllib.request.urlopen(f"http://{config.listen}/metrics") as answer:
+        told = answer.read().decode()
+    del sys.modules["exporter.daemon.edge"]
+    before = loaded()
+    for name in ("exporter.daemon.edge", "exporter.daemon.acting"):
+        import_module(name)
+    print(json.dumps({"told": told, "before": before, "in_all": loaded()}))
+    sys.exit(0)
+
+sys.modules["exporter.daemon.edge"] = edge = types.ModuleType("edge")
+edge.Edge = instead
+cli(["run", "--config", sys.argv[1]])
+"""
+LATER = (
+    "apscheduler",
+    "confluent_kafka",
+    "exporter.clients",
+    "exporter.ingest",
+    "exporter.judge.judge",
+    "exporter.notify",
+    "exporter.remedy",
+    "exporter.state.book",
+    "httpx",
+)
+
+
+def test_the_first_answer_needs_nothing_that_asks_decides_or_acts(tmp_path):
+    found = _started(tmp_path)
+    assert 'offsetwatch_build_info{version="' in found["told"]
+    assert "offsetwatch_input_up" not in found["told"]  # nothing is known yet, and nothing is said
+    assert _within(found["before"], *LATER) == []
+    assert set(LATER) <= set(found["in_all"])  # or it would be a test of old names
+
+
+def _started(folder):
+    path = folder / "offsetwatch.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
+                "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
+                "listen": f"127.0.0.1:{free_port()}",
+                "state_dir": str(folder / "state"),
+            }
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED_AT_ONCE, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _within(loaded, *packages):
+    return [name for name in loaded if any(f"{name}.".startswith(f"{at}.") for at in packages)]
