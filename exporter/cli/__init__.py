@@ -40,7 +40,10 @@ def cli() -> None:
 @config_option
 def run(config_path: Path) -> None:
     """Run the daemon."""
-    from exporter import config  # noqa: PLC0415 - see the module
+    from exporter.daemon import memory  # noqa: PLC0415 - see the module
+
+    memory.settle()
+    from exporter import config  # noqa: PLC0415
     from exporter.cli.logs import configure  # noqa: PLC0415
     from exporter.daemon import run as daemon  # noqa: PLC0415
 

@@ -1,5 +1,5 @@
-"""How the process deals with memory. Called by run.py, once, and by what measures the daemon's
-parts.
+"""How the process deals with memory. Called once, before anything that takes some is loaded, and by
+what measures the daemon's parts.
 """
 
 from __future__ import annotations

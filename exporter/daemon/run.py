@@ -24,7 +24,6 @@ import structlog
 from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
-from exporter.daemon import memory
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
@@ -231,5 +230,4 @@ def _answer(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:
 
 def run(loaded: Config, path: Path) -> int:
     """The daemon: an exit code."""
-    memory.settle()
     return Daemon(loaded, path).run()
