@@ -1,4 +1,6 @@
-"""What is loaded until the daemon answers: that is most of the time to a first answer."""
+"""What is loaded until the daemon answers, and what never is: most of the time to a first answer,
+and much of the memory of a daemon with nothing to watch.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +53,10 @@ def test_the_first_answer_needs_nothing_that_asks_decides_or_acts(tmp_path):
     assert "offsetwatch_input_up" not in found["told"]  # nothing is known yet, and nothing is said
     assert _within(found["before"], *LATER) == []
     assert set(LATER) <= set(found["in_all"])  # or it would be a test of old names
+
+
+def test_a_daemon_never_loads_what_draws_tables(tmp_path):
+    assert _within(_started(tmp_path)["in_all"], "rich", "pygments") == []
 
 
 def _started(folder):
