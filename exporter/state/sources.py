@@ -8,8 +8,10 @@ Called by the book only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import msgspec
 
 from exporter.decode.dialects import (
     compare,
@@ -37,11 +39,12 @@ def everything(_name: str) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class _Partition:
+class _Partition(msgspec.Struct, gc=False):
     """One source partition.
 
     log_offset  -1 if the topic holds no record of it that counts
+    variants    its other raw keys that hold a value; seldom any, and an empty frozenset takes no
+                memory
     namesake    another source partition of its connector has the same label
     view        the cached picture, dropped at each change
     """
@@ -56,7 +59,7 @@ class _Partition:
     advances: int = 0
     rewinds: int = 0
     resets: int = 0
-    variants: set[bytes] = field(default_factory=set)
+    variants: frozenset[bytes] = frozenset()
     namesake: bool = False
     view: SourcePartitionView | None = None
 
@@ -76,12 +79,12 @@ class SourceBook:
         self._connect_cluster = connect_cluster
         self._partitions_max = partitions_max
         self._wants_topic = wants_topic
-        self._partitions: dict[tuple[str, str], _Partition] = {}
-        self._of: dict[str, list[_Partition]] = {}
+        self._of: dict[str, dict[str, _Partition]] = {}
+        self._labels: dict[str, dict[str, _Partition]] = {}
+        self._known = 0
         self._frozen: frozenset[int] = frozenset()
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
         self._unread: dict[tuple[str, str], tuple[int, bool]] = {}
-        self._labels: dict[tuple[str, str], _Partition] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._committed_at: dict[str, float] = {}
         self._in_order: list[_Partition] | None = None
@@ -96,13 +99,13 @@ class SourceBook:
         is forgotten, and a place in the log that we remember may be in a topic that is gone.
         """
         if whole:
-            for partition in self._partitions.values():
+            for partition in self._all():
                 partition.log_offset = -1
-                partition.variants.clear()
+                partition.variants = frozenset()
                 partition.view = None
         self._apply_all(records)
         if whole:
-            for partition in self._partitions.values():
+            for partition in self._all():
                 if partition.log_offset < 0:
                     self._set(partition, None)
         self.version += whole or bool(records)
@@ -122,23 +125,29 @@ class SourceBook:
 
     def _apply_all(self, records: tuple[SourceRecord, ...]) -> None:
         for record in records:
-            where = (record.key.connector, record.key.identity)
-            partition = self._partitions.get(where)
+            partition = self._find(record.key.connector, record.key.identity)
             if partition is None:
-                if len(self._partitions) >= self._partitions_max:
+                if self._known >= self._partitions_max:
                     self._drop("source_partitions_max")
                     continue
-                partition = self._add(where, record.key)
+                partition = self._add(record.key)
             self._apply(partition, record)
             if partition.view is not None:
                 partition.view = None
                 self._outdated.append(partition)
 
-    def _add(self, where: tuple[str, str], key: SourceKey) -> _Partition:
-        partition = self._partitions[where] = _Partition(key)
+    def _all(self) -> Iterator[_Partition]:
+        return chain.from_iterable(of.values() for of in self._of.values())
+
+    def _find(self, connector: str, identity: str) -> _Partition | None:
+        of = self._of.get(connector)
+        return None if of is None else of.get(identity)
+
+    def _add(self, key: SourceKey) -> _Partition:
+        partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
+        self._known += 1
         self._in_order = None
-        self._of.setdefault(key.connector, []).append(partition)
-        first = self._labels.setdefault((key.connector, key.label), partition)
+        first = self._labels.setdefault(key.connector, {}).setdefault(key.label, partition)
         if first is not partition:
             first.namesake = partition.namesake = True
             first.view = None
@@ -150,9 +159,9 @@ class SourceBook:
     def _apply(self, partition: _Partition, record: SourceRecord) -> None:
         if not record.key.canonical:
             if record.offset is None:
-                partition.variants.discard(record.raw_key)
+                partition.variants -= {record.raw_key}
             else:
-                partition.variants.add(record.raw_key)
+                partition.variants |= {record.raw_key}
             return
         if not _is_newer(partition, record):
             return
@@ -254,8 +263,8 @@ class SourceBook:
         """Is this what the topic says, or said at any moment since `watch`?"""
         if self._frozen:
             return True  # an open transaction may hide what REST has seen
-        partition = self._partitions.get((connector, identity))
-        if partition is None and len(self._partitions) >= self._partitions_max:
+        partition = self._find(connector, identity)
+        if partition is None and self._known >= self._partitions_max:
             return True  # it may be one of those that the bound cut: nothing is known of it
         if text == _text(None if partition is None else partition.offset):
             return True
@@ -270,8 +279,8 @@ class SourceBook:
         lists them.
         """
         return tuple(
-            partition.key.identity
-            for partition in self._of.get(connector, ())
+            identity
+            for identity, partition in self._of.get(connector, {}).items()
             if partition.offset is not None and not partition.key.without_partition
         )
 
@@ -280,14 +289,14 @@ class SourceBook:
         return tuple(
             name
             for name, partitions in self._of.items()
-            if any(partition.offset is not None for partition in partitions)
+            if any(partition.offset is not None for partition in partitions.values())
         )
 
     def views_of(self, connector: str) -> tuple[SourcePartitionView, ...]:
         """Pictures of one connector's source partitions, in no order."""
         return tuple(
             partition.view or self._view(partition)
-            for partition in self._of.get(connector, ())
+            for partition in self._of.get(connector, {}).values()
             if self._is_shown(partition)
         )
 
@@ -297,7 +306,9 @@ class SourceBook:
         """
         if self._shown is None or self._shown[:2] != (self.version, listed):
             if self._in_order is None:
-                self._in_order = [at for _, at in sorted(self._partitions.items(), key=_by_name)]
+                self._in_order = [
+                    of[identity] for _, of in sorted(self._of.items()) for identity in sorted(of)
+                ]
                 self._wanted = None
             if self._wanted is None or self._wanted[0] != listed:
                 wanted = [
@@ -344,10 +355,6 @@ class SourceBook:
             variants=len(partition.variants),
         )
         return partition.view
-
-
-def _by_name(item: tuple[tuple[str, str], _Partition]) -> tuple[str, str]:
-    return item[0]
 
 
 def _is_newer(partition: _Partition, record: SourceRecord) -> bool:
