@@ -17,7 +17,7 @@ from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, Sour
 Key = tuple[str, str, str]  # Connect cluster, connector, source partition or sink partition
 
 
-class Standing(msgspec.Struct, array_like=True):
+class Standing(msgspec.Struct, array_like=True, gc=False):
     """A verdict over time. Its own form on disk.
 
     held    (verdict, since) from before an input went blind: what it goes on with afterwards
@@ -52,18 +52,19 @@ class Standing(msgspec.Struct, array_like=True):
         return was is not self.verdict
 
 
-@dataclass(slots=True)
-class Subject:
+class Subject(msgspec.Struct, gc=False):
     """One partition. `number` is of the last look that saw it; the views are those it saw.
 
     hidden    which input hides it; None if it is seen, or gone
-    took, until_w    what was seen when it was decided, and until when that decides the same
+    took_version, took_source, took_mirror, took_read    what was seen when it was decided: of the
+              track, and the views
+    until_w   until when that decides the same
     """
 
     key: Key
     label: str
     sink: bool = False
-    standing: Standing = field(default_factory=Standing)
+    standing: Standing = msgspec.field(default_factory=Standing)
     reason: str = ""
     window: Window | None = None
     source: SourcePartitionView | None = None
@@ -71,7 +72,10 @@ class Subject:
     read: SinkPartitionView | None = None
     number: int = 0
     hidden: str | None = None
-    took: tuple[object, ...] = ()
+    took_version: int = -1
+    took_source: SourcePartitionView | None = None
+    took_mirror: MirrorPartitionView | None = None
+    took_read: SinkPartitionView | None = None
     until_w: float = 0.0
     judgement: Judgement | None = None
 
@@ -82,10 +86,16 @@ class Subject:
 
     def changed(self, track: Track, w: float) -> bool:
         """May another decision come of what is seen now?"""
-        now = (track.version, self.source, self.mirror, self.read)
-        if w < self.until_w and now == self.took:
+        if (
+            w < self.until_w
+            and track.version == self.took_version
+            and self.source == self.took_source
+            and self.mirror == self.took_mirror
+            and self.read == self.took_read
+        ):
             return False
-        self.took = now
+        self.took_version, self.took_source = track.version, self.source
+        self.took_mirror, self.took_read = self.mirror, self.read
         return True
 
     def sample(self, at: float) -> Sample:

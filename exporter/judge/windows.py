@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     changed_at: float | None = None
 
 
-class Window(msgspec.Struct, array_like=True):
+class Window(msgspec.Struct, array_like=True, gc=False):
     """The memory of one partition. It is its own form on disk: fields are only ever added at the
     end.
 

@@ -54,8 +54,7 @@ class KeyForm(StrEnum):
     LEGACY_ENVELOPE = "legacy_envelope"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceKey:
+class SourceKey(msgspec.Struct, frozen=True, gc=False):
     """The decoded key of one record of an offsets topic (Connect's OffsetStorageWriter).
 
     identity    the source partition as JSON with sorted keys: what groups raw keys that mean the
