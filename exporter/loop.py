@@ -69,7 +69,11 @@ class Loop:
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
         self._snapshot = EMPTY
         self._beat_at = clock.now()
-        self._parts: dict[str, Remembering] = {"replication": book, "judge": judge}
+        self._parts: dict[str, Remembering] = {
+            "replication": book,
+            "findings": judge.findings,
+            "judge": judge,
+        }
         self._save: Save | None = None
         self._unsaved: dict[str, bytes] = {}
         self._saved_at: float | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ from exporter.judge.settings import Settings
 
 Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic, partition
 
+_Document = TypeVar("_Document")
+
 
 class Told(msgspec.Struct, frozen=True):
     """All that is remembered."""
@@ -28,6 +31,14 @@ class Told(msgspec.Struct, frozen=True):
     failures: tuple[failures.Told, ...] = ()
     lives: tuple[lives.Told, ...] = ()
     falls: falls.Told = falls.Told()
+
+
+def decoded(document: bytes, kind: type[_Document]) -> _Document:
+    """A document of the judge's. Raises ValueError for what is none of that kind."""
+    try:
+        return msgspec.json.decode(document, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise ValueError(str(exc)) from exc
 
 
 @dataclass(slots=True)

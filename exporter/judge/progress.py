@@ -38,7 +38,7 @@ _GONE: Final = Decision(verdict=Verdict.UNKNOWN, rule=0, reason="it is gone")
 _Whole = tuple[str, str, str, str]  # Connect cluster, connector, scope, subject
 
 
-class _Kept(msgspec.Struct, array_like=True):
+class _Kept(msgspec.Struct, array_like=True, gc=False):
     """A partition on disk."""
 
     key: Key
@@ -48,7 +48,9 @@ class _Kept(msgspec.Struct, array_like=True):
     window: Window
 
 
-class _Remembered(msgspec.Struct):
+class Told(msgspec.Struct, frozen=True):
+    """All that is remembered."""
+
     at: float
     watched: float
     subjects: list[_Kept]
@@ -118,31 +120,28 @@ class Progress:
 
     # --- what outlives the process ---------------------------------------------------------------
 
-    def remembered(self) -> bytes | None:
+    def remembered(self) -> Told | None:
         """What a restart must not forget; None while there is nothing new."""
         if not self._looked:
             return None
         self._looked = self.urgent = False
-        return msgspec.json.encode(
-            _Remembered(
-                at=self._looked_at,
-                watched=self._looked_w,
-                subjects=[
-                    _Kept(at.key, at.label, at.sink, at.standing, at.window)
-                    for at in self._roll.subjects.values()
-                    if at.window is not None
-                ],
-                wholes=list(self._wholes.items()),
-                tracks=[
-                    (*of, at.why is not None, at.why_w, at.restarted_w, at.failed_w, at.failed_at)
-                    for of, at in self._roll.tracks.items()
-                ],
-            )
+        return Told(
+            at=self._looked_at,
+            watched=self._looked_w,
+            subjects=[
+                _Kept(at.key, at.label, at.sink, at.standing, at.window)
+                for at in self._roll.subjects.values()
+                if at.window is not None
+            ],
+            wholes=list(self._wholes.items()),
+            tracks=[
+                (*of, at.why is not None, at.why_w, at.restarted_w, at.failed_w, at.failed_at)
+                for of, at in self._roll.tracks.items()
+            ],
         )
 
-    def recall(self, remembered: bytes) -> None:
-        """Go on from there. Raises msgspec.DecodeError if it is not what `remembered` gave."""
-        told = msgspec.json.decode(remembered, type=_Remembered)
+    def recall(self, told: Told) -> None:
+        """Go on from there."""
         self._at, self._w, self._next_w = told.at, told.watched, told.watched
         self._recalled = True
         self._wholes = dict(told.wholes)

@@ -14,7 +14,7 @@ import msgspec
 
 from exporter.judge.blindness import Blindness
 from exporter.judge.looks import Look
-from exporter.judge.memory import Memory, Told
+from exporter.judge.memory import Memory, Told, decoded
 from exporter.judge.rules import RULES, explained
 from exporter.judge.seen import Seen
 from exporter.judge.settings import Settings
@@ -28,6 +28,7 @@ BLIND_S_MAX: Final = 86_400.0
 # snapshot a second of a hundred thousand partitions does.
 LOOKS_PER_INTERVAL: Final = 12
 LAST_SEEN: Final = "last seen"
+VERSION: Final = 1
 
 _WORST_FIRST: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
@@ -41,9 +42,12 @@ class _Kept(msgspec.Struct, frozen=True):
     seen_at: float
 
 
-class _Remembered(msgspec.Struct, frozen=True):
+class Remembered(msgspec.Struct, frozen=True):
+    """The document of findings.json; before VERSION was in it, a part of judge.json."""
+
     kept: tuple[_Kept, ...]
     memory: Told
+    version: int = VERSION
 
 
 class Register:
@@ -117,7 +121,7 @@ class Register:
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""
         told = msgspec.json.encode(
-            _Remembered(kept=tuple(self._kept.values()), memory=self._memory.remembered())
+            Remembered(kept=tuple(self._kept.values()), memory=self._memory.remembered())
         )
         if told == self._told:
             return None
@@ -127,10 +131,16 @@ class Register:
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
-        told = msgspec.json.decode(remembered, type=_Remembered)
+        told = decoded(remembered, Remembered)
+        if told.version != VERSION:
+            raise ValueError(f"version {told.version}, and this is {VERSION}")
+        self.go_on(told)
+        self._told = remembered
+
+    def go_on(self, told: Remembered) -> None:
+        """The same with a document that has been read already."""
         self._kept = {kept.finding.key: kept for kept in told.kept}
         self._memory.recall(told.memory)
-        self._told = remembered
 
 
 def _shown(kept: _Kept, now: float) -> Finding:

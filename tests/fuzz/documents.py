@@ -16,6 +16,7 @@ from exporter.clients.kafka_facts import parse_api_versions
 from exporter.config import properties
 from exporter.errors import ClientError, JournalDamaged, Malformed
 from exporter.judge.judge import Judge
+from exporter.judge.register import Register
 from exporter.judge.settings import Settings
 from exporter.model import baselines
 from exporter.model.records import RawRecord
@@ -186,10 +187,10 @@ _PROBLEM: Final = (
 )
 
 
-def _judged() -> bytes:
+def _judged() -> tuple[bytes, bytes]:
     judge = Judge(Settings())
     judge.judged(full())
-    return judge.remembered() or b""
+    return judge.remembered() or b"", judge.findings.remembered() or b""
 
 
 def _targets() -> list[Target]:
@@ -200,6 +201,7 @@ def _targets() -> list[Target]:
         "00000001 0000 00000002 0000 0000 0009 0001 0000 000b".replace(" ", "")
     )
     broken = msgspec.DecodeError
+    verdicts, found = _judged()
     table: tuple[tuple[str, Any, Read], ...] = (
         ("journal_records", journal, _again(records.decoded, records.encoded, broken)),
         ("journal_lines", lines, _or(projection.line_of, broken)),
@@ -209,8 +211,13 @@ def _targets() -> list[Target]:
         ("memory_of_fates", [(msgspec.json.encode(_FATES),)], _or(_recalled, ValueError)),
         (
             "memory_of_verdicts",
-            [(_judged(),)],
+            [(verdicts,)],
             _or(lambda raw: Judge(Settings()).recall(raw), ValueError),
+        ),
+        (
+            "memory_of_findings",
+            [(found,)],
+            _or(Register(Settings()).recall, ValueError),
         ),
         ("memory_of_notices", [(entry,)], _or(_noticed)),
         ("findings", [(findings.findings(full()),)], _or(findings.read)),

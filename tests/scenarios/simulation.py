@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from exporter.judge.judge import Judge
 from exporter.judge.settings import Settings
+from exporter.loop import Remembering
 from exporter.model.connectors import Connector, Task
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import (
@@ -216,7 +217,7 @@ class Estate:
         self.settings = Settings(interval_s=FLUSH_S)
         self.judge = Judge(self.settings)
         self.judged: Snapshot | None = None
-        self.told: bytes | None = None  # what is in state_dir
+        self.told: dict[str, bytes] = {}  # what is in state_dir
         self._rng = random.Random(seed)
         self._boot()
         for number, actor in enumerate(actors):
@@ -235,8 +236,12 @@ class Estate:
         for _ in range(round(down_s / self.tick_s)):
             self._work()  # the book stands for a tail that reads it afterwards
         self.judge = Judge(self.settings)
-        if self.told is not None:
-            self.judge.recall(self.told)
+        for name, part in self._parts().items():
+            if name in self.told:
+                part.recall(self.told[name])
+
+    def _parts(self) -> dict[str, Remembering]:
+        return {"findings": self.judge.findings, "judge": self.judge}
 
     def run(self, seconds: float) -> Iterator[Snapshot]:
         """Go on for so long; every judged snapshot."""
@@ -244,7 +249,10 @@ class Estate:
             self._work()
             self._see()
             self.judged = self.judge.judged(self._probed(self.world.snapshot()))
-            self.told = self.judge.remembered() or self.told
+            for name, part in self._parts().items():
+                document = part.remembered()
+                if document is not None:
+                    self.told[name] = document
             yield self.judged
 
     def go(self, seconds: float) -> Estate:

@@ -82,6 +82,6 @@ def test_what_a_person_stopped_is_idle_however_long(estate):
 def test_a_fresh_daemon_says_so_after_three_intervals_without_having_seen_it_move(estate):
     taught(estate)
     estate.actors[0].hangs = True
-    estate.told = None
+    estate.told.clear()
     estate.restart_daemon(down_s=2 * HOUR)
     estate.until("rows", Verdict.SILENT, 5 * MINUTE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -45,16 +46,22 @@ def test_what_is_no_such_document_is_refused(damaged):
         Judge(Settings()).recall(damaged)
 
 
-def test_what_one_part_remembered_is_kept_while_only_the_other_has_news():
-    """A look at findings and a look at progress come at different times."""
-    told = estate().go(10 * MINUTE)
-    judge = Judge(told.settings)
-    judge.recall(told.told)
-    judge.judged(EMPTY)
-    again = judge.remembered()
-    assert again is not None
-    assert b'"mm2"' in again
-    assert b'"register":' in again
+def test_a_document_from_before_findings_had_one_of_their_own_brings_them_along():
+    ill = estate().go(20 * MINUTE)
+    ill.actors[0].hangs = True
+    ill.go(5 * MINUTE)
+    findings = json.loads(ill.told["findings"])
+    assert findings["kept"]
+    del findings["version"]
+    judge = Judge(ill.settings)
+    judge.recall(json.dumps(json.loads(ill.told["judge"]) | {"register": findings}).encode())
+    assert judge.findings.remembered() == ill.told["findings"]
+
+
+def test_findings_are_remembered_without_the_verdicts_of_all_partitions():
+    told = estate().go(10 * MINUTE).told
+    assert b'"topic' in told["judge"]
+    assert b'"topic' not in told["findings"]
 
 
 def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():

@@ -495,7 +495,9 @@ def test_what_is_remembered_is_small_and_names_what_it_is():
     assert BAD in str(told["memory"]["failures"])
 
 
-@pytest.mark.parametrize("wrong", [b"{", b"[]", b'{"kept": 7}'])
+@pytest.mark.parametrize(
+    "wrong", [b"{", b"[]", b'{"kept": 7}', b'{"kept": [], "memory": {}, "version": 2}']
+)
 def test_what_is_no_memory_is_refused(wrong):
     with pytest.raises(ValueError, match=r"."):
         Play(files()).register.recall(wrong)
