@@ -99,7 +99,10 @@ class SourceRole:
         for _, changed, last in kept:
             assert isinstance(changed, Message)
             assert isinstance(last, Message)
-            record = self._record(last, advanced_at=_at(changed), live=False)
+            at = _at(last)
+            # Of most it is one record, and then one float.
+            advanced_at = at if changed is last else _at(changed)
+            record = self._record(last, at=at, advanced_at=advanced_at, live=False)
             if isinstance(record, Undecodable):
                 undecodable[record.reason] += 1
             else:
@@ -112,7 +115,7 @@ class SourceRole:
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
         for message in messages:
-            record = self._record(message, advanced_at=None, live=True)
+            record = self._record(message, at=_at(message), advanced_at=None, live=True)
             if isinstance(record, Undecodable):
                 undecodable[record.reason] += 1
             else:
@@ -122,7 +125,7 @@ class SourceRole:
         return tuple(records), undecodable
 
     def _record(
-        self, message: Message, *, advanced_at: float | None, live: bool
+        self, message: Message, *, at: float, advanced_at: float | None, live: bool
     ) -> SourceRecord | Undecodable:
         raw_key = _bytes(message.key())
         key = self._key(raw_key)
@@ -134,7 +137,7 @@ class SourceRole:
             offset=decode_value(_bytes(message.value())),
             partition=message.partition() or 0,
             log_offset=message.offset() or 0,
-            at=_at(message),
+            at=at,
             advanced_at=advanced_at,
             live=live,
         )

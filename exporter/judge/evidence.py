@@ -74,6 +74,12 @@ def _again(window: Window) -> Iterator[tuple[str, str]]:
 
 def _times(source: SourcePartitionView) -> Iterator[tuple[str, str]]:
     if source.committed_at is not None:
-        yield "last commit", moment(source.committed_at)
+        yield _at("last commit", int(source.committed_at // 1))
     if source.advanced_at is not None:
-        yield "last advance", moment(source.advanced_at)
+        yield _at("last advance", int(source.advanced_at // 1))
+
+
+@lru_cache(maxsize=4096)
+def _at(what: str, second: int) -> tuple[str, str]:
+    """The same for all the partitions that a flush commits within one second."""
+    return what, moment(second)
