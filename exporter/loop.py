@@ -2,8 +2,9 @@
 
 Inputs enqueue batches and never touch state; one thread takes them in and publishes an immutable
 snapshot once a tick, by one reference swap. It takes in what has come several times a tick, so that
-at its end little is left to do before the picture is out. A test drives the whole daemon by calling
-`step`.
+at its end little is left to do before the picture is out: what is known is shown first, beside the
+verdicts of the picture before, and again once it is judged. A test drives the whole daemon by
+calling `step`.
 
 What must survive a restart is saved before the snapshot that shows it is published, if something
 was counted: killed in between, the next start counts it, and it was never shown. The rest is saved
@@ -109,12 +110,22 @@ class Loop:
             self._book.prepare()
 
     def _publish(self, now: float) -> Snapshot:
-        snapshot = self._judge.judged(self._book.snapshot(now))
+        seen = self._book.snapshot(now)
+        # Looks, the regular save and a mark of the trends take as long as ten pictures: positions
+        # do not wait for them. What was counted is saved first, as ever.
+        first = self._judge.judged_before(seen)
+        if first is not None:
+            self._remember(now, counted=True)
+            self._show(first)
+        judged = self._judge.judged(seen)
         self._remember(now)
-        trends = self._trends.see(snapshot)
-        self._snapshot = replace(snapshot, saved_at=self._saved_at, trends=trends)
-        self._beat_at = now
+        self._trends.see(judged)
+        self._show(judged)
         return self._snapshot
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._snapshot = replace(snapshot, saved_at=self._saved_at, trends=self._trends.marks)
+        self._beat_at = snapshot.at
 
     def recall_with(self, recall: Recall) -> None:
         """Begin where another process ended; before the first step."""
@@ -125,9 +136,10 @@ class Loop:
         """From the next step on; None: no more. Any thread."""
         self._save = save
 
-    def _remember(self, now: float, *, last: bool = False) -> None:
+    def _remember(self, now: float, *, counted: bool = False, last: bool = False) -> None:
+        """What is due; with `counted` only what must not be shown before it is saved."""
         save = self._save
-        due = last or not 0 <= now - self._tried_at < SAVE_EVERY_S
+        due = last or not (counted or 0 <= now - self._tried_at < SAVE_EVERY_S)
         if save is None or not (due or any(part.urgent for part in self._parts.values())):
             return
         self._tried_at = now

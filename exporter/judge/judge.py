@@ -48,11 +48,23 @@ class Judge:
 
     def judged(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with judgements and findings."""
-        judged = replace(snapshot, judgements=self._progress.judgements(snapshot))
-        findings = self.findings.found(judged)
-        dropped = (*snapshot.dropped, *self.findings.dropped)
-        runs = self.findings.failure_runs
-        return replace(judged, findings=findings, dropped=dropped, failure_runs=runs)
+        self.findings.found(replace(snapshot, judgements=self._progress.judgements(snapshot)))
+        return self._with_newest(snapshot)
+
+    def judged_before(self, snapshot: Snapshot) -> Snapshot | None:
+        """The snapshot with what was last judged and found, at no cost. None where an input went
+        blind or sees again since, or nothing was judged yet: that is to be judged first.
+        """
+        return self._with_newest(snapshot) if self._progress.sees_as_before(snapshot) else None
+
+    def _with_newest(self, snapshot: Snapshot) -> Snapshot:
+        return replace(
+            snapshot,
+            judgements=self._progress.newest,
+            findings=self.findings.newest,
+            dropped=(*snapshot.dropped, *self.findings.dropped),
+            failure_runs=self.findings.failure_runs,
+        )
 
     def remembered(self) -> bytes | None:
         """The verdicts, which a restart must not forget; None while there is nothing new."""

@@ -24,6 +24,7 @@ from exporter.judge.subjects import Key, Standing, Subject, Track, judgement
 from exporter.judge.verdicts import Decision, decide, worst
 from exporter.judge.windows import Window
 from exporter.model.findings import Judgement, Scope, Verdict
+from exporter.model.observations import InputId
 from exporter.state.snapshot import Snapshot
 
 RESTART_INTERVALS: Final = 2  # what was remembered may be one interval old by itself
@@ -101,7 +102,7 @@ class Progress:
         """Every verdict; the same tuple while nothing changes."""
         self._watch(snapshot.at)
         self._track(snapshot)
-        inputs = (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
+        inputs = _inputs(snapshot)
         # Held, and not their ids: those of what is gone are given to others.
         views = (snapshot.source_partitions, snapshot.mirror_partitions, snapshot.sink_partitions)
         # What went blind or sees again is not to wait for the end of a leisurely look.
@@ -117,6 +118,15 @@ class Progress:
             self._look(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
         return self._judgements
+
+    @property
+    def newest(self) -> tuple[Judgement, ...]:
+        """Every verdict, as of the newest look."""
+        return self._judgements
+
+    def sees_as_before(self, snapshot: Snapshot) -> bool:
+        """Are the same inputs alive as when it was last judged?"""
+        return _inputs(snapshot) == self._inputs
 
     # --- what outlives the process ---------------------------------------------------------------
 
@@ -326,6 +336,11 @@ class Progress:
 def _troubled_before(subject: Subject) -> bool:
     held = subject.standing.held
     return held is not None and held[0] in _TROUBLED
+
+
+def _inputs(snapshot: Snapshot) -> tuple[bool, frozenset[InputId]]:
+    """What verdicts rest on: who is there to be heard."""
+    return (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
 
 
 def _same(views: tuple[object, ...], before: object) -> bool:

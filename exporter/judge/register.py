@@ -76,6 +76,11 @@ class Register:
             self._look(Look(snapshot, self._looked))
         return self._found
 
+    @property
+    def newest(self) -> tuple[Finding, ...]:
+        """What the newest look found."""
+        return self._found
+
     def _due(self, before: Snapshot, now: Snapshot) -> bool:
         apart = self._settings.interval_s / LOOKS_PER_INTERVAL
         return now.ready is not before.ready or not 0 <= now.at - before.at < apart

@@ -140,6 +140,34 @@ def test_the_loop_rests_for_half_a_tick_after_a_picture_that_took_longer(loop, c
     assert published(loop, clock, 7.0) == [1.0, 3.5, 6.0]
 
 
+def shown_when_judged(loop):
+    """Of which moment the picture is that is out while one is judged; grows."""
+    judged, found = loop._judge.judged, []
+
+    def watched(snapshot):
+        found.append(loop.snapshot.at)
+        return judged(snapshot)
+
+    loop._judge.judged = watched
+    return found
+
+
+def test_what_is_known_is_shown_before_it_is_judged(loop, clock):
+    loop.step(clock.now(), seen(clock))
+    shown = shown_when_judged(loop)
+    clock.advance(1)
+    loop.step(clock.now(), ())
+    assert shown == [clock.now()]
+
+
+def test_what_went_blind_is_not_shown_beside_verdicts_of_when_it_saw(loop, clock):
+    first = loop.step(clock.now(), seen(clock))
+    shown = shown_when_judged(loop)
+    clock.advance(31)
+    loop.step(clock.now(), ())
+    assert shown == [first.at]
+
+
 def test_what_has_come_is_taken_in_before_the_tick_is_over(loop, clock):
     taken = []
     loop._book.apply = lambda seen, now: taken.append(seen)
@@ -240,6 +268,16 @@ def test_what_was_counted_is_saved_before_it_is_shown(loop, clock, part):
     after = loop.step(clock.now(), ())
     assert shown == [("replication", b"1", before.at)]
     assert after.saved_at == clock.now()
+
+
+def test_the_regular_save_does_not_hold_up_what_is_shown(loop, clock, part):
+    shown = []
+    loop.save_with(lambda *_: shown.append(loop.snapshot.at) or True)
+    loop.step(clock.now(), ())
+    clock.advance(SAVE_EVERY_S)
+    part.document = b"1"
+    after = loop.step(clock.now(), ())
+    assert shown[-1] == after.saved_at == clock.now()
 
 
 def test_the_rest_is_saved_now_and_then_and_only_if_it_is_new(loop, clock, part):
