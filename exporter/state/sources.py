@@ -47,6 +47,7 @@ class _Partition(msgspec.Struct, gc=False):
                 memory
     namesake    another source partition of its connector has the same label
     view        the cached picture, dropped at each change
+    place       among the pictures that are kept in order; -1 if it is none of them
     """
 
     key: SourceKey
@@ -62,6 +63,7 @@ class _Partition(msgspec.Struct, gc=False):
     variants: frozenset[bytes] = frozenset()
     namesake: bool = False
     view: SourcePartitionView | None = None
+    place: int = -1
 
 
 class SourceBook:
@@ -88,7 +90,11 @@ class SourceBook:
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._committed_at: dict[str, float] = {}
         self._in_order: list[_Partition] | None = None
-        self._wanted: tuple[frozenset[str], list[_Partition]] | None = None
+        # Of which connectors, whose, and their pictures but for what is outdated: 20,000 are put
+        # together in no time if those that changed were replaced as they came.
+        self._wanted: tuple[frozenset[str], list[_Partition], list[SourcePartitionView]] | None = (
+            None
+        )
         self._outdated: list[_Partition] = []
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
@@ -103,6 +109,7 @@ class SourceBook:
                 partition.log_offset = -1
                 partition.variants = frozenset()
                 partition.view = None
+            self._wanted = None
         self._apply_all(records)
         if whole:
             for partition in self._all():
@@ -112,9 +119,11 @@ class SourceBook:
 
     def prepare(self) -> None:
         """Picture again what was shown and has changed, ahead of `views`."""
+        pictures = [] if self._wanted is None else self._wanted[2]
         for partition in self._outdated:
-            if partition.view is None:
-                self._view(partition)
+            view = partition.view or self._view(partition)
+            if pictures and partition.place >= 0:
+                pictures[partition.place] = view
         self._outdated.clear()
 
     def freeze(self, frozen: frozenset[int]) -> None:
@@ -146,7 +155,7 @@ class SourceBook:
     def _add(self, key: SourceKey) -> _Partition:
         partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
         self._known += 1
-        self._in_order = None
+        self._in_order = self._wanted = None
         first = self._labels.setdefault(key.connector, {}).setdefault(key.label, partition)
         if first is not partition:
             first.namesake = partition.namesake = True
@@ -305,27 +314,36 @@ class SourceBook:
         changes.
         """
         if self._shown is None or self._shown[:2] != (self.version, listed):
-            if self._in_order is None:
-                self._in_order = [
-                    of[identity] for _, of in sorted(self._of.items()) for identity in sorted(of)
-                ]
-                self._wanted = None
-            if self._wanted is None or self._wanted[0] != listed:
-                wanted = [
-                    partition
-                    for partition in self._in_order
-                    if partition.key.connector in listed and self._is_wanted(partition)
-                ]
-                self._wanted = (listed, wanted)
-            views = tuple(
-                [
-                    partition.view or self._view(partition)
-                    for partition in self._wanted[1]
+            self.prepare()
+            wanted, pictures = self._pictures(listed)
+            if self._frozen:
+                pictures = [
+                    view
+                    for partition, view in zip(wanted, pictures, strict=True)
                     if partition.kafka_partition not in self._frozen
                 ]
-            )
-            self._shown = (self.version, listed, views)
+            self._shown = (self.version, listed, tuple(pictures))
         return self._shown[2]
+
+    def _pictures(
+        self, listed: frozenset[str]
+    ) -> tuple[list[_Partition], list[SourcePartitionView]]:
+        """Of these connectors, in order, frozen or not."""
+        if self._in_order is None:
+            self._in_order = [
+                of[identity] for _, of in sorted(self._of.items()) for identity in sorted(of)
+            ]
+            self._wanted = None
+        if self._wanted is None or self._wanted[0] != listed:
+            wanted: list[_Partition] = []
+            for partition in self._in_order:
+                partition.place = -1
+                if partition.key.connector in listed and self._is_wanted(partition):
+                    partition.place = len(wanted)
+                    wanted.append(partition)
+            views = [partition.view or self._view(partition) for partition in wanted]
+            self._wanted = (listed, wanted, views)
+        return self._wanted[1:]
 
     def _is_shown(self, partition: _Partition) -> bool:
         return partition.kafka_partition not in self._frozen and self._is_wanted(partition)

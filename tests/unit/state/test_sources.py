@@ -319,3 +319,41 @@ def test_pictures_are_shared_between_snapshots_while_nothing_changes():
 def test_an_observation_of_a_tail_makes_that_tail_an_input():
     world = files()
     assert InputId(str(OFFSETS), TAIL) in {view.id for view in world.snapshot().inputs}
+
+
+def positions(world: World) -> dict[tuple[str, str], int]:
+    found = {}
+    for view in world.snapshot().source_partitions:
+        assert view.offset is not None
+        found[view.connector, view.label] = view.offset.number("position")
+    return found
+
+
+def test_what_is_pictured_ahead_and_what_is_not_are_shown_in_one_order_with_the_newest():
+    world = World()
+    world.listed(source("a"), source("b"))
+    world.found()
+    world.tail(whole=True)
+    files_of = [{"filename": f"/{number}"} for number in range(3)]
+    for name in ("b", "a"):
+        for number in (2, 0):
+            world.commit(name, files_of[number], {"position": number})
+    assert list(positions(world).values()) == [0, 2, 0, 2]
+    world.commit("a", files_of[2], {"position": 12})
+    world.book.prepare()
+    world.commit("b", files_of[0], {"position": 10})  # not prepared
+    assert list(positions(world).values()) == [0, 12, 10, 2]
+    world.commit("a", files_of[1], {"position": 1})  # one more in between moves the others
+    world.book.prepare()
+    world.commit("b", files_of[2], {"position": 22})
+    assert list(positions(world).values()) == [0, 1, 12, 10, 22]
+    world.listed(source("b"))  # whose pictures move up
+    world.commit("a", files_of[2], {"position": 32})
+    world.commit("b", files_of[0], {"position": 20})
+    world.book.prepare()
+    assert list(positions(world).values()) == [20, 22]
+    world.commit("a", files_of[0], {"position": 40})
+    world.book.prepare()
+    assert list(positions(world).values()) == [20, 22]
+    world.listed(source("a"), source("b"))
+    assert list(positions(world).values()) == [40, 1, 32, 20, 22]
