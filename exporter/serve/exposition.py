@@ -18,7 +18,7 @@ from typing import Final
 
 from prometheus_client import ProcessCollector
 
-from exporter.serve.columns import Family, Labels
+from exporter.serve.columns import Family, Labels, Rows
 from exporter.serve.families import Build, Reload, collect
 from exporter.serve.negotiate import Format
 from exporter.serve.spec import Spec
@@ -44,7 +44,7 @@ class _Rows:
                 source partitions may print the same label, and one series must not appear twice
     """
 
-    labels: list[Labels]
+    labels: Rows
     texts: list[str]
     first: list[bool] | None
 
@@ -68,8 +68,8 @@ class Encoder:
 
     def bodies(self, families: Iterable[Family]) -> Iterator[tuple[Spec, Iterator[bytes]]]:
         """The sample lines of each family that has some, the same in every format."""
-        # By the list that gave them; the list is kept, or another one could have its id.
-        seen: dict[tuple[int, tuple[str, ...]], tuple[list[Labels], _Rows]] = {}
+        # By what gave them; it is kept, or another one could have its id.
+        seen: dict[tuple[int, tuple[str, ...]], tuple[Rows, _Rows]] = {}
         texts: dict[tuple[str, ...], dict[Labels, str]] = {}
         for family in families:
             name, names = family.spec.name, family.spec.labels
@@ -130,10 +130,12 @@ class Exposition:
     def _families(
         self, snapshot: Snapshot, form: Format, names: frozenset[str]
     ) -> Iterator[Family]:
-        made = collect(snapshot, self._build, self._reloaded())
-        for family in chain(made, process_families(self._process)):
-            spec = family.spec
-            if not names or spec.name in names or _family_name(spec, form) in names:
+        def wanted(spec: Spec) -> bool:
+            return not names or spec.name in names or _family_name(spec, form) in names
+
+        yield from collect(snapshot, self._build, self._reloaded(), wanted)
+        for family in process_families(self._process):
+            if wanted(family.spec):
                 yield family
 
 
@@ -154,13 +156,14 @@ def process_families(process: ProcessCollector) -> Iterator[Family]:
 def _rows(family: Family, known: dict[Labels, str]) -> _Rows:
     """What the rows of a family look like. New texts are added to `known`."""
     write = _template(family.spec.labels).__mod__
-    new = [at for at in family.labels if at not in known] if known else family.labels
+    rows = list(family.labels)
+    new = [at for at in rows if at not in known] if known else rows
     escaped: Iterable[Labels] = new
     if _TO_ESCAPE.search("".join(chain.from_iterable(new))) is not None:  # seldom is one to escape
         escaped = map(_escaped, new)
     written = list(map(write, escaped))
     known.update(zip(new, written, strict=True))
-    texts = written if new is family.labels else list(map(known.__getitem__, family.labels))
+    texts = written if new is rows else list(map(known.__getitem__, rows))
     if len(set(texts)) == len(texts):
         return _Rows(family.labels, texts, None)
     first_at: dict[str, int] = {}

@@ -1,22 +1,26 @@
 """Snapshot -> metric families: one small function per group. exposition.py calls them each scrape.
 
 Families are made fresh each time and read nothing but the snapshot, so a subject that is gone from
-there is gone from the output.
+there is gone from the output. Where only some are asked for, groups that cost something and have
+none of them are passed over.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
 from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.baselines import QUANTILES
 from exporter.model.connectors import STATES
 from exporter.model.findings import Scope, Verdict
 from exporter.model.pipeline import PipelineStatus
-from exporter.serve import catalog, remedies, replicated
-from exporter.serve.columns import Family, Labels, family
+from exporter.serve import catalog, catalog_mm2, remedies, replicated
+from exporter.serve.columns import Columns, Family, Labels, family
+from exporter.serve.spec import Spec
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
 
@@ -144,17 +148,23 @@ def _task_counts(view: ConnectorView) -> Iterable[tuple[str, int]]:
     return counts.items()
 
 
+def positions(snapshot: Snapshot) -> Iterator[Family]:
+    """Every number of every offset."""
+    views = _exported(snapshot)
+    offsets = [view.offset for view in views]
+    fields = list(chain.from_iterable([at.numbers for at in offsets if at is not None]))
+    each = [0 if at is None else len(at.numbers) for at in offsets]
+    labels = _labels(views)
+    if each.count(1) != len(each):
+        labels = labels.repeated(each)
+    labels = labels.beside([name for name, _ in fields])
+    yield family(catalog.POSITION, labels, [number for _, number in fields])
+
+
 def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """Source offsets. A forgotten source partition keeps its counters and loses the rest."""
     views = _exported(snapshot)
-    labels: list[Labels] = [(view.connect_cluster, view.connector, view.label) for view in views]
-    fields = [
-        ((*at, name), number)
-        for at, view in zip(labels, views, strict=True)
-        if view.offset is not None
-        for name, number in view.offset.numbers
-    ]
-    yield family(catalog.POSITION, [at for at, _ in fields], [number for _, number in fields])
+    labels = _labels(views)
     committed = [None if view.offset is None else view.committed_at for view in views]
     advanced = [None if view.offset is None else view.advanced_at for view in views]
     yield family(catalog.LAST_COMMIT, labels, committed)
@@ -164,6 +174,14 @@ def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.REWINDS, labels, [view.rewinds for view in views])
     yield family(catalog.RESETS, labels, [view.resets for view in views])
     yield family(catalog.EVENT_TIME, labels, [view.event_at for view in views])
+
+
+def _labels(views: Sequence[SourcePartitionView]) -> Columns:
+    return Columns(
+        [view.connect_cluster for view in views],
+        [view.connector for view in views],
+        [view.label for view in views],
+    )
 
 
 def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
@@ -184,9 +202,12 @@ def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
 def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """What sink connectors have left to do."""
     views = snapshot.sink_partitions
-    labels: list[Labels] = [
-        (view.connect_cluster, view.connector, view.topic, str(view.partition)) for view in views
-    ]
+    labels = Columns(
+        [view.connect_cluster for view in views],
+        [view.connector for view in views],
+        [view.topic for view in views],
+        [str(view.partition) for view in views],
+    )
     yield family(catalog.SINK_LAG, labels, [view.lag for view in views])
     seconds = [
         lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up) for view in views
@@ -279,11 +300,14 @@ def dropped(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.SERIES_DROPPED, reasons, [count for _, count in snapshot.dropped])
 
 
-GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
+Group = Callable[[Snapshot], Iterator[Family]]
+
+GROUPS: tuple[Group, ...] = (
     memory,
     inputs,
     tails,
     connectors,
+    positions,
     source_partitions,
     replicated.mirror_partitions,
     replicated.mirrored_topics,
@@ -302,9 +326,56 @@ GROUPS: tuple[Callable[[Snapshot], Iterator[Family]], ...] = (
 )
 
 
-def collect(snapshot: Snapshot, build: Build, last: Reload) -> Iterator[Family]:
-    """Every family of one snapshot. A family may have no rows."""
-    yield build_info(build)
-    yield from reload(last)
-    for group in GROUPS:
-        yield from group(snapshot)
+# Those that grow with what is watched, and all that each of them gives.
+GIVEN_BY: Final[Mapping[Group, tuple[Spec, ...]]] = {
+    positions: (catalog.POSITION,),
+    source_partitions: (
+        catalog.LAST_COMMIT,
+        catalog.LAST_ADVANCE,
+        catalog.COMMITS,
+        catalog.ADVANCES,
+        catalog.REWINDS,
+        catalog.RESETS,
+        catalog.EVENT_TIME,
+    ),
+    replicated.mirror_partitions: (
+        catalog_mm2.LOG_START,
+        catalog_mm2.LOG_END,
+        catalog_mm2.REPLICATED,
+        catalog_mm2.LAG,
+        catalog_mm2.AHEAD,
+        catalog_mm2.LAG_SECONDS,
+        catalog_mm2.CAUGHT_UP,
+        catalog_mm2.HEADROOM,
+        catalog_mm2.HEADROOM_SECONDS,
+        catalog_mm2.LOST,
+    ),
+    replicated.mirrored_topics: (catalog_mm2.TOPIC_LAG, catalog_mm2.TOPIC_LAG_SECONDS),
+    replicated.losses: (catalog_mm2.RECREATIONS,),
+    replicated.syncs: (
+        catalog_mm2.SYNC_UPSTREAM,
+        catalog_mm2.SYNC_DOWNSTREAM,
+        catalog_mm2.SYNC_AT,
+    ),
+    sink_partitions: (catalog.SINK_LAG, catalog.SINK_LAG_SECONDS),
+    judged: (catalog.PROGRESS, catalog.FINDINGS, catalog.NOTIFICATIONS_FAILED),
+}
+
+
+def all_of_them(_spec: Spec) -> bool:
+    """What is wanted where nothing is named."""
+    return True
+
+
+def collect(
+    snapshot: Snapshot,
+    build: Build,
+    last: Reload,
+    wanted: Callable[[Spec], bool] = all_of_them,
+) -> Iterator[Family]:
+    """Every wanted family of one snapshot. A family may have no rows."""
+    groups = (
+        group for group in GROUPS if group not in GIVEN_BY or any(map(wanted, GIVEN_BY[group]))
+    )
+    made = chain((build_info(build),), reload(last), *(group(snapshot) for group in groups))
+    return (found for found in made if wanted(found.spec))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from exporter.serve import catalog_mm2 as catalog
-from exporter.serve.columns import Family, Labels, family
+from exporter.serve.columns import Columns, Family, Labels, family
 from exporter.state.lag import lag_seconds
 from exporter.state.snapshot import MirrorPartitionView, Snapshot, SyncView
 
@@ -15,17 +15,14 @@ def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
     views: Sequence[MirrorPartitionView] = snapshot.mirror_partitions
     if snapshot.by_topic:
         views = [view for view in views if _flow_of(view) not in snapshot.by_topic]
-    labels: list[Labels] = [
-        (
-            view.connect_cluster,
-            view.connector,
-            view.source,
-            view.target,
-            view.topic,
-            str(view.partition),
-        )
-        for view in views
-    ]
+    labels = Columns(
+        [view.connect_cluster for view in views],
+        [view.connector for view in views],
+        [view.source for view in views],
+        [view.target for view in views],
+        [view.topic for view in views],
+        [str(view.partition) for view in views],
+    )
     yield family(catalog.LOG_START, labels, [view.log_start for view in views])
     yield family(catalog.LOG_END, labels, [view.log_end for view in views])
     yield family(catalog.REPLICATED, labels, [_shown_position(view) for view in views])
@@ -103,10 +100,13 @@ def syncs(snapshot: Snapshot) -> Iterator[Family]:
         views = [
             view for view in views if (view.connect_cluster, view.source, view.target) in apart
         ]
-    labels: list[Labels] = [
-        (view.connect_cluster, view.source, view.target, view.topic, str(view.partition))
-        for view in views
-    ]
+    labels = Columns(
+        [view.connect_cluster for view in views],
+        [view.source for view in views],
+        [view.target for view in views],
+        [view.topic for view in views],
+        [str(view.partition) for view in views],
+    )
     yield family(catalog.SYNC_UPSTREAM, labels, [view.upstream_offset for view in views])
     yield family(catalog.SYNC_DOWNSTREAM, labels, [view.downstream_offset for view in views])
     yield family(catalog.SYNC_AT, labels, [view.at for view in views])

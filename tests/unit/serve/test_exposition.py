@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from exporter.model.connectors import Task
 from exporter.serve.catalog import CATALOG
-from exporter.serve.columns import Family
+from exporter.serve.columns import Columns, Family
+from exporter.serve.columns import family as family_of
 from exporter.serve.exposition import Encoder, Exposition, _header
 from exporter.serve.families import collect
 from exporter.serve.negotiate import (
@@ -327,3 +328,48 @@ def test_a_filtered_render_does_not_spoil_the_next_full_one():
     later = replace(full(), mirror_partitions=(replace(MIRROR, partition=1, lag=5),))
     exposition.render(later, TEXT_0_0_4, frozenset({"offsetwatch_mm2_replication_lag_records"}))
     assert ours(exposition.render(later, TEXT_0_0_4), TEXT_0_0_4) == expected(later)
+
+
+def test_each_family_that_is_asked_for_alone_has_the_rows_that_it_has_among_all():
+    whole = {found.spec: list(found.rows()) for found in collect(full(), BUILD, RELOADED)}
+    assert set(CATALOG) <= whole.keys()
+    for spec, rows in whole.items():
+        alone = collect(full(), BUILD, RELOADED, lambda at, spec=spec: at is spec)
+        assert [(found.spec, list(found.rows())) for found in alone] == [(spec, rows)]
+
+
+def test_what_nobody_asked_for_is_not_even_looked_at():
+    class Untouched(tuple):
+        __slots__ = ()
+
+        def __iter__(self):
+            raise AssertionError
+
+    snapshot = replace(
+        full(), mirror_partitions=Untouched((MIRROR,)), sink_partitions=Untouched((SINK,))
+    )
+    name = "offsetwatch_source_offset_position"
+    body = Exposition(BUILD, lambda: RELOADED).render(snapshot, TEXT_0_0_4, frozenset({name}))
+    assert {at for at, _ in parsed(body, TEXT_0_0_4)} == {name}
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def test_columns_are_the_rows_that_they_hold():
+    columns = Columns(["a", "b", "c"], ["x", "y", "z"])
+    assert list(columns.kept([True, False, True])) == [("a", "x"), ("c", "z")]
+    assert list(columns.repeated([0, 2, 1])) == [("b", "y"), ("b", "y"), ("c", "z")]
+    assert list(columns.beside(["1", "2", "3"])) == [
+        ("a", "x", "1"),
+        ("b", "y", "2"),
+        ("c", "z", "3"),
+    ]
+    assert columns == Columns(["a", "b", "c"], ["x", "y", "z"])
+    assert columns != Columns(["a", "b", "c"], ["x", "y", "other"])
+
+
+def test_a_row_without_a_number_leaves_its_columns():
+    spec = Spec(name="x", kind="gauge", help="h.", labels=("at",))
+    found = family_of(spec, Columns(["a", "b", "c"]), [1, None, 2**53 + 1])
+    assert list(found.rows()) == [(("a",), 1)]
