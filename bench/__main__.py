@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from bench import cold_start, commits, edge, log_ends, render, rest_sweep, upstream
+from bench import cold_start, commits, edge, log_ends, render, rest_sweep, upstream, visible
 from lab.options import KAFKA_VERSION
 
 RESULTS = Path(__file__).with_name("results.md")
@@ -37,6 +37,7 @@ FIGURES: Mapping[str, Callable[[], object]] = {
     "rest_sweep": lambda: _print(rest_sweep.measure()),
     "log_ends": lambda: _print(log_ends.measure()),
     "upstream": upstream.measure,
+    "visible": lambda: _print((visible.measure().line(),)),
 }
 
 
