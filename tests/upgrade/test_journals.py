@@ -5,24 +5,35 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from exporter.cli import carrying, cli, plans
 from exporter.errors import JournalDamaged, Overtaken, Unfinished
 from exporter.remedy.decisions import dossier
 from exporter.remedy.journal import NAME, VERSION, Journal, line_hash
 from exporter.remedy.records import Intended, Opened, encoded
-from tests.unit.remedy.plans import plan_of
+from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, opened
 
 ALL = opened.milestones("journal")
 # A plan's hash was of fewer fields before plans could answer to an incident. Nothing was approved
 # by it then: it is shown, and that is all.
 HASHED_OTHERWISE = {"5-toolbox"}
+CONFIG = (
+    'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+    'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
+)
+OPEN = pytest.mark.parametrize(
+    ("milestone", "plan_id"),
+    [(at, plan_id) for at in ALL for plan_id in sorted(opened.expected(at, "journal")["open"])],
+    indirect=["milestone"],
+)
 
 
 @pytest.fixture(scope="module", params=ALL)
@@ -104,11 +115,7 @@ def test_backups_of_an_older_journal_are_found_and_whole_wherever_it_lies_now(as
     )
 
 
-@pytest.mark.parametrize(
-    ("milestone", "plan_id"),
-    [(at, plan_id) for at in ALL for plan_id in sorted(opened.expected(at, "journal")["open"])],
-    indirect=["milestone"],
-)
+@OPEN
 def test_a_plan_that_was_open_ends_as_its_own_code_would_have_ended_it(folder, expected, plan_id):
     left = expected["open"][plan_id]
     now, then = journals.taken_up(folder, plan_id, left["world"]), dict(left["recovered"])
@@ -117,6 +124,41 @@ def test_a_plan_that_was_open_ends_as_its_own_code_would_have_ended_it(folder, e
     assert now == then
     with closing(Journal(folder)) as journal:
         journal.verify()
+
+
+@OPEN
+def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, tmp_path):
+    """The verb finds with a configuration of today whom an older plan is to be carried out by; in
+    that one's place is the world of then, on a clock that waiting moves.
+    """
+    left = expected["open"][plan_id]
+    bench = Bench(folder)
+    bench.journal.close()
+    journals.placed(bench, left["world"])
+    bench.clock.advance(3600.0)
+    chosen = plans.driver_for
+
+    @contextmanager
+    def driver_for(plan, home):
+        with chosen(plan, home):
+            yield bench.driver
+
+    def runner_of(how, journal, driver):
+        bench.journal = journal
+        return bench.runner(driver)
+
+    monkeypatch.setattr(plans, "driver_for", driver_for)
+    monkeypatch.setattr(carrying, "runner_of", runner_of)
+    config = tmp_path / "offsetwatch.yaml"
+    config.write_text(CONFIG)
+    typed = ["plan", "recover", plan_id, "--state-dir", str(folder), "--config", str(config)]
+    done, then = CliRunner().invoke(cli, typed), left["recovered"]
+    assert done.exit_code == (0 if then["over"] else 5), done.output
+    now = journals.standing(bench)
+    assert now == {name: then[name] for name in now} | {"now": now["now"]}
+    again = CliRunner().invoke(cli, typed)
+    assert again.exit_code == done.exit_code
+    assert ("is over" in again.stderr) is then["over"]
 
 
 def test_what_was_skipped_then_is_not_skipped_again(folder, expected):
