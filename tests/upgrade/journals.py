@@ -170,7 +170,7 @@ def write(folder: Path, found: dict[str, Case]) -> dict[str, Any]:
     """The journal, and what this code says of it: of the open plans also how the world stands and
     what becomes of it when they are taken up.
     """
-    worlds = {name: _played(folder, named(case.plan, name), case) for name, case in found.items()}
+    worlds = {name: played(folder, named(case.plan, name), case) for name, case in found.items()}
     _all_kinds(folder)
     expected = told(folder)
     for row in expected["plans"]:
@@ -183,7 +183,8 @@ def write(folder: Path, found: dict[str, Case]) -> dict[str, Any]:
     return expected
 
 
-def _played(folder: Path, plan: Plan, case: Case) -> dict[str, Any]:
+def played(folder: Path, plan: Plan, case: Case) -> dict[str, Any]:
+    """Into this journal; how the world is afterwards."""
     bench = Bench(folder)
     with closing(bench.journal):
         case.before(bench, plan)

@@ -55,6 +55,17 @@ def _journal(into: Path) -> None:
     shutil.rmtree(WORK)
 
 
+def _topic(into: Path) -> None:
+    from tests.upgrade import topics
+
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir()
+    values, expected = topics.write(WORK / "state")
+    _text(into / "records.jsonl", "".join(f"{value.decode()}\n" for value in values))
+    _json(into / "expected.json", expected)
+    shutil.rmtree(WORK)
+
+
 def _state(into: Path) -> None:
     from tests.upgrade import memories
 
@@ -99,6 +110,7 @@ PARTS = (
     ("tables", "exporter.history.tables", _tables),
     ("state", "exporter.daemon.state_dir", _state),
     ("journal", "exporter.remedy.journal", _journal),
+    ("topic", "exporter.remedy.projection", _topic),
     ("baselines", "exporter.history.habits", _baselines),
 )
 

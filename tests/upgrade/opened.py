@@ -36,6 +36,11 @@ def journal(milestone: str, folder: Path) -> Path:
     return folder
 
 
+def topic(milestone: str) -> list[bytes]:
+    """The values of a journal's topic, in order."""
+    return (MADE / milestone / "topic" / "records.jsonl").read_bytes().splitlines()
+
+
 def state(milestone: str) -> dict[str, bytes]:
     """What the daemon's parts remembered, by their names."""
     made = MADE / milestone / "state"

@@ -1,0 +1,99 @@
+"""A journal that replicas of an earlier milestone kept in a topic, followed by this code."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from exporter.errors import JournalDamaged, Unfinished
+from exporter.remedy.decisions import dossier
+from exporter.remedy.journal import VERSION, Journal
+from exporter.remedy.projection import Projection, line_of, value_of
+from exporter.remedy.records import Opened
+from tests.unit.remedy.plans import plan_of
+from tests.upgrade import journals, opened, topics
+
+
+@pytest.fixture(params=opened.milestones("topic"))
+def milestone(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def values(milestone: str) -> list[bytes]:
+    return opened.topic(milestone)
+
+
+@pytest.fixture
+def expected(milestone: str) -> dict[str, Any]:
+    return opened.expected(milestone, "topic")
+
+
+def followed(folder: Path, *batches: list[bytes]) -> Path:
+    """The copy of a replica that is new here."""
+    with closing(Projection(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
+        for values in batches:
+            copy.take(values, copy.place.position + len(values))
+    return folder
+
+
+def test_a_new_replica_has_of_an_older_topic_what_those_of_then_had(tmp_path, values, expected):
+    half = len(values) // 2
+    told = topics.told(followed(tmp_path / "state", values[:half], values[half:]))
+    assert told == expected
+    assert told["records"] == len(values)
+
+
+def test_it_makes_the_backups_that_others_had_written(tmp_path, values):
+    folder = followed(tmp_path / "state", values)
+    kept = len(list((folder / "backups").iterdir()))
+    assert kept > 0
+    said = journals.typed_error(folder, "journal", "verify")
+    assert f"{kept} of {kept} backups are as they were" in said
+
+
+def test_a_record_would_be_written_today_as_it_was_then(values):
+    assert [value_of(line_of(value)) for value in values] == values
+
+
+def test_what_was_open_or_skipped_then_is_locked_for_a_new_replica(tmp_path, values, expected):
+    folder = followed(tmp_path / "state", values)
+    still_open = [row["plan_id"] for row in expected["plans"] if row["open"]]
+    assert still_open
+    with closing(Projection(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
+        for plan_id in still_open:
+            found = dossier(copy.records(plan_id))
+            assert found is not None
+            assert copy.open_plan(found.plan.subject.place, found.plan.subject.connector) == plan_id
+        assert expected["skips"]
+        for key, plan_id in expected["skips"].items():
+            assert copy.skipped_by(key) == plan_id
+    plan = msgspec.structs.replace(plan_of(plan_id="another"), subject=found.plan.subject)
+    with (
+        closing(Journal(folder, lambda lines: None)) as leading,
+        pytest.raises(Unfinished, match=still_open[-1]),
+    ):
+        leading.open(plan, Opened(at=1.0, plan=plan))
+
+
+def test_who_leads_now_goes_on_with_an_older_topic_and_others_follow(tmp_path, values):
+    leader = followed(tmp_path / "leader", values)
+    more = topics.led(leader, "replica-2", "led-now")
+    follower = followed(tmp_path / "follower", [*values, *more])
+    assert topics.told(follower) == topics.told(leader)
+    # What it has written itself comes back to it from the topic.
+    followed(leader, more)
+
+
+def test_a_newer_record_is_refused_with_all_that_came_with_it(tmp_path, values, expected):
+    last = line_of(values[-1])._replace(v=VERSION + 1)
+    with closing(Projection(tmp_path / "state", topics.TOPIC, topics.TOPIC_ID)) as copy:
+        with pytest.raises(JournalDamaged, match="newer offsetwatch"):
+            copy.take([*values[:-1], value_of(last)], len(values))
+        assert copy.place == (0, 0)
+        copy.take(values, len(values))
+        assert list(copy.head) == expected["head"]

@@ -1,0 +1,59 @@
+"""A journal in a topic, as the code that it is run with writes one: first that of a daemon which
+was alone, as `journal create` puts it there, then what a replica writes that leads and carries out
+a plan.
+
+Run by make.py, at milestones that have replicas; see journals.py. Without a broker: what is handed
+to one is kept, record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from exporter.remedy.journal import Journal, Line
+from exporter.remedy.projection import Projection, value_of
+from exporter.remedy.records import Led
+from tests.unit.remedy.plans import Bench, plan_of
+from tests.upgrade import journals, remedied
+
+TOPIC, TOPIC_ID = "offsetwatch-journal", "7Gk0bN6pQ0yX1nZs8H3dVw"
+# What a topic adds is around the records, which journals.py has of every kind.
+ALONE = ("altered", "in-doubt", "skipped", "skip-cut-off-after", "waiting", "rejected", "put-back")
+_ALL = 100_000
+
+
+def write(folder: Path) -> tuple[list[bytes], dict[str, Any]]:
+    """The values of the topic's records in order, and what this code says of the copy."""
+    found = journals.cases() | remedied.cases()
+    for name in ALONE:
+        journals.played(folder, journals.named(found[name].plan, name), found[name])
+    with closing(Journal(folder)) as journal:
+        values = [value_of(line) for line in journal.lines(1, _ALL)]
+    Projection(folder, TOPIC, TOPIC_ID, begin=True).close()
+    values += led(folder, "replica-1", "led")
+    return values, told(folder)
+
+
+def led(folder: Path, replica: str, plan_id: str) -> list[bytes]:
+    """What a replica puts into the topic that takes over and carries out a plan."""
+    published: list[bytes] = []
+
+    def publish(lines: Iterable[Line]) -> None:
+        published.extend(value_of(line) for line in lines)
+
+    bench = Bench(folder)
+    bench.journal.close()
+    bench.journal = Journal(folder, publish)
+    with closing(bench.journal):
+        bench.journal.control(Led(at=bench.clock.now(), name=replica))
+        bench.runner().run(journals.named(plan_of(), plan_id))
+    return published
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """What the verbs say of a copy, and where its chain ends."""
+    with closing(Projection(folder, TOPIC, TOPIC_ID)) as copy:
+        return {**journals.told(folder), "head": list(copy.head)}
