@@ -2,7 +2,7 @@
 #   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table, and two records to be skipped
 #   make demo ARGS=--alerts    one such record from alert to alert, over a real Prometheus and Alertmanager
 #   make test                  everything, real Kafka, Connect, MM2 and Spark included
-#   make check                 the fast inner loop: format, lint, import contracts, types, unit tests
+#   make check                 the fast inner loop: format, lint, bandit, import contracts, types, unit tests
 #   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, properties at length
 #   make mutation [ARGS=...]   small changes of the pure core, each tried against its tests (long; less with ARGS="--sample 300")
 #   make bench                 figures as ratios against a named baseline in the same run
@@ -50,6 +50,7 @@ check: lint unit
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/bandit -q -c pyproject.toml -r exporter dashboards tools
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = ("exporter", "dashboards", "tools")
 EXCEPTED = re.compile(r"# noqa: (?:\w+, )*S\d{3}\b.*")
 REASON = re.compile(r"# noqa: [A-Z0-9, ]+ - \w.+")
@@ -29,9 +30,20 @@ def test_an_exception_of_a_security_rule_says_why(comment: str):
 
 
 def test_security_rules_are_on_but_for_assertions():
-    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    lint = PYPROJECT["tool"]["ruff"]["lint"]
     assert lint["select"] == ["ALL"]
     assert {rule for rule in lint["ignore"] if re.match(r"S\d*$", rule)} == {"S101"}
     for pattern, rules in lint["per-file-ignores"].items():
         if pattern.startswith(FOLDERS):
             assert not [rule for rule in rules if re.match(r"S\d*$", rule)], pattern
+
+
+def test_bandit_leaves_out_what_ruff_has_exceptions_of_and_imports():
+    """Of anything else ruff might be told to pass over, nobody would look at it."""
+    left_out = set(PYPROJECT["tool"]["bandit"]["skips"])
+    excepted = {f"B{number}" for line in exceptions() for number in re.findall(r"S(\d{3})", line)}
+    imports = {at for at in left_out if at.startswith("B4")}
+    assert left_out == excepted | imports | {"B101"}
+    lint = re.search(r"bandit -q -c pyproject.toml -r (.+)", (ROOT / "Makefile").read_text())
+    assert lint is not None
+    assert set(lint[1].split()) == set(FOLDERS)
