@@ -174,14 +174,6 @@ def _furnished(clock: VirtualClock) -> MemoryDesk:
     return desk
 
 
-def ask(method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
-    """Of a desk in memory that nobody has asked before."""
-    place = _place()
-    request = _Request(method, path, CIMultiDict(headers), body)
-    with capture_logs():
-        return place.answer(_furnished(place.clock), request)
-
-
 def in_memory(head: bytes | None, body: bytes | None) -> int:
     """The status of the answer."""
     place, request = _place(), _request(head, body)
