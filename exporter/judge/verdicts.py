@@ -159,9 +159,9 @@ def stalled(case: Case) -> str | None:
     for_s = f"work waits and nothing advanced for {length(case.stuck_s)}"
     if case.why is not None and (case.before is not Verdict.SILENT or _settled(case)):
         return f"{for_s}: {case.why}"
-    if case.why is None and case.before is Verdict.STALLED and not _settled(case):
+    if case.before is Verdict.STALLED and not _settled(case):
         return f"{for_s}, and it runs again only since {length(case.why_s)} ago"
-    if case.why is not None or case.before is Verdict.SILENT:
+    if case.before is Verdict.SILENT:
         return None
     if case.failed_s is not None and case.failed_s < case.still_s:
         return f"{for_s}: it failed {length(case.failed_s)} ago, and runs again"
