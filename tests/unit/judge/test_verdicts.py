@@ -35,6 +35,10 @@ QUIET = Case(
     patience_s=LONG, before=OK, headed=False, watched_s=3600.0, still_s=600.0, why_s=3600.0
 )
 FAILED = "task 0 has failed"
+MENDED_UNSEEN = {"before": STALLED, "states_blind": "connect_rest x"}
+ALL_FAILED = {"why": FAILED, "why_all": True, "still_s": LONG, "why_s": LONG}
+LATE = {"why": FAILED, "moved_s": LONG + 1, "still_s": LONG, "why_s": LONG}
+WATCHED = {"watched_s": OBSERVED_ENOUGH_S, "moved_s": LONG + 1, "longest_s": 10.0}
 
 TABLE = [
     (1, UNKNOWN, "an input is blind", STUCK._replace(blind="tail x tells nothing")),
@@ -121,6 +125,75 @@ TABLE = [
         "quiet, and watched for too short",
         QUIET._replace(watched_s=OBSERVED_ENOUGH_S - 1, moved_s=3601.0, longest_s=1200.0),
     ),
+    # What stands just on this side, or on that, of a law's conditions.
+    (
+        1,
+        UNKNOWN,
+        "was stalled, moved three intervals ago, and REST is blind",
+        QUIET._replace(before=STALLED, moved_s=LONG, states_blind="connect_rest x"),
+    ),
+    (8, OK, "was stalled and moves, and REST is blind", RUNS._replace(**MENDED_UNSEEN)),
+    (20, UNKNOWN, "was well, and REST is blind", QUIET._replace(states_blind="connect_rest x")),
+    (4, STALLED, "was well and has failed just now", STUCK._replace(why=FAILED, why_s=30.0)),
+    (
+        5,
+        SILENT,
+        "was stalled, and runs for three intervals",
+        STUCK._replace(before=STALLED, why_s=LONG),
+    ),
+    (5, SILENT, "was well, and its tasks were restarted just now", STUCK._replace(why_s=30.0)),
+    (10, IDLE, "nothing waits of what was sure", DONE._replace(sure=True)),
+    (10, IDLE, "fell behind, and never moved", DONE._replace(falls_behind=True, moved_s=None)),
+    (10, IDLE, "fell behind, and moves no more", DONE._replace(falls_behind=True, moved_s=LONG)),
+    (9, OK, "watched for three intervals", DONE._replace(end_still_s=30.0, watched_s=LONG)),
+    (11, UNKNOWN, "beyond an end that moves", DONE._replace(ahead=5, end_still_s=30.0)),
+    (
+        12,
+        UNKNOWN,
+        "perhaps markers, at an end that stands still",
+        STUCK._replace(sure=False, end_still_s=LONG),
+    ),
+    (14, STALLED, "all tasks failed three intervals ago", QUIET._replace(**ALL_FAILED)),
+    (20, UNKNOWN, "all tasks failed just now", QUIET._replace(**ALL_FAILED | {"why_s": SHORT})),
+    (20, UNKNOWN, "all failed, moved just now", QUIET._replace(**ALL_FAILED | {"still_s": SHORT})),
+    (
+        20,
+        UNKNOWN,
+        "all tasks had failed, and that is not seen any more",
+        QUIET._replace(why=None, why_all=True),
+    ),
+    (15, STALLED, "late for three intervals", QUIET._replace(**LATE)),
+    (16, OK, "just not late, and a task has failed", QUIET._replace(**LATE | {"moved_s": LONG})),
+    (20, UNKNOWN, "late, and looked at just now", QUIET._replace(**LATE | {"still_s": SHORT})),
+    (20, UNKNOWN, "late, and its task failed now", QUIET._replace(**LATE | {"why_s": SHORT})),
+    (17, IDLE, "late, and it commits", QUIET._replace(**LATE | {"repeated_s": SHORT})),
+    (15, STALLED, "late, and committed long ago", QUIET._replace(**LATE | {"repeated_s": LONG})),
+    (20, UNKNOWN, "late, and runs", QUIET._replace(**LATE | {"why": None})),
+    (17, IDLE, "committed three intervals ago", QUIET._replace(repeats=3, repeated_s=LONG)),
+    (20, UNKNOWN, "committed longer ago", QUIET._replace(repeats=3, repeated_s=LONG + 1)),
+    (18, SILENT, "late by patience, its habit is short", QUIET._replace(**WATCHED)),
+    (
+        20,
+        UNKNOWN,
+        "as quiet as three times its longest",
+        QUIET._replace(**WATCHED | {"moved_s": 3600.0, "longest_s": 1200.0}),
+    ),
+    (20, UNKNOWN, "moved once in eight days", QUIET._replace(**WATCHED | {"longest_s": 0.0})),
+    (20, UNKNOWN, "never moved in eight days", QUIET._replace(**WATCHED | {"moved_s": None})),
+    (
+        22,
+        SILENT,
+        "pauses as it never did, watched for three intervals",
+        QUIET._replace(unusual="never so long", watched_s=LONG, still_s=LONG),
+    ),
+    (
+        21,
+        UNKNOWN,
+        "pauses as it never did, and is watched only now",
+        QUIET._replace(before=UNKNOWN, unusual="never so long", watched_s=SHORT),
+    ),
+    (20, UNKNOWN, "runs again for three intervals", QUIET._replace(before=STALLED, why_s=LONG)),
+    (20, UNKNOWN, "watched for three intervals, without a head", QUIET._replace(watched_s=LONG)),
     (21, UNKNOWN, "seen only now", Case(patience_s=LONG, watched_s=30.0, still_s=30.0)),
     (
         21,

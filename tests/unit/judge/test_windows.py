@@ -183,3 +183,182 @@ def test_a_window_is_bounded_and_comes_back_from_disk_as_it_was(steps):
     assert len(window.samples) <= RHYTHM.window + 1
     assert len(window.moves) <= 2 * RHYTHM.window
     assert msgspec.json.decode(msgspec.json.encode(window), type=Window) == window
+
+
+# --- to the second, and one by one ----------------------------------------------------------------
+
+
+def test_the_first_look_knows_where_it_is_and_what_waits():
+    window = Window.opened(copied(4, 9, 0.0, behind_since=AT - 500.0), 0.0)
+    assert (window.high, window.waiting_w, window.sure) == (4, 0.0, True)
+    window.take(copied(4, 9, 60.0), 60.0, RHYTHM)
+    assert (window.moved_w, window.end_w) == (None, 0.0)
+
+
+def test_what_waits_waits_at_most_since_the_look_or_the_move_before():
+    window = Window.opened(copied(8, 9, 0.0), 0.0)
+    window.take(copied(8, 9, 60.0), 60.0, RHYTHM)
+    window.take(copied(8, 12, 120.0, behind_since=AT + 10.0), 120.0, RHYTHM)
+    assert window.waiting_w == 60.0
+    window.take(copied(9, 13, 180.0, changed_at=AT + 150.0, behind_since=AT + 10.0), 180.0, RHYTHM)
+    assert (window.still_w, window.waiting_w) == (150.0, 150.0)
+
+
+def test_a_look_of_one_and_a_half_intervals_ago_is_no_absence_and_one_of_a_second_more_is():
+    kept = seen((4, 9), (4, 10))
+    kept.take(copied(4, 10, 150.0), 150.0, RHYTHM)
+    assert (kept.first_w, kept.waiting_w, len(kept.samples)) == (0.0, 0.0, 2)
+    away = seen((4, 9), (4, 10))
+    away.take(copied(4, 10, 150.5), 150.5, RHYTHM)
+    assert (away.first_w, away.waiting_w, len(away.samples)) == (30.5, 30.5, 1)
+
+
+def test_all_that_is_timed_is_put_off_by_the_time_in_which_nobody_looked():
+    window = Window(
+        first_w=10.0,
+        seen_w=300.0,
+        still_w=120.0,
+        text='{"offset":4}',
+        best=4,
+        high=4,
+        position=4,
+        commits=0,
+        moved_w=120.0,
+        waiting_w=150.0,
+        end=9,
+        end_w=180.0,
+        ends_moved=2,
+        counted_w=190.0,
+        repeats=1,
+        repeated_w=200.0,
+        moves=(60.0, 120.0),
+        samples=((240.0, 9, 4), (300.0, 9, 4)),
+    )
+    window.take(copied(4, 9, 1360.0), 1360.0, RHYTHM)  # a thousand more than an interval
+    assert (window.first_w, window.seen_w, window.still_w) == (1010.0, 1360.0, 1120.0)
+    assert (window.moved_w, window.waiting_w, window.repeated_w) == (1120.0, 1150.0, 1200.0)
+    assert (window.end_w, window.counted_w) == (1180.0, 1190.0)
+    assert window.moves == (1060.0, 1120.0)
+    assert window.samples == ((1360.0, 9, 4),)
+
+
+def test_after_an_absence_it_moved_no_earlier_than_the_last_look_in_watching():
+    window = seen((4, 9), (4, 9))
+    window.take(copied(5, 9, 1120.0, changed_at=AT + 70.0), 1120.0, RHYTHM)
+    assert window.moved_w == 1060.0
+
+
+def test_of_what_rests_nothing_is_expected_and_nothing_held_against_it():
+    window = seen((4, 9), (4, 10), (4, 11), (4, 12))
+    window.grace(100.0)
+    assert (window.sure, window.graced, window.ends_moved) == (True, True, 3)
+    window.rest(200.0)
+    assert (window.still_w, window.waiting_w, window.samples) == (200.0, None, ())
+    assert (window.sure, window.graced, window.ends_moved) == (False, False, 0)
+
+
+def test_a_look_that_is_passed_by_is_no_absence_and_leaves_no_hole_in_the_samples():
+    window = seen((4, 9), (4, 9))
+    window.pass_by(120.0)
+    assert (window.seen_w, window.samples) == (120.0, ())
+    window.take(copied(4, 9, 180.0), 180.0, RHYTHM)
+    assert window.first_w == 0.0
+
+
+def test_a_restart_at_the_moment_of_a_move_leaves_its_grace_for_later():
+    window = seen((4, 9), (5, 9))
+    window.grace(60.0)
+    window.grace(90.0)
+    assert window.still_w == 90.0
+
+
+def test_a_rhythm_is_the_longest_time_between_two_moves_of_the_window():
+    window = seen((1, 9), (2, 9))
+    assert (window.rhythm_s, window.longest_s) == (0.0, 0.0)
+    window = seen((1, 9), (2, 9), (2, 9), (3, 9), (4, 9))
+    assert window.moves == (60.0, 180.0, 240.0)
+    assert (window.rhythm_s, window.longest_s) == (120.0, 120.0)
+
+
+@pytest.mark.parametrize(("later_s", "rhythm_s"), [(0.0, 600.0), (1.0, 0.0)])
+def test_a_move_is_of_the_window_for_ten_intervals(later_s, rhythm_s):
+    window = seen((1, 9), (2, 9), *[(2, 9)] * 9)
+    w = 660.0 + later_s
+    window.take(copied(3, 9, w), w, RHYTHM)
+    assert (window.rhythm_s, window.longest_s) == (rhythm_s, w - 60.0)
+
+
+def test_of_many_moves_two_an_interval_are_kept():
+    window = seen(*((n, 100) for n in range(25)), every_s=5.0)
+    assert window.moves == tuple(5.0 * n for n in range(5, 25))
+
+
+def test_a_log_end_counts_as_moved_again_when_it_moves_nearly_half_an_interval_later():
+    three = ((4, 5), (4, 6), (4, 7), (4, 8))
+    assert seen(*three, every_s=27.0, caught_up=None).sure
+    assert not seen(*three, every_s=26.0, caught_up=None).sure
+    assert not seen(*three[:3], every_s=60.0, caught_up=None).sure
+
+
+def test_what_arrived_with_a_move_is_no_evidence_that_something_waits():
+    window = seen((4, 5), (5, 9), (5, 10), (5, 11), caught_up=None)
+    assert (window.ends_moved, window.sure, window.end_w) == (2, False, 180.0)
+    window.take(copied(5, 12, 240.0, caught_up=None), 240.0, RHYTHM)
+    assert window.sure
+
+
+def test_a_log_end_that_was_not_read_has_neither_moved_nor_is_it_forgotten():
+    window = seen((4, 9), (4, 10))
+    unread = {"end": None, "lag": None, "caught_up": None}
+    window.take(copied(4, 0, 120.0)._replace(**unread), 120.0, RHYTHM)
+    window.take(copied(4, 10, 180.0), 180.0, RHYTHM)
+    assert (window.end_w, window.ends_moved) == (60.0, 1)
+    assert [at for at, _, _ in window.samples] == [60.0, 180.0]
+
+
+def test_what_a_probe_knew_of_is_not_sure_of_what_comes_after():
+    window = seen((4, 9))
+    assert window.sure
+    window.take(copied(4, 9, 60.0, caught_up=True), 60.0, RHYTHM)
+    assert (window.waiting_w, window.sure) == (None, False)
+    window.take(copied(4, 9, 120.0, caught_up=None), 120.0, RHYTHM)
+    assert (window.waiting_w, window.sure) == (120.0, False)
+
+
+def test_what_began_without_a_position_goes_back_as_well():
+    nothing = copied(0, 900, 0.0)._replace(position=None, best=None, text=None)
+    window = Window.opened(nothing, 0.0)
+    assert not window.behind
+    window.take(copied(500, 900, 60.0), 60.0, RHYTHM)
+    window.take(copied(100, 900, 120.0), 120.0, RHYTHM)
+    assert (window.behind, window.high) == (True, 500)
+
+
+def test_a_position_that_is_gone_of_a_log_of_which_nothing_is_left_is_not_behind():
+    window = seen((500, 900))
+    gone = copied(0, 900, 60.0, caught_up=True)._replace(position=None, best=None, text=None)
+    window.take(gone, 60.0, RHYTHM)
+    assert (window.behind, window.high) == (False, None)
+
+
+def test_the_first_offset_of_a_source_is_no_step_back():
+    window = Window.opened(rows(0, 0.0)._replace(text=None, offset=None), 0.0)
+    window.take(rows(7, 60.0), 60.0, RHYTHM)
+    assert not window.behind
+
+
+def test_a_look_without_a_commit_counts_none():
+    window = Window.opened(rows(1, 0.0, commits=7), 0.0)
+    window.take(rows(1, 60.0, commits=7), 60.0, RHYTHM)
+    assert (window.repeats, window.repeated_w) == (0, None)
+    window.take(rows(1, 120.0, commits=8), 120.0, RHYTHM)
+    window.take(rows(1, 180.0, commits=8), 180.0, RHYTHM)
+    assert (window.repeats, window.repeated_w) == (1, 120.0)
+    window.take(rows(1, 240.0, commits=2), 240.0, RHYTHM)  # counted anew
+    assert (window.repeats, window.repeated_w) == (1, 120.0)
+
+
+@pytest.mark.parametrize(("every_s", "count"), [(54.0, 6), (53.0, 3)])
+def test_a_sample_is_taken_once_an_interval_give_or_take_a_tenth(every_s, count):
+    window = seen(*[(4, 9)] * 7, every_s=every_s)
+    assert len(window.samples) == count
