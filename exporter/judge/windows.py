@@ -165,7 +165,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         slow what stood still all the time and moves again.
         """
         found = self.samples
-        if len(found) <= settings.window or _at(self.lag) < found[-1][2] or not found[-1][2]:
+        if len(found) <= settings.window or _at(self.lag) < found[-1][2]:
             return False
         if sum(at >= found[0][0] for at in self.moves) < INTERVALS_OF_EVIDENCE:
             return False
@@ -218,8 +218,6 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             self.furthest = before if behind else None
 
     def _order(self, seen: Sample) -> None:
-        if seen.position is None and self.high is None:
-            return
         # With nothing left to do it has come as far as it can.
         high = _at(seen.position) if seen.caught_up else max(_at(self.high), _at(seen.position))
         self.high = None if high == _NOT_YET else high

@@ -362,3 +362,61 @@ def test_a_look_without_a_commit_counts_none():
 def test_a_sample_is_taken_once_an_interval_give_or_take_a_tenth(every_s, count):
     window = seen(*[(4, 9)] * 7, every_s=every_s)
     assert len(window.samples) == count
+
+
+WRONG = 5000  # of the samples between the thirds, which do not count
+
+
+def falling(
+    *thirds: int,
+    arrived: int = 100,
+    burst: int = 0,
+    moves: tuple[float, ...] = (0.0, 300.0, 600.0),
+    lag: int | None = 1300,
+) -> Window:
+    """What is left at the beginning, at each third of ten intervals and at their end; `lag` now."""
+    lags = [WRONG] * 11
+    lags[0], lags[3], lags[6], lags[10] = thirds
+    ends = [10**6 + arrived * n + (burst if n > 4 else 0) for n in range(11)]
+    samples = tuple((60.0 * n, ends[n], lags[n]) for n in range(11))
+    return Window(first_w=0.0, seen_w=600.0, still_w=600.0, moves=moves, samples=samples, lag=lag)
+
+
+STEADY = (100, 500, 900, 1300)
+
+
+@pytest.mark.parametrize(
+    ("window", "slow"),
+    [
+        pytest.param(falling(*STEADY), True, id="steadily"),
+        pytest.param(falling(100, 300, 900, 1300), True, id="half its share in the first third"),
+        pytest.param(falling(100, 299, 900, 1300), False, id="less than that"),
+        pytest.param(falling(100, 900, 1100, 1300), True, id="just that in the last"),
+        pytest.param(falling(100, 900, 1101, 1300), False, id="less than that in the last"),
+        pytest.param(falling(*STEADY, arrived=1199), True, id="by more than comes at once"),
+        pytest.param(falling(*STEADY, arrived=1200), False, id="by as much as comes at once"),
+        pytest.param(falling(*STEADY, arrived=0, burst=1200), False, id="as came at once, once"),
+        pytest.param(falling(*STEADY, lag=1299), False, id="and gains since"),
+        pytest.param(falling(*STEADY, lag=1301), True, id="and loses since"),
+        pytest.param(falling(*STEADY, lag=None), False, id="and is not known now"),
+        pytest.param(falling(*STEADY, moves=(300.0, 600.0)), False, id="moved twice"),
+        pytest.param(falling(*STEADY, moves=(-1.0, 300.0, 600.0)), False, id="thrice, once before"),
+        pytest.param(falling(50, 50, 50, 50, arrived=-10), False, id="of a log made anew"),
+    ],
+)
+def test_each_condition_of_falling_behind_is_one(window, slow):
+    assert window.falls_behind(RHYTHM) is slow
+
+
+def test_a_window_of_ten_intervals_has_eleven_samples():
+    whole = falling(*STEADY)
+    whole.samples = whole.samples[1:]
+    assert not whole.falls_behind(RHYTHM)
+
+
+def test_of_a_shorter_window_the_thirds_are_shorter():
+    window = falling(*STEADY)
+    lags = (100, WRONG, 500, WRONG, 900, WRONG, 1300)
+    window.samples = tuple((60.0 * n, 10**6, lag) for n, lag in enumerate(lags))
+    window.moves = (0.0, 120.0, 360.0)
+    assert window.falls_behind(Settings(interval_s=60.0, window=6))
