@@ -8,7 +8,7 @@ from typing import Final
 
 TESTS: Final = {
     "decode": ("tests/unit/decode", "tests/properties"),
-    "judge": ("tests/unit/judge", "tests/properties/test_verdicts.py", "tests/scenarios"),
+    "judge": ("tests/unit/judge", "tests/properties/test_findings.py", "tests/scenarios"),
     "remedy": ("tests/unit/remedy", "tests/properties"),
     "state": ("tests/unit/state", "tests/unit/serve", "tests/properties", "tests/scenarios"),
 }
