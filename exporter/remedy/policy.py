@@ -24,9 +24,6 @@ WEEK_S: Final = 7 * _DAY_S  # how far back skips are counted
 STORM_FLOOR: Final = 3  # of few connectors a tenth is none; three at once can be three accidents
 STORM_SHARE: Final = 0.1
 STORM_CALM_S: Final = 900.0  # health flaps around a threshold: what is over stays over for so long
-NEAR: Final = (
-    100  # two records bad in the same way, closer than this, are a schema, not two records
-)
 
 
 # --- what may be done for whom --------------------------------------------------------------------
