@@ -137,6 +137,11 @@ ROWS = (
         also=frozenset({"first_that_exists"}),
     ),
     Row("progress", PLAN, {"skips": (skip_at(NOW - 90_000),), "records_since_skip": 999}),
+    Row(
+        "progress",
+        PLAN,
+        {"skips": (skip_at(NOW - 9e4, ("lab", "x")), skip_at(NOW - 9e4)), "records_since_skip": 9},
+    ),
     Row("receipt", ALTER, {"receipt_sha256": "another"}),
     Row("receipt", ALTER, {"receipt_sha256": "", "record_sha256": ""}),
     Row("backup", ALTER, {"backup_verified": False}),
@@ -154,6 +159,7 @@ ROWS = (
     Row("read_just_now", PLAN, {"read_at": NOW - 61}),
     Row("read_just_now", ALTER, {"read_at": NOW - 11}),
     Row("read_just_now", ADMIT, {"read_at": NOW + 3_600}, STOP),
+    Row("read_just_now", ADMIT, {"read_at": NOW + 1.5}, STOP),
     Row("views_agree", PLAN, {"tail_behind": 1}),
     Row("views_agree", ALTER, {"views_agree": False}),
     Row("fence", ALTER, {"fence_now": '{"kafka_offset":1235}'}),
@@ -168,6 +174,7 @@ ROWS = (
     Row("same_incarnation", ALTER, {"incarnation_now": "second"}),
     Row("in_time", ALTER, {"stopped_at": NOW - 180}),
     Row("in_time", ALTER, {"stopped_at": NOW + 60}),
+    Row("in_time", ALTER, {"stopped_at": NOW + 1.5}),
     Row("plan_age", ADMIT, {"created_at": NOW - 3_601}),
     Row("plan_age", ADMIT, {"created_at": NOW + 60}),
     Row("plan_age", ADMIT, {"approval": replace(APPROVED, at=NOW - 601)}),
@@ -480,6 +487,13 @@ def test_an_exhausted_budget_opens_a_breaker():
     assert why == "of this connector 3 skipped within the last hour, and 3 may be"
 
 
+def test_what_denies_beside_a_budget_opens_nothing():
+    given = facts(remedied_at=(NOW - 1,))
+    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
+    assert against(said) == {"cool_down": Answer.DENY}
+    assert guards.trips(said, given) == ()
+
+
 def test_an_exhausted_budget_of_all_opens_the_breaker_of_all():
     given = facts(skips=tuple(skip_at(NOW - 60, ("lab", str(at))) for at in range(10)))
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
@@ -517,6 +531,8 @@ def test_the_table_shows_what_the_policy_asks_for():
     assert told["repeated"].actions == (SKIP,)
     assert told["repeated"].reach is Reach.DETECTED
     assert told["kill_switch"].stages == tuple(Stage)
+    assert told["kill_switch"].kinds == tuple(Kind)
+    assert set(told["one_raw_key"].kinds) == {Kind.MIRROR, Kind.SOURCE}
 
 
 def test_an_approval_that_names_nobody_is_none():
@@ -537,3 +553,9 @@ def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_littl
     assert young(NOW, replace(APPROVED, at=NOW + ahead))
     assert not young(NOW, replace(APPROVED, at=NOW + ahead + 1))
     assert young(NOW, replace(APPROVED, at=NOW - guards_ourselves.APPROVED_TTL_S))
+
+
+def test_what_was_read_by_a_clock_that_is_a_second_ahead_was_read_now():
+    for stage, base in ((ADMIT, facts), (ALTER, standing)):
+        ahead = base(read_at=NOW + 1.0, bounds_read_at=NOW + 1.0, stopped_at=NOW + 1.0)
+        assert against(guards.evaluate(ahead, POLICY, stage, by_person=False)) == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from itertools import product
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ from exporter.remedy.plan import Action, RecordAt
 from exporter.remedy.policies import policy_of
 from exporter.remedy.policy import (
     Budgets,
+    Clock,
     Policy,
     Profile,
     Rule,
@@ -82,6 +83,12 @@ def test_without_a_word_nothing_is_done_for_anybody():
         ("", "", False),
         ("", "orders-sink", False),
         ("*", "", False),
+        ("*ab*b", "ab", False),
+        ("*ab*ab*", "ab", False),
+        ("*ab*ab*", "abab", True),
+        ("a*a*", "a", False),
+        ("a*a*", "aa", True),
+        ("*b*a*", "ab", False),
     ],
 )
 def test_a_selector_means_a_whole_name(selector, name, meant):
@@ -256,6 +263,10 @@ def test_what_flaps_around_the_threshold_stays_a_storm():
     assert storm_after(storm, connectors=20, unhealthy=1, now=NOW + 60 * 111 + 900) == Storm()
 
 
+def test_what_was_never_a_storm_is_calm_at_once():
+    assert storm_after(Storm(calm_since=NOW), connectors=20, unhealthy=1, now=NOW) == Storm()
+
+
 def test_a_clock_that_is_set_back_ends_no_storm():
     storm = Storm(rages=True, calm_since=NOW)
     storm = storm_after(storm, connectors=20, unhealthy=0, now=NOW - 3_600)
@@ -380,3 +391,19 @@ def test_a_window_that_ends_when_it_begins_is_a_whole_day():
     assert fridays.holds(at("UTC", 2026, 11, 27, 6))
     assert fridays.holds(at("UTC", 2026, 11, 28, 5, 59))
     assert not fridays.holds(at("UTC", 2026, 11, 28, 6))
+
+
+def test_a_clock_goes_as_it_first_did_before_its_first_change():
+    clock = Clock(((NOW, 3_600), (NOW + 100, 7_200)))
+    assert clock.local(NOW - 1) == NOW - 1 + 3_600
+    assert clock.local(NOW + 99) == NOW + 99 + 3_600
+    assert clock.local(NOW + 100) == NOW + 100 + 7_200
+
+
+def test_a_rule_and_a_policy_of_which_nothing_is_said_are_what_configuration_means_by_nothing():
+    given = configured()
+    plain = Policy()
+    known = {"skip_safe", "skip_unsafe", "stop_file", "stop_on"}
+    for name in {field.name for field in fields(Policy)} - known:
+        assert getattr(plain, name) == getattr(given, name), name
+    assert not Rule("lab", ("a",), ("stop",)).unmanaged
