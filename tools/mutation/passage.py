@@ -7,10 +7,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, Final
 
 from tools.mutation.mutants import Mutant
+
+# After so many calls of a function in which no line of it is new it is not followed any more: what
+# is called a hundred thousand times would take most of a walk.
+CALLS_WITHOUT_NEWS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,21 @@ class Passage:
 @contextlib.contextmanager
 def lines_seen(files: Mapping[str, str], seen: set[tuple[str, int]]) -> Iterator[None]:
     """Adds (path, line) of what is run meanwhile of these files, in all threads."""
+    calls: dict[CodeType, int] = {}  # since a line of it was new
 
     def line(frame: FrameType, event: str, _: object) -> Any:
-        if event == "line":
-            seen.add((files[frame.f_code.co_filename], frame.f_lineno))
+        where = (files[frame.f_code.co_filename], frame.f_lineno)
+        if event == "line" and where not in seen:
+            seen.add(where)
+            calls[frame.f_code] = 0
         return line
 
     def call(frame: FrameType, _event: str, _: object) -> Any:
-        return line if frame.f_code.co_filename in files else None
+        code = frame.f_code
+        if code.co_filename not in files:
+            return None
+        calls[code] = calls.get(code, 0) + 1
+        return line if calls[code] <= CALLS_WITHOUT_NEWS else None
 
     threading.settrace(call)
     sys.settrace(call)

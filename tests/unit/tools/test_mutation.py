@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from tools.mutation import passage
 from tools.mutation.mutants import Mutant, mutants
 from tools.mutation.passage import Passage, lines_seen
 
@@ -106,3 +107,22 @@ def test_the_lines_that_run_are_seen_and_no_others():
         asked(True)
     assert {("here", first + 1), ("here", first + 2)} <= seen
     assert ("here", first + 3) not in seen
+
+
+@pytest.mark.parametrize(("calls", "found"), [(3, True), (4, False)])
+def test_what_is_called_over_and_over_with_nothing_new_is_not_followed_any_more(
+    calls, found, monkeypatch
+):
+    monkeypatch.setattr(passage, "CALLS_WITHOUT_NEWS", 3)
+
+    def asked(late: bool) -> int:
+        if late:
+            return 1
+        return 2
+
+    seen: set[tuple[str, int]] = set()
+    with lines_seen({__file__: "here"}, seen):
+        for _ in range(calls):
+            asked(False)
+        asked(True)
+    assert (("here", asked.__code__.co_firstlineno + 2) in seen) is found
