@@ -129,6 +129,7 @@ ROWS = (
     Row("one_record", PLAN, {"records": 2}),
     Row("one_step", ALTER, {"next_wanted": 1_300}),
     Row("one_step", PLAN, {"next_wanted": 1_236}),
+    Row("one_step", PLAN, {"next_now": 1_300}, kind=Kind.MIRROR, also=frozenset({"in_the_log"})),
     Row(
         "one_step",
         PLAN,
