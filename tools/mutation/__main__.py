@@ -33,6 +33,7 @@ QUICK: Final = f"{SLOW} and not slow"
 # What one mutant's tests may compute: measured unchanged, and looked at, which makes it more.
 QUICK_S_MAX: Final = 20.0
 SLOW_S_MAX: Final = 200.0
+TOLD_EVERY: Final = 25
 
 
 @click.command(help=__doc__)
@@ -67,12 +68,17 @@ def main(
     count: Counter[str] = Counter()
     surprises = []
 
+    def fates() -> str:
+        return ", ".join(f"{count[fate.value]} {fate.value}" for fate in Fate)
+
     def told(tried: Tried) -> None:
         count[tried.fate.value] += 1
         if tried.fate is Fate.SURVIVED and tried.mutant.name not in explained:
             surprises.append(tried)
             line = tried.mutant.lines.start
             click.echo(f"survived {tried.tests} tests: line {line}: {tried.mutant.name}")
+        if not count.total() % TOLD_EVERY:  # so that a run that is broken off has counts
+            click.echo(f"tried {count.total()} of {len(chosen)}: {fates()}")
 
     runs = Runs(
         ROOT, chosen, workers=jobs, told=told, tests_s_max=SLOW_S_MAX if slow else QUICK_S_MAX
@@ -94,8 +100,7 @@ def main(
         click.echo(f"not used, as it fails when it is looked at: {test}")
     for path in sorted(runs.left_out):
         click.echo(f"not changed outside of functions, as its tests fail afresh: {path}")
-    fates = ", ".join(f"{count[fate.value]} {fate.value}" for fate in Fate)
-    click.echo(f"{package}: tried {count.total()} of {len(found)}, seed {seed}: {fates}")
+    click.echo(f"{package}: tried {count.total()} of {len(found)}, seed {seed}: {fates()}")
     click.echo(f"{len(surprises)} survived unexplained, {time.monotonic() - began:.0f} s")
     sys.exit(1 if surprises else 0)
 
