@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from exporter.judge.sight import Sight, rests, states, trouble
+from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
 from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, Topology
-from exporter.state.snapshot import EMPTY, ConnectorView, InputView, Snapshot, TailView
+from exporter.state.snapshot import (
+    EMPTY,
+    ConnectorView,
+    InputView,
+    Snapshot,
+    SourcePartitionView,
+    TailView,
+)
+from exporter.state.usual import UsualView
 from tests.changed import replace
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
@@ -146,3 +156,78 @@ def test_states_are_told_in_few_words():
     assert states(replace(FILES, tasks=tasks)) == "connector running, tasks: 1 failed, 2 running"
     assert states(replace(FILES, tasks=())) == "connector running, tasks: none"
     assert states(None) == "not known"
+
+
+# --- pauses that history knows nothing like ------------------------------------------------------
+
+NOW = 1_800_000_000.0
+HOURLY = Baseline(
+    connect_cluster="lab",
+    connector="files",
+    since=0.0,
+    until=NOW,
+    advances=8000,
+    per_hour=(6.0,) * HOURS,
+    pause_advances=3.0,
+    pause_s=None,
+    quantiles=(1.0, 1.1, 2.0),
+)
+
+
+def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str | None:
+    """What is unusual of `files`, whose partitions advanced so long ago."""
+    views = tuple(
+        SourcePartitionView(
+            connect_cluster="lab",
+            connector="files",
+            identity=str(number),
+            label=str(number),
+            dialect="generic",
+            offset=None,
+            kafka_partition=0,
+            log_offset=0,
+            committed_at=NOW - ago,
+            advanced_at=NOW - ago,
+            commits=1,
+            advances=1,
+            rewinds=0,
+            resets=0,
+            variants=0,
+        )
+        for number, ago in enumerate(ago_s)
+    )
+    views = tuple(replace(view, **changes) for view in views)
+    known = {} if usual is None else {("lab", "files"): usual}
+    seen = world(REST, READ, at=NOW, source_partitions=views, usual=UsualView(valid=True, of=known))
+    return Sight(seen).unusual(("lab", "files"))
+
+
+def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
+    assert advanced(1800.0) is None
+    assert advanced(1801.0) == (
+        "nothing advanced for 30 min 1 s, in which 3.0 advances were to be expected; by its "
+        "history no pause misses 3.0"
+    )
+
+
+def test_a_pause_is_unusual_by_its_length_where_history_knows_one():
+    timed = replace_struct(HOURLY, pause_s=600.0, pause_advances=None)
+    assert advanced(600.0, usual=timed) is None
+    assert advanced(601.0, usual=timed) == (
+        "nothing advanced for 10 min 1 s, and by its history no pause lasts for 10 min"
+    )
+    both = replace_struct(HOURLY, pause_s=7200.0)
+    assert "were to be expected" in (advanced(7200.0, usual=both) or "")
+
+
+def test_a_connector_pauses_since_any_of_its_partitions_advanced():
+    assert advanced(9000.0, 60.0, 9000.0) is None
+
+
+def test_where_no_advance_is_known_a_commit_is_the_latest_that_it_can_have_been():
+    assert advanced(1801.0, advanced_at=None) is not None
+    assert advanced(1801.0, advanced_at=None, committed_at=None) is None
+
+
+def test_without_a_history_no_pause_is_unusual():
+    assert advanced(9e6, usual=None) is None

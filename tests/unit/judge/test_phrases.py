@@ -1,0 +1,25 @@
+"""Many things in few words."""
+
+from __future__ import annotations
+
+from exporter.judge.phrases import EXAMPLES, examples, few, several
+
+
+def test_one_is_one_and_any_other_number_is_several():
+    assert [several(count, "record") for count in (0, 1, 2)] == [
+        "0 records",
+        "1 record",
+        "2 records",
+    ]
+
+
+def test_of_many_names_the_first_five_are_told_and_how_many_more():
+    names = [f"c{number}" for number in range(8)]
+    assert few(names[:EXAMPLES]) == "c0, c1, c2, c3, c4"
+    assert few(names) == "c0, c1, c2, c3, c4 and 3 more"
+
+
+def test_of_many_rows_as_well():
+    rows = [(f"p{number}", "x") for number in range(7)]
+    assert examples(rows[:EXAMPLES]) == tuple(rows[:EXAMPLES])
+    assert examples(rows) == (*rows[:EXAMPLES], ("and more", "2"))
