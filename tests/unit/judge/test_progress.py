@@ -1,0 +1,223 @@
+"""Verdicts of a small estate, and of what is seen of it, from one look to the next."""
+
+from __future__ import annotations
+
+from exporter.judge.cases import NO_END
+from exporter.judge.progress import Progress
+from exporter.judge.settings import Settings
+from exporter.judge.verdicts import BLIND
+from exporter.model.findings import Judgement, Scope, Verdict
+from exporter.model.observations import TAIL, InputId, InputSucceeded, SinkOffset
+from exporter.state.snapshot import EMPTY
+from tests.changed import replace
+from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
+from tests.unit.state.worlds import (
+    FILE,
+    OFFSETS,
+    World,
+    files,
+    mirror,
+    mirrors,
+    orders,
+    sink,
+    source,
+)
+
+SETTINGS = Settings(interval_s=FLUSH_S)
+FOUND_S = 3 * FLUSH_S + FLUSH_S + 20.0
+
+
+class Watch:
+    """A world that is looked at once an interval, with every input read a moment ago."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.progress = Progress(SETTINGS)
+        self.told: tuple[Judgement, ...] = ()
+
+    def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.world.now += FLUSH_S
+            for view in self.world.snapshot().inputs:
+                if view.up:
+                    self.world.see(InputSucceeded(view.id, self.world.now))
+            self.told = self.progress.judgements(self.world.snapshot())
+
+    def verdict(self, connector: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
+        return next(at for at in self.told if (at.connector, at.scope) == (connector, scope))
+
+
+# --- sinks ---------------------------------------------------------------------------------------
+
+
+def sunk(committed: int, end: int | None, *, watch: Watch | None = None) -> Watch:
+    if watch is None:
+        watch = Watch(World())
+        watch.world.listed(sink("lake"))
+    watch.world.sinks(SinkOffset("lake", "orders", 0, committed, end))
+    watch.look()
+    return watch
+
+
+def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_told():
+    watch = sunk(10, 20)
+    for number in range(1, 4):
+        sunk(10 + number, 20 + number, watch=watch)
+    assert watch.verdict("lake").verdict is Verdict.OK
+    assert [at.scope for at in watch.told] == [Scope.CONNECTOR]
+
+
+def test_of_a_sink_whose_log_end_is_read_no_more_nothing_is_known():
+    watch = sunk(11, None, watch=sunk(10, 20))
+    found = watch.verdict("lake")
+    assert (found.verdict, found.rule, found.reason) == (Verdict.UNKNOWN, BLIND, NO_END)
+    assert sunk(12, 22, watch=watch).verdict("lake").verdict is Verdict.OK
+
+
+def test_a_sink_of_which_no_log_end_was_ever_read_is_judged_by_its_moves():
+    watch = sunk(11, None, watch=sunk(10, None))
+    assert (watch.verdict("lake").verdict, watch.verdict("lake").rule) == (Verdict.OK, 16)
+
+
+# --- what is not seen ----------------------------------------------------------------------------
+
+
+def test_a_flow_whose_upstream_nobody_reads_is_judged_by_its_moves():
+    watch = Watch(mirrors(mirror(source_addresses=frozenset({"elsewhere:9092"}))))
+    for number in range(3):
+        watch.world.commit("mm2", orders(), {"offset": number})
+        watch.world.synced(number)
+        watch.look()
+    assert (watch.verdict("mm2").verdict, watch.verdict("mm2").rule) == (Verdict.OK, 16)
+
+
+def test_a_connector_that_has_nothing_is_unknown_by_no_law():
+    watch = Watch(files())
+    watch.look(5)
+    found = watch.verdict("files")
+    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, 0)
+    assert found.reason == "it has nothing to judge it by"
+    watch.world.listed(source("files", state="paused"))
+    watch.look()
+    assert (watch.verdict("files").verdict, watch.verdict("files").rule) == (Verdict.IDLE, 2)
+
+
+def test_a_partition_of_which_nothing_could_change_is_unknown_all_the_same_once_it_is_hidden():
+    idle = Mirror(name="mm2", logs=[Log(steady(0.0), end=5, done=5, committed=0)])
+    estate = Estate(idle).go(10 * MINUTE)
+    assert estate.verdict("mm2").verdict is Verdict.IDLE
+    estate.blind.add(InputId(str(OFFSETS), TAIL))
+    estate.go(3 * MINUTE)
+    assert (estate.verdict("mm2").verdict, estate.verdict("mm2").rule) == (Verdict.UNKNOWN, BLIND)
+
+
+def test_a_partition_that_is_gone_is_told_no_more_at_once():
+    watch = Watch(files())
+    watch.world.commit("files", FILE, {"position": 1})
+    watch.look()
+    assert watch.verdict("files", Scope.PARTITION).subject == "filename=/data/in.txt"
+    watch.world.listed()
+    watch.look()
+    assert watch.told == ()
+
+
+# --- what a sum says -----------------------------------------------------------------------------
+
+
+def test_a_verdict_says_which_partition_it_is_of_and_what_it_rests_on():
+    watch = Watch(files())
+    for number in range(2):
+        watch.world.commit("files", FILE, {"position": number})
+        watch.look()
+    evidence = dict(watch.verdict("files").evidence)
+    assert evidence["partitions"] == "1 ok"
+    assert evidence["for instance"] == "filename=/data/in.txt"
+    assert evidence["offset"] == '{"position":1}'
+    assert evidence["states"] == "connector running, tasks: 1 running"
+    partition = watch.verdict("files", Scope.PARTITION)
+    assert (partition.connect_cluster, partition.connector) == ("lab", "files")
+    assert dict(partition.evidence)["states"] == evidence["states"]
+
+
+# --- over time -----------------------------------------------------------------------------------
+
+
+def silent(*others: Rows) -> Estate:
+    estate = Estate(Mirror(name="mm2", logs=[Log(steady(50.0))]), *others).go(10 * MINUTE)
+    estate.actors[0].hangs = True
+    estate.until("mm2", Verdict.SILENT, FOUND_S)
+    return estate
+
+
+def test_what_is_silent_is_stalled_only_once_its_task_has_failed_for_three_intervals():
+    estate = silent()
+    estate.actors[0].fails = True
+    for snapshot in estate.run(3 * FLUSH_S - 20):
+        assert Verdict.STALLED not in {at.verdict for at in snapshot.judgements}
+    estate.until("mm2", Verdict.STALLED, 2 * FLUSH_S)
+
+
+def test_one_connector_in_trouble_does_not_keep_the_others_from_being_looked_at():
+    estate = silent(Rows(name="rows", rate=steady(1.0)))
+    estate.actors[1].fails = True
+    estate.until("rows", Verdict.STALLED, FOUND_S)
+    assert "task 0 has failed" in estate.verdict("rows").reason
+
+
+def test_a_new_trouble_is_urgent_to_remember_and_so_is_its_end():
+    estate = silent()
+    progress = estate.judge._progress
+    progress.remembered()
+    estate.judge.remembered = lambda: None  # nobody saves
+    estate.actors[0].hangs = False
+    assert not progress.urgent
+    estate.until("mm2", Verdict.OK, 2 * FLUSH_S)
+    assert progress.urgent
+
+
+def watched(*steps_s: float, restart: bool = False) -> float:
+    """Seconds of watching after these looks, the last one by a daemon that was started again."""
+    progress, snapshot = Progress(SETTINGS), replace(EMPTY, at=1000.0)
+    progress.judgements(snapshot)
+    for number, step_s in enumerate(steps_s, start=1):
+        if restart and number == len(steps_s):
+            told = progress.remembered()
+            progress = Progress(SETTINGS)
+            progress.recall(told or b"")
+        snapshot = replace(snapshot, at=snapshot.at + step_s)
+        progress.judgements(snapshot)
+    return progress._w
+
+
+def test_watching_goes_by_the_clock_but_for_its_leaps():
+    assert watched(10.0, 20.0) == 30.0
+    assert watched(60.0, 61.0) == 120.0
+    assert watched(60.0, -10.0, 5.0) == 65.0
+
+
+def test_a_restart_is_no_interruption_and_a_daemon_that_was_down_is():
+    assert watched(60.0, 20.0, restart=True) == 80.0
+    assert watched(60.0, 120.0, restart=True) == 120.0
+    assert watched(60.0, 120.5, restart=True) == 60.0
+
+
+def test_a_restart_forgets_neither_why_it_cannot_work_nor_counts_old_commits_anew():
+    watch = Watch(files())
+    watch.world.commit("files", FILE, {"position": 1})
+    watch.world.listed(source("files", state="failed", tasks=()))
+    watch.look(5)
+    assert watch.verdict("files").verdict is Verdict.STALLED
+    told = watch.progress.remembered()
+    watch.progress = Progress(SETTINGS)
+    watch.progress.recall(told or b"")
+    track = watch.progress._roll.tracks["lab", "files"]
+    assert track.why is not None
+    (subject,) = track.subjects.values()
+    assert subject.window is not None
+    assert subject.window.commits is None
+    since = watch.verdict("files").since
+    watch.look()
+    assert (watch.verdict("files").verdict, watch.verdict("files").since) == (
+        Verdict.STALLED,
+        since,
+    )
