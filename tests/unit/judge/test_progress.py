@@ -65,6 +65,10 @@ def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_told():
         sunk(10 + number, 20 + number, watch=watch)
     assert watch.verdict("lake").verdict is Verdict.OK
     assert [at.scope for at in watch.told] == [Scope.CONNECTOR]
+    evidence = dict(watch.verdict("lake").evidence)
+    assert (evidence["position"], evidence["log end"]) == ("13", "23")
+    assert evidence["lag"] == "10 records"
+    assert "readable records wait" not in evidence  # no probe says so
 
 
 def test_of_a_sink_whose_log_end_is_read_no_more_nothing_is_known():

@@ -10,6 +10,7 @@ from exporter.judge import register as registers
 from exporter.judge.judge import Judge
 from exporter.judge.rules import EXPLAINS
 from exporter.judge.verdicts import BLIND
+from exporter.model.connectors import Task
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, InputSucceeded
@@ -57,6 +58,22 @@ def test_a_finding_is_as_old_as_its_first_look_however_often_it_is_said():
     since = play.only().since
     play.run(3)
     assert play.only().since == since == play.world.now - 3 * INTERVAL_S
+
+
+def test_what_is_said_of_a_finding_is_what_is_so_now():
+    play = filed()
+    play.world.listed(failed(tasks=2))
+    play.look()
+    before = play.only()
+    assert before.summary.startswith("1 of 2 tasks failed")
+    play.world.listed(source("files", tasks=(Task(0, "failed", BAD), Task(1, "failed", BAD))))
+    play.look()
+    assert play.only().summary.startswith("2 of 2 tasks failed")
+    assert play.only().since == before.since
+
+
+def test_a_second_copy_that_was_told_for_long_enough_is_forgotten():
+    assert copied_as_far_again().register._memory.falls.recopies == {}
 
 
 def test_what_was_mended_in_between_is_found_anew():

@@ -959,3 +959,80 @@ def test_the_first_syncs_after_a_resume_tell_of_a_second_copy_whatever_states_we
     play.run(1.2)
     (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
     assert dict(told.evidence)["orders-0"].startswith("from about 0, was at 99")
+
+
+@pytest.mark.parametrize(
+    ("left_s", "severity"),
+    [
+        (10 * INTERVAL_S - 1, Severity.CRITICAL),
+        (10 * INTERVAL_S, Severity.WARNING),
+        (60 * INTERVAL_S - 1, Severity.WARNING),
+        (60 * INTERVAL_S, None),
+    ],
+)
+def test_retention_is_near_within_an_hour_and_very_near_within_ten_minutes(left_s, severity):
+    play = mirrored(49)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=49, headroom_s=left_s)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.look()
+    assert [at.severity for at in play.findings] == ([] if severity is None else [severity])
+
+
+def test_a_failed_task_is_told_with_what_it_failed_of():
+    assert ("task 0", BAD) in a_task_has_failed().only().evidence
+
+
+def test_a_task_that_fails_before_anything_was_committed_is_told_so():
+    play = Play(files())
+    play.status_followed()
+    for _ in range(3):
+        play.fail()
+        play.run(0.2)
+    assert play.names() == ["poison_suspected"]
+    assert ("position", "nothing was committed yet") in play.only().evidence
+    (run,) = play.register.failure_runs
+    assert (run.connector, run.task, run.count, run.failure) == ("files", 0, 3, BAD)
+
+
+def test_a_connector_that_went_back_beside_those_that_did_together_is_told_as_well():
+    play = three_connectors_go_back()
+    play.world.listed(*(source(name) for name in "abcd"))
+    play.judge(Verdict.REWOUND, "a", "d", subjects=("filename=/data/in.txt",))
+    play.look()
+    told = {(at.name, at.connector) for at in play.findings}
+    assert told == {(Name.REWINDS_AT_ONCE, None), (Name.REWOUND, "d")}
+
+
+def test_an_offset_that_is_taken_back_under_another_alias_is_no_reset_of_this_flow():
+    play = mirrored()
+    for offset in ({"offset": 1}, None):
+        play.world.commit("mm2", orders(cluster="north"), offset)
+    play.run(4)
+    assert play.names() == []
+
+
+def test_a_tail_that_is_not_yet_at_its_end_is_slow_and_not_down():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    play = Play(world)
+    play.run(3, each=lambda: world.tail(caught_up=False))
+    assert play.names() == []
+
+
+def test_an_offsets_topic_that_may_not_be_read_is_more_than_a_status_topic_would_be():
+    play = filed()
+    play.run(2, each=lambda: play.world.tail_failed("denied"))
+    assert play.names() == ["input_down"]
+    assert play.only().severity is Severity.WARNING
+
+
+def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
+    play = mirrored()
+    checkpoint(play, age_s=30)
+    play.run(4.4)
+    assert play.names() == []
+    play.run(0.3)
+    assert play.names() == ["checkpoints_stale"]
