@@ -474,6 +474,15 @@ def test_the_first_restart_needs_no_pause_and_the_second_does():
         assert passed is restarts
 
 
+@pytest.mark.parametrize(
+    "kind",
+    ["deserialization", "schema", "transform", "sink_data", "producer_size", "corrupt"],
+)
+def test_what_one_record_can_cause_may_be_skipped(kind):
+    given = facts(failure_kind=kind)
+    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+
+
 @pytest.mark.parametrize("kind", ["connectivity", "timeout", "resource", "unknown", "schema"])
 def test_what_may_pass_by_itself_may_be_restarted(kind):
     given = facts(RESTART, failure_kind=kind, veto=kind)

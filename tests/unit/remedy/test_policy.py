@@ -99,7 +99,7 @@ def test_a_rule_is_for_its_connect_cluster_its_connectors_and_its_actions_alone(
     policy = configured(
         mode="auto",
         auto=[
-            {"connect": "lab", "connectors": ["orders-*"], "actions": ["stop"]},
+            {"connect": "lab", "connectors": ["orders-*", "other"], "actions": ["stop"]},
             {"connect": "lab", "connectors": ["billing"], "actions": ["skip_one"]},
         ],
     )
@@ -210,6 +210,14 @@ def test_a_plan_that_is_not_over_holds_its_budget_however_old_its_skip_is():
     assert overdrawn_by_all(policy, (skip(NOW - 9e6),), held, NOW) is not None
 
 
+def test_all_that_was_skipped_for_whose_plan_is_not_over_counts_however_old_it_is():
+    policy = Policy(budgets=Budgets(99, 99, 99, 2, 99))
+    held = frozenset({ME})
+    assert overdrawn_by_all(policy, (skip(NOW - 9e6),), held, NOW) is None
+    assert overdrawn_by_all(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), held, NOW) is not None
+    assert overdrawn_by_all(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), frozenset(), NOW) is None
+
+
 def test_a_plan_that_is_about_to_skip_counts_as_a_skip_and_not_as_two():
     policy = Policy(budgets=Budgets(99, 99, 99, 2, 99))
     held = frozenset({("lab", "x")})
@@ -303,6 +311,24 @@ def test_a_window_over_midnight_is_of_the_day_on_which_it_begins():
     assert fridays.holds(at("UTC", 2026, 11, 28, 5, 59))
     assert not fridays.holds(at("UTC", 2026, 11, 28, 6))
     assert not fridays.holds(at("UTC", 2026, 11, 28, 22))
+
+
+def test_the_night_after_a_sunday_is_of_the_week_before():
+    sundays = window(days=["sun"], start="22:00", end="06:00")
+    assert sundays.holds(at("UTC", 2026, 11, 22, 23))
+    assert sundays.holds(at("UTC", 2026, 11, 23, 5))
+    assert not sundays.holds(at("UTC", 2026, 11, 22, 5))
+
+
+def test_one_of_several_windows_is_enough():
+    morning, evening = {"start": "08:00", "end": "09:00"}, {"start": "18:00", "end": "19:00"}
+    policy = configured(maintenance={"only_in": [morning, evening]})
+    day = (2026, 11, 23)
+    assert [policy.frozen(at("UTC", *day, hour)) is None for hour in (8, 12, 18)] == [
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "UTC"])
