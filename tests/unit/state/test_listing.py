@@ -202,6 +202,13 @@ def test_a_status_that_was_deleted_is_none():
     assert connectors(world) == {"mm2": ("unassigned", ("unassigned",))}
 
 
+def test_an_unassigned_that_comes_first_overrides_nothing():
+    world = listing(
+        ConnectorConfigured("mm2", MM2), ConnectorStatus("mm2", condition("unassigned", 4))
+    )
+    assert connectors(world)["mm2"][0] == "unassigned"
+
+
 def test_an_unassigned_of_an_older_generation_does_not_override():
     world = listing(
         ConnectorConfigured("mm2", MM2), ConnectorStatus("mm2", condition("running", 5))

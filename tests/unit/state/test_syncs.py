@@ -48,6 +48,12 @@ def test_where_a_gap_was_that_compaction_may_have_moved_is_not_known():
     assert history((0, 0), (100, 1), joined=False).best(60, END) == 1
 
 
+def test_in_a_gap_of_a_line_that_goes_on_a_record_is_where_the_line_before_has_it():
+    gap = ((0, 0), (10, 10), (30, 25))
+    assert history(*gap).best(15, END) == 15
+    assert history(*gap, joined=False).best(15, END) is None
+
+
 def test_nothing_is_beyond_the_end_of_the_downstream_log():
     assert history((0, 0), (99, 99)).best(5000, 100) == 100
 
