@@ -266,7 +266,7 @@ class Progress:
         subject.standing.settle(decided, look.at)
         if decided is not None:
             subject.reason = intern(decided.reason)  # that of 100,000 is seldom more than a few
-        rule = 0 if decided is None or not seen else decided.rule
+        rule = 0 if decided is None else decided.rule
         subject.until_w = holds_until_w(subject, case, rule)
         subject.judged(evidence.of(subject, track.states))
 
