@@ -15,7 +15,7 @@ from exporter.state.account import (
     Look,
     Lost,
 )
-from exporter.state.pace import JUMPS_MAX
+from exporter.state.pace import JUMPS_MAX, Pace
 from exporter.state.trail import News
 from tests.changed import replace
 
@@ -649,3 +649,12 @@ def test_no_more_jumps_of_a_log_start_are_kept_than_so_many():
         at.look(start=10 * number)
     assert len(at.account.pace.jumps) <= JUMPS_MAX
     assert at.account.headroom_s == pytest.approx(10**5 + 1 - 4990, rel=0.01)
+
+
+def test_of_an_offset_that_was_reset_nothing_is_remembered_of_its_pace():
+    at = Watched(99)
+    at.look(position=150)
+    at.look(position=200, start=10)
+    assert at.account.pace.best > 0
+    at.account.position_gone()
+    assert (at.account.position, at.account.pace) == (None, Pace())
