@@ -63,6 +63,10 @@ def test_what_is_reached_is_reached_now(headroom, left):
     assert left_s(deleting((100.0, 0), (300.0, 400)), headroom=headroom) == left
 
 
+def test_what_is_reached_is_so_whatever_was_seen_of_a_pace():
+    assert left_s(Pace(), headroom=0) == 0.0
+
+
 def test_too_little_was_seen_of_a_position_before_a_flush_went_by():
     pace = deleting((0.0, 0), (50.0, 100))
     assert left_s(pace, now=59.0) is None
