@@ -105,6 +105,11 @@ class KafkaAdmin:
         brokers = frozenset(f"{broker.host}:{broker.port}" for broker in found.brokers.values())
         return topics, brokers
 
+    def addresses(self) -> frozenset[str]:
+        """The brokers' `host:port` addresses, without a word on any topic."""
+        found = self._result(self._client.describe_cluster(request_timeout=REQUEST_TIMEOUT_S))
+        return frozenset(f"{node.host}:{node.port}" for node in found.nodes)
+
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Those of `topics` whose cleanup.policy includes compact."""
         wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]

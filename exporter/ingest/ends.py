@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from operator import is_
 from typing import Final
 
 from exporter.clients.kafka_facts import KafkaFacts
@@ -103,7 +102,7 @@ class EndsPoll:
     def _wanted_of(self, snapshot: Snapshot) -> _Wanted:
         last = self._wanted
         made_of = (snapshot.mirror_partitions, snapshot.topology.flows)
-        if last is not None and all(map(is_, made_of, last.made_of)):
+        if last is not None and last.made_of[0] is made_of[0] and last.made_of[1] == made_of[1]:
             return last
         flows = {
             (flow.connect_cluster, flow.connector): flow

@@ -119,7 +119,7 @@ def _runs(reader: ConnectReader, connector: str) -> bool:
 def poll_brokers(admin: KafkaAdmin) -> Batch:
     """The addresses a cluster answers at, beside its bootstrap servers."""
     try:
-        _, brokers = admin.topics()
+        brokers = admin.addresses()
     except ClientError:
         return ()  # the log-end poll of the same cluster reports it
     return (BrokersSeen(kafka=admin.name, addresses=brokers),)

@@ -53,6 +53,7 @@ class Memory:
     lives: Lives = field(default_factory=Lives)
     falls: Falls = field(default_factory=Falls)
     synced: set[Where] = field(default_factory=set)
+    _seen: tuple[object, object] = (None, None)
 
     def observe(self, look: Look, settings: Settings) -> None:
         """Take in what is seen now, before the rules ask."""
@@ -61,6 +62,9 @@ class Memory:
         self.failures.observe(snapshot, listed, positions, settings.patience_s)
         self.lives.observe(snapshot, listed, look.sources)
         self.falls.observe(look, settings.interval_s, look.rests())
+        if self._seen[0] is look.mirrors and self._seen[1] is look.newest_syncs:
+            return  # there is no other sync than at the last look
+        self._seen = (look.mirrors, look.newest_syncs)
         for who, views in look.mirrors.items():
             for view in views:
                 if (view.source, view.target, view.topic, view.partition) in look.syncs(who[0]):

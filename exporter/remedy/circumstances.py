@@ -14,7 +14,7 @@ import msgspec
 
 from exporter.decode.connect_root import ConnectRoot
 from exporter.model.connectors import DELETED, ConnectorKind, StateChange
-from exporter.model.findings import Scope, Verdict
+from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.remedy import facts
 from exporter.remedy.classify import Failure
@@ -65,14 +65,25 @@ class Now(NamedTuple):
     at: float
 
 
-def ill(snapshot: Snapshot) -> frozenset[Whose]:
-    """Who is not as it should be: failed, stalled or silent."""
-    bad = {Verdict.STALLED, Verdict.SILENT}
-    return unhealthy(snapshot) | {
-        (at.connect_cluster, at.connector)
-        for at in snapshot.judgements
-        if at.scope is Scope.CONNECTOR and at.verdict in bad
-    }
+class Ill:
+    """Who is not as it should be. Asked once a second, of verdicts that mostly are the last ones:
+    there may be 100,000, so they are looked through when there are others.
+    """
+
+    def __init__(self) -> None:
+        self._read: tuple[tuple[Judgement, ...], frozenset[Whose]] = ((), frozenset())
+
+    def of(self, snapshot: Snapshot) -> frozenset[Whose]:
+        """Failed, stalled or silent."""
+        if self._read[0] is not snapshot.judgements:
+            bad = (Verdict.STALLED, Verdict.SILENT)
+            found = (
+                (at.connect_cluster, at.connector)
+                for at in snapshot.judgements
+                if at.verdict in bad and at.scope is Scope.CONNECTOR
+            )
+            self._read = (snapshot.judgements, frozenset(found))
+        return unhealthy(snapshot) | self._read[1]
 
 
 def kind_of(view: ConnectorView | None) -> facts.Kind:

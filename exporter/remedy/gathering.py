@@ -19,12 +19,12 @@ from exporter.remedy import facts, fleet
 from exporter.remedy.brokers import Brokers
 from exporter.remedy.circumstances import (
     Case,
+    Ill,
     Now,
     alike,
     beyond_a_second,
     committed_at,
     home_of,
-    ill,
     incarnation,
     is_mirror,
     keys_of,
@@ -99,12 +99,13 @@ class Gatherer:
         self._started_at = self._clock.now()
         self._drift = self._steady.now() - self._clock.now()
         self._storm = Storm()
+        self._ill = Ill()
         self._lags: dict[str, int] = {}
 
     def look_around(self) -> None:
         """What takes more than one moment to tell: whether too much is ill at once."""
         snapshot = self._snapshot()
-        unwell = ill(snapshot) | self._past.at_work()
+        unwell = self._ill.of(snapshot) | self._past.at_work()
         self._storm = storm_after(
             self._storm,
             connectors=len(snapshot.connectors),
@@ -190,7 +191,7 @@ class Gatherer:
         begun = case.altering or (case.plan is not None and own in self._past.at_work())
         return facts.Others(
             connectors=len(snapshot.connectors),
-            unhealthy=ill(snapshot),
+            unhealthy=self._ill.of(snapshot),
             in_remedy=self._past.at_work() - ({own} if begun else set()),
             storm_before=self._storm,
             alike=alike(snapshot, case, self._clock.now()),

@@ -8,9 +8,10 @@ an old value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import is_
 
-from exporter.model.connectors import StateHistory
+from exporter.model.connectors import Connector, StateHistory
 from exporter.model.observations import (
     CONNECT_REST,
     BaselinesSeen,
@@ -103,6 +104,7 @@ class Book:
         self._budget = Budget(series_per_connector_max)
         self._readiness = Readiness(self._sites, self._inputs, self._replication, self._failover)
         self._topology = Topology(offsets_topics=(), flows=())
+        self._connectors: tuple[list[tuple[Connector, ...]], tuple[ConnectorView, ...]] = ([], ())
         self._rebuild_topology()
 
     # --- taking in -------------------------------------------------------------------------------
@@ -346,9 +348,22 @@ class Book:
         return tuple(sorted(dropped.items()))
 
     def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:
+        """The same tuple while no site has another list."""
+        sites = [site for _, site in sorted(self._sites.items())]
+        lists = [(site.listing_live(now) and site.listed) or () for site in sites]
+        before, views = self._connectors
+        if len(before) != len(lists) or not all(map(is_, before, lists)):
+            views = self._made_connector_views(zip(sites, lists, strict=True))
+            self._connectors = (lists, views)
+        return views
+
+    @staticmethod
+    def _made_connector_views(
+        lists: Iterable[tuple[Site, tuple[Connector, ...]]],
+    ) -> tuple[ConnectorView, ...]:
         return tuple(
             ConnectorView(
-                connect_cluster=name,
+                connect_cluster=site.name,
                 name=connector.name,
                 kind=connector.kind,
                 class_name=connector.class_name,
@@ -358,7 +373,6 @@ class Book:
                 dedicated_offsets_topic=connector.dedicated_offsets_topic,
                 failure=connector.failure,
             )
-            for name, site in sorted(self._sites.items())
-            if site.listing_live(now)
-            for connector in site.listed or ()
+            for site, connectors in lists
+            for connector in connectors
         )

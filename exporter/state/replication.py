@@ -104,7 +104,8 @@ class Replication:
     def ends_asked(self, seen: EndsAsked, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
         shown = tuple(flow for flow in self.flows if self.shown(flow, now))
-        known = {flow: self._found(flow) for flow in shown if flow.upstream == seen.kafka}
+        wanted = [flow for flow in shown if flow.upstream == seen.kafka]
+        known = dict(zip(wanted, self._found(wanted), strict=True))
         self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
 
     def ends_read(self, seen: EndsRead, now: float) -> None:
@@ -120,7 +121,7 @@ class Replication:
     def _age(self, kafka: str, at: float, now: float) -> None:
         """Tell all ages of a cluster of its answer, or of what has changed, if that is all."""
         flows = [flow for flow in self.flows if flow.upstream == kafka]
-        parts = [self._found(flow) for flow in flows]
+        parts = self._found(flows)
         known, changed = self._ends.known(kafka), self._ends.changed(kafka)
         asked = [known.get(flow) for flow in flows]
         before = self._aged.get(kafka, [])
@@ -179,26 +180,23 @@ class Replication:
         self, upstream: str, flows: Iterable[MirrorFlow] | None = None
     ) -> tuple[Position, ...]:
         """Positions of all these flows (of all there are) that read from one Kafka cluster."""
-        return tuple(
-            at
-            for flow in (self.flows if flows is None else flows)
-            if flow.upstream == upstream
-            for at in self._found(flow)
-        )
+        wanted = self.flows if flows is None else flows
+        found = self._found([flow for flow in wanted if flow.upstream == upstream])
+        return tuple(at for part in found for at in part)
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
         """Pictures of all replicated partitions that can be vouched for now; the same tuple while
         nothing changes.
         """
+        flows = [flow for flow in self.flows if self.shown(flow, now)]
         parts = [
             self._views(
                 flow,
-                self._found(flow),
+                found,
                 live=flow.upstream is not None
                 and self._inputs.live(InputId(flow.upstream, LOG_ENDS), now),
             )
-            for flow in self.flows
-            if self.shown(flow, now)
+            for flow, found in zip(flows, self._found(flows), strict=True)
         ]
         return self._joined.of(tuple(parts))
 
@@ -265,9 +263,10 @@ class Replication:
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _found(self, flow: MirrorFlow) -> tuple[Position, ...]:
-        """Its positions; the same tuple while nothing changes."""
-        return self._positions(flow, self._shared_syncs().get(flow.offset_syncs, frozenset()))
+    def _found(self, flows: Iterable[MirrorFlow]) -> list[tuple[Position, ...]]:
+        """The positions of each; the same tuples while nothing changes."""
+        shared = self._shared_syncs()
+        return [self._positions(flow, shared.get(flow.offset_syncs, frozenset())) for flow in flows]
 
     def _positions(
         self, flow: MirrorFlow, not_ours: frozenset[TopicPartition]

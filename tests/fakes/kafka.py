@@ -140,6 +140,9 @@ class FakeAdmin:
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         return self._kafka.names(), frozenset({f"{self.name}-1:9092"})
 
+    def addresses(self) -> frozenset[str]:
+        return self.topics()[1]
+
     def cluster_id(self) -> str | None:
         return f"id-of-{self.name}"
 

@@ -35,6 +35,7 @@ def forget(world: World) -> None:
     book = world.book
     book._joined = Joined()
     book._budget._last = None
+    book._connectors = ([], ())
     replication = book._replication
     replication._joined = Joined()
     replication._positions_made.clear()
@@ -45,9 +46,9 @@ def forget(world: World) -> None:
         site._joined = Joined()
         site._shadows_made._made.clear()
         for source_book in site._books.values():
-            source_book._shown = source_book._in_order = None
+            source_book._shown = source_book._in_order = source_book._wanted = None
             source_book._unread.clear()
-            for partition in source_book._partitions.values():
+            for partition in source_book._all():
                 partition.view = None
 
 

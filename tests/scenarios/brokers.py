@@ -7,12 +7,13 @@ records. Connect's and MM2's own topics are Internal: they hold whole records, a
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from confluent_kafka import Message
 
+from exporter.clients.log_readers import EARLIEST
 from exporter.errors import ClientError
 from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
 from exporter.model.topology import TopicPartition
@@ -147,6 +148,13 @@ class Cluster:
             for at, log in logs.items()
             if log is not None
         }
+
+    def log_offsets(
+        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+    ) -> list[int | None]:
+        found = self.bounds(partitions, stable=committed)
+        name = "start" if offset == EARLIEST else "end"
+        return [getattr(found.get(at), name, None) for at in partitions]
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         self._check()
