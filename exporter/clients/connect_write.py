@@ -21,11 +21,13 @@ from exporter.errors import Unreachable
 TIMEOUT_S: Final = 100.0  # Connect's own verdict comes after 90 s at the latest
 BODY_BYTES_MAX: Final = 256 * 1024  # beyond it an answer is cut off: it is only looked into
 SAID_MAX: Final = 500
+# Of a line: looking for secrets takes the square of its length where it is full of their names.
+LOOKED_THROUGH_MAX: Final = 4 * SAID_MAX
 
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
 _SECRET = re.compile(
-    r"""(?ix) ([\w.-]*(?:passw(?:or)?d|secret|token|credential|api.?key|jaas)[\w.-]*["']?\s*[=:]\s*)
-    (?: "[^"]*" | '[^']*' | [^\s,;})\]]+ )"""
+    r"""(?ix) ((?:passw(?:or)?d|secret|token|credential|api.?key|jaas)[\w.-]*["']?\s*[=:]\s*)
+    (?: "[^"]*(?:"|\Z) | '[^']*(?:'|\Z) | [^\s,;})\]]+ )"""
 )
 _IN_URL = re.compile(r"(?<=://)[^\s/@]+@")
 # What a creation may be answered without quoting a configuration.
@@ -187,6 +189,9 @@ def _message(body: bytes) -> str | None:
 def without_secrets(message: str) -> str:
     """One short line of a message that is not ours: what looks like a secret is left out."""
     line = _UNPRINTABLE.sub(" ", message.split("\n", 1)[0]).strip()
+    if len(line) > LOOKED_THROUGH_MAX:
+        # Between two words: half of what stands before the @ of an address is not known for that.
+        line = line[:LOOKED_THROUGH_MAX].rpartition(" ")[0].rstrip() + "…"
     line = _IN_URL.sub("…@", _SECRET.sub(r"\1…", line))
     return line if len(line) <= SAID_MAX else f"{line[:SAID_MAX]}…"
 

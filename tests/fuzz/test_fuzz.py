@@ -4,6 +4,7 @@ be found.
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ from exporter.decode import roles
 from exporter.serve.control import listener
 from exporter.serve.control.access import Role
 from tests.fuzz import campaign as campaigns
-from tests.fuzz import topics
+from tests.fuzz import rest, topics
 from tests.fuzz.campaign import campaign, plan, tried
 from tests.fuzz.every import RECORDS as TARGETS
 from tests.fuzz.every import bodies, every, files
@@ -73,6 +74,15 @@ def test_every_target_is_tried_alike_whenever_it_ends():
         assert of[0] < len(TARGETS)
         assert of == sorted(of)
     assert sum(len(numbers) for _, numbers in spans) == pytest.approx(500_000, rel=0.01)
+
+
+@pytest.mark.parametrize("word", ["x", "password=", "secret ", 'key="', "://me:", "password"])
+def test_an_answer_that_repeats_one_word_does_not_take_the_square_of_its_length(monkeypatch, word):
+    monkeypatch.setattr(campaigns, "SECONDS_MAX", 0.1)
+    body = json.dumps({"message": word * (16_384 // len(word))}).encode()
+    target = Target("repeating", [(b"500", body)], rest.asked, often=(0.0, 0.0))
+    report = tried(target, SEED, range(1))
+    assert not report.first, told(report)
 
 
 def caught(report):

@@ -347,6 +347,9 @@ def test_another_worker_is_asked_only_where_no_connection_was_made(stopped):
         'must not be set: sasl.jaas.config=X required username="me" password="hunter2";',
         "x" * 600 + "hunter2",
         "first line\nhunter2",
+        'must not be set: password="it is hunter2\n"',
+        "jdbc://me:" + "hunter2" * 600 + "@db/x is not an address",
+        'token="' + "and hunter2 " * 600 + '" is too long',
     ],
 )
 def test_what_connect_says_is_said_without_secrets_and_short(stopped, message):
