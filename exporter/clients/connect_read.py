@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.wire import Transport, ask, bounds, carry_out
+from exporter.clients.wire import Transport, ask, bounds, carry_out, forget_locals
 from exporter.config import Auth, Connect, Tls
 from exporter.errors import (
     Ambiguous,
@@ -116,6 +116,7 @@ class ConnectReader:
             try:
                 body = self._ask(url, path)
             except ClientError as exc:
+                forget_locals(exc)
                 failures.append((url, exc))
                 if not isinstance(exc, NEXT):
                     break

@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from exporter.clients.auth import TlsContext, authorization
 from exporter.clients.connect_read import NEXT, body_bytes_max, offsets_path, told, verdict
 from exporter.clients.kept import KeptConnection
-from exporter.clients.wire import CONNECT_SHARE, run_to_end, translated
+from exporter.clients.wire import CONNECT_SHARE, forget_locals, run_to_end, translated
 from exporter.config import Auth, Connect, Tls
 from exporter.errors import ClientError, NotFound
 
@@ -195,20 +196,14 @@ class _Sweep:
             return self._announced.popleft()
 
     async def _ask(self, question: _Question, worker: int, connection: KeptConnection) -> None:
-        name, timeout_s = self._cluster.name, self._cluster.timeout_s
         question.at.add(worker)
         question.asked_at = time.monotonic()
         self._asked.pop(question, None)
         self._asked[question] = None
         try:
-            with translated(name, timeout_s):
-                headers = {"Accept": "application/json", **authorization(self._cluster.auth)}
-                async with asyncio.timeout(timeout_s):
-                    status, body = await connection.get(
-                        offsets_path(question.connector), headers, body_bytes_max
-                    )
-            body = told(name, status, body)
+            body = await self._body(question.connector, connection)
         except ClientError as exc:
+            forget_locals(exc)
             question.at.discard(worker)
             self._failed(question, worker, exc)
         else:
@@ -218,6 +213,15 @@ class _Sweep:
                 self._answers.append((question.connector, body))
                 self._answers_bytes += len(body)
                 self._close(question)
+
+    async def _body(self, connector: str, connection: KeptConnection) -> bytes:
+        name, timeout_s = self._cluster.name, self._cluster.timeout_s
+        with translated(name, timeout_s):
+            headers = {"Accept": "application/json", **authorization(self._cluster.auth)}
+            async with asyncio.timeout(timeout_s):
+                path = offsets_path(connector)
+                status, body = await connection.get(path, headers, body_bytes_max)
+        return told(name, status, body)
 
     def _failed(self, question: _Question, worker: int, error: ClientError) -> None:
         self._last[worker] = error
@@ -280,7 +284,8 @@ class _Sweep:
         if not answers:
             return
         try:
-            await self._aside(lambda: self._listener.take(answers))
+            # Not by a lambda: a frame keeps its function, and that what it closes over.
+            await self._aside(partial(self._listener.take, answers))
         except ClientError as exc:
             self._end(exc)
 

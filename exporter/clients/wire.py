@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import ssl
+import traceback
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
@@ -72,8 +73,12 @@ def carry_out(
     """(status, body) of an exchange. Raises ClientError with `name` as the target; its detail says
     nothing of the address.
     """
-    with translated(name, timeout_s):
-        return run_to_end(exchange, timeout_s)
+    try:
+        with translated(name, timeout_s):
+            return run_to_end(exchange, timeout_s)
+    except ClientError as exc:
+        forget_locals(exc)
+        raise
 
 
 def ask(
@@ -93,6 +98,15 @@ def error_of(name: str, status: int, detail: str) -> ClientError:
     if status < httpx.codes.BAD_REQUEST:
         return Malformed(name, detail)
     return _REFUSALS.get(status, Refused)(name, detail)
+
+
+def forget_locals(error: BaseException) -> None:
+    """Where it was raised, and its causes. The loop and its task hold on to an error that holds on
+    to them, and so to what had been read of an answer, 32 MiB at most: until Python looks for
+    cycles, which it seldom does (daemon/memory.py).
+    """
+    for at in _causes(error):
+        traceback.clear_frames(at.__traceback__)
 
 
 @contextmanager

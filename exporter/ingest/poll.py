@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
+from exporter.clients.wire import forget_locals
 from exporter.clock import Clock
 from exporter.decode.connect_rest import decode_assignment, decode_connectors
 from exporter.errors import ClientError, Denied
@@ -41,7 +42,8 @@ _JAVA_SETS = re.compile(r"&&|\[[^\]]*\[")  # intersections and unions inside bra
 
 
 def failure(input_id: InputId, error: ClientError) -> InputFailed:
-    """What a failed attempt says."""
+    """What a failed attempt says. The error is not needed any more."""
+    forget_locals(error)
     return InputFailed(input=input_id, reason=error.reason, detail=error.detail)
 
 
