@@ -253,15 +253,15 @@ class Edge:
             # The last sink is gone: there is nothing left to go stale.
             elif asked and not wanted and self._put((InputRetired(InputId(connect.name, GROUPS)),)):
                 self._asked_early.discard(key)
-        shown = {(view.connect_cluster, view.connector) for view in snapshot.mirror_partitions}
         flows = {(flow.connect_cluster, flow.connector): flow for flow in snapshot.topology.flows}
         for key in flows.keys() - self._assigned_early:
             self._poll_assignment(flows[key])
         self._assigned_early = set(flows)
-        for key, flow in flows.items():
-            if flow.upstream and key in shown and key not in self._asked_early:
+        upstreams = {key: flow.upstream for key, flow in flows.items() if flow.upstream}
+        for key in upstreams.keys() - self._asked_early:
+            if any((at.connect_cluster, at.connector) == key for at in snapshot.mirror_partitions):
                 self._asked_early.add(key)
-                self._poll_ends(flow.upstream)
+                self._poll_ends(upstreams[key])
 
     def _sinks(self, connect: Connect) -> list[SinkGroup]:
         found = self.snapshot.topology.sinks

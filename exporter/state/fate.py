@@ -22,6 +22,7 @@ from exporter.state.trail import News
 
 LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
 GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
+TOLD_EVERY_S: Final = 3600.0  # at least, also where nothing happens
 UNSEEN_S: Final = 7 * 86400.0  # after which a topic that no flow copies any more is forgotten
 
 _NOTHING: Final[tuple[Counts, float | None]] = (NOTHING_LOST, None)
@@ -95,7 +96,7 @@ class Fates:
         self.version = 0
         self.news: dict[FlowKey, set[TopicPartition]] = {}
         self._doing: dict[FlowKey, Activity] = {}
-        self._looked_at = 0.0
+        self._looked_at = self._changed_at = 0.0
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -112,15 +113,19 @@ class Fates:
             self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
             fell: set[int] = set()
             for where in places:
-                before = _told(fate, where)
+                before, kept = _told(fate, where), _kept(fate, where)
                 seen = _look(at, where, fate, quiet=quiet, runs=runs)
                 if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
                     told.add(where)
                 if _told(fate, where) != before:
                     self.news.setdefault(_key(at.flow), set()).add(where)
+                self.changed |= _kept(fate, where) != kept
             self._fallen(fate, fell, at.now)
         self._looked_at = at.now
-        self.changed = True
+        # That all was looked at again is told for UNSEEN_S alone.
+        self.changed |= self.urgent or not 0 <= at.now - self._changed_at < TOLD_EVERY_S
+        if self.changed:
+            self._changed_at = at.now
         return frozenset(told)
 
     def _take(
@@ -249,6 +254,27 @@ class Fates:
 def _told(topic: TopicFate, where: TopicPartition) -> tuple[Counts, float | None]:
     found = topic.accounts.get(where.partition)
     return _NOTHING if found is None else (found[1].lost, found[1].headroom_s)
+
+
+def _kept(topic: TopicFate, where: TopicPartition) -> tuple[object, ...] | None:
+    """What a restart must not forget of it; something else at each look while a leap is open."""
+    found = topic.accounts.get(where.partition)
+    if found is None:
+        return None
+    generation, at = found
+    told = (
+        at.position,
+        at.settled,
+        at.start,
+        at.end,
+        at.moved_at,
+        at.doubt_since,
+        at.tail,
+        at.lost,
+    )
+    pace = (at.pace.anchor, at.pace.middle, at.pace.best, at.pace.best_before, at.pace.jumps)
+    leap = None if at.leap is None else at.looked_at
+    return (generation, *told, *pace, leap)
 
 
 def _key(flow: MirrorFlow) -> FlowKey:

@@ -291,10 +291,12 @@ class Site:
         by_topic: dict[KafkaTopic, set[str]] = {}
         for name in self.names():
             topic = self.topic_of(name)
-            if topic is not None and self.sound(topic, now):
+            if topic is not None:
                 by_topic.setdefault(topic, set()).add(name)
         parts = [
-            self._books[topic].views(frozenset(names)) for topic, names in sorted(by_topic.items())
+            self._books[topic].views(frozenset(names))
+            for topic, names in sorted(by_topic.items())
+            if self.sound(topic, now)
         ]
         shadows = [self._shadows(name, now) for name in sorted(self._dedicated)]
         return self._joined.of((*parts, *(views for views in shadows if views)))

@@ -9,7 +9,7 @@ import pytest
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.account import NOTHING_LOST
-from exporter.state.fate import LOSSES_MAX, UNSEEN_S, Fates, Round
+from exporter.state.fate import LOSSES_MAX, TOLD_EVERY_S, UNSEEN_S, Fates, Round
 from exporter.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
 
@@ -389,6 +389,18 @@ def test_something_counted_is_urgent_until_it_is_remembered():
     assert book.remembered() is None
     flow.look()
     assert not flow.world.book.urgent
+
+
+def test_what_looks_the_same_again_is_remembered_again_once_an_hour():
+    flow = copying(99)
+    book = flow.world.book
+    assert book.remembered() is not None
+    flow.look()
+    assert book.remembered() is None
+    flow.look(end=150)
+    assert book.remembered() is not None
+    flow.world.now += TOLD_EVERY_S
+    flow.look(end=150)
     assert book.remembered() is not None
 
 
