@@ -29,13 +29,13 @@ class Constant:
     by: str
 
 
-BASE = Constant(86, "MiB", "bench.edge, nothing to watch")
-SOURCE_MEMORY = Constant(4.9, "KiB for each source partition", "bench.edge, 100,000 of them")
+BASE = Constant(84, "MiB", "bench.edge, nothing to watch")
+SOURCE_MEMORY = Constant(2.9, "KiB for each source partition", "bench.edge, 100,000 of them")
 MIRRORED_MEMORY = Constant(
     14, "KiB for each replicated partition", "bench.edge, 10,000 of them, all else beside them"
 )
 MIRRORED_CORES = Constant(
-    25, "millionths of a core for each replicated partition", "bench.edge, at rest, ends_s 5"
+    8.5, "millionths of a core for each replicated partition", "bench.edge, at rest, ends_s 5"
 )
 READING = Constant(400_000, "commits a second, one topic", "bench.cold_start")
 SERIES = Constant(1.1, "microseconds of a first scrape for each series", "bench.render")
