@@ -1,0 +1,126 @@
+"""Log bounds asked for as a consumer asks: what is done about leaders that there are not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from exporter.clients import log_readers
+from exporter.clients.log_readers import LATEST, LogReaders
+from exporter.errors import NotFound, Unsettled
+from exporter.model.topology import TopicPartition
+
+HERE, THERE, GONE = (TopicPartition("t", number) for number in range(3))
+TIMED_OUT = ck.KafkaError(ck.KafkaError._TIMED_OUT)
+UNKNOWN = ck.KafkaError(ck.KafkaError._UNKNOWN_PARTITION)
+
+
+class Cluster:
+    """A consumer of one. As librdkafka does, it waits in vain for partitions that nobody leads, and
+    then has no answer for the others of the same question either.
+    """
+
+    def __init__(self) -> None:
+        self.ends = {HERE: 7, THERE: 9}
+        self.leaderless: set[TopicPartition] = set()
+        self.asked: list[list[TopicPartition]] = []
+        self.described = 0
+        self.levels: list[str] = []
+
+    def made(self, settings: dict[str, Any]) -> Any:
+        self.levels.append(settings["isolation.level"])
+        return self
+
+    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        places = [TopicPartition(at.topic, at.partition) for at in wanted]
+        self.asked.append(places)
+        if self.leaderless & set(places):
+            raise ck.KafkaException(TIMED_OUT)
+        if not self.ends.keys() & set(places):
+            raise ck.KafkaException(UNKNOWN)
+        return [
+            SimpleNamespace(
+                offset=self.ends.get(at, -1), error=None if at in self.ends else UNKNOWN
+            )
+            for at in places
+        ]
+
+    def list_topics(self, timeout: float) -> Any:
+        self.described += 1
+        partitions = {
+            at.partition: SimpleNamespace(
+                id=at.partition, leader=-1 if at in self.leaderless else 1
+            )
+            for at in self.ends
+        }
+        return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
+
+    def ask(self, readers: LogReaders, *partitions: TopicPartition) -> list[Any]:
+        found = readers.ask(partitions, LATEST, committed=False)
+        return [type(at) if isinstance(at, Exception) else at for at in found]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def readers(cluster: Cluster) -> LogReaders:
+    return LogReaders("west", {}, cluster.made)
+
+
+def test_what_nobody_leads_keeps_nothing_from_the_others(cluster, readers):
+    cluster.leaderless = {THERE}
+    assert cluster.ask(readers, HERE, THERE) == [7, Unsettled]
+    assert cluster.asked == [[HERE, THERE], [HERE]]
+
+
+def test_what_nobody_leads_is_waited_for_once(cluster, readers):
+    cluster.leaderless = {THERE}
+    cluster.ask(readers, HERE, THERE)
+    cluster.asked.clear()
+    assert cluster.ask(readers, HERE, THERE) == [7, Unsettled]
+    assert cluster.asked == [[HERE]]
+
+
+def test_what_is_led_again_is_asked_for_again_and_then_nobody_is_described(cluster, readers):
+    cluster.leaderless = {THERE}
+    cluster.ask(readers, HERE, THERE)
+    cluster.leaderless.clear()
+    assert cluster.ask(readers, HERE, THERE) == [7, 9]
+    described = cluster.described
+    assert cluster.ask(readers, HERE, THERE) == [7, 9]
+    assert cluster.described == described
+
+
+def test_what_is_gone_for_good_has_no_topic_described(cluster, readers):
+    for _ in range(3):
+        assert cluster.ask(readers, HERE, GONE) == [7, NotFound]
+        assert cluster.ask(readers, GONE) == [NotFound]
+    assert cluster.described == 0
+
+
+def test_without_an_answer_after_all_the_error_is_librdkafkas(cluster, readers, monkeypatch):
+    cluster.leaderless = {HERE}
+    monkeypatch.setattr(cluster, "list_topics", lambda timeout: SimpleNamespace(topics={}))
+    with pytest.raises(ck.KafkaException) as told:
+        cluster.ask(readers, HERE)
+    assert told.value.args[0] == TIMED_OUT
+
+
+def test_questions_are_of_so_many_partitions_and_answers_in_their_order(
+    cluster, readers, monkeypatch
+):
+    monkeypatch.setattr(log_readers, "PARTITIONS_ASKED", 2)
+    assert cluster.ask(readers, THERE, GONE, HERE) == [9, NotFound, 7]
+    assert cluster.asked == [[THERE, GONE], [HERE]]
+
+
+def test_there_is_one_client_for_each_isolation_level(cluster, readers):
+    for committed in (False, True, False, True):
+        readers.ask([HERE], LATEST, committed=committed)
+    assert cluster.levels == ["read_uncommitted", "read_committed"]

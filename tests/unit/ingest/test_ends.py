@@ -1,0 +1,104 @@
+"""Log bounds asked for round after round: what is asked for anew, and what stays the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from exporter.clients.log_readers import EARLIEST
+from exporter.ingest import ends
+from exporter.ingest.ends import EndsPoll
+from exporter.model.readings import EndsRead, LogBounds
+from exporter.model.topology import TopicPartition
+from tests.fakes.kafka import FakeAdmin, FakeKafka
+
+from .test_poll import CLOCK, snapshot, upstream
+
+ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
+
+
+class Asked(FakeAdmin):
+    """Notes of which partitions the log start was asked for."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        super().__init__(kafka)
+        self.starts: list[set[TopicPartition]] = []
+
+    def log_offsets(self, partitions, offset, *, committed):
+        if offset == EARLIEST:
+            self.starts.append(set(partitions))
+        return super().log_offsets(partitions, offset, committed=committed)
+
+
+class Polled:
+    """A poll of two topics, of which one is asked for its log start at a time."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        self.admin = Asked(kafka)
+        self.told: list = []
+        self.poll = EndsPoll(self.admin, self._put, CLOCK)
+        one = snapshot()
+        (view,) = one.mirror_partitions
+        self.seen = replace(
+            one, mirror_partitions=(view, msgspec.structs.replace(view, topic="paid"))
+        )
+
+    def _put(self, batch) -> bool:
+        self.told.extend(batch)
+        return True
+
+    def bounds(self) -> dict[TopicPartition, LogBounds]:
+        self.poll.ask(self.seen)
+        return [at for at in self.told if isinstance(at, EndsRead)][-1].bounds
+
+
+@pytest.fixture
+def kafka() -> FakeKafka:
+    found = upstream()
+    found.create("paid")
+    found.produce("paid", b"k", b"v")
+    return found
+
+
+@pytest.fixture
+def polled(kafka, monkeypatch) -> Polled:
+    monkeypatch.setattr(ends, "TURN_PARTITIONS", 1)
+    return Polled(kafka)
+
+
+def test_an_answer_that_says_the_same_is_the_very_one(polled):
+    assert polled.bounds() is polled.bounds()
+
+
+def test_of_an_answer_that_says_something_else_the_rest_is_the_very_same(kafka, polled):
+    before = polled.bounds()
+    kafka.produce("orders", b"k", b"v")
+    after = polled.bounds()
+    assert (before[ORDERS].end, after[ORDERS].end) == (3, 4)
+    assert after[PAID] is before[PAID]
+
+
+def test_log_starts_take_turns_once_all_are_known(polled):
+    for _ in range(3):
+        polled.bounds()
+    first, *later = polled.admin.starts
+    assert first == {ORDERS, PAID}
+    assert sorted(map(sorted, later)) == [[ORDERS], [PAID]]
+
+
+def test_a_log_start_is_known_after_its_turn(kafka, polled):
+    polled.bounds()
+    kafka.log("orders").start = 2
+    assert {polled.bounds()[ORDERS].start, polled.bounds()[ORDERS].start} >= {2}
+
+
+def test_a_log_that_ends_before_it_was_seen_to_begin_is_asked_for_its_start_at_once(kafka, polled):
+    kafka.log("orders").start = kafka.log("orders").end
+    kafka.log("paid").start = kafka.log("paid").end
+    polled.bounds()
+    for topic in ("orders", "paid"):
+        kafka.log(topic).start = kafka.log(topic).end = 0
+        kafka.log(topic).stable_end = None
+    assert polled.bounds() == {ORDERS: LogBounds(0, 0, 0), PAID: LogBounds(0, 0, 0)}
