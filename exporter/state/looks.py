@@ -14,7 +14,7 @@ from exporter.model.readings import EndsRead
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state import fate_memory
 from exporter.state.fate import Fates, Round, doing
-from exporter.state.mirrors import Known, Position, SyncBook
+from exporter.state.mirrors import Known, Position, SyncBook, upstream_of
 from exporter.state.site import Site
 from exporter.state.snapshot import Loss, TopicRecreation
 from exporter.state.trail import News, Trail
@@ -125,11 +125,7 @@ def _of_topics(found: tuple[Position, ...], topics: Collection[str] | None) -> I
 
 
 def _of_topic(found: tuple[Position, ...], topic: str) -> Iterator[Position]:
-    for place in range(bisect_left(found, TopicPartition(topic, -1), key=_upstream_of), len(found)):
+    for place in range(bisect_left(found, TopicPartition(topic, -1), key=upstream_of), len(found)):
         if found[place].upstream.topic != topic:
             return
         yield found[place]
-
-
-def _upstream_of(position: Position) -> TopicPartition:
-    return position.upstream

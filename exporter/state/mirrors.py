@@ -7,6 +7,7 @@ and the answer (EndsRead) is paired with them. Called by the book only.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -76,6 +77,17 @@ class Position:
     replicated: int | None
     where: Follower
     upstream: TopicPartition
+
+
+def upstream_of(position: Position) -> TopicPartition:
+    """What the positions of a flow are in the order of."""
+    return position.upstream
+
+
+def place_of(found: tuple[Position, ...], where: TopicPartition) -> int | None:
+    """Where in these positions, which are in order, one is; None if it is not among them."""
+    place = bisect_left(found, where, key=upstream_of)
+    return place if place < len(found) and found[place].upstream == where else None
 
 
 def positions(

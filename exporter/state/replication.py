@@ -5,42 +5,32 @@ Which parts of them may be shown depends on the tails they come from. Called by 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 from operator import is_
 
 from exporter.model.observations import LOG_ENDS, TAIL, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
-from exporter.model.readings import EndsAsked, EndsRead, Follower, ProbesRead
+from exporter.model.readings import EndsAsked, EndsRead, ProbesRead
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.ages import Ages
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
 from exporter.state.looks import Looks, Shared, Told
-from exporter.state.mirrors import EndsBook, Position, SyncBook, positions, sync_views
+from exporter.state.mirror_views import MirrorViews
+from exporter.state.mirrors import (
+    EndsBook,
+    Position,
+    SyncBook,
+    place_of,
+    positions,
+    sync_views,
+)
 from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 from exporter.state.syncs import PartitionSyncs
-
-
-@dataclass(frozen=True, slots=True)
-class _Views:
-    """Views of one flow and what they were made of.
-
-    version     of the log ends, and whether these are live
-    at_rest     the answer was asked for with these very positions
-    waiting     the places of those that an answer tells more of even if it says the same
-    """
-
-    found: tuple[Position, ...]
-    version: tuple[int, bool]
-    at_rest: bool
-    waiting: frozenset[int]
-    views: tuple[MirrorPartitionView, ...]
 
 
 class Replication:
@@ -57,7 +47,7 @@ class Replication:
         self._aged: dict[str, list[tuple[Position, ...]]] = {}
         self._flows_of: Counter[tuple[str, str]] = Counter()
         self._positions_made: dict[MirrorFlow, tuple[tuple[object, ...], tuple[Position, ...]]] = {}
-        self._views_made: dict[MirrorFlow, _Views] = {}
+        self._views = MirrorViews(self._ends, self._ages, self.looks.fates)
         self._joined: Joined[MirrorPartitionView] = Joined()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
         self._shared_made: tuple[tuple[object, ...], Shared] = ((), {})
@@ -71,9 +61,9 @@ class Replication:
         self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
         listed = self._listed()
         self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
-        for made in (self._positions_made, self._views_made):
-            for flow in made.keys() - set(flows):
-                del made[flow]
+        self._views.keep(flows)
+        for flow in self._positions_made.keys() - set(flows):
+            del self._positions_made[flow]
 
     def apply(self, read: TailRead) -> None:
         """Take in the syncs of a tail, if it has any."""
@@ -137,24 +127,7 @@ class Replication:
     def probed(self, seen: ProbesRead) -> None:
         """What single reads found."""
         news = self._ages.told(seen.answers, seen.at)
-        for flow, made in self._views_made.items():
-            self._views_made[flow] = self._renewed(flow, made, news)
-
-    def _renewed(self, flow: MirrorFlow, made: _Views, news: Iterable[Follower]) -> _Views:
-        """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
-        found, views, live = made.found, made.views, made.version[1]
-        renewed: list[MirrorPartitionView] = []
-        for connect_cluster, connector, at in news:
-            of = (connect_cluster, connector, at.cluster if isinstance(at, MirrorPartition) else "")
-            if of != (flow.connect_cluster, flow.connector, flow.source):
-                continue
-            where = TopicPartition(at.topic, at.partition)
-            place = _place(found, where)
-            if place is not None:
-                told = self.looks.fates.told(flow, where)
-                renewed = renewed or list(views)
-                renewed[place] = self._ends.view(found[place], self._ages, live=live, told=told)
-        return replace(made, views=tuple(renewed)) if renewed else made
+        self._views.probed(news)
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -190,7 +163,7 @@ class Replication:
         """
         flows = [flow for flow in self.flows if self.shown(flow, now)]
         parts = [
-            self._views(
+            self._views.of(
                 flow,
                 found,
                 live=flow.upstream is not None
@@ -288,64 +261,6 @@ class Replication:
             self._positions_made[flow] = made
         return made[1]
 
-    def _views(
-        self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
-    ) -> tuple[MirrorPartitionView, ...]:
-        made, ends = self._views_made.get(flow), self._ends
-        version = (ends.version(flow.upstream), live)
-        if made is None or made.found is not found or made.version != version:
-            made = self._made_views(flow, found, made, version)
-            self._views_made[flow] = made
-        return made.views
-
-    def _made_views(
-        self,
-        flow: MirrorFlow,
-        found: tuple[Position, ...],
-        made: _Views | None,
-        version: tuple[int, bool],
-    ) -> _Views:
-        """Of most partitions of most flows an answer tells nothing new: then these are the views
-        that were `made` at the last one, and only those are looked at of which it can tell any.
-        """
-        fates, ends, ages = self.looks.fates, self._ends, self._ages
-        number, live = version
-        news = fates.news_of(flow)
-        before = made if made is not None and made.found is found and live else None
-        at_rest = ends.known(flow.upstream).get(flow) is found
-        views: list[MirrorPartitionView | None] = [None] * len(found)
-        if before is not None:
-            views = [*before.views]
-        places: Iterable[int] = range(len(found))
-        waiting = set()
-        changed = ends.changed(flow.upstream)
-        if (
-            before is not None
-            and changed is not None
-            and at_rest
-            and before.at_rest
-            and before.version == (number - 1, True)
-        ):
-            told = (_place(found, where) for where in changed | news)
-            places = before.waiting.union(place for place in told if place is not None)
-        for place in places:
-            at, old = found[place], views[place]
-            fate = fates.told(flow, at.upstream)
-            if old is None or not ends.still(old, at, fate):
-                views[place] = old = ends.view(at, ages, live=live, told=fate)
-            if not _at_end(old):
-                waiting.add(place)
-        same = before is not None and all(map(is_, before.views, views))
-        return _Views(
-            found=found,
-            version=version,
-            at_rest=at_rest,
-            waiting=frozenset(waiting),
-            views=before.views
-            if before is not None and same
-            else tuple(at for at in views if at is not None),
-        )
-
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)
 
@@ -407,28 +322,12 @@ class Replication:
         return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
 
 
-def _at_end(view: MirrorPartitionView) -> bool:
-    """Has it read all, by what it is paired with? Of others time tells more."""
-    position, end = view.lag_position, view.log_end
-    return position is not None and end is not None and end == position + 1
-
-
-def _place(found: tuple[Position, ...], where: TopicPartition) -> int | None:
-    """Where in these positions, which are in order, one is; None if it is not among them."""
-    place = bisect_left(found, where, key=_upstream_of)
-    return place if place < len(found) and found[place].upstream == where else None
-
-
 def _at(
     parts: Iterable[tuple[Position, ...]], wheres: Collection[TopicPartition]
 ) -> Iterator[Position]:
     """The positions of all flows in these partitions."""
     for part in parts:
         for where in wheres:
-            place = _place(part, where)
+            place = place_of(part, where)
             if place is not None:
                 yield part[place]
-
-
-def _upstream_of(position: Position) -> TopicPartition:
-    return position.upstream

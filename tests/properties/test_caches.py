@@ -39,7 +39,7 @@ def forget(world: World) -> None:
     replication = book._replication
     replication._joined = Joined()
     replication._positions_made.clear()
-    replication._views_made.clear()
+    replication._views.forget()
     replication._sync_views_made = ((), ())
     replication._shared_made = ((), {})
     for site in book._sites.values():
