@@ -21,7 +21,8 @@ from exporter.model.topology import TopicPartition
 LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
 EARLIEST: Final = -2  # and for its start
 ASK_S_MAX: Final = 10.0  # for all partitions
-BATCH_S_MAX: Final = 3.0  # for a question, before it is asked again with what is known by then
+# For a question: then it is asked once more, of those that are led, and may take all the rest.
+BATCH_S_MAX: Final = 3.0
 PARTITIONS_ASKED: Final = 200  # by one question: librdkafka's time goes by the square of them
 
 Told = int | ClientError
@@ -65,13 +66,13 @@ class LogReaders:
         for first in range(0, len(partitions), PARTITIONS_ASKED):
             some = partitions[first : first + PARTITIONS_ASKED]
             try:
-                found += self._batch(reader, some, offset, idle, until)
+                found += self._batch(reader, some, offset, idle, min(BATCH_S_MAX, _left(until)))
             except ck.KafkaException as exc:
                 if not isinstance(translate(self._name, exc.args[0]), TimedOut):
                     raise
                 idle = self._leaderless(reader, until)
                 self._unsettled = True
-                found += self._batch(reader, some, offset, idle, until)
+                found += self._batch(reader, some, offset, idle, _left(until))
         return found
 
     def poll(self) -> None:
@@ -102,12 +103,12 @@ class LogReaders:
         partitions: Sequence[TopicPartition],
         offset: int,
         idle: frozenset[TopicPartition],
-        until: float,
+        limit_s: float,
     ) -> list[Told]:
         if idle.isdisjoint(partitions):
-            return self._asked(reader, partitions, offset, until)
+            return self._asked(reader, partitions, offset, limit_s)
         led = [at for at in partitions if at not in idle]
-        told = dict(zip(led, self._asked(reader, led, offset, until), strict=True))
+        told = dict(zip(led, self._asked(reader, led, offset, limit_s), strict=True))
         nobody = Unsettled(self._name, "nobody leads it")
         return [told.get(at, nobody) for at in partitions]
 
@@ -116,13 +117,13 @@ class LogReaders:
         reader: ck.Consumer,
         partitions: Sequence[TopicPartition],
         offset: int,
-        until: float,
+        limit_s: float,
     ) -> list[Told]:
         wanted = [ck.TopicPartition(at.topic, at.partition, offset) for at in partitions]
         if not wanted:
             return []
         try:
-            found = reader.offsets_for_times(wanted, timeout=min(BATCH_S_MAX, _left(until)))
+            found = reader.offsets_for_times(wanted, timeout=limit_s)
         except ck.KafkaException as exc:  # it is of all of them, and need not be of the others
             return [self._why_not(exc.args[0])] * len(wanted)
         if all(at.error is None and at.offset >= 0 for at in found):

@@ -29,6 +29,7 @@ class Cluster:
         self.asked: list[list[TopicPartition]] = []
         self.described = 0
         self.levels: list[str] = []
+        self.patience: list[float] = []
 
     def made(self, settings: dict[str, Any]) -> Any:
         self.levels.append(settings["isolation.level"])
@@ -37,6 +38,7 @@ class Cluster:
     def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
         places = [TopicPartition(at.topic, at.partition) for at in wanted]
         self.asked.append(places)
+        self.patience.append(timeout)
         if self.leaderless & set(places):
             raise ck.KafkaException(TIMED_OUT)
         if not self.ends.keys() & set(places):
@@ -77,6 +79,12 @@ def test_what_nobody_leads_keeps_nothing_from_the_others(cluster, readers):
     cluster.leaderless = {THERE}
     assert cluster.ask(readers, HERE, THERE) == [7, Unsettled]
     assert cluster.asked == [[HERE, THERE], [HERE]]
+
+
+def test_who_is_slow_is_given_all_the_time_there_is_the_second_time(cluster, readers):
+    cluster.leaderless = {THERE}
+    cluster.ask(readers, HERE, THERE)
+    assert cluster.patience[0] <= log_readers.BATCH_S_MAX < cluster.patience[1]
 
 
 def test_what_nobody_leads_is_waited_for_once(cluster, readers):
