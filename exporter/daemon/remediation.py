@@ -161,6 +161,7 @@ class Remediation:
             try:
                 while not stop.wait(LOOK_S) and not over():
                     agent.step()
+                    parts.brokers.rest()
                     self._put(_seen(agent, self._clock.now()))
             finally:
                 turn.agent = None

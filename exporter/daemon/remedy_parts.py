@@ -34,6 +34,7 @@ class Parts(NamedTuple):
     ledger: Ledger
     planner: Planner
     policy: Policy
+    brokers: KafkaBrokers
 
 
 @contextmanager
@@ -75,7 +76,7 @@ def parts_of(
             state_dir=folder,
             clock=clock.now,
         )
-        yield Parts(ledger, planner, policy)
+        yield Parts(ledger, planner, policy, brokers)
 
 
 class Sights:

@@ -11,12 +11,14 @@ from typing import Final, NamedTuple, Protocol
 
 from exporter.clients.kafka_probe import ProbeReader
 from exporter.clients.whole_topic import StorageAdmin
+from exporter.clock import Clock, SteadyClock
 from exporter.config import Kafka
 from exporter.errors import ClientError, NotFound, Refused, Unsettled
 from exporter.model.readings import LogBounds, NothingUpTo
 from exporter.model.topology import TopicPartition
 
 PROBE_S: Final = 5.0
+IDLE_S: Final = 30.0  # then connections that nobody needed are given back
 
 
 class First(NamedTuple):
@@ -55,11 +57,13 @@ class Brokers(Protocol):
 
 
 class KafkaBrokers:
-    """The real ones. Connections stay open between calls; for one thread."""
+    """The real ones. Connections stay open between calls, until `rest`; for one thread."""
 
-    def __init__(self, clusters: Mapping[str, Kafka]) -> None:
+    def __init__(self, clusters: Mapping[str, Kafka], steady: Clock | None = None) -> None:
         self._clusters = clusters
+        self._steady = steady or SteadyClock()
         self._admins: dict[str, StorageAdmin] = {}
+        self._asked_at = 0.0
 
     def cluster_id(self, kafka: str) -> str | None:
         """See Brokers."""
@@ -113,10 +117,17 @@ class KafkaBrokers:
         """How large a batch of a topic may be; None where we may not see it."""
         return self._admin(kafka).message_bytes_max(topic)
 
+    def rest(self) -> None:
+        """Let go of connections that nobody needed for IDLE_S: each cluster has three clients here,
+        of several threads and connections each, and incidents are seldom.
+        """
+        if self._admins and self._steady.now() - self._asked_at >= IDLE_S:
+            self.close()
+
     def close(self) -> None:
-        """Let go of connections."""
-        for admin in self._admins.values():
-            admin.close()
+        """Let go of connections; the next question makes new ones."""
+        while self._admins:
+            self._admins.popitem()[1].close()
 
     def _cluster(self, kafka: str) -> Kafka:
         if kafka not in self._clusters:
@@ -124,6 +135,7 @@ class KafkaBrokers:
         return self._clusters[kafka]
 
     def _admin(self, kafka: str) -> StorageAdmin:
+        self._asked_at = self._steady.now()
         found = self._admins.get(kafka)
         if found is None:
             found = StorageAdmin(kafka, self._cluster(kafka).client_properties())

@@ -12,6 +12,7 @@ from exporter.cli.considered import as_documents, considered, print_considered
 from exporter.config import Config, load
 from exporter.daemon.remedy_parts import Parts
 from exporter.errors import Unreachable
+from exporter.remedy.brokers import KafkaBrokers
 from exporter.remedy.desk import Mode
 from exporter.remedy.guards import Permission
 from tests.changed import replace
@@ -28,7 +29,7 @@ def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
 
 def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
     def parts_of(*_: object, **__: object):
-        return nullcontext(Parts(agency.ledger, agency.planner, agency.policy))
+        return nullcontext(Parts(agency.ledger, agency.planner, agency.policy, KafkaBrokers({})))
 
     monkeypatch.setattr(verbs, "parts_of", parts_of)
 

@@ -1,0 +1,67 @@
+"""What remedy asks of clusters: that it keeps no connection that it does not need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from exporter.config import Kafka
+from exporter.remedy import brokers as brokers_module
+from exporter.remedy.brokers import IDLE_S, KafkaBrokers
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+class _Admin:
+    """Stands for a StorageAdmin."""
+
+    made: list[_Admin]
+
+    def __init__(self, name: str, _properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.closed = False
+        self.made.append(self)
+
+    def cluster_id(self) -> str:
+        return f"id of {self.name}"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def admins(monkeypatch: pytest.MonkeyPatch) -> list[_Admin]:
+    found: list[_Admin] = []
+    monkeypatch.setattr(_Admin, "made", found, raising=False)
+    monkeypatch.setattr(brokers_module, "StorageAdmin", _Admin)
+    return found
+
+
+def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_when_they_are(
+    admins: list[_Admin],
+) -> None:
+    clock = _Clock()
+    clusters = {name: Kafka(bootstrap="localhost:9092") for name in ("east", "west")}
+    asked = KafkaBrokers(clusters, clock)
+    asked.rest()
+    for name in clusters:
+        assert asked.cluster_id(name) == f"id of {name}"
+    clock.at += IDLE_S - 1
+    asked.rest()
+    assert asked.cluster_id("east") == "id of east"
+    assert [at.name for at in admins] == ["east", "west"]
+    clock.at += IDLE_S - 1
+    asked.rest()
+    assert not any(at.closed for at in admins)
+    clock.at += 1
+    asked.rest()
+    assert all(at.closed for at in admins)
+    assert asked.cluster_id("west") == "id of west"
+    assert [at.name for at in admins] == ["east", "west", "west"]
