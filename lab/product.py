@@ -22,6 +22,7 @@ from lab.ports import LOOPBACK
 from lab.processes import Child, finished
 from lab.waiting import NotYet, until
 
+ROOT = Path(__file__).parents[1]
 READY_S_MAX = 120.0
 PIPELINE_S_MAX = 600.0
 
@@ -76,7 +77,10 @@ class Product:
         self.config.write_text(f'{config}listen: "{LOOPBACK}:{port}"\n{extra}')
         # From the repository and not from wherever the package is installed: what is tested is
         # what stands here.
-        self._command: tuple[str, ...] = (sys.executable, "-P", "-m", "exporter")
+        self._command: tuple[str, ...] = (
+            *("env", f"PYTHONPATH={ROOT}"),
+            *(sys.executable, "-P", "-m", "exporter"),
+        )
         self._daemon = self._child("daemon", "run")
         self._pipeline = self._child("pipeline", "history", "run", "--continuous")
 
