@@ -17,6 +17,8 @@ import msgspec
 from exporter.decode import orders
 from exporter.decode.orders import Fields, OrderKey
 from exporter.model.offsets import (
+    INT64_MAX,
+    INT64_MIN,
     MirrorPartition,
     Order,
     Scalar,
@@ -45,6 +47,11 @@ class Dialect:
     order: Callable[[Fields], OrderKey | None] | None = None
     time: Callable[[Fields], float | None] | None = None
     longs: tuple[str, ...] = ()
+
+    @property
+    def alone(self) -> str:
+        """The field that says all of where the connector is; empty if it takes more, or none."""
+        return self.position if self.position is not None and len(self.fields) == 1 else ""
 
 
 MIRROR_SOURCE = Dialect(
@@ -124,6 +131,10 @@ DIALECTS = {
         GENERIC,
     )
 }
+
+_AHEAD, _BEHIND = Order.AHEAD, Order.BEHIND  # to look a member up takes as long as to compare
+
+_ALONE = {name: dialect.alone for name, dialect in DIALECTS.items()}
 
 # Source partitions that are told by their names alone, if every field is text.
 _BY_NAMES = {
@@ -213,14 +224,19 @@ def _fields_read(dialect: Dialect, offset: SourceOffset) -> Fields:
     """What says where this offset stands. Where that is one number, the offset holds it already and
     no JSON is read.
     """
-    if dialect.fields == (dialect.position,):
+    if dialect.alone:
         return dict(offset.numbers)
     return offset_fields(offset)
 
 
-def _alone(dialect: Dialect, offset: SourceOffset) -> int | None:
-    """The one number that says where an offset of such a dialect stands."""
-    return orders.long(offset.number(dialect.position or ""))
+def _long(field: str, offset: SourceOffset) -> int | None:
+    """A field that Connect reads as a long. Of every commit this is asked three times, so nothing
+    is called.
+    """
+    for name, value in offset.numbers:
+        if name == field:
+            return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
+    return None
 
 
 def position(dialect: str, offset: SourceOffset | None) -> int | None:
@@ -260,12 +276,12 @@ def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | Non
         return Order.SAME if before is after else Order.UNORDERED
     if before.text == after.text:
         return Order.SAME
-    known = DIALECTS[dialect]
-    if known.fields == (known.position,):  # the way of nearly every commit that comes in
-        was_at, now_at = _alone(known, before), _alone(known, after)
-        if was_at is not None and now_at is not None and was_at != now_at:
-            return Order.AHEAD if now_at > was_at else Order.BEHIND
-        return Order.UNORDERED
+    alone = _ALONE[dialect]
+    if alone:  # the way of nearly every commit that comes in
+        was_at, now_at = _long(alone, before), _long(alone, after)
+        if was_at is None or now_at is None or was_at == now_at:
+            return Order.UNORDERED
+        return _AHEAD if now_at > was_at else _BEHIND
     if dialect_of_offset(dialect, before) is not dialect_of_offset(dialect, after):
         return Order.UNORDERED
     was, now = order_key(dialect, before), order_key(dialect, after)
@@ -306,6 +322,21 @@ def poisoned(dialect: str, offset: SourceOffset | None) -> bool:
         return False
     fields = offset_fields(offset)
     return any(not _is_long(fields.get(name)) for name in longs)
+
+
+def shown(dialect: str, offset: SourceOffset | None) -> tuple[str, float | None, bool]:
+    """What a picture of an offset shows beside it: the name of its `dialect_of_offset`, its
+    `event_time`, and whether it is `poisoned`.
+    """
+    alone = _ALONE[dialect]
+    # The way of nearly every one: a single number has no time, and a long breaks no task.
+    if alone and offset is not None and _long(alone, offset) is not None:
+        return dialect, None, False
+    return (
+        dialect_of_offset(dialect, offset).name,
+        event_time(dialect, offset),
+        poisoned(dialect, offset),
+    )
 
 
 def _is_long(value: Scalar) -> bool:

@@ -108,14 +108,14 @@ def _source_offset(parsed: Any) -> SourceOffset | Undecodable:
 
 
 def _offset(fields: Fields) -> SourceOffset:
-    # The types themselves, because to isinstance a bool is an int.
-    numbers = [
-        (name, value)
-        for name, value in fields.items()
-        if type(value) is int or type(value) is float
-    ]
-    numbers.sort()
-    return SourceOffset(text=encode_sorted(fields).decode(), numbers=tuple(numbers))
+    numbers: tuple[tuple[str, Any], ...] = tuple(fields.items())
+    # Of most it is one integer, of which nothing is to be left out or sorted. The types themselves,
+    # because to isinstance a bool is an int.
+    if len(numbers) != 1 or type(numbers[0][1]) is not int:
+        numbers = tuple(
+            sorted(item for item in numbers if type(item[1]) is int or type(item[1]) is float)
+        )
+    return SourceOffset(text=encode_sorted(fields).decode(), numbers=numbers)
 
 
 def _source_key(connector: str, partition: Partition | None, form: KeyForm) -> SourceKey:

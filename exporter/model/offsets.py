@@ -54,6 +54,9 @@ class KeyForm(StrEnum):
     LEGACY_ENVELOPE = "legacy_envelope"
 
 
+_CANONICAL = KeyForm.CANONICAL  # it is asked for with every commit, and enums are slow to look up
+
+
 class SourceKey(msgspec.Struct, frozen=True, gc=False):
     """The decoded key of one record of an offsets topic (Connect's OffsetStorageWriter).
 
@@ -75,7 +78,7 @@ class SourceKey(msgspec.Struct, frozen=True, gc=False):
     @property
     def canonical(self) -> bool:
         """Are these the bytes that Connect itself would look up?"""
-        return self.form is KeyForm.CANONICAL
+        return self.form is _CANONICAL
 
     @property
     def without_partition(self) -> bool:

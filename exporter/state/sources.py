@@ -15,10 +15,8 @@ import msgspec
 
 from exporter.decode.dialects import (
     compare,
-    dialect_of_offset,
-    event_time,
-    poisoned,
     position,
+    shown,
 )
 from exporter.decode.source_offsets import namesake_label
 from exporter.model.observations import SourceRecord
@@ -32,6 +30,8 @@ from exporter.model.offsets import (
 )
 from exporter.state.lag import Seen
 from exporter.state.snapshot import SourcePartitionView
+
+_BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
 
 
 def everything(_name: str) -> bool:
@@ -134,12 +134,13 @@ class SourceBook:
 
     def _apply_all(self, records: tuple[SourceRecord, ...]) -> None:
         for record in records:
-            partition = self._find(record.key.connector, record.key.identity)
+            key = record.key
+            partition = self._find(key.connector, key.identity)
             if partition is None:
                 if self._known >= self._partitions_max:
                     self._drop("source_partitions_max")
                     continue
-                partition = self._add(record.key)
+                partition = self._add(key)
             self._apply(partition, record)
             if partition.view is not None:
                 partition.view = None
@@ -193,13 +194,18 @@ class SourceBook:
             partition.advanced_at = record.at if changed else partition.advanced_at
         elif not again:
             partition.advanced_at = record.advanced_at
-        if offset is not None and any(not _exact(number) for _, number in offset.numbers):
-            self._drop("inexact")
+        if offset is not None:
+            for _, number in offset.numbers:
+                if not -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX:
+                    self._drop("inexact")
+                    break
 
     def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
-        trail = self._trails.get(partition.key.connector)
-        if trail is not None:
-            trail.setdefault(partition.key.identity, {_text(partition.offset)}).add(_text(offset))
+        if self._trails:
+            trail = self._trails.get(partition.key.connector)
+            if trail is not None:
+                texts = trail.setdefault(partition.key.identity, {_text(partition.offset)})
+                texts.add(_text(offset))
         partition.offset = offset
 
     @staticmethod
@@ -210,10 +216,10 @@ class SourceBook:
         partition.commits += 1
         if record.offset is None:
             partition.resets += 1
-        elif not isinstance(record.offset, Undecodable):
-            partition.advances += changed
-        order = compare(partition.key.dialect, before, partition.offset)
-        partition.rewinds += order is Order.BEHIND
+        elif changed and not isinstance(record.offset, Undecodable):
+            partition.advances += 1
+        if changed and compare(partition.key.dialect, before, partition.offset) is _BEHIND:
+            partition.rewinds += 1
 
     def _drop(self, reason: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -352,27 +358,29 @@ class SourceBook:
         return partition.key.mirror is None or self._wants_topic(partition.key.mirror.topic)
 
     def _view(self, partition: _Partition) -> SourcePartitionView:
-        forgotten = partition.offset is None
-        partition.view = SourcePartitionView(
+        key, offset = partition.key, partition.offset
+        placed = partition.log_offset >= 0
+        dialect, event_at, broken = shown(key.dialect, offset)
+        partition.view = view = SourcePartitionView(
             connect_cluster=self._connect_cluster,
-            connector=partition.key.connector,
-            identity=partition.key.identity,
-            label=_label(partition),
-            dialect=dialect_of_offset(partition.key.dialect, partition.offset).name,
-            offset=partition.offset,
-            event_at=event_time(partition.key.dialect, partition.offset),
-            poisoned=poisoned(partition.key.dialect, partition.offset),
-            kafka_partition=None if partition.log_offset < 0 else partition.kafka_partition,
-            log_offset=None if partition.log_offset < 0 else partition.log_offset,
-            committed_at=None if forgotten else partition.committed_at,
-            advanced_at=None if forgotten else partition.advanced_at,
+            connector=key.connector,
+            identity=key.identity,
+            label=namesake_label(key.label, key.identity) if partition.namesake else key.label,
+            dialect=dialect,
+            offset=offset,
+            event_at=event_at,
+            poisoned=broken,
+            kafka_partition=partition.kafka_partition if placed else None,
+            log_offset=partition.log_offset if placed else None,
+            committed_at=None if offset is None else partition.committed_at,
+            advanced_at=None if offset is None else partition.advanced_at,
             commits=partition.commits,
             advances=partition.advances,
             rewinds=partition.rewinds,
             resets=partition.resets,
             variants=len(partition.variants),
         )
-        return partition.view
+        return view
 
 
 def _is_newer(partition: _Partition, record: SourceRecord) -> bool:
@@ -385,14 +393,5 @@ def _is_newer(partition: _Partition, record: SourceRecord) -> bool:
     return (record.at, record.partition) > newest
 
 
-def _label(partition: _Partition) -> str:
-    key = partition.key
-    return namesake_label(key.label, key.identity) if partition.namesake else key.label
-
-
 def _text(offset: SourceOffset | None) -> str | None:
     return None if offset is None else offset.text
-
-
-def _exact(number: float) -> bool:
-    return abs(number) <= FLOAT_EXACT_MAX
