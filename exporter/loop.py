@@ -3,8 +3,9 @@
 Inputs enqueue batches and never touch state; one thread takes them in and publishes an immutable
 snapshot once a tick, by one reference swap. It takes in what has come several times a tick, so that
 at its end little is left to do before the picture is out: what is known is shown first, beside the
-verdicts of the picture before, and again once it is judged. A test drives the whole daemon by
-calling `step`.
+verdicts of the picture before, and again once it is judged. While commits come in, what is known is
+shown within a tick, too, as often as pictures are cheap. A test drives the whole daemon by calling
+`step`.
 
 What must survive a restart is saved before the snapshot that shows it is published, if something
 was counted: killed in between, the next start counts it, and it was never shown. The rest is saved
@@ -20,7 +21,7 @@ from typing import Protocol
 
 from exporter.clock import Clock, SteadyClock
 from exporter.judge.judge import Judge
-from exporter.model.observations import Observation
+from exporter.model.observations import Observation, TailRead
 from exporter.state.book import Book
 from exporter.state.snapshot import EMPTY, Snapshot
 from exporter.state.trends import Trends
@@ -32,6 +33,8 @@ Recall = Callable[[str, Callable[[bytes], None]], None]  # give the document of 
 QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
 BATCHES_AT_ONCE_MAX = 1024  # so that a flood cannot keep a snapshot from being published
 TAKES_PER_TICK = 16
+SHOWS_PER_TICK = 4
+SHOWN_SHARE = 0.05  # of the time, which is what pictures within a tick may take at most
 REST = 0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
 SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then seen again
 
@@ -69,6 +72,7 @@ class Loop:
         self._steady = SteadyClock() if steady is None else steady
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
         self._snapshot = EMPTY
+        self._moved = False  # has a tail brought records that no picture shows yet?
         self._beat_at = clock.now()
         self._parts: dict[str, Remembering] = {
             "replication": book,
@@ -106,18 +110,24 @@ class Loop:
     def _take(self, now: float, batch: Batch) -> None:
         for seen in batch:
             self._book.apply(seen, now)
+            self._moved = self._moved or (isinstance(seen, TailRead) and bool(seen.records))
         if batch:
             self._book.prepare()
 
-    def _publish(self, now: float) -> Snapshot:
+    def _picture(self, now: float) -> Snapshot:
+        """What is known, shown beside what was last judged, unless that is to be judged first."""
         seen = self._book.snapshot(now)
-        # Looks, the regular save and a mark of the trends take as long as ten pictures: positions
-        # do not wait for them. What was counted is saved first, as ever.
         first = self._judge.judged_before(seen)
         if first is not None:
             self._remember(now, counted=True)
             self._show(first)
-        judged = self._judge.judged(seen)
+        self._moved = False
+        return seen
+
+    def _publish(self, now: float) -> Snapshot:
+        # Looks, the regular save and a mark of the trends take as long as ten pictures: positions
+        # do not wait for them. What was counted is saved first, as ever.
+        judged = self._judge.judged(self._picture(now))
         self._remember(now)
         self._trends.see(judged)
         self._show(judged)
@@ -153,12 +163,19 @@ class Loop:
 
     def run(self, stopped: Callable[[float], bool]) -> None:
         """Tick until `stopped(seconds)`, which waits that long for a stop, says True. Then save."""
-        due = self._steady.now() + self._tick_s
+        begun = self._steady.now()
+        due, show_due = begun + self._tick_s, begun + self._tick_s / SHOWS_PER_TICK
         while not stopped(self._pause_s(due)):
             self._take(self._clock.now(), self._waiting())
-            if self._steady.now() >= due:
+            begun = self._steady.now()
+            if begun >= due:
                 self._publish(self._clock.now())
                 due = max(due + self._tick_s, self._steady.now() + REST * self._tick_s)
+                show_due = max(show_due, begun + self._tick_s / SHOWS_PER_TICK)
+            elif begun >= show_due and self._moved:
+                self._picture(self._clock.now())
+                took_s = self._steady.now() - begun
+                show_due = begun + max(self._tick_s / SHOWS_PER_TICK, took_s / SHOWN_SHARE)
         self._remember(self._clock.now(), last=True)
 
     def _pause_s(self, due: float) -> float:

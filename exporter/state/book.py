@@ -268,14 +268,16 @@ class Book:
         """Everything that is known and still true at `now`."""
         self._settle_checks(now)
         waiting_for = self._readiness.waiting_for(self._topology, now)
-        sources = self._joined.of(tuple(site.views(now) for _, site in sorted(self._sites.items())))
+        sites = [site for _, site in sorted(self._sites.items())]
+        sources = self._joined.of(tuple(site.views(now) for site in sites))
+        layout = tuple(site.layout for site in sites)
         by_topic = frozenset(
             (flow.connect_cluster, flow.connector)
             for flow in self._topology.flows
             if self._sites[flow.connect_cluster].of.by_topic
         )
         mirrored = self._replication.views(now)
-        within = self._budget.within(sources, mirrored, self._topology.flows, by_topic)
+        within = self._budget.within(sources, layout, mirrored, self._topology.flows, by_topic)
         losses, recreations = self._replication.fates(now)
         return Snapshot(
             at=now,

@@ -24,6 +24,10 @@ PER_MIRROR_PARTITION: Final = 15  # twelve of the partition, three of its newest
 LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
 
 _Connector = tuple[str, str]
+_Connectors = frozenset[_Connector]
+_Layout = tuple[object, ...]
+_Mirrored = tuple[MirrorPartitionView, ...]
+_Flows = tuple[MirrorFlow, ...]
 _connector_of: Callable[[SourcePartitionView], _Connector] = attrgetter(
     "connect_cluster", "connector"
 )
@@ -34,7 +38,7 @@ _flow_of: Callable[[MirrorPartitionView], _Connector] = attrgetter("connect_clus
 class Within:
     """What fits. See Snapshot for the two."""
 
-    by_topic: frozenset[_Connector]
+    by_topic: _Connectors
     not_exported: frozenset[tuple[str, str, str]]
 
 
@@ -45,16 +49,8 @@ class Budget:
         self._series_max = series_max
         self._left_out: set[tuple[str, str, str]] = set()
         self._cut = 0
-        self._last: (
-            tuple[
-                tuple[SourcePartitionView, ...],
-                tuple[MirrorPartitionView, ...],
-                tuple[MirrorFlow, ...],
-                frozenset[_Connector],
-                Within,
-            ]
-            | None
-        ) = None
+        self._last: tuple[_Layout, _Mirrored, _Flows, _Connectors, Within] | None = None
+        self._used: tuple[_Layout, _Connectors, _Connectors, Counter[_Connector]] | None = None
 
     def dropped(self) -> dict[str, int]:
         """How many source partitions have been left out, by reason."""
@@ -63,33 +59,38 @@ class Budget:
     def within(
         self,
         views: tuple[SourcePartitionView, ...],
-        mirrored: tuple[MirrorPartitionView, ...],
-        flows: tuple[MirrorFlow, ...],
-        by_topic: frozenset[_Connector],
+        layout: _Layout,
+        mirrored: _Mirrored,
+        flows: _Flows,
+        by_topic: _Connectors,
     ) -> Within:
         """`by_topic` names the flows that are summed up anyway. Answered from memory while nothing
-        has changed.
+        has changed, and `layout` says whether views have: it is equal for two that are the same
+        source partitions with as many fields each (site.py), however far they have come.
         """
+        last = self._last
         if (
-            self._last is not None
-            and self._last[0] is views
-            and self._last[1] is mirrored
-            and self._last[2:4] == (flows, by_topic)
+            last is not None
+            and last[1] is mirrored
+            and (last[0], *last[2:4]) == (layout, flows, by_topic)
         ):
-            return self._last[4]
-        found = self._within(views, mirrored, flows, by_topic)
-        self._last = (views, mirrored, flows, by_topic, found)
+            return last[4]
+        found = self._within(views, layout, mirrored, flows, by_topic)
+        self._last = (layout, mirrored, flows, by_topic, found)
         return found
 
     def _within(
         self,
         views: tuple[SourcePartitionView, ...],
-        mirrored: tuple[MirrorPartitionView, ...],
-        flows: tuple[MirrorFlow, ...],
-        by_topic: frozenset[_Connector],
+        layout: _Layout,
+        mirrored: _Mirrored,
+        flows: _Flows,
+        by_topic: _Connectors,
     ) -> Within:
         mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
-        used = _series(views, mirrors, by_topic)
+        if self._used is None or self._used[:3] != (layout, mirrors, by_topic):
+            self._used = (layout, mirrors, by_topic, _series(views, mirrors, by_topic))
+        used = self._used[3].copy()
         for at, run in groupby(mirrored, key=_flow_of):
             if at not in by_topic:  # what it copies and never committed is no source partition
                 used[at] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
@@ -118,7 +119,7 @@ class Budget:
         self,
         views: Iterable[SourcePartitionView],
         over: set[_Connector],
-        summed: frozenset[_Connector],
+        summed: _Connectors,
     ) -> Iterable[tuple[str, str, str]]:
         used: Counter[_Connector] = Counter()
         for view in views:
@@ -131,8 +132,8 @@ class Budget:
 
 def _series(
     views: Iterable[SourcePartitionView],
-    mirrors: frozenset[_Connector],
-    by_topic: frozenset[_Connector],
+    mirrors: _Connectors,
+    by_topic: _Connectors,
 ) -> Counter[_Connector]:
     """The series of each connector. Its views come in runs, which saves looking it up for each."""
     found: Counter[_Connector] = Counter()
@@ -141,7 +142,7 @@ def _series(
             found[at] += sum(_series_of(view) for view in run if not _mirrors(view))
             continue
         each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if at in mirrors else 0)
-        # Of every partition once a tick, so without a call for each.
+        # Of every partition, whenever another one is shown, so without a call for each.
         fields = [0 if view.offset is None else len(view.offset.numbers) for view in run]
         found[at] += each * len(fields) + sum(fields)
     return found

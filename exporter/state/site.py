@@ -78,6 +78,10 @@ class Site:
         self._books: dict[KafkaTopic, SourceBook] = {}
         self._joined: Joined[SourcePartitionView] = Joined()
         self._shadows_made = Shadows()
+        self.layout: tuple[object, ...] = ()
+        """Of the last `views`: equal for two if they show the same source partitions, with as many
+        fields each.
+        """
         self.listing_topics: ListingTopics | None = None
         self._listing = Listing()
         self._has_list = False
@@ -293,13 +297,15 @@ class Site:
             topic = self.topic_of(name)
             if topic is not None:
                 by_topic.setdefault(topic, set()).add(name)
-        parts = [
-            self._books[topic].views(frozenset(names))
+        shown = [
+            (self._books[topic], frozenset(names))
             for topic, names in sorted(by_topic.items())
             if self.sound(topic, now)
         ]
-        shadows = [self._shadows(name, now) for name in sorted(self._dedicated)]
-        return self._joined.of((*parts, *(views for views in shadows if views)))
+        parts = [book.views(names) for book, names in shown]
+        shadows = [views for name in sorted(self._dedicated) if (views := self._shadows(name, now))]
+        self.layout = (*((book.layout, names) for book, names in shown), *shadows)
+        return self._joined.of((*parts, *shadows))
 
     def state_of(self, connector: str) -> tuple[SourceBook | None, int]:
         """Changes whenever anything changes that is known of this connector's offsets."""

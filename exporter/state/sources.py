@@ -99,6 +99,8 @@ class SourceBook:
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
         self.version = 0
+        self.layout: object = object()
+        """Another one whenever other source partitions are shown, or with more or fewer fields."""
 
     def apply(self, records: tuple[SourceRecord, ...], *, whole: bool = False) -> None:
         """Take in records in topic order. `whole`: there are no others, so what is not among them
@@ -131,6 +133,7 @@ class SourceBook:
         if frozen != self._frozen:
             self._frozen = frozen
             self.version += 1
+            self.layout = object()
 
     def _apply_all(self, records: tuple[SourceRecord, ...]) -> None:
         for record in records:
@@ -157,6 +160,7 @@ class SourceBook:
         partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
         self._known += 1
         self._in_order = self._wanted = None
+        self.layout = object()
         first = self._labels.setdefault(key.connector, {}).setdefault(key.label, partition)
         if first is not partition:
             first.namesake = partition.namesake = True
@@ -206,6 +210,9 @@ class SourceBook:
             if trail is not None:
                 texts = trail.setdefault(partition.key.identity, {_text(partition.offset)})
                 texts.add(_text(offset))
+        before = partition.offset
+        if before is None or offset is None or len(before.numbers) != len(offset.numbers):
+            self.layout = object()
         partition.offset = offset
 
     @staticmethod

@@ -34,7 +34,7 @@ def forget(world: World) -> None:
     """Everything that is remembered only because making it takes time."""
     book = world.book
     book._joined = Joined()
-    book._budget._last = None
+    book._budget._last = book._budget._used = None
     book._connectors = ([], ())
     replication = book._replication
     replication._joined = Joined()

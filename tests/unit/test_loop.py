@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import threading
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
 from exporter.judge.judge import Judge
 from exporter.judge.settings import Settings
-from exporter.loop import BATCHES_AT_ONCE_MAX, QUEUE_BATCHES_MAX, SAVE_EVERY_S, TAKES_PER_TICK, Loop
-from exporter.model.observations import CONNECT_REST, ConnectorsListed, InputId, InputSucceeded
+from exporter.loop import (
+    BATCHES_AT_ONCE_MAX,
+    QUEUE_BATCHES_MAX,
+    SAVE_EVERY_S,
+    SHOWN_SHARE,
+    TAKES_PER_TICK,
+    Loop,
+)
+from exporter.model.observations import (
+    CONNECT_REST,
+    TAIL,
+    ConnectorsListed,
+    InputId,
+    InputSucceeded,
+    SyncRecord,
+    TailRead,
+)
+from exporter.model.topology import KafkaTopic
 from exporter.state.book import Book
 from exporter.state.site import ConnectSite
 from exporter.state.snapshot import EMPTY
@@ -166,6 +182,58 @@ def test_what_went_blind_is_not_shown_beside_verdicts_of_when_it_saw(loop, clock
     clock.advance(31)
     loop.step(clock.now(), ())
     assert shown == [first.at]
+
+
+def committing(loop, clock, seconds, took_s=0.0):
+    """When the loop showed something, from now on, while every pause brings a commit; a picture
+    takes so long.
+    """
+    loop.step(clock.now(), seen(clock))
+    topic = KafkaTopic("east", "offsets")
+    record = SyncRecord(None, None, 0, 0.0)
+    read = TailRead(InputId("east/offsets", TAIL), topic, clock.now(), (record,), (), True, 0, ())
+    loop._book.apply = lambda _seen, _now: None
+    made, found, begun = loop._book.snapshot, [], clock.now()
+    show = loop._show
+
+    def picture(now):
+        clock.advance(took_s)
+        return made(now)
+
+    def shown(snapshot):
+        found.append(round(clock.now() - begun, 4))
+        show(snapshot)
+
+    def stopped(pause: float) -> bool:
+        clock.advance(pause)
+        loop.put((read,))
+        return clock.now() - begun > seconds
+
+    loop._book.snapshot, loop._show = picture, shown
+    loop.run(stopped)
+    return found
+
+
+def test_while_commits_come_in_they_are_shown_four_times_a_tick(loop, clock):
+    # At the end of a tick once as they are known, and once as they are judged.
+    assert committing(loop, clock, 1.6) == [0.25, 0.5, 0.75, 1.0, 1.0, 1.25, 1.5]
+
+
+def test_pictures_within_a_tick_take_no_more_than_their_share(loop, clock):
+    took_s = 0.04
+    shown = committing(loop, clock, 20.0, took_s=took_s)
+    within = [at for at in shown if shown.count(at) == 1]
+    pauses = [after - before for before, after in pairwise(within)]
+    assert min(pauses) >= took_s / SHOWN_SHARE
+    assert len(within) > 10
+
+
+def test_nothing_is_shown_within_a_tick_that_brought_no_records(loop, clock):
+    loop.step(clock.now(), seen(clock))
+    first = loop.snapshot
+    loop.put((InputSucceeded(REST, clock.now()),))
+    loop.run(waits(clock, TAKES_PER_TICK - 1))
+    assert loop.snapshot is first
 
 
 def test_what_has_come_is_taken_in_before_the_tick_is_over(loop, clock):

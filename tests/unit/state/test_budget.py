@@ -76,6 +76,13 @@ def test_every_number_of_an_offset_is_a_series():
     assert exported(world) == {"filename=/0"}
 
 
+def test_one_that_is_known_by_another_spelling_of_its_key_only_counts_as_one_without_an_offset():
+    world = three_files(3 * ONE_FILE)
+    assert cut(world) == 0
+    world.commit("files", file(0), {"position": 1}, raw_key=b'["files", {"filename": "/"}]')
+    assert cut(world) == 1
+
+
 def test_each_connector_has_a_budget_of_its_own():
     world = world_of(source("a"), source("b"), series_max=ONE_FILE)
     for name in ("a", "b"):
