@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from typing import Final
 
 from prometheus_client import ProcessCollector
@@ -70,7 +70,7 @@ class Encoder:
         """The sample lines of each family that has some, the same in every format."""
         # By what gave them; it is kept, or another one could have its id.
         seen: dict[tuple[int, tuple[str, ...]], tuple[Rows, _Rows]] = {}
-        texts: dict[tuple[str, ...], dict[Labels, str]] = {}
+        known: dict[tuple[str, ...], _Known] = {}
         for family in families:
             name, names = family.spec.name, family.spec.labels
             _, last = self._rows.get(name, (names, None))
@@ -79,21 +79,39 @@ class Encoder:
             elif last is not None and last.labels == family.labels:
                 rows = last
             else:
-                if names not in texts:
-                    texts[names] = self._known(names)
-                rows = _rows(family, texts[names])
+                if names not in known:
+                    known[names] = _Known(self._last(names))
+                rows = _rows(family, known[names])
             seen[id(family.labels), names] = (family.labels, rows)
             self._rows[name] = (names, rows)
             if rows.labels:
                 yield family.spec, _lines(name, rows, family.numbers)
 
-    def _known(self, names: tuple[str, ...]) -> dict[Labels, str]:
-        """Texts of the last render: a label set that was there before is not written anew."""
+    def _last(self, names: tuple[str, ...]) -> list[_Rows]:
+        """What the last render showed under these names of labels."""
         found = {id(rows): rows for at, rows in self._rows.values() if at == names}
-        known: dict[Labels, str] = {}
-        for rows in found.values():
-            known.update(zip(rows.labels, rows.texts, strict=True))
-        return known
+        return list(found.values())
+
+
+class _Known:
+    """Texts of label sets that were there before: they are not written anew. What is added is
+    looked through only when it is looked for: in a first render nothing ever is.
+    """
+
+    def __init__(self, rows: list[_Rows]) -> None:
+        self._added = rows
+        self._texts: dict[Labels, str] = {}
+
+    def add(self, rows: _Rows) -> None:
+        """These are there from now on."""
+        self._added.append(rows)
+
+    def texts(self) -> dict[Labels, str]:
+        """`{labels} ` by label set. Not to be changed."""
+        for rows in self._added:
+            self._texts.update(zip(rows.labels, rows.texts, strict=True))
+        self._added.clear()
+        return self._texts
 
 
 class Exposition:
@@ -153,29 +171,49 @@ def process_families(process: ProcessCollector) -> Iterator[Family]:
         yield Family(spec, [()] * len(numbers), numbers)
 
 
-def _rows(family: Family, known: dict[Labels, str]) -> _Rows:
-    """What the rows of a family look like. New texts are added to `known`."""
-    write = _template(family.spec.labels).__mod__
-    rows = list(family.labels)
-    new = [at for at in rows if at not in known] if known else rows
-    escaped: Iterable[Labels] = new
-    if _TO_ESCAPE.search("".join(chain.from_iterable(new))) is not None:  # seldom is one to escape
-        escaped = map(_escaped, new)
-    written = list(map(write, escaped))
-    known.update(zip(new, written, strict=True))
-    texts = written if new is rows else list(map(known.__getitem__, rows))
+def _rows(family: Family, known: _Known) -> _Rows:
+    """What the rows of a family look like, which is known from now on."""
+    rows, before = list(family.labels), known.texts()
+    new = [at for at in rows if at not in before] if before else rows
+    written = _texts(family.spec.labels, new)
+    texts = written
+    if new is not rows:
+        told = dict(zip(new, written, strict=True))
+        texts = [before[at] if at in before else told[at] for at in rows]
+    found = _Rows(family.labels, texts, _first(texts))
+    known.add(found)
+    return found
+
+
+def _first(texts: list[str]) -> list[bool] | None:
+    """See _Rows."""
     if len(set(texts)) == len(texts):
-        return _Rows(family.labels, texts, None)
+        return None
     first_at: dict[str, int] = {}
     for row, text in enumerate(texts):
         first_at.setdefault(text, row)
-    return _Rows(family.labels, texts, [first_at[text] == row for row, text in enumerate(texts)])
+    return [first_at[text] == row for row, text in enumerate(texts)]
 
 
-def _template(names: tuple[str, ...]) -> str:
-    if not names:
-        return " "
-    return "{" + ",".join(f'{name}="%s"' for name in names) + "} "
+def _texts(names: tuple[str, ...], rows: list[Labels]) -> list[str]:
+    """`{labels} ` of each row. Joined and not formatted, which takes three times as long."""
+    if not names or not rows:
+        return [" "] * len(rows)
+    if _has_to_escape("".join(chain.from_iterable(rows))):  # seldom is there one
+        rows = list(map(_escaped, rows))
+    parts: list[Iterable[str]] = []
+    for number, (name, values) in enumerate(zip(names, zip(*rows, strict=True), strict=True)):
+        parts += (repeat(f'",{name}="' if number else f'{{{name}="'), values)
+    return list(map("".join, zip(*parts, repeat('"} '), strict=False)))
+
+
+def _has_to_escape(text: str) -> bool:
+    """Is there anything in this text that is to be escaped? Of 100,000 label sets at once: the
+    search for a class of characters took a third of writing them.
+    """
+    if any(map(text.__contains__, _ESCAPES)):
+        return True
+    return not text.isascii() and _TO_ESCAPE.search(text) is not None
 
 
 def _escaped(labels: Labels) -> Labels:

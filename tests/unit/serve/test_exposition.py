@@ -373,3 +373,50 @@ def test_a_row_without_a_number_leaves_its_columns():
     spec = Spec(name="x", kind="gauge", help="h.", labels=("at",))
     found = family_of(spec, Columns(["a", "b", "c"]), [1, None, 2**53 + 1])
     assert list(found.rows()) == [(("a",), 1)]
+
+
+NUMBERS = st.one_of(
+    st.none(),
+    st.floats(),
+    st.integers(-3, 3),
+    st.integers(2**53 - 1, 2**53 + 1),
+    st.integers(-(2**53) - 1, -(2**53) + 1),
+    st.integers(),
+)
+
+
+@given(st.lists(NUMBERS, max_size=8))
+def test_a_family_has_the_rows_of_which_a_sample_holds_the_number_exactly(numbers):
+    spec = Spec(name="m", kind="gauge", help="", labels=("a",))
+    labels = [str(at) for at in range(len(numbers))]
+    found = family_of(spec, Columns(labels), numbers)
+    exact = [
+        ((label,), number)
+        for label, number in zip(labels, numbers, strict=True)
+        if number is not None and abs(number) <= 2**53
+    ]
+    assert list(found.rows()) == exact
+
+
+TEXT = st.text(st.sampled_from(["a", "b", "\\", '"', "\n", "\udc80", "\u00e9"]), max_size=4)
+ROWS = st.lists(st.tuples(TEXT, TEXT), max_size=6)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4), st.lists(ROWS, min_size=1, max_size=4))
+def test_what_is_known_of_label_sets_changes_nothing_that_is_written(before, after):
+    """Several families with the same names of labels and other rows, twice by one encoder."""
+
+    def families(scrape):
+        for at, rows in enumerate(scrape):
+            spec = Spec(name=f"m{at}", kind="gauge", help="", labels=("a", "b"))
+            yield Family(spec, rows, list(range(len(rows))))
+
+    def written(encoder, scrape):
+        return [(spec.name, b"".join(lines)) for spec, lines in encoder.bodies(families(scrape))]
+
+    encoder = Encoder()
+    written(encoder, before)
+    assert written(encoder, after) == written(Encoder(), after)
+    assert written(encoder, after) == [
+        at for number, rows in enumerate(after) for at in written(Encoder(), [[]] * number + [rows])
+    ]
