@@ -6,7 +6,7 @@ Called by register.py; trackers and rules read it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import inf
 from typing import Final, Protocol, TypeVar
@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from exporter.judge.sight import Sight
 from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import ConnectorKind, StateChange
-from exporter.model.findings import Scope, Verdict
+from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.failover import groups_input
@@ -65,11 +65,17 @@ class Look:
         else:
             self.mirrors = _by_connector(snapshot.mirror_partitions)
         self.sinks = _by_connector(snapshot.sink_partitions)
-        self.hidden = frozenset(
-            (judged.connect_cluster, judged.connector)
-            for judged in snapshot.judgements
-            if judged.scope is Scope.CONNECTOR and judged.rule == BLIND
-        )
+        self.by_verdict: dict[tuple[Scope, Verdict], list[Judgement]]
+        self.hidden: frozenset[Who]
+        if before is not None and before.snapshot.judgements is snapshot.judgements:
+            self.by_verdict, self.hidden = before.by_verdict, before.hidden
+        else:
+            self.by_verdict = _by_verdict(snapshot.judgements)
+            self.hidden = frozenset(
+                (judged.connect_cluster, judged.connector)
+                for judged in snapshot.judgements
+                if judged.scope is Scope.CONNECTOR and judged.rule == BLIND
+            )
         self.newest_syncs: dict[str, dict[tuple[str, str, str, int], SyncView]] = {}
         if before is not None and before.snapshot.syncs is snapshot.syncs:
             self.newest_syncs = before.newest_syncs
@@ -112,12 +118,16 @@ class Look:
                 found[who] = _rested_until(history.changes)
         return found
 
+    def judged(self, scope: Scope, verdict: Verdict) -> Sequence[Judgement]:
+        """Whoever of this scope has this verdict."""
+        return self.by_verdict.get((scope, verdict), ())
+
     def rewound(self) -> set[Who]:
         """Connectors of which a partition went back and has not come as far again."""
         return {
             (judged.connect_cluster, judged.connector)
-            for judged in self.snapshot.judgements
-            if judged.verdict is Verdict.REWOUND
+            for scope in Scope
+            for judged in self.judged(scope, Verdict.REWOUND)
         }
 
     def is_sink(self, who: Who) -> bool:
@@ -183,6 +193,15 @@ def _rested_until(changes: tuple[StateChange, ...]) -> float:
         return inf
     ends = (after.at for at, after in pairwise(changes) if at.state in _AT_REST)
     return max(ends, default=0.0)
+
+
+def _by_verdict(
+    judgements: Iterable[Judgement],
+) -> dict[tuple[Scope, Verdict], list[Judgement]]:
+    found: dict[tuple[Scope, Verdict], list[Judgement]] = {}
+    for judged in judgements:
+        found.setdefault((judged.scope, judged.verdict), []).append(judged)
+    return found
 
 
 def _by_connector(views: Iterable[T]) -> dict[Who, list[T]]:

@@ -25,7 +25,7 @@ from exporter.judge.verdicts import Decision, decide, worst
 from exporter.judge.windows import Window
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import InputId
-from exporter.state.snapshot import Snapshot
+from exporter.state.snapshot import ConnectorView, Snapshot
 
 RESTART_INTERVALS: Final = 2  # what was remembered may be one interval old by itself
 JUDGED_AT_ONCE_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
@@ -86,6 +86,8 @@ class Progress:
         self._inputs: object = None
         self._views: object = None
         self._histories: object = None
+        self._connectors: object = None
+        self._failed: list[tuple[str, str]] = []
         self._number = 0
         self._under_way: _Look | None = None
         self._roll = Roll()
@@ -180,12 +182,11 @@ class Progress:
         self._w += min(max(passed, 0.0), self._settings.interval_s)
 
     def _track(self, snapshot: Snapshot) -> None:
-        for view in snapshot.connectors:
-            why, why_all = trouble(view)
-            track = self._roll.track((view.connect_cluster, view.name))
-            track.see(rests(view), why, why_all=why_all, w=self._w)
-            if "failed" in {view.state, *(task.state for task in view.tasks)}:
-                track.fail(snapshot.at, snapshot.at, self._w)
+        if snapshot.connectors is not self._connectors:  # while it is the same, so are all states
+            self._connectors = snapshot.connectors
+            self._failed = self._see(snapshot.connectors)
+        for of in self._failed:
+            self._roll.track(of).fail(snapshot.at, snapshot.at, self._w)
         if snapshot.histories is self._histories:
             return
         self._histories = snapshot.histories  # they know of failures between two polls
@@ -194,6 +195,17 @@ class Progress:
             if failed:
                 of = (history.connect_cluster, history.connector)
                 self._roll.track(of).fail(max(failed), snapshot.at, self._w)
+
+    def _see(self, connectors: tuple[ConnectorView, ...]) -> list[tuple[str, str]]:
+        """Those that have failed, or a task of them has."""
+        failed = []
+        for view in connectors:
+            why, why_all = trouble(view)
+            of = (view.connect_cluster, view.name)
+            self._roll.track(of).see(rests(view), why, why_all=why_all, w=self._w)
+            if view.state == "failed" or any(task.state == "failed" for task in view.tasks):
+                failed.append(of)
+        return failed
 
     # --- a look ----------------------------------------------------------------------------------
 
@@ -240,6 +252,7 @@ class Progress:
             self._next_w = look.next_w
             self._troubled -= self._roll.forget(self._number, look.w, self._settings.patience_s)
             self._roll.drop_tracks(frozenset(look.sight.connectors))
+            self._connectors = None  # one that came after the look began is to be seen again
             look.touched = set(self._roll.tracks)
         else:
             self._next_w = min(self._next_w, look.next_w)

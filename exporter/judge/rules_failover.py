@@ -17,7 +17,7 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
     it never wrote one may not be among those it is to translate.
     """
     synced: dict[tuple[str, str, str], float] = {}
-    for sync in seen.snapshot.syncs:
+    for sync in seen.snapshot.syncs if seen.snapshot.groups else ():
         flow = (sync.connect_cluster, sync.source, sync.target)
         synced[flow] = max(synced.get(flow, 0.0), sync.at)
     found: dict[tuple[str, str, str], list[GroupView]] = {}

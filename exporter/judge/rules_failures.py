@@ -49,9 +49,10 @@ def poison_suspected(seen: Seen) -> Iterator[Finding]:
     other partitions moved meanwhile only those count in which work is known to wait.
     """
     found: dict[Who, list[tuple[int, Run, dict[str, str]]]] = {}
-    for (*who, number), diary in sorted(seen.memory.failures.of.items()):
-        run, whose = diary.run, (who[0], who[1])
-        if run is None or number == CONNECTOR or run.count < FAILURES:
+    runs = [(of, diary.run) for of, diary in seen.memory.failures.of.items() if diary.run]
+    for (*who, number), run in sorted(runs, key=lambda at: at[0]):
+        whose = (who[0], who[1])
+        if number == CONNECTOR or run.count < FAILURES:
             continue
         stuck = _stuck(seen, whose, run)
         if stuck:
@@ -80,7 +81,8 @@ def restart_loop(seen: Seen) -> Iterator[Finding]:
     """
     window_s = seen.settings.window * seen.settings.interval_s
     found: dict[Who, list[tuple[int, int, Diary]]] = {}
-    for (*who, number), diary in sorted(seen.memory.failures.of.items()):
+    restarted = [(of, diary) for of, diary in seen.memory.failures.of.items() if diary.restarts]
+    for (*who, number), diary in sorted(restarted, key=lambda at: at[0]):
         count = sum(0 <= seen.now - at <= window_s for at in diary.restarts)
         if count >= FAILURES:
             found.setdefault((who[0], who[1]), []).append((number, count, diary))

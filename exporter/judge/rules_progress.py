@@ -107,9 +107,8 @@ def _lately(seen: Seen, at: float) -> bool:
 
 
 def _judged(seen: Seen, verdict: Verdict) -> Iterator[tuple[Who, Judgement]]:
-    for judged in seen.snapshot.judgements:
-        if judged.scope is Scope.CONNECTOR and judged.verdict is verdict:
-            yield (judged.connect_cluster, judged.connector), judged
+    for judged in seen.look.judged(Scope.CONNECTOR, verdict):
+        yield (judged.connect_cluster, judged.connector), judged
 
 
 def _kind(seen: Seen, who: Who) -> ConnectorKind:
@@ -121,11 +120,10 @@ def _kind(seen: Seen, who: Who) -> ConnectorKind:
 
 
 def _partitions(seen: Seen, verdict: Verdict) -> dict[Who, list[Judgement]]:
-    """The source partitions of this verdict, by connector: one pass over what may be many."""
+    """The source partitions of this verdict, by connector."""
     found: dict[Who, list[Judgement]] = {}
-    for judged in seen.snapshot.judgements:
-        if judged.scope is Scope.PARTITION and judged.verdict is verdict:
-            found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
+    for judged in seen.look.judged(Scope.PARTITION, verdict):
+        found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
     return found
 
 
