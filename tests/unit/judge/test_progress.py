@@ -6,6 +6,7 @@ from exporter.judge.cases import NO_END
 from exporter.judge.progress import Progress
 from exporter.judge.settings import Settings
 from exporter.judge.verdicts import BLIND
+from exporter.model.connectors import Task
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import TAIL, InputId, InputSucceeded, SinkOffset
 from exporter.state.snapshot import EMPTY
@@ -177,6 +178,41 @@ def test_a_new_trouble_is_urgent_to_remember_and_so_is_its_end():
     assert not progress.urgent
     estate.until("mm2", Verdict.OK, 2 * FLUSH_S)
     assert progress.urgent
+
+
+def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
+    """States are looked at where they have changed, and a failure that lasts is a new one."""
+    world = World()
+    world.listed(source("files", tasks=(Task(0, "failed"),)))
+    progress = Progress(SETTINGS)
+    first = world.snapshot()
+    for _ in range(3):
+        world.now += 1.0
+        snapshot = world.snapshot()
+        assert snapshot.connectors is first.connectors
+        progress.judgements(snapshot)
+        assert progress._roll.track(("lab", "files")).failed_at == world.now
+    world.listed(source("files"))
+    world.now += 1.0
+    progress.judgements(world.snapshot())
+    assert progress._roll.track(("lab", "files")).failed_at == world.now - 1.0
+
+
+def test_a_connector_that_came_during_a_look_is_seen_although_that_look_forgets_it(monkeypatch):
+    monkeypatch.setattr("exporter.judge.progress.JUDGED_AT_LEISURE", 1)
+    monkeypatch.setattr("exporter.judge.progress.LEISURE_TICKS", 100)
+    world = files()
+    for number in range(3):
+        world.commit("files", {"filename": str(number)}, {"position": 1})
+    watch = Watch(world)
+    watch.look(2)
+    assert watch.progress._under_way is not None
+    late = source("late", tasks=(Task(0, "failed"),))
+    world.listed(source("files"), late)
+    while watch.progress._under_way is not None:
+        watch.progress.judgements(world.snapshot())
+    watch.progress.judgements(world.snapshot())
+    assert watch.progress._roll.tracks["lab", "late"].why == "task 0 has failed"
 
 
 def watched(*steps_s: float, restart: bool = False) -> float:
