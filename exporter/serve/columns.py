@@ -23,35 +23,35 @@ class Columns:
     off a collection of garbage that took as long as the scrape.
     """
 
-    __slots__ = ("_columns",)
+    __slots__ = ("columns",)
 
     def __init__(self, *columns: list[str]) -> None:
-        self._columns = columns
+        self.columns = columns
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self.columns[0])
 
     def __iter__(self) -> Iterator[Labels]:
-        return zip(*self._columns, strict=True)
+        return zip(*self.columns, strict=True)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Columns) and self._columns == other._columns
+        return isinstance(other, Columns) and self.columns == other.columns
 
     __hash__ = None  # type: ignore[assignment]  # like any list
 
     def kept(self, shown: list[bool]) -> Columns:
         """Those rows that are shown."""
-        return Columns(*(list(compress(column, shown)) for column in self._columns))
+        return Columns(*(list(compress(column, shown)) for column in self.columns))
 
     def repeated(self, times: list[int]) -> Columns:
         """Each row so many times."""
         return Columns(
-            *(list(chain.from_iterable(map(repeat, column, times))) for column in self._columns)
+            *(list(chain.from_iterable(map(repeat, column, times))) for column in self.columns)
         )
 
     def beside(self, column: list[str]) -> Columns:
         """With one more label."""
-        return Columns(*self._columns, column)
+        return Columns(*self.columns, column)
 
 
 Rows = list[Labels] | Columns
