@@ -5,6 +5,8 @@ Called by the polls and by the verbs. Raises what the client raises.
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from exporter.clients.connect_read import ConnectReader
 from exporter.decode.connect_rest import decode_connectors, decode_offsets
 from exporter.errors import Malformed
@@ -14,10 +16,36 @@ from exporter.model.offsets import Undecodable
 
 def listed(reader: ConnectReader) -> tuple[Connector, ...]:
     """Every connector with its state."""
-    found = decode_connectors(reader.connectors())
+    return decoded(reader.name, reader.connectors())
+
+
+def decoded(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
+    """The same, of an answer that has come."""
+    found = decode_connectors(body)
     if isinstance(found, Undecodable):
-        raise Malformed(reader.name, f"GET /connectors: {found.reason}")
+        raise Malformed(connect_cluster, f"GET /connectors: {found.reason}")
     return found
+
+
+class Listing:
+    """The connectors of one Connect cluster, polled. Most answers are the one before, byte by byte:
+    then so are the connectors, the very same object. For one thread at a time.
+    """
+
+    def __init__(self, reader: ConnectReader) -> None:
+        self.name = reader.name
+        self._reader = reader
+        self._digest = b""
+        self._connectors: tuple[Connector, ...] = ()
+
+    def connectors(self) -> tuple[Connector, ...]:
+        """Every connector with its state."""
+        body = self._reader.connectors()
+        digest = blake2b(body).digest()  # an answer may have megabytes, which are not kept
+        if digest != self._digest:
+            self._connectors = decoded(self.name, body)
+            self._digest = digest
+        return self._connectors
 
 
 def offsets(reader: ConnectReader, connector: str) -> tuple[tuple[str, str | None], ...]:

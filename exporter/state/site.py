@@ -71,6 +71,7 @@ class Site:
         self._inputs = inputs
         self._partitions_max = partitions_max
         self._listed_names: frozenset[str] = frozenset()
+        self._enlisted: tuple[Connector, ...] | None = None
         self._dedicated: dict[str, KafkaTopic | None] = {}
         self._used: frozenset[KafkaTopic] = frozenset()
         self._late: set[KafkaTopic] = set()
@@ -79,9 +80,7 @@ class Site:
         self._joined: Joined[SourcePartitionView] = Joined()
         self._shadows_made = Shadows()
         self.layout: tuple[object, ...] = ()
-        """Of the last `views`: equal for two if they show the same source partitions, with as many
-        fields each.
-        """
+        """Of the last `views`: equal for two that are the same but for how far they have come."""
         self.listing_topics: ListingTopics | None = None
         self._listing = Listing()
         self._has_list = False
@@ -93,6 +92,9 @@ class Site:
 
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
         """These are its connectors; what is not among them is gone."""
+        if connectors is self._enlisted:
+            return  # what was made of them stays the same objects
+        self._enlisted = connectors
         self.listed = tuple(at for at in connectors if self.of.wants_connector(at.name))
         self._listed_names = frozenset(at.name for at in self.listed)
         self.runs = frozenset(at.name for at in connectors)

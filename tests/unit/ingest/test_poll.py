@@ -7,7 +7,7 @@ import pytest
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import ConnectSweep
-from exporter.errors import Denied, Unreachable
+from exporter.errors import Denied, Malformed, Unreachable
 from exporter.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
 from exporter.ingest.poll import (
     Batch,
@@ -17,6 +17,7 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
+from exporter.ingest.rest import Listing
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -53,7 +54,7 @@ def worker(answers: dict[str, httpx.Response]) -> ConnectReader:
 
 def test_the_list_of_connectors_comes_before_the_success():
     listed, succeeded = poll_connectors(
-        worker({"/connectors": httpx.Response(200, content=b"{}")}), CLOCK
+        Listing(worker({"/connectors": httpx.Response(200, content=b"{}")})), CLOCK
     )
     assert listed == ConnectorsListed("lab", ())
     assert succeeded == InputSucceeded(REST, CLOCK.now())
@@ -71,9 +72,29 @@ def test_the_list_of_connectors_comes_before_the_success():
     ],
 )
 def test_a_failed_attempt_is_a_failure_and_lists_nothing(answer, reason):
-    (failed,) = poll_connectors(worker({"/connectors": answer}), CLOCK)
+    (failed,) = poll_connectors(Listing(worker({"/connectors": answer})), CLOCK)
     assert isinstance(failed, InputFailed)
     assert (failed.input, failed.reason) == (REST, reason)
+
+
+def test_connectors_are_the_same_objects_for_as_long_as_the_answer_is_the_same():
+    def answer(state: str) -> httpx.Response:
+        told = {"name": "files", "connector": {"state": state}, "tasks": [], "type": "source"}
+        info = {"name": "files", "config": {"connector.class": "X"}, "tasks": [], "type": "source"}
+        return httpx.Response(200, json={"files": {"status": told, "info": info}})
+
+    answers = {"/connectors": answer("RUNNING")}
+    listing = Listing(worker(answers))
+    first = listing.connectors()
+    assert listing.connectors() is first
+    answers["/connectors"] = answer("PAUSED")
+    (other,) = listing.connectors()
+    assert (first[0].state, other.state) == ("running", "paused")
+    answers["/connectors"] = httpx.Response(200, content=b"[]")
+    with pytest.raises(Malformed):
+        listing.connectors()
+    answers["/connectors"] = answer("RUNNING")
+    assert listing.connectors() == first
 
 
 def swept_by(answers: dict[str, tuple[int, bytes]], names: list[str]) -> list[Batch]:
