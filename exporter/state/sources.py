@@ -13,11 +13,7 @@ from itertools import chain
 
 import msgspec
 
-from exporter.decode.dialects import (
-    compare,
-    position,
-    shown,
-)
+from exporter.decode.dialects import compare, position, shown
 from exporter.decode.source_offsets import namesake_label
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import (
