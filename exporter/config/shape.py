@@ -322,7 +322,8 @@ class Config(Section):
     control: Control | None = None
     """Where alerts and people may ask for repairs; without this section nobody can over HTTP."""
     tick_s: float = Field(default=1.0, ge=0.05)
-    """How often a new snapshot is published: the most that the edge adds to a commit's age."""
+    """How often everything is judged and published: the most that the edge adds to a commit's age.
+    While commits come in, positions are shown up to four times as often."""
     ends_s: float = Field(default=5.0, ge=0.5)
     """How often log ends are asked for: one batched request per Kafka cluster."""
     state_dir: Folder = "state"
