@@ -1,7 +1,7 @@
 """`make bench`: every figure, one after the other, as ratios against a named baseline.
 
-What is printed is also written to bench/results.md, with what it was measured on. `--only NAME`
-measures some of them and writes nothing.
+What is printed is also written to bench/results.md, with what it was measured on: all of it, or
+with `--only NAME` the part of that figure.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import argparse
 import io
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -52,6 +53,25 @@ class _Both(io.StringIO):
         sys.__stdout__.flush()  # type: ignore[union-attr]
 
 
+def parts(document: str) -> dict[str, str]:
+    """The parts of results.md by the names of their figures, as `written` puts them together."""
+    found = re.split(r"^## (\w+)\n\n", document, flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
+
+
+def part(told: Sequence[str], said: str) -> str:
+    """What was printed of one figure, and what it was measured on."""
+    return "\n".join((*(f"- {fact}" for fact in told), "", "```text", said.strip("\n"), "```"))
+
+
+def written(of: Mapping[str, str]) -> str:
+    """results.md of these parts."""
+    head = "# Figures\n\nWritten by `make bench`, each part by the commit that it names."
+    return (
+        "\n\n".join((head, *(f"## {name}\n\n{of[name]}" for name in FIGURES if name in of))) + "\n"
+    )
+
+
 def facts() -> list[str]:
     """What it was measured on: a ratio without it is an anecdote."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -86,18 +106,14 @@ def main() -> None:
     parser.add_argument("--only", choices=FIGURES, action="append")
     wanted = parser.parse_args().only
     told = facts()
-    both = _Both()
-    with redirect_stdout(both):
-        print("\n".join(told), flush=True)
-        for name, measure in FIGURES.items():
-            if wanted is None or name in wanted:
-                measure()
-    if wanted is None:
-        said = both.getvalue().removeprefix("\n".join(told)).strip()
-        lines = "\n".join(f"- {fact}" for fact in told)
-        RESULTS.write_text(
-            f"# Figures\n\nWritten by `make bench`.\n\n{lines}\n\n```text\n{said}\n```\n"
-        )
+    print("\n".join(told), flush=True)
+    found = parts(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in FIGURES if wanted is None else wanted:
+        both = _Both()
+        with redirect_stdout(both):
+            FIGURES[name]()
+        found[name] = part(told, both.getvalue())
+        RESULTS.write_text(written(found))
 
 
 if __name__ == "__main__":

@@ -30,15 +30,15 @@ class Constant:
 
 
 BASE = Constant(84, "MiB", "bench.edge, nothing to watch")
-SOURCE_MEMORY = Constant(2.9, "KiB for each source partition", "bench.edge, 100,000 of them")
+SOURCE_MEMORY = Constant(3.0, "KiB for each source partition", "bench.edge, 100,000 of them")
 MIRRORED_MEMORY = Constant(
     14, "KiB for each replicated partition", "bench.edge, 10,000 of them, all else beside them"
 )
 MIRRORED_CORES = Constant(
-    8.5, "millionths of a core for each replicated partition", "bench.edge, at rest, ends_s 5"
+    8.1, "millionths of a core for each replicated partition", "bench.edge, at rest, ends_s 5"
 )
-READING = Constant(400_000, "commits a second, one topic", "bench.cold_start")
-SERIES = Constant(1.1, "microseconds of a first scrape for each series", "bench.render")
+READING = Constant(600_000, "commits a second, one topic", "bench.cold_start")
+SERIES = Constant(0.85, "microseconds of a first scrape for each series", "bench.render")
 SERIES_EACH = Constant(28, "series for each partition", "bench.edge, 46,118 of 1,625")
 SWEEP = Constant(0.4, "milliseconds of CPU for each connector", "bench.rest_sweep")
 BACKFILL = Constant(340_000, "commits a second, two cores", "bench.history, 5 million")
