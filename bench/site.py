@@ -28,6 +28,7 @@ from lab import Lab, connectors
 from lab.clients import settings
 from lab.ports import LOOPBACK, PortLease
 from lab.processes import Child
+from lab.program import EXPORTER
 from lab.vitals import vitals
 from lab.waiting import NotYet, until
 
@@ -207,7 +208,7 @@ def watched(*, kafkas: dict[str, str], answers: dict[str, bytes], topic: str) ->
         worker = Child("worker", (sys.executable, *serve), directory=directory)
         stack.callback(worker.terminate)
         worker.start()
-        run = ("-m", "exporter", "run", "--config", str(path))
-        daemon = Child("daemon", (sys.executable, *run), directory=directory)
+        run = (*EXPORTER, "run", "--config", str(path))
+        daemon = Child("daemon", run, directory=directory)
         stack.callback(daemon.terminate)
         yield Watcher(daemon, port)

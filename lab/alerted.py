@@ -9,7 +9,6 @@ seen, where a person would look: Prometheus, Alertmanager, offsetwatch's command
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from lab.alerting import Alert, Alerting
 from lab.cluster import Lab
 from lab.guarded import ALERTS, COMES_S_MAX, PERSON, Guarded
 from lab.processes import finished
+from lab.program import EXPORTER
 from lab.stories import hands, poison, sinks
 from lab.stories.flow import failed_again, task_trace
 from lab.stories.sinks import NOT_JSON, Sink
@@ -143,7 +143,7 @@ class Alerted:
     def asks(self, *verb: str, who: str = PERSON) -> subprocess.CompletedProcess[str]:
         """How such a command ends, and what it prints."""
         return finished(
-            (*_COMMAND, *self.typed(*verb, who=who)),
+            (*EXPORTER, *self.typed(*verb, who=who)),
             called=" ".join(verb),
             directory=self.directory,
             timeout_s=VERB_S_MAX,
@@ -152,15 +152,12 @@ class Alerted:
     def in_terminal(self, *verb: str) -> int:
         """The same in this terminal, which it may ask: its exit status."""
         done = subprocess.run(
-            (*_COMMAND, *self.typed(*verb)),
+            (*EXPORTER, *self.typed(*verb)),
             cwd=self.directory,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},  # both outputs in their order
             check=False,
         )
         return done.returncode
-
-
-_COMMAND = (sys.executable, "-P", "-m", "exporter")
 
 
 def good() -> list[str]:

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from lab.cluster import Lab
 from lab.errors import LabError
 from lab.ports import LOOPBACK
 from lab.processes import Child, finished
+from lab.program import EXPORTER
 from lab.waiting import NotYet, until
 
-ROOT = Path(__file__).parents[1]
 READY_S_MAX = 120.0
 PIPELINE_S_MAX = 600.0
 
@@ -75,12 +74,7 @@ class Product:
                 connects="\n".join(f"  - {one}" for one in connects or (usual,)),
             )
         self.config.write_text(f'{config}listen: "{LOOPBACK}:{port}"\n{extra}')
-        # From the repository and not from wherever the package is installed: what is tested is
-        # what stands here.
-        self._command: tuple[str, ...] = (
-            *("env", f"PYTHONPATH={ROOT}"),
-            *(sys.executable, "-P", "-m", "exporter"),
-        )
+        self._command: tuple[str, ...] = EXPORTER
         self._daemon = self._child("daemon", "run")
         self._pipeline = self._child("pipeline", "history", "run", "--continuous")
 

@@ -16,12 +16,12 @@ from typing import Any
 from lab.cluster import Lab
 from lab.errors import LabError
 from lab.processes import Child, finished
+from lab.program import BESIDE, EXPORTER
 
 # Connect takes 90 s to give up, and what is in doubt is watched for two minutes.
 VERB_S_MAX = 420.0
 SHOWN_CHARS_MAX = 4000
 OK, OPEN = 0, 5
-ROOT = Path(__file__).parents[1]
 
 CONFIG = """\
 kafka:
@@ -81,7 +81,6 @@ class Toolbox:
         self.config.write_text(
             CONFIG.format(east=lab.east, west=lab.west, connects="\n".join(lines), state=self.state)
         )
-        self._command = (sys.executable, "-P", "-m", "exporter")
 
     @property
     def where(self) -> tuple[str, ...]:
@@ -118,7 +117,7 @@ class Toolbox:
     ) -> Ran:
         """Any verb, from the main thread. Raises for another exit status than the one given."""
         done = finished(
-            (*self._command, *arguments),
+            (*EXPORTER, *arguments),
             called=" ".join(arguments),
             directory=self.directory,
             timeout_s=timeout_s,
@@ -139,8 +138,7 @@ class Toolbox:
         """
         chosen = ("--at", at) if at else ()
         command = (sys.executable, "-P", "-m", "lab.dying", *chosen, *more, "--", *arguments)
-        environment = ("env", f"PYTHONPATH={ROOT}", "COLUMNS=400")
-        return Child(name, (*environment, *command), directory=self.directory)
+        return Child(name, (*BESIDE, "COLUMNS=400", *command), directory=self.directory)
 
     def open_plans(self, connector: str | None = None) -> list[dict[str, Any]]:
         """Plans that have not ended, of one connector or of all."""

@@ -8,7 +8,6 @@ import hashlib
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from exporter.remedy.journal import Journal, Line
 from lab.lone_broker import lone_broker
 from lab.ports import LOOPBACK, free_port
 from lab.processes import Child
+from lab.program import EXPORTER
 from lab.waiting import NotYet, until
 
 # A broker and two daemons: a minute.
@@ -82,7 +82,7 @@ class Daemon:
         )
         self.child = Child(
             self.name,
-            (sys.executable, "-P", "-m", "exporter", "run", "--config", str(self.config)),
+            (*EXPORTER, "run", "--config", str(self.config)),
             directory=self.folder,
         )
 
@@ -110,7 +110,7 @@ class Daemon:
 
     def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            (sys.executable, "-P", "-m", "exporter", *words),
+            (*EXPORTER, *words),
             capture_output=True,
             text=True,
             timeout=WAIT_S,

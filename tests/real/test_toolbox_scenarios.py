@@ -12,7 +12,6 @@ import pty
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -25,6 +24,7 @@ import pytest
 from lab import Lab, specimens
 from lab.connectors import file_sink, file_source
 from lab.processes import Child
+from lab.program import EXPORTER
 from lab.specimens import Sink, Source
 from lab.toolbox import VERB_S_MAX, Toolbox
 from lab.waiting import NotYet, until
@@ -150,7 +150,7 @@ def test_the_name_typed_on_a_terminal_confirms(lab: Lab, toolbox: Toolbox, sourc
 def typed(toolbox: Toolbox, line: str, *arguments: str) -> tuple[int, str]:
     """A verb on a terminal of its own, on which this line is typed: how it ended, what was seen."""
     ours, its = pty.openpty()
-    command = (sys.executable, "-P", "-m", "exporter", *arguments, *toolbox.where)
+    command = (*EXPORTER, *arguments, *toolbox.where)
     with subprocess.Popen(
         command, cwd=toolbox.directory, stdin=its, stdout=its, stderr=its, start_new_session=True
     ) as process:

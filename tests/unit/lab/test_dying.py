@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab import toolbox_kills
-from lab.toolbox import ROOT
+from lab.program import ROOT
 
 WRITER = """
 import signal, sqlite3, sys

@@ -1,0 +1,15 @@
+"""
+How a lab starts the product: as it stands beside the lab, wherever it may be installed.
+
+Called by product.py, toolbox.py and alerted.py, and by tests and benches that need a process of
+their own. Whatever is started this way may have a folder of its own, in which a relative PYTHONPATH
+would name nothing.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# `env` becomes what it starts; more variables may follow.
+BESIDE = ("env", f"PYTHONPATH={ROOT}")
+EXPORTER = (*BESIDE, sys.executable, "-P", "-m", "exporter")
