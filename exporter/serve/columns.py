@@ -76,16 +76,12 @@ def family(spec: Spec, labels: Rows, numbers: Sequence[float | None]) -> Family:
     """
     if _all_exact(numbers):
         return Family(spec, labels, list(numbers))
-    kept = [
-        number
-        for number in numbers
-        if number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX
-    ]
-    if not kept:
-        return Family(spec, [], kept)
     shown = [
         number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX for number in numbers
     ]
+    kept = cast("list[float]", list(compress(numbers, shown)))
+    if not kept:
+        return Family(spec, [], kept)
     if isinstance(labels, Columns):
         return Family(spec, labels.kept(shown), kept)
     return Family(spec, list(compress(labels, shown)), kept)

@@ -81,7 +81,8 @@ class Encoder:
             else:
                 if names not in known:
                     known[names] = _Known(self._last(names))
-                rows = _rows(family, known[names])
+                written = known[names].texts(names, family.labels)
+                rows = _Rows(family.labels, written, _first(written))
             seen[id(family.labels), names] = (family.labels, rows)
             self._rows[name] = (names, rows)
             if rows.labels:
@@ -94,24 +95,27 @@ class Encoder:
 
 
 class _Known:
-    """Texts of label sets that were there before: they are not written anew. What is added is
-    looked through only when it is looked for: in a first render nothing ever is.
+    """Texts of label sets that were there before: they are not written anew. What came as a whole
+    is looked through only when something is looked for: in a first render nothing ever is.
     """
 
-    def __init__(self, rows: list[_Rows]) -> None:
-        self._added = rows
+    def __init__(self, last: list[_Rows]) -> None:
+        self._whole: list[tuple[Rows, list[str]]] = [(at.labels, at.texts) for at in last]
         self._texts: dict[Labels, str] = {}
 
-    def add(self, rows: _Rows) -> None:
-        """These are there from now on."""
-        self._added.append(rows)
-
-    def texts(self) -> dict[Labels, str]:
-        """`{labels} ` by label set. Not to be changed."""
-        for rows in self._added:
-            self._texts.update(zip(rows.labels, rows.texts, strict=True))
-        self._added.clear()
-        return self._texts
+    def texts(self, names: tuple[str, ...], rows: Rows) -> list[str]:
+        """`{labels} ` of each row, all of them known from now on."""
+        for labels, texts in self._whole:
+            self._texts.update(zip(labels, texts, strict=True))
+        self._whole.clear()
+        if not self._texts:
+            written = _texts(names, rows)
+            self._whole.append((rows, written))
+            return written
+        wanted = list(rows)
+        new = [at for at in wanted if at not in self._texts]
+        self._texts.update(zip(new, _texts(names, new), strict=True))
+        return list(map(self._texts.__getitem__, wanted))
 
 
 class Exposition:
@@ -169,21 +173,6 @@ def process_families(process: ProcessCollector) -> Iterator[Family]:
         )
         numbers = [sample.value for sample in metric.samples]
         yield Family(spec, [()] * len(numbers), numbers)
-
-
-def _rows(family: Family, known: _Known) -> _Rows:
-    """What the rows of a family look like, which is known from now on."""
-    names, before = family.spec.labels, known.texts()
-    if before:
-        rows = list(family.labels)
-        new = [at for at in rows if at not in before]
-        told = dict(zip(new, _texts(names, new), strict=True))
-        texts = [before[at] if at in before else told[at] for at in rows]
-    else:
-        texts = _texts(names, family.labels)
-    found = _Rows(family.labels, texts, _first(texts))
-    known.add(found)
-    return found
 
 
 def _first(texts: list[str]) -> list[bool] | None:
