@@ -16,8 +16,10 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
     one it wrote, and offset syncs have come since: its checkpoint task is dead. A group for which
     it never wrote one may not be among those it is to translate.
     """
+    if not seen.snapshot.groups:
+        return  # syncs may be many
     synced: dict[tuple[str, str, str], float] = {}
-    for sync in seen.snapshot.syncs if seen.snapshot.groups else ():
+    for sync in seen.snapshot.syncs:
         flow = (sync.connect_cluster, sync.source, sync.target)
         synced[flow] = max(synced.get(flow, 0.0), sync.at)
     found: dict[tuple[str, str, str], list[GroupView]] = {}

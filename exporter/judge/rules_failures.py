@@ -50,7 +50,7 @@ def poison_suspected(seen: Seen) -> Iterator[Finding]:
     """
     found: dict[Who, list[tuple[int, Run, dict[str, str]]]] = {}
     runs = [(of, diary.run) for of, diary in seen.memory.failures.of.items() if diary.run]
-    for (*who, number), run in sorted(runs, key=lambda at: at[0]):
+    for (*who, number), run in sorted(runs):
         whose = (who[0], who[1])
         if number == CONNECTOR or run.count < FAILURES:
             continue
@@ -82,7 +82,7 @@ def restart_loop(seen: Seen) -> Iterator[Finding]:
     window_s = seen.settings.window * seen.settings.interval_s
     found: dict[Who, list[tuple[int, int, Diary]]] = {}
     restarted = [(of, diary) for of, diary in seen.memory.failures.of.items() if diary.restarts]
-    for (*who, number), diary in sorted(restarted, key=lambda at: at[0]):
+    for (*who, number), diary in sorted(restarted):
         count = sum(0 <= seen.now - at <= window_s for at in diary.restarts)
         if count >= FAILURES:
             found.setdefault((who[0], who[1]), []).append((number, count, diary))

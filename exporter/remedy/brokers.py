@@ -5,9 +5,9 @@ Called where evidence is gathered. What cannot be answered is a ClientError, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from exporter.clients.kafka_probe import ProbeReader
 from exporter.clients.whole_topic import StorageAdmin
@@ -19,6 +19,10 @@ from exporter.model.topology import TopicPartition
 
 PROBE_S: Final = 5.0
 IDLE_S: Final = 30.0  # then connections that nobody needed are given back
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class First(NamedTuple):
@@ -54,6 +58,14 @@ class Brokers(Protocol):
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
         """How large a batch of a topic may be; None where we may not see it."""
+
+
+def known(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """The answer, or None where there is none now."""
+    try:
+        return ask(*args, **kwargs)
+    except ClientError:
+        return None
 
 
 class KafkaBrokers:

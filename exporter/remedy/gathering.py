@@ -9,14 +9,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, NamedTuple
 
 from exporter.clock import Clock
-from exporter.errors import ClientError
 from exporter.model.findings import FailureRun
 from exporter.model.topology import TopicPartition
 from exporter.remedy import facts, fleet
-from exporter.remedy.brokers import Brokers
+from exporter.remedy.brokers import Brokers, known
 from exporter.remedy.circumstances import (
     Case,
     Ill,
@@ -60,9 +59,6 @@ TAIL_AGAIN_S: Final = 0.2
 # Ways to find a record that meet the trouble themselves, in its bytes.
 REPRODUCES: Final = frozenset({"decode", "checksum", "size"})
 STEADY_S: Final = 2.0  # of drift since the start: more is a clock that was set
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Time(NamedTuple):
@@ -387,14 +383,6 @@ class Gatherer:
         """
         since = [at for at in (committed_at(snapshot, case), case.stopped_at) if at is not None]
         return self._clock.now() - max(since) if since else None
-
-
-def known(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """The answer, or None where there is none now."""
-    try:
-        return ask(*args, **kwargs)
-    except ClientError:
-        return None
 
 
 def _lowered(mode: str | None) -> Mode:

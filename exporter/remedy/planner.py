@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from exporter.errors import ClientError
 from exporter.remedy import backups, desk, proposals
+from exporter.remedy.brokers import known
 from exporter.remedy.circumstances import (
     Case,
     Now,
@@ -24,7 +25,7 @@ from exporter.remedy.circumstances import (
 from exporter.remedy.classify import SKIPPABLE, Failure, classify
 from exporter.remedy.drivers.rest_sight import Sight, config_sha256
 from exporter.remedy.facts import Approval
-from exporter.remedy.gathering import Gatherer, known
+from exporter.remedy.gathering import Gatherer
 from exporter.remedy.guards import Answer, GuardAnswer, Stage, evaluate, trips
 from exporter.remedy.incidents import Incident, What
 from exporter.remedy.plan import Action, Pair, Plan, State, Subject

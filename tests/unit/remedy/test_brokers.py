@@ -9,14 +9,7 @@ import pytest
 from exporter.config import Kafka
 from exporter.remedy import brokers as brokers_module
 from exporter.remedy.brokers import IDLE_S, KafkaBrokers
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.at = 1000.0
-
-    def now(self) -> float:
-        return self.at
+from tests.fakes.clock import VirtualClock
 
 
 class _Admin:
@@ -47,20 +40,20 @@ def admins(monkeypatch: pytest.MonkeyPatch) -> list[_Admin]:
 def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_when_they_are(
     admins: list[_Admin],
 ) -> None:
-    clock = _Clock()
+    clock = VirtualClock()
     clusters = {name: Kafka(bootstrap="localhost:9092") for name in ("east", "west")}
     asked = KafkaBrokers(clusters, clock)
     asked.rest()
     for name in clusters:
         assert asked.cluster_id(name) == f"id of {name}"
-    clock.at += IDLE_S - 1
+    clock.advance(IDLE_S - 1)
     asked.rest()
     assert asked.cluster_id("east") == "id of east"
     assert [at.name for at in admins] == ["east", "west"]
-    clock.at += IDLE_S - 1
+    clock.advance(IDLE_S - 1)
     asked.rest()
     assert not any(at.closed for at in admins)
-    clock.at += 1
+    clock.advance(1)
     asked.rest()
     assert all(at.closed for at in admins)
     assert asked.cluster_id("west") == "id of west"
