@@ -35,7 +35,7 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.rest import Listing
+from exporter.ingest.rest import ConnectorsPoll
 from exporter.ingest.roles import Role
 from exporter.ingest.tail import Tail
 from exporter.ingest.transactions import OpenTransactions
@@ -181,8 +181,8 @@ class Edge:
         self._rhythm.every(poll.groups_s, lambda: self._failover.ask(connect.name))
         if reader is None:
             return
-        listing = Listing(reader)
-        self._rhythm.every(poll.state_s, lambda: self._put(poll_connectors(listing, self._clock)))
+        states = ConnectorsPoll(reader)
+        self._rhythm.every(poll.state_s, lambda: self._put(poll_connectors(states, self._clock)))
         self._rhythm.every(poll.offsets_s, lambda: self._check_offsets(connect), delayed=True)
         self._rhythm.every(ASSIGNED_S, lambda: self._poll_assignments(connect.name), delayed=True)
 

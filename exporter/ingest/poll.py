@@ -47,15 +47,15 @@ def failure(input_id: InputId, error: ClientError) -> InputFailed:
     return InputFailed(input=input_id, reason=error.reason, detail=error.detail)
 
 
-def poll_connectors(listing: rest.Listing, clock: Clock) -> Batch:
+def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
     """Connectors, tasks, and the settings that say who reads what."""
-    input_id = InputId(listing.name, CONNECT_REST)
+    input_id = InputId(poll.name, CONNECT_REST)
     try:
-        listed = listing.connectors()
+        listed = poll.ask()
     except ClientError as exc:
         return (failure(input_id, exc),)
     return (
-        ConnectorsListed(connect_cluster=listing.name, connectors=listed),
+        ConnectorsListed(connect_cluster=poll.name, connectors=listed),
         InputSucceeded(input=input_id, at=clock.now()),
     )
 

@@ -16,10 +16,10 @@ from exporter.model.offsets import Undecodable
 
 def listed(reader: ConnectReader) -> tuple[Connector, ...]:
     """Every connector with its state."""
-    return decoded(reader.name, reader.connectors())
+    return listed_in(reader.name, reader.connectors())
 
 
-def decoded(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
+def listed_in(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
     """The same, of an answer that has come."""
     found = decode_connectors(body)
     if isinstance(found, Undecodable):
@@ -27,9 +27,9 @@ def decoded(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
     return found
 
 
-class Listing:
-    """The connectors of one Connect cluster, polled. Most answers are the one before, byte by byte:
-    then so are the connectors, the very same object. For one thread at a time.
+class ConnectorsPoll:
+    """The connectors of one Connect cluster, over and over. Most answers are the one before, byte
+    by byte: then so are the connectors, the very same object. For one thread at a time.
     """
 
     def __init__(self, reader: ConnectReader) -> None:
@@ -38,12 +38,12 @@ class Listing:
         self._digest = b""
         self._connectors: tuple[Connector, ...] = ()
 
-    def connectors(self) -> tuple[Connector, ...]:
+    def ask(self) -> tuple[Connector, ...]:
         """Every connector with its state."""
         body = self._reader.connectors()
         digest = blake2b(body).digest()  # an answer may have megabytes, which are not kept
         if digest != self._digest:
-            self._connectors = decoded(self.name, body)
+            self._connectors = listed_in(self.name, body)
             self._digest = digest
         return self._connectors
 

@@ -19,7 +19,7 @@ from exporter.errors import ClientError, NotFound, Unreachable
 from exporter.ingest import poll
 from exporter.ingest.ends import EndsPoll
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
-from exporter.ingest.rest import Listing
+from exporter.ingest.rest import ConnectorsPoll
 from exporter.ingest.roles import Role, role_in
 from exporter.loop import Loop
 from exporter.model.observations import (
@@ -97,7 +97,7 @@ class Daemon:
         self.loop.save_with(self._save)
         self.tails: dict[KafkaTopic, _Following] = {}
         self.due: dict[str, float] = {}
-        self._listings: dict[str, Listing] = {}
+        self._states: dict[str, ConnectorsPoll] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
         self._ends: dict[str, EndsPoll] = {}
         self.failover = FailoverPolls(
@@ -153,7 +153,7 @@ class Daemon:
             reader = self._reader(site.name)
             asked = next(at.poll for at in self.config.connect if at.name == site.name)
             if self._every(f"rest {site.name}", asked.state_s, now):
-                self._put(poll.poll_connectors(self._listing(site.name), self.clock))
+                self._put(poll.poll_connectors(self._states_of(site.name), self.clock))
             for flow in snapshot.topology.flows:
                 if flow.connect_cluster == site.name and self._every(
                     f"assigned {flow.connector}", ASSIGNED_S, now
@@ -242,10 +242,10 @@ class Daemon:
 
     # --- clients ---------------------------------------------------------------------------------
 
-    def _listing(self, name: str) -> Listing:
-        if name not in self._listings:
-            self._listings[name] = Listing(self._reader(name))
-        return self._listings[name]
+    def _states_of(self, name: str) -> ConnectorsPoll:
+        if name not in self._states:
+            self._states[name] = ConnectorsPoll(self._reader(name))
+        return self._states[name]
 
     def _reader(self, name: str) -> Any:
         site, world = self.world.sites[name], self.world

@@ -16,7 +16,7 @@ import pytest
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import ConnectSweep
 from exporter.ingest.poll import poll_connectors, poll_rest_offsets
-from exporter.ingest.rest import Listing
+from exporter.ingest.rest import ConnectorsPoll
 from exporter.model.observations import InputFailed
 from tests.fakes.clock import VirtualClock
 from tests.fakes.swept import swept
@@ -60,10 +60,10 @@ async def broken_off() -> AsyncIterator[bytes]:
 def test_of_a_poll_that_fails_no_answer_stays(content: Callable[[], bytes], reason):
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content()))
     reader = ConnectReader("lab", ("http://one", "http://two"), 60.0, transport=transport)
-    listing = Listing(reader)
+    poll = ConnectorsPoll(reader)
     with nothing_stays():
         for _ in range(TIMES):
-            (failed,) = poll_connectors(listing, VirtualClock())
+            (failed,) = poll_connectors(poll, VirtualClock())
             assert isinstance(failed, InputFailed)
             assert failed.reason == reason
 

@@ -17,7 +17,7 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.rest import Listing
+from exporter.ingest.rest import ConnectorsPoll
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -54,7 +54,7 @@ def worker(answers: dict[str, httpx.Response]) -> ConnectReader:
 
 def test_the_list_of_connectors_comes_before_the_success():
     listed, succeeded = poll_connectors(
-        Listing(worker({"/connectors": httpx.Response(200, content=b"{}")})), CLOCK
+        ConnectorsPoll(worker({"/connectors": httpx.Response(200, content=b"{}")})), CLOCK
     )
     assert listed == ConnectorsListed("lab", ())
     assert succeeded == InputSucceeded(REST, CLOCK.now())
@@ -72,7 +72,7 @@ def test_the_list_of_connectors_comes_before_the_success():
     ],
 )
 def test_a_failed_attempt_is_a_failure_and_lists_nothing(answer, reason):
-    (failed,) = poll_connectors(Listing(worker({"/connectors": answer})), CLOCK)
+    (failed,) = poll_connectors(ConnectorsPoll(worker({"/connectors": answer})), CLOCK)
     assert isinstance(failed, InputFailed)
     assert (failed.input, failed.reason) == (REST, reason)
 
@@ -84,17 +84,17 @@ def test_connectors_are_the_same_objects_for_as_long_as_the_answer_is_the_same()
         return httpx.Response(200, json={"files": {"status": told, "info": info}})
 
     answers = {"/connectors": answer("RUNNING")}
-    listing = Listing(worker(answers))
-    first = listing.connectors()
-    assert listing.connectors() is first
+    poll = ConnectorsPoll(worker(answers))
+    first = poll.ask()
+    assert poll.ask() is first
     answers["/connectors"] = answer("PAUSED")
-    (other,) = listing.connectors()
+    (other,) = poll.ask()
     assert (first[0].state, other.state) == ("running", "paused")
     answers["/connectors"] = httpx.Response(200, content=b"[]")
     with pytest.raises(Malformed):
-        listing.connectors()
+        poll.ask()
     answers["/connectors"] = answer("RUNNING")
-    assert listing.connectors() == first
+    assert poll.ask() == first
 
 
 def swept_by(answers: dict[str, tuple[int, bytes]], names: list[str]) -> list[Batch]:
