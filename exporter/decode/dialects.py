@@ -17,8 +17,6 @@ import msgspec
 from exporter.decode import orders
 from exporter.decode.orders import Fields, OrderKey
 from exporter.model.offsets import (
-    INT64_MAX,
-    INT64_MIN,
     MirrorPartition,
     Order,
     Scalar,
@@ -230,13 +228,8 @@ def _fields_read(dialect: Dialect, offset: SourceOffset) -> Fields:
 
 
 def _long(field: str, offset: SourceOffset) -> int | None:
-    """A field that Connect reads as a long. Of every commit this is asked three times, so nothing
-    is called.
-    """
-    for name, value in offset.numbers:
-        if name == field:
-            return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
-    return None
+    """A field that Connect reads as a long, or None."""
+    return orders.long(offset.number(field))
 
 
 def position(dialect: str, offset: SourceOffset | None) -> int | None:

@@ -299,9 +299,7 @@ class Book:
             usual=self._usual.view(now),
             losses=losses,
             recreations=recreations,
-            histories=self._histories.of(
-                tuple(site.histories(now) for _, site in sorted(self._sites.items()))
-            ),
+            histories=self._histories.of(tuple(site.histories(now) for site in sites)),
             probes=tuple(sorted(self._probes.items())),
             probes_skipped=tuple(sorted(self._probes_skipped.items())),
             notifications_failed=self._notifications_failed,

@@ -296,8 +296,7 @@ class Site:
         """Pictures of all source partitions that can be vouched for now."""
         by_topic: dict[KafkaTopic, set[str]] = {}
         for name in self.names():
-            topic = self.topic_of(name)
-            if topic is not None:
+            if (topic := self.topic_of(name)) is not None:
                 by_topic.setdefault(topic, set()).add(name)
         shown = [
             (self._books[topic], frozenset(names))

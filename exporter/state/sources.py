@@ -201,12 +201,9 @@ class SourceBook:
                     break
 
     def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
-        if self._trails:
-            trail = self._trails.get(partition.key.connector)
-            if trail is not None:
-                texts = trail.setdefault(partition.key.identity, {_text(partition.offset)})
-                texts.add(_text(offset))
-        before = partition.offset
+        before, trail = partition.offset, self._trails.get(partition.key.connector)
+        if trail is not None:
+            trail.setdefault(partition.key.identity, {_text(before)}).add(_text(offset))
         if before is None or offset is None or len(before.numbers) != len(offset.numbers):
             self.layout = object()
         partition.offset = offset
