@@ -110,14 +110,8 @@ class Failures:
                 self._take_in(whose, StateChange(snapshot.at, state, failure), positions)
         self._forget(listed)
         for whose, diary in self.of.items():
-            run = diary.run
-            if run is not None and whose[:2] in positions:
-                stood = not run.moved
-                _keep_same(run, positions[whose[:2]])
-                if not run.same:
-                    diary.run = None
-                    if stood and run.count >= FAILURES:
-                        diary.restarts.clear()  # they were one trouble, and it got past it
+            if diary.run is not None and whose[:2] in positions:
+                diary.run = _now_standing(diary, diary.run, positions[whose[:2]])
             if diary.state == "running" and snapshot.at - diary.state_at >= patience_s:
                 diary.run = None
 
@@ -236,9 +230,31 @@ def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:
             run.count += 1
             run.failure, run.last_at = failure, change.at
             return
+    diary.run = _first(failure, change.at, positions)
+
+
+def _first(failure: str, at: float, positions: Positions) -> Run:
     # A connector that has committed nothing stands where it begins, every time.
     kept = dict(list(positions.items())[:POSITIONS_MAX]) or {"": ""}
-    diary.run = Run(kind_of(failure), failure, change.at, change.at, 1, kept)
+    return Run(kind_of(failure), failure, at, at, 1, kept)
+
+
+def _now_standing(diary: Diary, run: Run, positions: Positions) -> Run | None:
+    """The run, now that the connector stands here; None once it is over.
+
+    A task commits once more as it ends, and positions are read later than states: where it stood
+    when it failed is known only by what is read while it has failed still.
+    """
+    failed = diary.state == "failed"
+    if failed and run.count == 1:
+        return _first(run.failure, run.last_at, positions)
+    stood = not run.moved
+    _keep_same(run, positions)
+    if run.same:
+        return run
+    if stood and run.count >= FAILURES:
+        diary.restarts.clear()  # they were one trouble, and it got past it
+    return _first(run.failure, run.last_at, positions) if failed else None
 
 
 def _keep_same(run: Run, positions: Positions) -> None:

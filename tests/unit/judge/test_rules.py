@@ -996,6 +996,52 @@ def test_a_task_that_fails_before_anything_was_committed_is_told_so():
     assert (run.connector, run.task, run.count, run.failure) == ("files", 0, 3, BAD)
 
 
+@pytest.mark.parametrize("before", [0, 1], ids=["at the first failure", "at a later one"])
+def test_what_a_task_commits_as_it_ends_is_where_it_failed(before: int):
+    """Its position is read later than that it failed; had that counted as getting past it, it would
+    fail for good and nobody would be asked to help.
+    """
+    play = filed()
+    play.status_followed()
+    for _ in range(before + 1):
+        play.fail()
+        play.run(0.2)
+    play.world.commit("files", FILE, {"position": 77})
+    play.run(0.2)
+    (run,) = play.register.failure_runs
+    assert (run.count, [at for _, at in run.same]) == (1, ['{"position":77}'])
+    for _ in range(2):
+        play.fail()
+        play.run(0.2)
+    (run,) = play.register.failure_runs
+    assert (run.count, run.moved) == (3, False)
+    assert play.names() == ["poison_suspected"]
+
+
+def test_positions_that_are_read_after_a_task_has_failed_are_those_at_which_it_did():
+    play = Play(files())
+    play.status_followed()
+    play.fail()
+    play.run(0.2)
+    play.world.commit("files", FILE, {"position": 5})
+    play.run(0.2)
+    play.fail()
+    play.run(0.2)
+    (run,) = play.register.failure_runs
+    assert (run.count, [at for _, at in run.same]) == (2, ['{"position":5}'])
+
+
+def test_a_task_that_got_past_its_failure_and_runs_is_over_it():
+    play = filed()
+    play.status_followed()
+    play.fail()
+    play.run(0.2)
+    play.told(task("running"))
+    play.world.commit("files", FILE, {"position": 77})
+    play.run(0.2)
+    assert play.register.failure_runs == ()
+
+
 def test_a_connector_that_went_back_beside_those_that_did_together_is_told_as_well():
     play = three_connectors_go_back()
     play.world.listed(*(source(name) for name in "abcd"))
