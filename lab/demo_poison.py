@@ -6,10 +6,10 @@ Called by demo.py, whose daemon has configuration() in its file.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -30,7 +30,11 @@ REMEDY: Mapping[str, object] = {
     **SHORTENED,
 }
 
+T = TypeVar("T")
+
 SINK, FLOW = "demo-invoices", "demo-orders"
+COMMITTED = ("groups", "tail")  # kinds of inputs that tell what was committed
+TICK_S = 1.0  # within so long a daemon judges what it has read
 GOOD_BEFORE, GOOD_AFTER = 20, 5
 PROPOSED_S_MAX = 180.0
 OVER_S_MAX = 360.0
@@ -114,18 +118,42 @@ def _copies(flow: Flow) -> None:
 
 
 def found_failed(product: Product, connector: str) -> None:
-    """Wait until the daemon finds its task failed: what it did before it was first seen, and then
-    again within one look, counts as one failure.
+    """Wait until the daemon finds its task failed, and has looked again at where it then stood.
+
+    What it did before it was first seen, and then again within one look, counts as one failure; and
+    so do two at different positions, where the first one's is from before its task's last commit.
     """
 
-    def probe() -> None:
-        found = [
-            (at["name"], at["connector"]) for at in product.get("/api/v1/findings")["findings"]
-        ]
-        if ("task_failed", connector) not in found:
-            raise NotYet(f"found wrong: {found}")
+    def found() -> float:
+        told = product.get("/api/v1/findings")
+        names = [(at["name"], at["connector"]) for at in told["findings"]]
+        if ("task_failed", connector) not in names:
+            raise NotYet(f"found wrong: {names}")
+        return float(told["at"])
 
-    until(f"{connector} found failed", probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
+    def read(since: float) -> float:
+        told = product.get("/api/v1/connectors")
+        unread = [
+            (at["kind"], at["input"])
+            for at in told["inputs"]
+            if at["kind"] in COMMITTED and at["up"] and at["last_success_at"] <= since
+        ]
+        if unread:
+            raise NotYet(f"not read since: {unread}")
+        return float(told["at"])
+
+    def judged(since: float) -> None:
+        at = product.get("/api/v1/findings")["at"]
+        if at <= since + TICK_S:
+            raise NotYet(f"shown as of {at}")
+
+    def awaits(what: str, probe: Callable[[], T]) -> T:
+        said = f"{connector} {what}"
+        return until(said, probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
+
+    failed_at = awaits("found failed", found)
+    read_at = awaits("read after it failed", lambda: read(failed_at))
+    awaits("judged by what was read then", lambda: judged(read_at))
 
 
 def _shown_failed(product: Product, staged: Staged) -> None:
