@@ -71,7 +71,7 @@ RUN mkdir -p /usr/share/man/man1 \
     && rm -rf /var/lib/apt/lists/*
 # The product's own way to its jars: it looks for them here, and finds that nothing is to be fetched.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
-    --mount=type=secret,id=maven,target=/root/.m2/settings.xml \
+    --mount=type=secret,id=maven,target=/etc/maven/settings.xml \
     /build/bin/pip --python /opt/offsetwatch/bin/python install --quiet --no-compile \
         --constraint constraints.txt --report /report-history.json "$(echo /wheel/*.whl)[history]" \
     && /opt/offsetwatch/bin/python -m compileall -q --invalidation-mode unchecked-hash \
