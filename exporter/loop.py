@@ -92,7 +92,16 @@ class Loop:
     def alive(self) -> bool:
         """Has the loop ticked within the last ten ticks (at least ten seconds)?"""
         # A clock set back must not keep a loop alive that died before.
-        return abs(self._clock.now() - self._beat_at) < max(10.0, 10 * self._tick_s)
+        return self._beat_age_s() < max(10.0, 10 * self._tick_s)
+
+    def fresh(self) -> bool:
+        """Is the newest picture of the last three ticks (at least three seconds)? It is not where
+        the process, or its machine, stood still for a while and goes on only now.
+        """
+        return self._beat_age_s() < max(3.0, 3 * self._tick_s)
+
+    def _beat_age_s(self) -> float:
+        return abs(self._clock.now() - self._beat_at)
 
     def put(self, batch: Batch, timeout_s: float | None = None) -> bool:
         """Enqueue a batch; False if the queue stayed full for `timeout_s`."""

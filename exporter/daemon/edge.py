@@ -97,6 +97,10 @@ class Edge:
         """The loop ticks and no thread has died."""
         return self._loop.alive() and not self._failed.is_set()
 
+    def fresh(self) -> bool:
+        """The newest picture is of the last few ticks."""
+        return self._loop.fresh()
+
     @property
     def failed(self) -> bool:
         """A thread died of a bug."""

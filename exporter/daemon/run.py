@@ -28,7 +28,7 @@ from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
 from exporter.serve.families import Reload
-from exporter.serve.http import ReadServer
+from exporter.serve.http import Pulse, ReadServer
 from exporter.state.snapshot import EMPTY, Snapshot
 
 if TYPE_CHECKING:  # see the module
@@ -63,7 +63,7 @@ class Daemon:
         self._server = ReadServer(
             loaded.listen,
             snapshot=lambda: self.snapshot,
-            alive=self.alive,
+            pulse=Pulse(self.alive, self.fresh),
             reload=self.reload,
             reloaded=self._last_reload,
             # Links stay: what a mounted Secret leads to is gone when the Secret changes.
@@ -134,6 +134,10 @@ class Daemon:
     def alive(self) -> bool:
         """Whichever inputs are in use: do they turn? Before there are any nothing stands still."""
         return self._edge is None or self._edge.alive()
+
+    def fresh(self) -> bool:
+        """The newest picture is of the last few ticks."""
+        return self._edge is None or self._edge.fresh()
 
     def reload(self) -> Future[Mistakes]:
         """Ask for the file to be read again; the answer is what is wrong with it. Any thread."""

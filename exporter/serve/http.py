@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,8 @@ from exporter.state.snapshot import EMPTY, Snapshot
 
 CONNECTIONS_MAX: Final = 256  # at once; the daemon needs file descriptors for Kafka, too
 HANDSHAKE_S: Final = 5.0  # for TLS
+PICTURE_LOOK_S: Final = 0.02  # for a fresh snapshot, until there is one
+PICTURE_LOOKS_MAX: Final = 100
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
 _GZIP: Final = 31  # zlib's largest window, and gzip's header around it
 
@@ -46,11 +48,23 @@ BUILD: Final = Build(version=__version__, revision="unknown", python=platform.py
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Asked of the writer's loop, from any thread.
+
+    alive   does it still turn?
+    fresh   is the newest snapshot one of now? Where it is not, one is waited for, not for long
+    """
+
+    alive: Callable[[], bool]
+    fresh: Callable[[], bool] = lambda: True
+
+
 class ReadServer:
     """`listen` is `host:port`; an empty host means every address, port 0 any free one.
 
     snapshot   gives the newest snapshot at once, from any thread
-    alive      is the writer's loop still turning?
+    pulse      of the writer's loop
     reload     ask for the configuration to be read again; what is wrong with it comes back
     reloaded   how that went last
     options    tell a command on this host which daemon it is about: `--config FILE`
@@ -62,7 +76,7 @@ class ReadServer:
         self,
         listen: str,
         snapshot: Callable[[], Snapshot],
-        alive: Callable[[], bool],
+        pulse: Pulse,
         *,
         reload: Callable[[], Future[tuple[str, ...]]],
         reloaded: Callable[[], Reload],
@@ -72,7 +86,8 @@ class ReadServer:
     ) -> None:
         self._listening = Listening("read-listener", listen, self._serve)
         self._snapshot = snapshot
-        self._alive = alive
+        self._alive = pulse.alive
+        self._fresh = pulse.fresh
         self._reload_asked = reload
         self._version = build.version
         self._options = options
@@ -196,8 +211,19 @@ class ReadServer:
             return web.Response(status=400, text="".join(f"{line}\n" for line in mistakes))
         return web.Response(text="reloaded\n")
 
+    async def _newest(self) -> Snapshot:
+        """The snapshot to answer with. Who stood still and goes on (SIGSTOP, a paused container, a
+        machine moved to another host) has requests to answer before its first tick: what was true
+        when it stopped would be taken for what is true now.
+        """
+        for _ in range(PICTURE_LOOKS_MAX):
+            if self._fresh():
+                break
+            await asyncio.sleep(PICTURE_LOOK_S)
+        return self._snapshot()
+
     async def _metrics(self, request: web.Request) -> web.Response:
-        snapshot = self._snapshot()
+        snapshot = await self._newest()
         choice = choose(_header(request, "Accept"))
         names = frozenset(request.query.getall("name[]", ()))
         return await self._rendered(
@@ -243,7 +269,7 @@ class ReadServer:
         version: Callable[[Snapshot], str] | None = None,
     ) -> web.Response:
         """`version`: what changes with the document, of one that seldom does."""
-        snapshot = self._snapshot()
+        snapshot = await self._newest()
         if snapshot is EMPTY:  # a document of no moment would look like one in which nothing exists
             return web.Response(status=503, text="nothing has been read yet\n")
         headers = {"Cache-Control": "no-cache"}

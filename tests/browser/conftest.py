@@ -12,7 +12,7 @@ import bcrypt
 import pytest
 
 from exporter.serve.families import Reload
-from exporter.serve.http import ReadServer
+from exporter.serve.http import Pulse, ReadServer
 from exporter.state.snapshot import Snapshot
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
@@ -45,7 +45,7 @@ class Site:
         server = ReadServer(
             f"127.0.0.1:{self.port}",
             lambda: self.now,
-            lambda: self.alive,
+            Pulse(lambda: self.alive),
             build=BUILD,
             options="--config /etc/offsetwatch/offsetwatch.yaml",
             reload=Future,

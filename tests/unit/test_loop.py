@@ -283,6 +283,28 @@ def test_a_loop_that_ticks_is_alive_and_one_that_does_not_is_not(loop, clock):
     assert loop.alive()
 
 
+def test_a_picture_is_fresh_for_three_ticks_and_at_least_three_seconds(loop, clock):
+    loop.step(clock.now(), ())
+    clock.advance(2.9)
+    assert loop.fresh()
+    clock.advance(0.2)
+    assert not loop.fresh()
+    loop.step(clock.now(), ())
+    assert loop.fresh()
+    slow = Loop(loop._book, loop._judge, clock, tick_s=5.0, steady=clock)
+    clock.advance(14)
+    assert slow.fresh()
+    clock.advance(2)
+    assert not slow.fresh()
+
+
+def test_a_picture_that_is_shown_late_is_as_old_as_what_it_shows(loop, clock):
+    before = clock.now()
+    clock.advance(60)
+    loop.step(before, ())
+    assert not loop.fresh()
+
+
 def test_a_slow_loop_is_given_ten_ticks(clock, loop):
     slow = Loop(loop._book, loop._judge, clock, tick_s=5.0, steady=clock)
     clock.advance(49)

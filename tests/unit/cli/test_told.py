@@ -13,7 +13,7 @@ from exporter.config import Config, load
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import Severity
 from exporter.serve.families import Reload
-from exporter.serve.http import ReadServer
+from exporter.serve.http import Pulse, ReadServer
 from exporter.state.snapshot import ConnectorView, Snapshot
 from lab.ports import free_port
 from tests.changed import replace
@@ -41,7 +41,7 @@ def answers() -> Iterator[tuple[int, list[Snapshot]]]:
     server = ReadServer(
         "127.0.0.1:0",
         snapshot=lambda: shown[0],
-        alive=lambda: True,
+        pulse=Pulse(lambda: True),
         reload=Future,
         reloaded=lambda: Reload(successful=True, at=0.0),
     )

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from structlog.testing import capture_logs
 
 from exporter.errors import ConfigError, Unreachable
-from exporter.serve.http import ReadServer
+from exporter.serve.http import Pulse, ReadServer
 from exporter.serve.renders import RENDERS_MAX
 from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
@@ -50,6 +50,7 @@ class World:
     def __init__(self) -> None:
         self.now = full()
         self.alive = True
+        self.fresh = True
         self.asked = 0
         self.mistakes: tuple[str, ...] = ()
 
@@ -59,6 +60,12 @@ class World:
 
     def is_alive(self) -> bool:
         return self.alive
+
+    def is_fresh(self) -> bool:
+        return self.fresh
+
+    def pulse(self) -> Pulse:
+        return Pulse(self.is_alive, self.is_fresh)
 
     def reload(self) -> Future[tuple[str, ...]]:
         done: Future[tuple[str, ...]] = Future()
@@ -74,7 +81,7 @@ def serving(world: World) -> Iterator[httpx.Client]:
     server = ReadServer(
         f"127.0.0.1:{free_port()}",
         world.snapshot,
-        world.is_alive,
+        world.pulse(),
         build=BUILD,
         reload=world.reload,
         reloaded=lambda: RELOADED,
@@ -192,6 +199,37 @@ def test_a_new_snapshot_is_seen_by_the_next_scrape(client, world):
     assert without_process(found) == expected_here(world.now)
 
 
+@pytest.mark.parametrize("path", ["/metrics", *DOCUMENTS])
+def test_what_was_shown_before_the_process_stood_still_is_no_answer(client, world, path):
+    """The first look at it is the one that finds it stale, and what comes after that is asked."""
+    stale, now = world.now, replace(full(), at=world.now.at + 600, source_partitions=(), syncs=())
+    looks = []
+
+    def fresh() -> bool:
+        looks.append(world.now)
+        if len(looks) == 3:
+            world.now = now
+        return world.now is now
+
+    world.is_fresh = fresh
+    with serving(world) as served:
+        body = served.get(path).text
+    assert looks == [stale, stale, stale]
+    world.is_fresh = lambda: True
+    with serving(world) as served:
+        again = served.get(path).text
+    if path == "/metrics":
+        assert without_process(samples(body)) == expected_here(now)
+    else:
+        assert body == again
+
+
+def test_a_loop_that_never_ticks_again_does_not_keep_requests_for_good(client, world, monkeypatch):
+    monkeypatch.setattr("exporter.serve.http.PICTURE_LOOKS_MAX", 3)
+    world.fresh = False
+    assert without_process(samples(client.get("/metrics").text)) == expected_here(world.now)
+
+
 # --- health ---------------------------------------------------------------------------------------
 
 
@@ -249,7 +287,11 @@ def test_the_landing_page_links_to_pages_that_answer(client):
 def test_a_version_with_markup_does_not_reach_the_page():
     listen = f"127.0.0.1:{free_port()}"
     server = ReadServer(
-        listen, lambda: EMPTY, lambda: True, build=replace(BUILD, version="<script>"), **RELOADING
+        listen,
+        lambda: EMPTY,
+        Pulse(lambda: True),
+        build=replace(BUILD, version="<script>"),
+        **RELOADING,
     )
     server.start()
     try:
@@ -440,7 +482,7 @@ def test_a_connection_out_of_a_server_thread_would_have_been_noticed(world, outw
 
 
 def test_port_0_takes_any_free_port(world):
-    server = ReadServer("127.0.0.1:0", world.snapshot, world.is_alive, **RELOADING)
+    server = ReadServer("127.0.0.1:0", world.snapshot, world.pulse(), **RELOADING)
     server.start()
     try:
         assert server.port > 0
@@ -459,7 +501,7 @@ def test_a_stopped_server_answers_no_more_and_leaves_no_thread(world):
 
 
 def test_stop_may_be_called_before_start_and_twice(world):
-    server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.is_alive, **RELOADING)
+    server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.pulse(), **RELOADING)
     server.stop()
     server.start()
     server.stop()
@@ -468,7 +510,7 @@ def test_stop_may_be_called_before_start_and_twice(world):
 
 def test_stop_right_after_start_does_stop(world):
     for _ in range(20):
-        server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.is_alive, **RELOADING)
+        server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.pulse(), **RELOADING)
         server.start()
         server.stop()
     assert not [one for one in threading.enumerate() if one.name.startswith("read-listener")]
@@ -479,18 +521,18 @@ def test_a_taken_address_is_unreachable_and_named(world):
     with socket.create_server(("127.0.0.1", port)):
         listen = f"127.0.0.1:{port}"
         with pytest.raises(Unreachable, match=f"listen {listen}: .*[Aa]ddress"):
-            ReadServer(listen, world.snapshot, world.is_alive, **RELOADING).start()
+            ReadServer(listen, world.snapshot, world.pulse(), **RELOADING).start()
 
 
 def test_an_address_of_another_machine_is_unreachable(world):
     with pytest.raises(Unreachable):
-        ReadServer("192.0.2.1:0", world.snapshot, world.is_alive, **RELOADING).start()
+        ReadServer("192.0.2.1:0", world.snapshot, world.pulse(), **RELOADING).start()
 
 
 @pytest.mark.parametrize("listen", ["", "9640", "localhost", "host:", "host:http", "h:65536"])
 def test_an_address_without_host_and_port_is_a_mistake_of_the_configuration(world, listen):
     with pytest.raises(ConfigError, match="listen: expected host:port"):
-        ReadServer(listen, world.snapshot, world.is_alive, **RELOADING).start()
+        ReadServer(listen, world.snapshot, world.pulse(), **RELOADING).start()
 
 
 @pytest.mark.parametrize(
@@ -507,7 +549,7 @@ def test_an_address_without_host_and_port_is_a_mistake_of_the_configuration(worl
     ],
 )
 def test_other_spellings_of_an_address_work(world, listen):
-    server = ReadServer(listen, world.snapshot, world.is_alive, **RELOADING)
+    server = ReadServer(listen, world.snapshot, world.pulse(), **RELOADING)
     server.start()
     try:
         host = "[::1]" if "::1" in listen else "127.0.0.1"

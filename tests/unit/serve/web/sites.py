@@ -15,7 +15,7 @@ import bcrypt
 import yaml
 
 from exporter.serve.families import Reload
-from exporter.serve.http import ReadServer
+from exporter.serve.http import Pulse, ReadServer
 from lab.certificates import Authority, Certificate
 from tests.unit.serve.worlds import full
 
@@ -65,7 +65,7 @@ class Site:
         server = ReadServer(
             "127.0.0.1:0",
             full,
-            lambda: True,
+            Pulse(lambda: True),
             reload=Future,
             reloaded=lambda: Reload(successful=True, at=0.0),
             web_config=self.file,

@@ -10,7 +10,7 @@ import httpx
 
 from exporter.serve.control.connection import Bounds
 from exporter.serve.families import Reload
-from exporter.serve.http import ReadServer
+from exporter.serve.http import Pulse, ReadServer
 from exporter.state.snapshot import EMPTY
 from lab.certificates import Authority
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, payload, serving, token, until
@@ -176,7 +176,7 @@ def _(stage, _):
     read = ReadServer(
         "127.0.0.1:0",
         lambda: EMPTY,
-        lambda: True,
+        Pulse(lambda: True),
         reload=lambda: done,
         reloaded=lambda: Reload(successful=True, at=0.0),
     )
