@@ -91,7 +91,6 @@ class Loop:
 
     def alive(self) -> bool:
         """Has the loop ticked within the last ten ticks (at least ten seconds)?"""
-        # A clock set back must not keep a loop alive that died before.
         return self._beat_age_s() < max(10.0, 10 * self._tick_s)
 
     def fresh(self) -> bool:
@@ -101,6 +100,7 @@ class Loop:
         return self._beat_age_s() < max(3.0, 3 * self._tick_s)
 
     def _beat_age_s(self) -> float:
+        # A clock set back must not keep a loop alive that died before.
         return abs(self._clock.now() - self._beat_at)
 
     def put(self, batch: Batch, timeout_s: float | None = None) -> bool:

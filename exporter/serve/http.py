@@ -165,14 +165,14 @@ class ReadServer:
         app = web.Application(middlewares=[_answer_errors])
         for path, handler in (
             ("/", self._landing),
-            ("/metrics", self._metrics),
+            ("/metrics", self._of_now(self._metrics)),
             ("/-/healthy", self._healthy),
             ("/-/ready", self._ready),
-            ("/api/v1/connectors", self._connectors),
-            ("/api/v1/flows", self._flows),
-            ("/api/v1/findings", self._findings),
-            ("/api/v1/overview", self._overview),
-            ("/api/v1/trends", self._trends),
+            ("/api/v1/connectors", self._of_now(self._connectors)),
+            ("/api/v1/flows", self._of_now(self._flows)),
+            ("/api/v1/findings", self._of_now(self._findings)),
+            ("/api/v1/overview", self._of_now(self._overview)),
+            ("/api/v1/trends", self._of_now(self._trends)),
             ("/static/{name}", self._static),
         ):
             app.router.add_get(path, handler, allow_head=False)
@@ -211,19 +211,23 @@ class ReadServer:
             return web.Response(status=400, text="".join(f"{line}\n" for line in mistakes))
         return web.Response(text="reloaded\n")
 
-    async def _newest(self) -> Snapshot:
-        """The snapshot to answer with. Who stood still and goes on (SIGSTOP, a paused container, a
-        machine moved to another host) has requests to answer before its first tick: what was true
-        when it stopped would be taken for what is true now.
+    def _of_now(self, handler: Handler) -> Handler:
+        """The handler, asked once there is a fresh snapshot. Who stood still and goes on (SIGSTOP,
+        a paused container, a machine moved to another host) has requests to answer before its first
+        tick: what was true when it stopped would be taken for what is true now.
         """
-        for _ in range(PICTURE_LOOKS_MAX):
-            if self._fresh():
-                break
-            await asyncio.sleep(PICTURE_LOOK_S)
-        return self._snapshot()
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            for _ in range(PICTURE_LOOKS_MAX):
+                if self._fresh():
+                    break
+                await asyncio.sleep(PICTURE_LOOK_S)
+            return await handler(request)
+
+        return answer
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        snapshot = await self._newest()
+        snapshot = self._snapshot()
         choice = choose(_header(request, "Accept"))
         names = frozenset(request.query.getall("name[]", ()))
         return await self._rendered(
@@ -269,7 +273,7 @@ class ReadServer:
         version: Callable[[Snapshot], str] | None = None,
     ) -> web.Response:
         """`version`: what changes with the document, of one that seldom does."""
-        snapshot = await self._newest()
+        snapshot = self._snapshot()
         if snapshot is EMPTY:  # a document of no moment would look like one in which nothing exists
             return web.Response(status=503, text="nothing has been read yet\n")
         headers = {"Cache-Control": "no-cache"}

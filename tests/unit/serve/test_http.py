@@ -200,8 +200,7 @@ def test_a_new_snapshot_is_seen_by_the_next_scrape(client, world):
 
 
 @pytest.mark.parametrize("path", ["/metrics", *DOCUMENTS])
-def test_what_was_shown_before_the_process_stood_still_is_no_answer(client, world, path):
-    """The first look at it is the one that finds it stale, and what comes after that is asked."""
+def test_what_was_shown_before_the_process_stood_still_is_no_answer(world, path):
     stale, now = world.now, replace(full(), at=world.now.at + 600, source_partitions=(), syncs=())
     looks = []
 
@@ -222,6 +221,18 @@ def test_what_was_shown_before_the_process_stood_still_is_no_answer(client, worl
         assert without_process(samples(body)) == expected_here(now)
     else:
         assert body == again
+
+
+def test_whether_the_loop_turns_is_asked_once_the_snapshot_is_fresh(world):
+    world.alive = False
+
+    def fresh() -> bool:
+        was, world.alive = world.alive, True
+        return was
+
+    world.is_fresh = fresh
+    with serving(world) as served:
+        assert served.get("/api/v1/overview").json()["alive"] is True
 
 
 def test_a_loop_that_never_ticks_again_does_not_keep_requests_for_good(client, world, monkeypatch):
