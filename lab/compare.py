@@ -22,7 +22,7 @@ from lab import consoles
 from lab.clients import settings
 from lab.cluster import ClusterName, Lab
 from lab.jsontext import text
-from lab.product import Product
+from lab.product import Product, not_read_since
 from lab.rest import ConnectApi
 from lab.waiting import NotYet, until
 
@@ -348,13 +348,10 @@ def _after_now(product: Product) -> dict[str, Any]:
 
     def fresh() -> dict[str, Any]:
         document = product.get("/api/v1/connectors")
-        old = [
-            f"{entry['kind']} {entry['input']}"
-            for entry in document["inputs"]
-            if (entry["last_success_at"] or 0.0) <= now
-        ]
+        old = not_read_since(document, now)
         if old:
-            raise NotYet(f"not read since: {', '.join(old)}")
+            named = (f"{entry['kind']} {entry['input']}" for entry in old)
+            raise NotYet(f"not read since: {', '.join(named)}")
         return document
 
     return until("fresh inputs", fresh, timeout_s=FRESH_S_MAX, evidence=product.evidence)

@@ -16,7 +16,7 @@ import click
 from exporter.config.remedy import Remedy
 from lab.cluster import Lab
 from lab.guarded import SHORTENED
-from lab.product import Product
+from lab.product import Product, not_read_since
 from lab.remedy_told import WAITS, Told
 from lab.specimens import at_once, records
 from lab.stories import Flow, begin, end, hands, poison, sinks, stalls
@@ -135,8 +135,8 @@ def found_failed(product: Product, connector: str) -> None:
         told = product.get("/api/v1/connectors")
         unread = [
             (at["kind"], at["input"])
-            for at in told["inputs"]
-            if at["kind"] in COMMITTED and at["up"] and at["last_success_at"] <= since
+            for at in not_read_since(told, since)
+            if at["kind"] in COMMITTED and at["up"]
         ]
         if unread:
             raise NotYet(f"not read since: {unread}")

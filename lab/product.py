@@ -206,3 +206,8 @@ class Product:
             (*self._command, *arguments, "--config", str(self.config)),
             directory=self.directory,
         )
+
+
+def not_read_since(document: Mapping[str, Any], since: float) -> list[Mapping[str, Any]]:
+    """The inputs of a document of /api/v1/connectors that were not read after this moment."""
+    return [at for at in document["inputs"] if (at["last_success_at"] or 0.0) <= since]
