@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import compress, repeat
 from typing import Final
 
+import msgspec
 from prometheus_client import ProcessCollector
 
 from exporter.serve.columns import Columns, Family, Labels, Rows
@@ -24,7 +25,9 @@ from exporter.serve.negotiate import Format
 from exporter.serve.spec import Spec
 from exporter.state.snapshot import Snapshot
 
-LINES_AT_ONCE: Final = 10_000  # what is made of them is a megabyte or two, and gone when written
+LINES_AT_ONCE: Final = (
+    1_000  # what is made of them is gone when written, and its memory taken again
+)
 
 _TOTAL = "_total"
 _NON_FINITE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
@@ -229,17 +232,23 @@ def _lines(name: str, rows: _Rows, numbers: list[float]) -> Iterator[bytes]:
 
 
 def _piece(name: str, texts: list[str], numbers: list[float]) -> bytes:
-    """`repr` is exact for integers and floats, and the shortest such text."""
-    written: Iterable[str] = map(repr, numbers)
-    if not math.isfinite(sum(numbers)):  # families bound their numbers, so a sum cannot overflow
-        written = [_NON_FINITE.get(text, text) for text in written]
     # What ends a line and begins the next is one piece; the first begins with nothing to end.
     pieces = ["\n" + name] * (3 * len(texts))
     pieces[0] = name
     pieces[1::3] = texts
-    pieces[2::3] = written
+    pieces[2::3] = _written(numbers)
     pieces.append("\n")
     return "".join(pieces).encode()
+
+
+def _written(numbers: list[float]) -> list[str]:
+    """Of each the shortest text that is exactly it. As JSON, whose writer takes a quarter of the
+    time that `repr` takes for a float, and two thirds for an integer; it has no word for what is
+    not finite.
+    """
+    if math.isfinite(sum(numbers)):  # families bound their numbers, so a sum cannot overflow
+        return msgspec.json.encode(numbers)[1:-1].decode().split(",")
+    return [_NON_FINITE.get(text, text) for text in map(repr, numbers)]
 
 
 def _family_name(spec: Spec, form: Format) -> str:

@@ -12,7 +12,7 @@ import platform
 import socket
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
 from exporter.serve.listening import STOP_S_MAX, Listening
 from exporter.serve.negotiate import choose, gzip_accepted
+from exporter.serve.pieces import Pieces, gathered
 from exporter.serve.renders import Renders, TooManyRenders
 from exporter.serve.web.current import Current
 from exporter.serve.web.guard import Guard
@@ -301,13 +302,17 @@ class ReadServer:
         content_type: str,
     ) -> web.Response:
         """A body that is made off the loop, and once for all who ask for it at the same time."""
-        headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+        headers = {"Vary": "Accept, Accept-Encoding"}
         if gzip_accepted(_header(request, "Accept-Encoding")):
             headers["Content-Encoding"] = "gzip"
-            body = await self._renders.body(snapshot, (form, "gzip"), lambda: _zipped(make()))
+            body = await self._renders.body(
+                snapshot, (form, "gzip"), lambda: tuple(gathered(_zipped(make())))
+            )
         else:
-            body = await self._renders.body(snapshot, (form, "plain"), lambda: b"".join(make()))
-        return web.Response(body=body, headers=headers)
+            body = await self._renders.body(
+                snapshot, (form, "plain"), lambda: tuple(gathered(make()))
+            )
+        return web.Response(body=Pieces(body, content_type), headers=headers)
 
 
 @web.middleware
@@ -351,7 +356,8 @@ def _asset(request: web.Request, asset: page.Asset) -> web.Response:
     return web.Response(body=asset.body, headers=headers)
 
 
-def _zipped(parts: Iterable[bytes]) -> bytes:
+def _zipped(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Each as it is made: never all of them at once."""
     writer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP)
-    return b"".join((*map(writer.compress, parts), writer.flush()))
+    yield from map(writer.compress, parts)
+    yield writer.flush()

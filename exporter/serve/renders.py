@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 
+from exporter.serve.pieces import Body
 from exporter.state.snapshot import Snapshot
 
 RENDERS_MAX = 16  # two snapshots x two formats x gzip or not, twice over; beyond that it is abuse
@@ -23,9 +24,9 @@ class Renders:
     """Bodies being made, at most RENDERS_MAX. `asyncio.to_thread` decides how many at once."""
 
     def __init__(self) -> None:
-        self._pending: dict[tuple[int, Hashable], tuple[asyncio.Task[bytes], Snapshot]] = {}
+        self._pending: dict[tuple[int, Hashable], tuple[asyncio.Task[Body], Snapshot]] = {}
 
-    async def body(self, snapshot: Snapshot, form: Hashable, make: Callable[[], bytes]) -> bytes:
+    async def body(self, snapshot: Snapshot, form: Hashable, make: Callable[[], Body]) -> Body:
         """What `make` returns, which `snapshot` and `form` must determine.
 
         Snapshots are told apart by identity: comparing two would cost more than a render.
