@@ -94,7 +94,7 @@ class Cluster:
         Write a group's offsets as an administrator, which makes the group if there is none.
 
         NotYet while the group has no coordinator: the broker makes the topic for groups at the
-        first request for one, and refuses that request.
+        first request for one, and refuses that request; and while there is no answer.
         """
         rows = [TopicPartition(topic, partition, at) for partition, at in offsets.items()]
         request = ConsumerGroupTopicPartitions(group, rows)
@@ -104,7 +104,7 @@ class Cluster:
             errors = [row.error for row in answer.topic_partitions if row.error is not None]
         except KafkaException as exc:
             errors = [exc.args[0]]
-        except TimeoutError as exc:  # on a machine that starts three labs; to set it again is safe
+        except TimeoutError as exc:  # of a busy machine; to write the same again is safe
             raise NotYet(f"no answer within {CALL_S_MAX:g} s") from exc
         for error in errors:
             if error.code() in _COORDINATOR_SETTLES:

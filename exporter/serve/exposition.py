@@ -25,9 +25,7 @@ from exporter.serve.negotiate import Format
 from exporter.serve.spec import Spec
 from exporter.state.snapshot import Snapshot
 
-LINES_AT_ONCE: Final = (
-    1_000  # what is made of them is gone when written, and its memory taken again
-)
+LINES_AT_ONCE: Final = 1_000  # what they are made of is small enough to be taken up again
 
 _TOTAL = "_total"
 _NON_FINITE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}

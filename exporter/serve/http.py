@@ -303,15 +303,14 @@ class ReadServer:
     ) -> web.Response:
         """A body that is made off the loop, and once for all who ask for it at the same time."""
         headers = {"Vary": "Accept, Accept-Encoding"}
-        if gzip_accepted(_header(request, "Accept-Encoding")):
+        zipped = gzip_accepted(_header(request, "Accept-Encoding"))
+        if zipped:
             headers["Content-Encoding"] = "gzip"
-            body = await self._renders.body(
-                snapshot, (form, "gzip"), lambda: tuple(gathered(_zipped(make())))
-            )
-        else:
-            body = await self._renders.body(
-                snapshot, (form, "plain"), lambda: tuple(gathered(make()))
-            )
+        body = await self._renders.body(
+            snapshot,
+            (form, zipped),
+            lambda: tuple(gathered(_zipped(make()) if zipped else make())),
+        )
         return web.Response(body=Pieces(body, content_type), headers=headers)
 
 

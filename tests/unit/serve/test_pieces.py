@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 from aiohttp.abc import AbstractStreamWriter
 from hypothesis import given
@@ -61,10 +62,7 @@ def test_the_bytes_are_the_same_and_no_two_neighbours_would_fit_into_one(sizes: 
     found = list(gathered(parts))
     assert b"".join(found) == b"".join(parts)
     assert all(found)
-    small = [len(piece) < PIECE_BYTES for piece in found]
-    for number in range(len(found) - 1):
-        if small[number] and small[number + 1]:
-            assert len(found[number]) + len(found[number + 1]) > PIECE_BYTES - 1
+    assert all(len(piece) + len(after) > PIECE_BYTES for piece, after in pairwise(found))
 
 
 def test_any_number_of_answers_send_the_same_pieces() -> None:
