@@ -92,12 +92,14 @@ class Source:
 class Plan:
     """How to go on.
 
+    unread  how many offsets lie between what bronze holds and where the logs end now
     why     why a new generation begins; None if the one that is there goes on
     """
 
     number: int
     topics: Mapping[str, str]
     starts: Mapping[Place, int]
+    unread: int
     gaps: tuple[Gap, ...] = ()
     why: str | None = None
 
@@ -121,14 +123,17 @@ def plan(source: Source, held: Held | None, stored: Mapping[LogPlace, int]) -> P
                 f"{topic} partition {partition} ends at offset {end}, but it was read up to "
                 f"{offset}: it lost its end, and what was read is not what it holds"
             )
+    begins = {at: max(start, nexts.get(at, start)) for at, start in source.starts.items()}
+    unread = sum(source.ends[at] - begin for at, begin in begins.items())
     why = _why_not(source, held, stored)
     if why is None:
         assert held is not None
-        return Plan(number=held.number, topics=held.topics, starts=held.starts)
+        return Plan(number=held.number, topics=held.topics, starts=held.starts, unread=unread)
     return Plan(
         number=0 if held is None else held.number + 1,
         topics=dict(source.topics),
-        starts={at: max(start, nexts.get(at, start)) for at, start in source.starts.items()},
+        starts=begins,
+        unread=unread,
         gaps=(*_moved(source, {**_begun(source, held), **nexts}), *_left_behind(source, stored)),
         why=why,
     )

@@ -33,12 +33,15 @@ HELD = Held(
 
 
 def test_a_checkpoint_that_fits_goes_on() -> None:
-    assert plan(SOURCE, HELD, STORED) == Plan(number=3, topics=HELD.topics, starts=HELD.starts)
+    assert plan(SOURCE, HELD, STORED) == Plan(
+        number=3, topics=HELD.topics, starts=HELD.starts, unread=60 + 40
+    )
 
 
 def test_the_first_generation_begins_where_the_logs_do() -> None:
     made = plan(SOURCE, None, {})
     assert (made.number, made.starts, made.gaps) == (0, SOURCE.starts, ())
+    assert made.unread == 100 + 95
 
 
 def test_a_lost_checkpoint_costs_nothing() -> None:
