@@ -85,7 +85,7 @@ class Child:
             return
         os.killpg(pid, signal.SIGKILL)
         self.kill()
-        until(f"the end of all that {self.name} started", lambda: _gone(pid), timeout_s=KILL_S_MAX)
+        until(f"the end of all that {self.name} started", lambda: gone(pid), timeout_s=KILL_S_MAX)
 
     def terminate(self) -> None:
         """SIGTERM, then SIGKILL for one that does not listen; nothing when it does not run."""
@@ -176,7 +176,7 @@ def _still(pid: int) -> None:
         raise NotYet("it runs")
 
 
-def _gone(group: int) -> None:
+def gone(group: int) -> None:
     """NotYet while a process of this group lives. One that only waits for its parent is dead."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,13 @@ ROOT = Path(__file__).parents[1]
 # `pytest` alone does not look for packages where it was started; `lab` is never installed.
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
+
+from lab.classes import spark_options  # noqa: E402
+from lab.java import tool  # noqa: E402
+
+# Every Spark begins sooner then, in whatever process.
+if shutil.which(tool("java")) and (options := spark_options()):
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
 
 # The same examples in every run: a failure is one of the change, not of the day.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=60)

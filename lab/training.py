@@ -1,0 +1,49 @@
+"""
+One short run of the pipeline, for the archive of what Spark loads in such a run (classes.py).
+
+Called by `python -m lab classes`.
+"""
+
+from lab import classes
+from lab.commits import Commits
+from lab.history_kills import CONFIG, RATE_PER_S
+from lab.killing import bed
+from lab.options import LabOptions
+from lab.ports import free_port
+from lab.processes import Child, gone
+from lab.product import PIPELINE_S_MAX, Product
+from lab.program import EXPORTER
+from lab.waiting import NotYet, until
+
+COMMITS = 300
+WRITTEN_S_MAX = 120.0
+# Java lays the archive out when Python has ended.
+LAID_OUT_S_MAX = 180.0
+
+
+def train() -> None:
+    """Make the archive, unless it is there. Raises LabError."""
+    if classes.spark_options():
+        return
+    with (
+        bed("training", LabOptions(connectors=False, ports="free")) as (lab, directory),
+        classes.training() as options,
+    ):
+        commits = Commits(lab, offsets="offsets", syncs="syncs", rate_per_s=RATE_PER_S)
+
+        def written() -> None:
+            if len(commits.acknowledged) < COMMITS:
+                raise NotYet(f"{len(commits.acknowledged)} of {COMMITS} commits")
+
+        with commits:
+            until(f"{COMMITS} commits", written, timeout_s=WRITTEN_S_MAX)
+        config = CONFIG.format(east=lab.east, west=lab.west, offsets="offsets", syncs="syncs")
+        product = Product(lab, directory=directory, port=free_port(), config=config)
+        verb = ("history", "run", "--available-now", "--config", str(product.config))
+        command = ("env", f"SPARK_SUBMIT_OPTS={options}", *EXPORTER, *verb)
+        run = Child("run", command, directory=directory)
+        run.start()
+        group = run.pid
+        run.expect_success(timeout_s=PIPELINE_S_MAX)
+        if group is not None:
+            until("the archive laid out", lambda: gone(group), timeout_s=LAID_OUT_S_MAX)
