@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     KafkaError,
     KafkaException,
     Producer,
@@ -29,6 +29,10 @@ _COORDINATOR_SETTLES = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
+    KafkaError._WAIT_COORD,  # noqa: SLF001 - spelt like this
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TRANSPORT,  # noqa: SLF001
 )
 # librdkafka prints every refused connection; a lab makes and kills brokers all the time.
 _QUIET: Mapping[str, str | int] = {"log_level": 0}
@@ -91,21 +95,23 @@ class Cluster:
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """
-        Write a group's offsets as an administrator, which makes the group if there is none.
+        Write a group's offsets as a consumer that never joined it, which makes the group if there
+        is none.
 
-        NotYet while the group has no coordinator: the broker makes the topic for groups at the
-        first request for one, and refuses that request; and while there is no answer.
+        Not as an administrator: librdkafka may abort the process of one whose request for a group
+        had no answer in time. NotYet while the group has no coordinator, as before the first
+        request for one, or while that does not answer; to write the same again is safe.
         """
         rows = [TopicPartition(topic, partition, at) for partition, at in offsets.items()]
-        request = ConsumerGroupTopicPartitions(group, rows)
-        future = self._admin.alter_consumer_group_offsets([request])[group]
+        more: dict[str, str | int] = {"group.id": group, "enable.auto.commit": "false"}
+        writer = Consumer(settings(self.bootstrap, **more))
         try:
-            answer = future.result(CALL_S_MAX)
-            errors = [row.error for row in answer.topic_partitions if row.error is not None]
+            answer = writer.commit(offsets=rows, asynchronous=False)
+            errors = [row.error for row in answer if row.error is not None]
         except KafkaException as exc:
             errors = [exc.args[0]]
-        except TimeoutError as exc:  # of a busy machine; to write the same again is safe
-            raise NotYet(f"no answer within {CALL_S_MAX:g} s") from exc
+        finally:
+            writer.close()
         for error in errors:
             if error.code() in _COORDINATOR_SETTLES:
                 raise NotYet(str(error))
