@@ -33,6 +33,10 @@ from exporter.model.topology import TopicPartition
 C = TypeVar("C")
 
 REQUEST_TIMEOUT_S: Final = 10.0
+# Of a question to the coordinator of a group: the most that librdkafka takes. When it gives one up
+# that is on its way still, what comes of that aborts the process (confluentinc/librdkafka issues
+# 3663 and 4605). So it is `_result` that gives up, and a late answer goes to nobody.
+COORDINATOR_TIMEOUT_S: Final = 3600.0
 # Of a question: neither says why there is no answer. The second is of a group that nobody joins.
 _NO_REASON: Final = {
     ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -223,15 +227,17 @@ class KafkaAdmin:
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
         except TimeoutError as exc:
-            raise TimedOut(self.name, "librdkafka gave no answer") from exc
+            raise self._reason(TimedOut(self.name, "librdkafka gave no answer")) from exc
 
     def _why(self, error: ck.KafkaError) -> ClientError:
+        return self._reason(translate(self.name, error))
+
+    def _reason(self, found: ClientError) -> ClientError:
         """The error of a question, or of the connection if that is why there was no answer.
 
         A wrong password or certificate fails a question as a broker that is away does; what it was
         librdkafka tells beside it, and only to those who poll. The newest counts.
         """
-        found = translate(self.name, error)
         if not isinstance(found, TimedOut | Unreachable):
             return found
         self._client.poll(0)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from exporter.clients.kafka import REQUEST_TIMEOUT_S, KafkaAdmin
+from exporter.clients.kafka import COORDINATOR_TIMEOUT_S, REQUEST_TIMEOUT_S, KafkaAdmin
 from exporter.clients.kafka_errors import translate
 from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
 from exporter.model.topology import TopicPartition
@@ -174,7 +174,9 @@ class KafkaFacts(KafkaAdmin):
         if not groups:
             return {}
         futures = self._client.describe_consumer_groups(
-            sorted(groups), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+            sorted(groups),
+            include_authorized_operations=True,
+            request_timeout=COORDINATOR_TIMEOUT_S,
         )
         return {
             name: found

@@ -13,6 +13,7 @@ import confluent_kafka as ck
 
 from exporter.clients.kafka import (
     BEGINNING,
+    COORDINATOR_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
     KafkaAdmin,
     TailReader,
@@ -73,7 +74,9 @@ class StorageAdmin(KafkaFacts):
         """Who is in a group of whatever protocol, as `client id at host`; nobody if there is no
         such group. Raises Denied if we may not know.
         """
-        future = self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
+        future = self._client.describe_consumer_groups(
+            [group], request_timeout=COORDINATOR_TIMEOUT_S
+        )
         try:
             found = self._result(future[group])
         except NotFound:
