@@ -12,7 +12,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +21,7 @@ from exporter.clock import Clock, SystemClock
 from exporter.errors import HistoryError
 from exporter.history import baselines, gold, lake, read
 from exporter.history import flows as flows_table
-from exporter.history.feed import Feed, planned
+from exporter.history.feed import Feed, planned, soon_read
 from exporter.history.records import Role, roles
 from exporter.history.refine import refine
 from exporter.history.refusals import Cut, refuse_unread
@@ -47,10 +46,6 @@ from exporter.history.tables import (
 from exporter.history.watch import WATCH_S, Watch
 from exporter.model.pipeline import GOLD, SILVER
 from exporter.model.topology import BesideTopic, KafkaTopic, Topology
-
-# To compile quickly rather than well costs less time and CPU for 700,000 offsets; where it no
-# longer does was not looked for.
-LONG_OFFSETS_MIN: Final = 1_000_000
 
 _log = structlog.get_logger()
 
@@ -175,8 +170,8 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
         plans = [planned(spec.base, feed) for feed in feeds]
         for table in TABLES:
             lake.create(spec.base, table)
-        short_of = short and sum(made.unread for made in plans) < LONG_OFFSETS_MIN
-        with spark_session(master=spec.master, heap=spec.heap, short=short_of) as spark:
+        quick = short and soon_read(plans)
+        with spark_session(master=spec.master, heap=spec.heap, short=quick) as spark:
             refuse_a_folder_of_their_own(spark, spec.base)
             streams = [
                 BronzeStream(spark, spec.base, feed, going_on, now)
