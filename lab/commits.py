@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lab.clients import FLUSH_S_MAX, settings
 from lab.cluster import Lab
+from lab.waiting import NotYet, until
 
 Identity = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -30,6 +31,7 @@ TICK_S: Final = 0.05
 TRANSACTION_EVERY: Final = 100
 TRANSACTION_RECORDS: Final = 5
 TRANSACTION_S_MAX: Final = 10.0
+ACKNOWLEDGED_S_MAX: Final = 120.0
 
 
 class Commits:
@@ -66,6 +68,15 @@ class Commits:
     def __exit__(self, *_exc: object) -> None:
         self._ended.set()
         self._thread.join()
+
+    def await_acknowledged(self, n: int) -> None:
+        """Until so many are in the log."""
+
+        def check() -> None:
+            if len(self.acknowledged) < n:
+                raise NotYet(f"{len(self.acknowledged)} of {n} commits")
+
+        until(f"{n} commits", check, timeout_s=ACKNOWLEDGED_S_MAX)
 
     def _run(self) -> None:
         began, due = time.monotonic(), 0.0

@@ -60,9 +60,10 @@ def archive_folder(jars: Path) -> Path:
 
 def version() -> str:
     """What tells one Java from another, for the names of files."""
-    release = home() / "release"
+    place = home()
+    release = place / "release"
     told = release.read_bytes() if release.exists() else b""
-    return hashlib.sha256(str(home()).encode() + told).hexdigest()[:12]
+    return hashlib.sha256(str(place).encode() + told).hexdigest()[:12]
 
 
 def home() -> Path:

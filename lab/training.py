@@ -13,30 +13,24 @@ from lab.ports import free_port
 from lab.processes import Child, gone
 from lab.product import PIPELINE_S_MAX, Product
 from lab.program import EXPORTER
-from lab.waiting import NotYet, until
+from lab.waiting import until
 
 COMMITS = 300
-WRITTEN_S_MAX = 120.0
 # Java lays the archive out when Python has ended.
 LAID_OUT_S_MAX = 180.0
 
 
 def train() -> None:
     """Make the archive, unless it is there. Raises LabError."""
-    if classes.spark_options():
+    if classes.spark_archive().exists():
         return
     with (
         bed("training", LabOptions(connectors=False, ports="free")) as (lab, directory),
         classes.training() as options,
     ):
         commits = Commits(lab, offsets="offsets", syncs="syncs", rate_per_s=RATE_PER_S)
-
-        def written() -> None:
-            if len(commits.acknowledged) < COMMITS:
-                raise NotYet(f"{len(commits.acknowledged)} of {COMMITS} commits")
-
         with commits:
-            until(f"{COMMITS} commits", written, timeout_s=WRITTEN_S_MAX)
+            commits.await_acknowledged(COMMITS)
         config = CONFIG.format(east=lab.east, west=lab.west, offsets="offsets", syncs="syncs")
         product = Product(lab, directory=directory, port=free_port(), config=config)
         verb = ("history", "run", "--available-now", "--config", str(product.config))

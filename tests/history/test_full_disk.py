@@ -17,7 +17,6 @@ from lab.killing import commit
 from lab.ports import free_port
 from lab.product import Product
 from lab.small_disk import small_disk
-from lab.waiting import NotYet, until
 
 pytestmark = [
     pytest.mark.real,
@@ -27,7 +26,6 @@ pytestmark = [
 ]
 
 COMMITS = 600
-WRITTEN_S_MAX = 120.0
 
 
 @pytest.fixture
@@ -55,9 +53,9 @@ def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
             extra=f'history: {{path: "{base}", heap: 700m}}\n',
         )
         with commits:
-            _written(commits, COMMITS)
+            commits.await_acknowledged(COMMITS)
             product.run_pipeline()
-            _written(commits, 2 * COMMITS)
+            commits.await_acknowledged(2 * COMMITS)
         disk.fill(None)
         with pytest.raises(LabError, match="No space left on device") as failed:
             product.run_pipeline()
@@ -69,11 +67,3 @@ def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
     assert report.acknowledged >= 2 * COMMITS
     found = (report.lost, report.doubled, report.strange, report.unsound)
     assert found == ([], 0, [], []), found
-
-
-def _written(commits: Commits, n: int) -> None:
-    def check() -> None:
-        if len(commits.acknowledged) < n:
-            raise NotYet(f"{len(commits.acknowledged)} of {n} commits")
-
-    until(f"{n} commits", check, timeout_s=WRITTEN_S_MAX)
