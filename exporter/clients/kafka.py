@@ -33,10 +33,7 @@ from exporter.model.topology import TopicPartition
 C = TypeVar("C")
 
 REQUEST_TIMEOUT_S: Final = 10.0
-# Of a question to the coordinator of a group: the most that librdkafka takes. When it gives one up
-# that is on its way still, what comes of that aborts the process (confluentinc/librdkafka issues
-# 3663 and 4605). So it is `_result` that gives up, and a late answer goes to nobody.
-COORDINATOR_TIMEOUT_S: Final = 3600.0
+RESULT_S_MAX: Final = REQUEST_TIMEOUT_S + 5  # of librdkafka, to say that there is no answer
 # Of a question: neither says why there is no answer. The second is of a group that nobody joins.
 _NO_REASON: Final = {
     ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -221,9 +218,9 @@ class KafkaAdmin:
             found.append(at)
         return found
 
-    def _result(self, future: Future[Any]) -> Any:
+    def _result(self, future: Future[Any], limit_s: float = RESULT_S_MAX) -> Any:
         try:
-            return future.result(timeout=REQUEST_TIMEOUT_S + 5)
+            return future.result(timeout=limit_s)
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
         except TimeoutError as exc:

@@ -11,14 +11,14 @@ import socket
 import ssl
 import struct
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from exporter.clients.kafka import COORDINATOR_TIMEOUT_S, REQUEST_TIMEOUT_S, KafkaAdmin
+from exporter.clients.kafka import REQUEST_TIMEOUT_S, RESULT_S_MAX, KafkaAdmin, made
 from exporter.clients.kafka_errors import translate
 from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
 from exporter.model.topology import TopicPartition
@@ -26,6 +26,7 @@ from exporter.model.topology import TopicPartition
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: the broker knows no topic ids
 ANSWER_BYTES_MAX: Final = 64 * 1024  # ApiVersions takes six bytes for each of some hundred requests
 API_VERSIONS_KEY, FETCH_KEY = 18, 1
+COORDINATOR_TIMEOUT_S: Final = 3600.0  # the most that librdkafka takes
 
 # The newest version of Fetch that each Kafka release understands: it moves with nearly every other
 # release, and brokers tell it before authentication (KIP-35).
@@ -173,23 +174,34 @@ class KafkaFacts(KafkaAdmin):
         """What we may do with each consumer group, None if the broker does not say."""
         if not groups:
             return {}
-        futures = self._client.describe_consumer_groups(
-            sorted(groups),
-            include_authorized_operations=True,
-            request_timeout=COORDINATOR_TIMEOUT_S,
-        )
         return {
             name: found
             if isinstance(found, ClientError)
             else _operations(found.authorized_operations)
-            for name, found in self._answers(futures).items()
+            for name, found in self._described(groups, include_authorized_operations=True).items()
         }
+
+    def _described(self, groups: Collection[str], **options: bool) -> dict[str, Any]:
+        """What the coordinator of each group says of it, or why it says nothing.
+
+        Asked by a client that asks nothing else and ends with its question. One that lives on may
+        wait for ever for a coordinator that librdkafka has let go of when no broker was left
+        (confluentinc/librdkafka issue 5511). And it is we who give up, not librdkafka, which takes
+        an hour at most: of an answer that comes after it gave up it aborts (3663, 4605).
+        """
+        client = made(self.name, ck_admin.AdminClient, self._settings)
+        futures = client.describe_consumer_groups(
+            sorted(groups), request_timeout=COORDINATOR_TIMEOUT_S, **options
+        )
+        wait(futures.values(), timeout=RESULT_S_MAX)
+        client.poll(0)  # why there is no connection, for `_reason`
+        return self._answers(futures)
 
     def _answers(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, asked in futures.items():
             try:
-                found[name] = self._result(asked)
+                found[name] = self._result(asked, limit_s=0)
             except ClientError as exc:
                 found[name] = exc
         return found

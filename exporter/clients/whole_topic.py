@@ -13,7 +13,6 @@ import confluent_kafka as ck
 
 from exporter.clients.kafka import (
     BEGINNING,
-    COORDINATOR_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
     KafkaAdmin,
     TailReader,
@@ -74,20 +73,15 @@ class StorageAdmin(KafkaFacts):
         """Who is in a group of whatever protocol, as `client id at host`; nobody if there is no
         such group. Raises Denied if we may not know.
         """
-        future = self._client.describe_consumer_groups(
-            [group], request_timeout=COORDINATOR_TIMEOUT_S
-        )
-        try:
-            found = self._result(future[group])
-        except NotFound:
-            return ()
-        except ClientError as exc:
-            if isinstance(exc, Denied):
-                raise Denied(self.name, f"group {group}: {exc.detail}") from exc
-            if not _of_other_protocol(exc):
-                raise
-        else:
+        found = self._described([group])[group]
+        if not isinstance(found, ClientError):
             return tuple(sorted(f"{at.client_id} at {at.host}" for at in found.members))
+        if isinstance(found, NotFound):
+            return ()
+        if isinstance(found, Denied):
+            raise Denied(self.name, f"group {group}: {found.detail}") from found
+        if not _of_other_protocol(found):
+            raise found
         return self._listed(group)
 
     def _listed(self, group: str) -> tuple[str, ...]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import admin as ck_admin
 
+from exporter.clients import kafka_facts
+from exporter.clients.kafka import RESULT_S_MAX
 from exporter.clients.whole_topic import (
     EMPTY_READS_MAX,
     HEADER,
@@ -14,7 +18,7 @@ from exporter.clients.whole_topic import (
     ends_of,
     read_whole,
 )
-from exporter.errors import Denied, NotFound, TimedOut, Unsettled
+from exporter.errors import Denied, NotFound, ServerError, TimedOut, Unsettled
 from tests.fakes.broker import MockBroker
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
@@ -94,12 +98,18 @@ def test_a_real_client_reads_to_the_end_as_well():
     assert {at.key: at.value for at in found}[b"k0"] is None
 
 
-class _Future:
-    def __init__(self, code: int) -> None:
-        self._error = KafkaException(KafkaError(code))
+class _Asked(Future[object]):
+    """How long each of its answers was waited for."""
 
-    def result(self, timeout: float) -> object:
-        raise self._error
+    def __init__(self, code: int | None = None) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+        if code is not None:
+            self.set_exception(KafkaException(KafkaError(code)))
+
+    def result(self, timeout: float | None = None) -> object:
+        self.waits.append(timeout)
+        return super().result(timeout)
 
 
 @dataclass
@@ -116,19 +126,24 @@ class _Group:
 
 @dataclass
 class _Client:
-    """librdkafka's admin client: what it says of a group as one of consumers, and of any group."""
+    """librdkafka's admin client: what it says of groups of consumers, and of any group."""
 
-    code: int
-    listed: list[_Group]
+    asked: dict[str, _Asked]
+    listed: list[_Group] = field(default_factory=list)
 
     def describe_consumer_groups(self, groups, **_more):
-        return {group: _Future(self.code) for group in groups}
+        return {group: self.asked[group] for group in groups}
 
     def list_groups(self, group, timeout):
         return self.listed
 
     def poll(self, _timeout: float) -> int:
         return 0
+
+
+def storage_admin(client: _Client, monkeypatch) -> StorageAdmin:
+    monkeypatch.setattr(ck_admin, "AdminClient", lambda _settings: client)
+    return StorageAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
 
 
 WORKER = _Group([_Member("connect-1", "/10.0.0.1")])
@@ -148,11 +163,38 @@ OTHER_PROTOCOL = KafkaError._INVALID_ARG
         (KafkaError._TIMED_OUT, [_Group([])], TimedOut),
     ],
 )
-def test_a_group_that_may_not_be_seen_is_not_an_empty_one(code, listed, expected):
-    admin = StorageAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
-    admin._made = _Client(code, listed)  # type: ignore[assignment]
+def test_a_group_that_may_not_be_seen_is_not_an_empty_one(code, listed, expected, monkeypatch):
+    admin = storage_admin(_Client({"connect": _Asked(code)}, listed), monkeypatch)
     if isinstance(expected, tuple):
         assert admin.members("connect") == expected
     else:
         with pytest.raises(expected):
             admin.members("connect")
+
+
+def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
+    waited: list[float] = []
+    monkeypatch.setattr(kafka_facts, "wait", lambda _asked, timeout: waited.append(timeout))
+    asked = {name: _Asked() for name in ("a", "b", "c")} | {"d": _Asked(KafkaError.UNKNOWN)}
+    found = storage_admin(_Client(asked), monkeypatch).group_operations(asked)
+    assert {name: type(at) for name, at in found.items()} == {
+        "a": TimedOut,
+        "b": TimedOut,
+        "c": TimedOut,
+        "d": ServerError,
+    }
+    assert waited == [RESULT_S_MAX]
+    assert [at.waits for at in asked.values()] == [[0]] * 4
+
+
+def test_each_question_to_a_coordinator_is_asked_by_a_client_of_its_own(monkeypatch):
+    made: list[_Client] = []
+
+    def client(_settings: object) -> _Client:
+        made.append(_Client({"connect": _Asked(KafkaError.GROUP_ID_NOT_FOUND)}))
+        return made[-1]
+
+    monkeypatch.setattr(ck_admin, "AdminClient", client)
+    admin = StorageAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
+    assert (admin.members("connect"), admin.members("connect")) == ((), ())
+    assert [len(at.asked["connect"].waits) for at in made] == [0, 1, 1]
