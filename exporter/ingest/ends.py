@@ -66,13 +66,15 @@ class EndsPoll:
         self._rounds = count() if rounds is None else rounds
         self._wanted: _Wanted | None = None
         self._last: _Answer | None = None
+        self._ids: dict[str, str | None] = {}  # of each topic, as of its last turn
 
     def ask(self, snapshot: Snapshot) -> None:
         """One round.
 
         EndsAsked goes into the queue before the request goes out: that order is what makes the lag
-        sound. Topics are asked for their ids before the bounds and after: if both are the same, the
-        bounds are of that topic and of no other.
+        sound. If a topic had one id before the bounds were asked for and has it after that, they
+        are of that topic and of no other: so each turn of a topic begins with what the turn before
+        ended with, for an id costs as much as a description of all partitions.
         """
         admin, input_id = self._admin, InputId(self._admin.name, LOG_ENDS)
         wanted = self._wanted_of(snapshot)
@@ -80,13 +82,21 @@ class EndsPoll:
         if not self._put((EndsAsked(kafka=admin.name, number=number, at=self._clock.now()),)):
             return
         topics = _turn(wanted.topics, number)
+        known = self._ids
+        before = {at: known[at] for at in topics if at in known}
         try:
-            before = _ids(admin, topics)
+            before |= _ids(admin, [at for at in topics if at not in before])
             bounds = self._bounds(wanted, topics)
             after = _ids(admin, topics)
+            if any(after.get(at, told) != told for at, told in before.items()):
+                # Made anew since its last turn; of which of the two the bounds are nobody knows.
+                before = after
+                bounds = self._bounds(wanted, topics)
+                after = _ids(admin, topics)
         except ClientError as exc:
             self._put((failure(input_id, exc),))
             return
+        self._ids = {at: told for at, told in known.items() if at in wanted.topics} | after
         self._put(
             (
                 EndsRead(

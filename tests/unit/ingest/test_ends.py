@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
@@ -20,15 +21,26 @@ ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
 
 
 class Asked(FakeAdmin):
-    """Notes of which partitions the log start was asked for."""
+    """Notes of which partitions the log start was asked for, and of which topics the id; what comes
+    between the first id and the log ends is `before_ends`.
+    """
 
     def __init__(self, kafka: FakeKafka) -> None:
         super().__init__(kafka)
         self.starts: list[set[TopicPartition]] = []
+        self.ids: list[str] = []
+        self.before_ends: Callable[[], None] | None = None
+
+    def topic_ids_now(self, topics):
+        self.ids.extend(topics)
+        return super().topic_ids_now(topics)
 
     def log_offsets(self, partitions, offset, *, committed):
         if offset == EARLIEST:
             self.starts.append(set(partitions))
+        elif self.before_ends is not None:
+            self.before_ends, come = None, self.before_ends
+            come()
         return super().log_offsets(partitions, offset, committed=committed)
 
 
@@ -49,9 +61,17 @@ class Polled:
         self.told.extend(batch)
         return True
 
-    def bounds(self) -> dict[TopicPartition, LogBounds]:
+    def round(self) -> EndsRead:
         self.poll.ask(self.seen)
-        return [at for at in self.told if isinstance(at, EndsRead)][-1].bounds
+        return [at for at in self.told if isinstance(at, EndsRead)][-1]
+
+    def bounds(self) -> dict[TopicPartition, LogBounds]:
+        return self.round().bounds
+
+
+def made_anew(kafka: FakeKafka) -> None:
+    kafka.delete("orders")
+    kafka.create("orders")
 
 
 @pytest.fixture
@@ -102,3 +122,30 @@ def test_a_log_that_ends_before_it_was_seen_to_begin_is_asked_for_its_start_at_o
         kafka.log(topic).start = kafka.log(topic).end = 0
         kafka.log(topic).stable_end = None
     assert polled.bounds() == {ORDERS: LogBounds(0, 0, 0), PAID: LogBounds(0, 0, 0)}
+
+
+def test_each_turn_of_a_topic_begins_with_the_id_that_the_turn_before_ended_with(polled):
+    ids = {topic: polled.admin.shape(topic)[0] for topic in ("orders", "paid")}
+    told = [polled.round().ids for _ in range(4)]
+    assert told == [{topic: known} for topic, known in ids.items()] * 2
+    assert polled.admin.ids == ["orders", "orders", "paid", "paid", "orders", "paid"]
+
+
+def test_a_topic_that_was_made_anew_between_its_turns_is_told_by_its_new_id_at_once(kafka, polled):
+    polled.round()
+    polled.round()
+    made_anew(kafka)
+    kafka.produce("orders", b"k", b"v")
+    found = polled.round()
+    assert (found.ids, found.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 1)
+
+
+@pytest.mark.parametrize("turns_before", [0, 2])
+def test_bounds_of_a_topic_that_is_made_anew_meanwhile_are_of_the_one_that_is_named(
+    kafka, polled, turns_before
+):
+    for _ in range(turns_before):
+        polled.round()
+    polled.admin.before_ends = lambda: made_anew(kafka)
+    found = polled.round()
+    assert (found.ids, found.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 0)
