@@ -195,9 +195,13 @@ class KafkaFacts(KafkaAdmin):
         )
         wait(futures.values(), timeout=RESULT_S_MAX)
         client.poll(0)  # why there is no connection, for `_reason`
-        return self._answers(futures)
+        return self._answered(futures)
 
     def _answers(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
+        wait(futures.values(), timeout=RESULT_S_MAX)
+        return self._answered(futures)
+
+    def _answered(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, asked in futures.items():
             try:

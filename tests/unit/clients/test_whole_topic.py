@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -134,6 +135,9 @@ class _Client:
     def describe_consumer_groups(self, groups, **_more):
         return {group: self.asked[group] for group in groups}
 
+    def describe_topics(self, topics, **_more):
+        return {topic: self.asked[topic] for topic in topics.topic_names}
+
     def list_groups(self, group, timeout):
         return self.listed
 
@@ -185,6 +189,15 @@ def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
     }
     assert waited == [RESULT_S_MAX]
     assert [at.waits for at in asked.values()] == [[0]] * 4
+
+
+def test_an_answer_that_is_not_there_yet_is_waited_for(monkeypatch):
+    asked = _Asked()
+    monkeypatch.setattr(
+        kafka_facts, "wait", lambda *_, timeout: asked.set_result(SimpleNamespace(topic_id="1"))
+    )
+    admin = storage_admin(_Client({"orders": asked}), monkeypatch)
+    assert admin.topic_ids_now(["orders"]) == {"orders": "1"}
 
 
 def test_each_question_to_a_coordinator_is_asked_by_a_client_of_its_own(monkeypatch):
