@@ -66,9 +66,13 @@ def incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ..
     stop_on   names of findings that a stop may answer
     """
     found: dict[str, Incident] = {}
-    for view in snapshot.connectors:
-        failed = _failed(snapshot, view)
-        if failed is not None:
+    runs: dict[tuple[str, str], list[FailureRun]] = {}
+    for run in snapshot.failure_runs:
+        runs.setdefault((run.connect_cluster, run.connector), []).append(run)
+    for view in snapshot.connectors if runs else ():
+        of = (view.connect_cluster, view.name)
+        if of in runs:
+            failed = _failed(tuple(runs[of]), view)
             found[failed.key] = failed
     for finding in snapshot.findings:
         made = _made(finding, stop_on)
@@ -77,17 +81,10 @@ def incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ..
     return tuple(sorted(found.values(), key=lambda at: (at.since, at.key)))
 
 
-def _failed(snapshot: Snapshot, view: ConnectorView) -> Incident | None:
+def _failed(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:
     """Of a connector that fails, or did so lately: one that was just started again shows nothing,
     and is in the same trouble until it has run for a while.
     """
-    runs = tuple(
-        run
-        for run in snapshot.failure_runs
-        if (run.connect_cluster, run.connector) == (view.connect_cluster, view.name)
-    )
-    if not runs:
-        return None
     tasks = any(task.state == "failed" for task in view.tasks)
     worst = max(runs, key=lambda run: run.count)
     since = min(run.first_at for run in runs)

@@ -145,6 +145,27 @@ class Account:
         self.leap = None
         self.pace.restart()
 
+    def rests(self, position: int, start: int, end: int, now: float) -> bool:
+        """Take in a look that can say nothing new, and tell whether it is one: position and log are
+        as they were, all of it is copied, and nothing waits to be decided. It must be of the same
+        topic, and no sync may have come.
+        """
+        if (
+            position != self.position
+            or end != self.end
+            or start != self.start
+            or position != end - 1
+            or self.settled != end
+            or self.leap is not None
+            or self.doubt_since is not None
+            or self.tail is not None
+            or self.headroom_s is not None
+        ):
+            return False
+        self.pace.position_seen(position, end, now)
+        self.looked_at = now
+        return True
+
     def look(self, seen: Look) -> list[Lost]:
         """Take in a look; what is lost since the last one."""
         lost: list[Lost] = []

@@ -9,7 +9,7 @@ that what happens in between is found at the next start, and counted once. Owned
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -72,6 +72,7 @@ class Round:
     known    the replicated offsets known before the cluster was asked
     ids      see EndsRead
     doing    the state of the connector (`doing`)
+    came     the partitions of which syncs came since they were last looked at
     patience_s    within which what is copied is committed: one flush
     """
 
@@ -81,6 +82,7 @@ class Round:
     bounds: Mapping[TopicPartition, LogBounds]
     ids: Mapping[str, str | None] | None
     doing: str | None
+    came: Container[TopicPartition]
     news_of: Callable[[TopicPartition], News | None]
     patience_s: float = 60.0
 
@@ -113,6 +115,8 @@ class Fates:
             self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
             fell: set[int] = set()
             for where in places:
+                if self._rests(at, where, fate):
+                    continue
                 before, kept = _told(fate, where), _kept(fate, where)
                 seen = _look(at, where, fate, quiet=quiet, runs=runs)
                 if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
@@ -127,6 +131,21 @@ class Fates:
         if self.changed:
             self._changed_at = at.now
         return frozenset(told)
+
+    def _rests(self, at: Round, where: TopicPartition, fate: TopicFate) -> bool:
+        """Most partitions of most clusters stand still, with all of it copied."""
+        generation, account = fate.accounts.get(where.partition, (-1, None))
+        position, log = at.known[where], at.bounds.get(where)
+        if account is None or generation != fate.generation or where in at.came:
+            return False
+        if position is None or log is None:
+            return False
+        middle = account.pace.middle
+        end = log.stable_end if at.flow.read_committed else log.end
+        if not account.rests(position, log.start, end, at.now):
+            return False
+        self.changed |= account.pace.middle is not middle
+        return True
 
     def _take(
         self,

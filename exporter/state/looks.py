@@ -86,6 +86,7 @@ class Looks:
                 bounds=seen.bounds,
                 ids=seen.ids,
                 doing=doing(site.listed, flow.connector, live=site.listing_live(now)),
+                came=() if trail is None else trail.came,
                 news_of=news_of,
                 patience_s=self._patience_s,
             )

@@ -9,7 +9,7 @@ copied. Which of these it was, the log start tells (state/account.py). Called by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -72,6 +72,11 @@ class Trail:
             before[where] = sync
             way = self._ways.get(where)
             self._ways[where] = _further(way, last, sync)
+
+    @property
+    def came(self) -> Container[TopicPartition]:
+        """The partitions of which something came since this was last forgotten."""
+        return self._ways.keys()
 
     def since(self, where: TopicPartition, newest: int | None) -> News | None:
         """What came since this was last forgotten; None if there never was a sync."""

@@ -148,6 +148,7 @@ class Mm2World:
                 bounds={ORDERS: LogBounds(self.start, self.end, self.end)},
                 ids={"orders": str(self.topic)},
                 doing="running" if self.running else "stopped",
+                came=self.trail.came,
                 news_of=lambda at: self.trail.since(at, None if newest is None else newest.offset),
                 patience_s=FLUSH_S,
             )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exporter.state.account import (
     ALTERED,
@@ -24,18 +27,26 @@ EVERY_S = 10.0
 
 
 class Watched:
-    """An account that is looked at every ten seconds."""
+    """An account that is looked at every ten seconds. A look that can say nothing new, as `rests`
+    says, is held against one that is taken in as any other; `rested` counts them.
+    """
 
     def __init__(self, position: int, start: int = 0, end: int = 1000) -> None:
         self.seen = Look(now=0.0, position=position, start=start, end=end, patience_s=FLUSH_S)
         self.account = Account.opened(self.seen)
         self.lost: list[Lost] = list(self.account.look(self.seen))
+        self.rested = 0
 
     def look(self, **changes) -> list[Lost]:
         """What this look found. `news` and `renewed` are of one look, the rest stays as it is."""
         plain = replace(self.seen, news=None, renewed=False, now=self.seen.now + EVERY_S)
-        self.seen = replace(plain, **changes)
-        found = self.account.look(self.seen)
+        self.seen = seen = replace(plain, **changes)
+        rested = deepcopy(self.account)
+        rests = rested.rests(seen.position, seen.start, seen.end, seen.now)
+        found = self.account.look(seen)
+        if rests and not seen.renewed and (seen.news is None or not seen.news.came):
+            assert (rested, found) == (self.account, [])
+            self.rested += 1
         self.lost += found
         return found
 
@@ -658,3 +669,45 @@ def test_of_an_offset_that_was_reset_nothing_is_remembered_of_its_pace():
     assert at.account.pace.best > 0
     at.account.position_gone()
     assert (at.account.position, at.account.pace) == (None, Pace())
+
+
+# --- looks that can say nothing new --------------------------------------------------------------
+
+NEWS = st.builds(News, newest=st.integers(0, 4), came=st.booleans(), lowest=st.integers(0, 4))
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "position": st.integers(-1, 4),
+                "start": st.integers(0, 4),
+                "end": st.integers(0, 5),
+                "renewed": st.booleans(),
+                "quiet": st.booleans(),
+                "runs": st.booleans(),
+                "news": NEWS,
+            },
+        )
+    ),
+    st.integers(1, 40),
+)
+def test_a_look_that_can_say_nothing_new_leaves_the_account_as_any_look_would(changes, looks):
+    at = Watched(2, end=3)
+    for change in changes:
+        at.look(**change)
+        at.look()
+    at.wait(looks * EVERY_S)
+
+
+def test_what_stands_still_with_all_copied_rests_and_nothing_else():
+    at = Watched(99, end=100)
+    at.wait(FLUSH_S)
+    assert at.rested == 6
+    at.look(end=101)
+    at.wait(FLUSH_S)
+    assert at.rested == 6
+    at.look(position=100)
+    at.look()
+    assert at.rested == 7

@@ -515,6 +515,7 @@ def test_two_flows_into_two_targets_are_told_apart():
                 bounds={where: LogBounds(start, 1000, 1000)},
                 ids=None,
                 doing=None,
+                came=(),
                 news_of=lambda _where: None,
             )
         )
