@@ -79,6 +79,8 @@ class Failures:
 
     def __init__(self) -> None:
         self.of: dict[Whose, Diary] = {}
+        self._seen: tuple[object, object] = (None, None)
+        self._failing: frozenset[tuple[str, str]] = frozenset()
 
     def observe(
         self,
@@ -94,6 +96,29 @@ class Failures:
         positions   what each connector has committed now, by what that is of; without those of
                     which that cannot be seen
         """
+        if not self._saw(snapshot):
+            self._take(snapshot, listed, positions)
+            self._seen = (snapshot.connectors, snapshot.histories)
+        self._forget(listed)
+        for whose, diary in self.of.items():
+            if diary.run is None:
+                continue
+            if whose[:2] in positions:
+                diary.run = _now_standing(diary, diary.run, positions[whose[:2]])
+            if diary.state == "running" and snapshot.at - diary.state_at >= patience_s:
+                diary.run = None
+
+    def _saw(self, snapshot: Snapshot) -> bool:
+        """Are all states those that were taken in last?"""
+        connectors, histories = self._seen
+        return snapshot.connectors is connectors and snapshot.histories is histories
+
+    def _take(
+        self,
+        snapshot: Snapshot,
+        listed: Mapping[str, frozenset[str]],
+        positions: Mapping[tuple[str, str], Positions],
+    ) -> None:
         told = set()
         for history in snapshot.histories:
             task = CONNECTOR if history.task is None else history.task
@@ -108,22 +133,19 @@ class Failures:
         for whose, state, failure in _polled(snapshot):
             if whose not in told:
                 self._take_in(whose, StateChange(snapshot.at, state, failure), positions)
-        self._forget(listed)
-        for whose, diary in self.of.items():
-            if diary.run is not None and whose[:2] in positions:
-                diary.run = _now_standing(diary, diary.run, positions[whose[:2]])
-            if diary.state == "running" and snapshot.at - diary.state_at >= patience_s:
-                diary.run = None
 
-    def wanted(self, snapshot: Snapshot) -> set[tuple[str, str]]:
+    def wanted(self, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
         """Whose positions `observe` has to be given: who fails, or has lately."""
-        failing = {whose[:2] for whose, state, _ in _polled(snapshot) if state == "failed"}
-        failing |= {
-            (history.connect_cluster, history.connector)
-            for history in snapshot.histories
-            if any(change.state == "failed" for change in history.changes)
+        if not self._saw(snapshot):
+            polled = (whose[:2] for whose, state, _ in _polled(snapshot) if state == "failed")
+            self._failing = frozenset(polled) | frozenset(
+                (history.connect_cluster, history.connector)
+                for history in snapshot.histories
+                if any(change.state == "failed" for change in history.changes)
+            )
+        return self._failing | {
+            whose[:2] for whose, diary in self.of.items() if diary.run is not None
         }
-        return failing | {whose[:2] for whose, diary in self.of.items() if diary.run is not None}
 
     def _take_in(
         self, whose: Whose, change: StateChange, positions: Mapping[tuple[str, str], Positions]
@@ -169,6 +191,7 @@ class Failures:
 
     def recall(self, told: tuple[Told, ...]) -> None:
         """Go on from there."""
+        self._seen = (None, None)
         self.of = {
             at.whose: Diary(
                 state=at.state,

@@ -44,7 +44,8 @@ T = TypeVar("T", bound=_Owned)
 
 class Look:
     """See the module. `listed` are the connectors of each Connect cluster that lists them now;
-    partitions are by connector; `hidden` are connectors whose verdict an input hides.
+    partitions are by connector, and `marked` are source partitions with something that does not
+    come from the connector; `hidden` are connectors whose verdict an input hides.
     """
 
     def __init__(self, snapshot: Snapshot, before: Look | None = None) -> None:
@@ -55,11 +56,13 @@ class Look:
         self.flows: dict[Who, MirrorFlow] = self.sight.flows
         self.inputs = {view.id: view for view in snapshot.inputs}
         self.sources: dict[Who, list[SourcePartitionView]]
+        self.marked: dict[Who, list[SourcePartitionView]]
         self.mirrors: dict[Who, list[MirrorPartitionView]]
         if before is not None and before.snapshot.source_partitions is snapshot.source_partitions:
-            self.sources = before.sources
+            self.sources, self.marked = before.sources, before.marked
         else:
             self.sources = _by_connector(snapshot.source_partitions)
+            self.marked = _by_connector(filter(_is_marked, snapshot.source_partitions))
         if before is not None and before.snapshot.mirror_partitions is snapshot.mirror_partitions:
             self.mirrors = before.mirrors
         else:
@@ -186,6 +189,10 @@ class Look:
         """Is this topic followed, and cannot be read?"""
         view = self.inputs.get(InputId(str(topic), TAIL))
         return view is not None and not view.live
+
+
+def _is_marked(view: SourcePartitionView) -> bool:
+    return view.shadow is not None or view.variants > 0 or view.poisoned
 
 
 def _rested_until(changes: tuple[StateChange, ...]) -> float:

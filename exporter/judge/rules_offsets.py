@@ -160,7 +160,7 @@ def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
     """Rule 17: a connector was given an offsets topic of its own, and offsets stand in the
     cluster's topic alone: Connect does not look there any more.
     """
-    for who, views in seen.look.sources.items():
+    for who, views in seen.look.marked.items():
         shadows = [view for view in views if view.shadow is not None]
         if shadows:
             yield seen.found(
@@ -225,7 +225,7 @@ def _severity(problem: TopicProblem) -> Severity:
 
 def _of_sources(seen: Seen, name: FindingName, told: _Told, summary: str) -> Iterator[Finding]:
     """One finding per connector of the source partitions of which there is something to tell."""
-    for who, views in seen.look.sources.items():
+    for who, views in seen.look.marked.items():
         rows: Evidence = tuple(
             (view.label, text) for view in views if (text := told(view)) is not None
         )
