@@ -271,7 +271,7 @@ def test_a_worker_with_anothers_name_is_unreachable_and_says_why(authority, tmp_
 
 def test_a_worker_that_speaks_no_tls_is_no_worker():
     with serving(ok(b"{}")) as worker:
-        # Half of it is for the handshake, which has to end first however late a thread gets its turn.
+        # Half of it is for the handshake, which has to end first, however late a thread is run.
         found = error_of(reader(worker.url.replace("http:", "https:"), timeout_s=4.0))
         assert type(found) in {Unreachable, CutOff, TimedOut}
 
