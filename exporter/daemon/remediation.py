@@ -211,6 +211,7 @@ def _wait(stop: threading.Event, seconds: float) -> None:
 def _seen(agent: Agent, now: float) -> RemedySeen:
     fleet, counts = agent.fleet, agent.counts
     states = Counter(dict.fromkeys(_STATES, 0))
+    states.update({stands.value: count for stands, count in agent.over.items()})
     states.update(at.stands.value for at in agent.dossiers() if at.plan.remedy is not None)
     open_plans, more_plans = shown.plans(agent.dossiers(), agent.refused, now)
     refusals, more_refusals = shown.refusals(agent.refusals(), open_plans)

@@ -8,7 +8,7 @@ earlier process has left open: nothing new comes before them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import structlog
@@ -17,7 +17,7 @@ from exporter.clock import Clock
 from exporter.remedy import decisions
 from exporter.remedy.circumstances import Case
 from exporter.remedy.conductor import Conductor, Counts, approval_of
-from exporter.remedy.decisions import Dossier
+from exporter.remedy.decisions import Dossier, Stands
 from exporter.remedy.desk import Mode
 from exporter.remedy.fleet import POLICY, Fleet, Whose
 from exporter.remedy.guards import Answer, GuardAnswer, Permission, permission
@@ -99,8 +99,13 @@ class Agent:
         return self._ledger.fleet
 
     def dossiers(self) -> Collection[Dossier]:
-        """Every plan that the journal has."""
+        """Every plan that is not over."""
         return self._ledger.dossiers.values()
+
+    @property
+    def over(self) -> Mapping[Stands, int]:
+        """How many plans are over, by how they stand."""
+        return self._ledger.over
 
     def refused(self, plan: Plan) -> Refused | None:
         """Why nothing was done about a plan's incident when that was last looked at."""
@@ -305,7 +310,9 @@ class Agent:
 
     def _begin_approved(self) -> bool:
         """Begin with one plan that may begin. Whether one was."""
-        for plan_id, plan in self.fleet.approved().items():
+        approved = self.fleet.approved()
+        self._holding = {at: held for at, held in self._holding.items() if at in approved}
+        for plan_id, plan in approved.items():
             dossier = self._ledger.dossiers[plan_id]
             admitted = self._planner.admit(plan, self._incident(plan), approval_of(dossier))
             self._trip(admitted.tripped)

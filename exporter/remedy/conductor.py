@@ -155,7 +155,8 @@ class Conductor:
         if self._life.hurry():
             raise Left
         self._ledger.read_on()
-        abort = self._ledger.dossiers[plan.plan_id].abort
+        found = self._ledger.dossier(plan.plan_id)
+        abort = None if found is None else found.abort
         if abort is not None:
             return Aborted(f"{abort.by}: {abort.because}")
         held = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None

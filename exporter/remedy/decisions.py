@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from exporter.remedy.plan import Plan
 from exporter.remedy.records import (
@@ -35,6 +36,14 @@ class Stands(StrEnum):
     RUNNING = "running"
     PARKED = "parked"
     ENDED = "ended"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self in _OVER
+
+
+_OVER: Final = frozenset({Stands.REJECTED, Stands.EXPIRED, Stands.VOID, Stands.ENDED})
 
 
 class No(StrEnum):

@@ -112,22 +112,18 @@ class Fleet:
 
     def at_work(self) -> frozenset[Whose]:
         """Whose plans have begun and are not over; parked ones among them."""
-        return frozenset(
-            _whose(life.plan) for life in self._lives.values() if life.begun and not life.over
-        )
+        return frozenset(_whose(life.plan) for life in self._lives.values() if life.begun)
 
     def parked(self) -> frozenset[Whose]:
         """Of these, those that a person must decide."""
-        return frozenset(
-            _whose(life.plan) for life in self._lives.values() if life.parked and not life.over
-        )
+        return frozenset(_whose(life.plan) for life in self._lives.values() if life.parked)
 
     def proposed(self) -> dict[str, Plan]:
         """Plans that nobody has decided yet."""
         return {
             plan_id: life.plan
             for plan_id, life in self._lives.items()
-            if not (life.decided or life.begun or life.over)
+            if not (life.decided or life.begun)
         }
 
     def approved(self) -> dict[str, Plan]:
@@ -135,13 +131,8 @@ class Fleet:
         return {
             plan_id: life.plan
             for plan_id, life in self._lives.items()
-            if life.approved_by is not None and not (life.begun or life.over)
+            if life.approved_by is not None and not life.begun
         }
-
-    def approved_by(self, plan_id: str) -> str | None:
-        """Who approved it."""
-        life = self._lives.get(plan_id)
-        return None if life is None else life.approved_by
 
     def stopped_by_us(self) -> dict[Whose, float]:
         """Whom we hold stopped, or may, since when: until it was seen to run again, or a person
@@ -149,7 +140,7 @@ class Fleet:
         """
         found = {whose: at for whose, (at, _) in self._held.items()}
         for life in self._lives.values():
-            if life.stopped_at is not None and not life.over:
+            if life.stopped_at is not None:
                 whose = _whose(life.plan)
                 found[whose] = min(life.stopped_at, found.get(whose, life.stopped_at))
         return found
@@ -184,6 +175,8 @@ class Fleet:
                 self._lives.setdefault(plan_id, _Life(record.plan)).begun = True
             case _ if plan_id in self._lives:
                 self._step(self._lives[plan_id], record)
+                if self._lives[plan_id].over:
+                    del self._lives[plan_id]
 
     def _step(self, life: _Life, record: AnyRecord) -> None:
         match record:

@@ -1,30 +1,43 @@
-"""The journal read on: what it says of every plan, and of all of them, without reading it anew."""
+"""The journal read on: what it says of each plan that is not over, and of all of them, without
+reading it anew. Of plans that are over there are ever more: they are counted, and stay on disk.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from exporter.remedy.decisions import Dossier, folded
+from exporter.remedy.decisions import Dossier, Stands, dossier, folded
 from exporter.remedy.desk import QuarantineRow
 from exporter.remedy.fleet import Fleet
 from exporter.remedy.journal import CONTROL, Journal, Publish
 from exporter.remedy.plan import Copy, Plan
 from exporter.remedy.quarantine import KEPT
-from exporter.remedy.records import AnyRecord, IncidentOver, Refused, Verified
+from exporter.remedy.records import AnyRecord, IncidentOver, Proposed, Refused, Verified
 
 _AT_ONCE: Final = 1000  # records read in one go
 
 
 class Ledger:
-    """See the module. Belongs to one thread, as its journal does."""
+    """See the module. Belongs to one thread, as its journal does.
+
+    dossiers    of the plans that are not over, in the order of their beginnings
+    over        how many of remedy's are, by how they stand
+    copied      records that were set aside
+    refusals    why nothing was done about an incident when that was last looked at, by the
+                incident, the action, the Connect cluster and the connector
+    """
 
     def __init__(self, folder: Path, publish: Publish | None = None) -> None:
         self.journal = Journal(folder, publish)
         self.fleet = Fleet()
         self.dossiers: dict[str, Dossier] = {}
+        self.over: Counter[Stands] = Counter()
         self.copied: list[QuarantineRow] = []
         self.refusals: dict[tuple[str, str, str, str], Refused] = {}
+        self._wishes: dict[tuple[str, str], str] = {}
         self._seq = 0
 
     def read_on(self) -> None:
@@ -35,6 +48,24 @@ class Ledger:
                 self._take(seq, plan_id, record)
             if len(entries) < _AT_ONCE:
                 return
+
+    def dossier(self, plan_id: str) -> Dossier | None:
+        """Of any plan; None if there is no such plan."""
+        return self.dossiers.get(plan_id) or dossier(self.journal.records(plan_id))
+
+    def newest(self) -> Iterator[Dossier]:
+        """Of every plan, the last one that was begun first. Those over are read as they are asked
+        for.
+        """
+        for plan_id in reversed(self.journal.plans()):
+            found = self.dossier(plan_id)
+            if found is not None:
+                yield found
+
+    def wish(self, key: str, by: str) -> Dossier | None:
+        """Of the first plan that somebody asked for under this key."""
+        plan_id = self._wishes.get((key, by))
+        return None if plan_id is None else self.dossier(plan_id)
 
     def refused(self, plan: Plan) -> Refused | None:
         """Why nothing was done about a plan's incident when that was last looked at."""
@@ -60,10 +91,16 @@ class Ledger:
         if found is None:
             return
         self.dossiers[plan_id] = found
-        if isinstance(record, Verified) and not record.undoing:
-            step = found.plan.steps[record.index]
-            if isinstance(step, Copy):
-                self.copied.append(_copied(found.plan, step, record))
+        match record:
+            case Proposed():
+                self._wishes.setdefault((record.key, record.plan.created_by), plan_id)
+            case Verified(undoing=False):
+                step = found.plan.steps[record.index]
+                if isinstance(step, Copy):
+                    self.copied.append(_copied(found.plan, step, record))
+        if found.stands.over:
+            del self.dossiers[plan_id]
+            self.over[found.stands] += found.plan.remedy is not None
 
 
 def _copied(plan: Plan, step: Copy, seen: Verified) -> QuarantineRow:

@@ -141,13 +141,14 @@ class Office:
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
         """See Desk."""
         now = self._clock.now()
-        rows = (telling.row(found, now) for found in reversed(self._read().dossiers.values()))
+        ledger = self._read()
+        rows = (telling.row(found, now) for found in ledger.newest())
         return tuple(row for row in rows if state in {None, row.state})
 
     def plan(self, plan_id: str) -> PlanTold | None:
         """See Desk."""
         ledger = self._read()
-        found = ledger.dossiers.get(plan_id)
+        found = ledger.dossier(plan_id)
         if found is None:
             return None
         return telling.told(
@@ -202,17 +203,15 @@ class Office:
 
     def _earlier(self, ledger: Ledger, asked: Asked, by: str) -> Proposed | KeyReused | None:
         """What became of the same wish, if it was asked under this key before."""
-        for found in ledger.dossiers.values():
-            proposed = found.proposed
-            if proposed is None or (proposed.key, found.plan.created_by) != (asked.key, by):
-                continue
-            if proposed.asked_sha256 != _sha256(asked):
-                return KeyReused()
-            return Proposed(row=telling.row(found, self._clock.now()), new=False)
-        return None
+        found = ledger.wish(asked.key, by)
+        if found is None or found.proposed is None:
+            return None
+        if found.proposed.asked_sha256 != _sha256(asked):
+            return KeyReused()
+        return Proposed(row=telling.row(found, self._clock.now()), new=False)
 
     def _row(self, plan_id: str) -> PlanRow:
-        return telling.row(self._read().dossiers[plan_id], self._clock.now())
+        return telling.row(self._dossier(plan_id), self._clock.now())
 
     def approve(
         self, plan_id: str, sha256: str, by: str, because: str
@@ -258,7 +257,7 @@ class Office:
     def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
         """See Desk. One that nobody works on though it is open counts as parked."""
         ledger = self._read()
-        if plan_id not in ledger.dossiers:
+        if ledger.dossier(plan_id) is None:
             return NotFound()
         try:
             closed = runner.resolve(
@@ -269,7 +268,10 @@ class Office:
         return Done(row=self._row(plan_id)) if closed else self._decided(plan_id)
 
     def _dossier(self, plan_id: str) -> Dossier:
-        return self._read().dossiers[plan_id]
+        """Of a plan that there is."""
+        found = self._read().dossier(plan_id)
+        assert found is not None
+        return found
 
     def _answer(self, plan_id: str, found: AnyRecord | No) -> Done | NotFound | AlreadyDecided:
         if not isinstance(found, No):

@@ -312,7 +312,7 @@ class Agency:
 
     def approve(self, plan_id: str, by: str = "ada") -> None:
         now = self.connect.line.now()
-        sha256 = self.ledger.dossiers[plan_id].plan.sha256
+        sha256 = self.dossier(plan_id).plan.sha256
         found = self.ledger.journal.decide(
             plan_id,
             lambda written: decisions.approval(
@@ -325,7 +325,13 @@ class Agency:
 
     def dossiers(self, stands: Stands | None = None) -> list[Dossier]:
         self.ledger.read_on()
-        return [at for at in self.ledger.dossiers.values() if stands in {None, at.stands}]
+        return [at for at in self.ledger.newest() if stands in {None, at.stands}][::-1]
+
+    def dossier(self, plan_id: str) -> Dossier:
+        self.ledger.read_on()
+        found = self.ledger.dossier(plan_id)
+        assert found is not None
+        return found
 
     def refused(self) -> list[Refused]:
         self.ledger.read_on()

@@ -175,7 +175,7 @@ def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
     agency.wait(5.0)
     agency.approve(plan_id)
     agency.go_on(2)
-    assert agency.ledger.dossiers[plan_id].stands is Stands.VOID
+    assert agency.dossier(plan_id).stands is Stands.VOID
     assert agency.changes() == []
 
 
@@ -185,8 +185,8 @@ def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(
     plan_id = only(agency, Stands.PROPOSED).plan.plan_id
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.go_on(15)
-    assert agency.ledger.dossiers[plan_id].stands is Stands.VOID
-    assert agency.ledger.dossiers[plan_id].said == "its configuration is another one"
+    assert agency.dossier(plan_id).stands is Stands.VOID
+    assert agency.dossier(plan_id).said == "its configuration is another one"
     assert agency.changes() == []
 
 
@@ -197,7 +197,7 @@ def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(ag
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.door.before = nobody_answers
     agency.go_on(15)
-    assert agency.ledger.dossiers[plan_id].stands is Stands.PROPOSED
+    assert agency.dossier(plan_id).stands is Stands.PROPOSED
 
 
 def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
@@ -241,16 +241,16 @@ def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
     agency.go_on(5)
     assert agency.changes() == []
     if held == "mode":
-        assert agency.ledger.dossiers[plan_id].stands is Stands.VOID
+        assert agency.dossier(plan_id).stands is Stands.VOID
         return
-    assert agency.ledger.dossiers[plan_id].stands is Stands.APPROVED
+    assert agency.dossier(plan_id).stands is Stands.APPROVED
     if held == "pause":
         asked = {"paused": False, "until": None, "by": "ada", "because": "go on"}
         agency.ledger.journal.control(PauseSet(at=now, **asked))
     else:
         stop.unlink()
     agency.go_on(5)
-    assert agency.ledger.dossiers[plan_id].stands is Stands.ENDED
+    assert agency.dossier(plan_id).stands is Stands.ENDED
 
 
 def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(tmp_path):
