@@ -21,6 +21,7 @@ from exporter.config import Config, Connect
 from exporter.daemon import wiring
 from exporter.daemon.discovery import Discovery
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
+from exporter.daemon.memory import TIDY_S, Tidying
 from exporter.daemon.pipeline import LOOK_S, BaselinesFile, PipelineFile
 from exporter.daemon.probes import Probes
 from exporter.daemon.rhythm import Rhythm
@@ -133,6 +134,7 @@ class Edge:
         self._rhythm.every(LOOK_S, self._baselines.look)
         self._rhythm.every(TOPICS_S, self._failover.look)
         self._rhythm.every(RECONCILE_S, self._reconcile)
+        self._rhythm.every(TIDY_S, Tidying().look, delayed=True)
         self._rhythm.start()
 
     def stop(self) -> None:
