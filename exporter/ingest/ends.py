@@ -22,11 +22,12 @@ from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.snapshot import MirrorPartitionView, Snapshot
 
 TOPIC_IDS_ASKED: Final = 500  # at once: an answer describes every partition of each
-# Log starts, and the ids of topics, cost as much as the log ends, and change rarely. Where there
-# are many partitions topics take turns, within a minute as a rule. What became of the records of a
-# topic (state/fate.py) is looked at in its turn, by what is read then.
-TURN_PARTITIONS: Final = 1000
-TURNS_MAX: Final = 12
+# Log starts, and the ids of topics, cost more than the log ends, and change rarely: brokers look
+# for what retention is to delete once in five minutes (log.retention.check.interval.ms). Where
+# there are many partitions topics take turns, within three minutes as a rule. What became of the
+# records of a topic (state/fate.py) is looked at in its turn, by what is read then.
+TURN_PARTITIONS: Final = 250
+TURNS_MAX: Final = 36
 
 
 @dataclass(frozen=True, slots=True)
