@@ -197,6 +197,7 @@ class Ages:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._ids: dict[str, dict[str, str]] = {}
+        self._ids_kept: dict[str, int] = {}  # how many, when those of no follower were forgotten
 
     def saw(
         self,
@@ -265,9 +266,10 @@ class Ages:
         told = {topic: told for topic, told in ids.items() if told is not None}
         others = {topic for topic, new in told.items() if known.get(topic, new) != new}
         known.update(told)
-        if len(known) > 2 * len(told):  # of topics that nobody follows any more
+        if len(known) > 2 * self._ids_kept.get(group, 0):  # of topics that nobody follows any more
             followed = {who[2].topic for who in self._ages(group)}
-            self._ids[group] = {at: known[at] for at in known.keys() & (followed | told.keys())}
+            kept = {at: known[at] for at in known.keys() & (followed | told.keys())}
+            self._ids[group], self._ids_kept[group] = kept, len(kept)
         for who, age in self._ages(group).items() if others else ():
             if who[2].topic in others:
                 age.cut(now)

@@ -316,6 +316,17 @@ def test_a_topic_of_another_id_takes_its_samples_and_answers_with_it():
     assert since(ages, 10, 20) is None
 
 
+def test_ids_of_topics_that_nobody_follows_any_more_do_not_gather():
+    ages = Ages()
+    saw(ages, 10, NOW)
+    ages.identify("west", {"orders": "first"}, NOW)
+    for number in range(100):
+        ages.identify("west", {f"t{number}-{at}": "id" for at in range(5)}, NOW)
+    assert len(ages._ids["west"]) <= 3 * (1 + 5)
+    ages.identify("west", {"orders": "second"}, NOW + 1)
+    assert since(ages, 10, 20) is None
+
+
 def test_of_a_topic_that_was_made_anew_and_has_outgrown_the_position_nothing_old_is_told():
     world = replicating()
     bounds = {ORDERS: LogBounds(0, 15, 15)}
