@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+from functools import cache
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -48,7 +49,7 @@ class TlsContext:
 
     def get_for(self, url: str) -> ssl.SSLContext:
         """For plain HTTP an empty one, which trusts nobody: the real one takes a while to make."""
-        return self.get() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return self.get() if url.startswith("https:") else _nobody()
 
     def _stamp(self) -> object:
         """What changes when a file is written or replaced; a missing file changes it too."""
@@ -57,6 +58,11 @@ class TlsContext:
             return None
         files = (tls.ca_file, tls.cert_file, tls.key_file, tls.key_password_file)
         return tuple(stamp(path) for path in files if path is not None)
+
+
+@cache
+def _nobody() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _context(tls: Tls) -> ssl.SSLContext:

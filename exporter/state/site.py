@@ -26,6 +26,7 @@ from exporter.model.topology import (
 )
 from exporter.state.flows import cluster_at
 from exporter.state.histories import Histories
+from exporter.state.homes import Homes
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
@@ -78,6 +79,7 @@ class Site:
         self._cut: Counter[str] = Counter()
         self._books: dict[KafkaTopic, SourceBook] = {}
         self._joined: Joined[SourcePartitionView] = Joined()
+        self._homes = Homes()
         self._shadows_made = Shadows()
         self.layout: tuple[object, ...] = ()
         """Of the last `views`: equal for two that are the same but for how far they have come."""
@@ -294,13 +296,9 @@ class Site:
 
     def views(self, now: float) -> tuple[SourcePartitionView, ...]:
         """Pictures of all source partitions that can be vouched for now."""
-        by_topic: dict[KafkaTopic, set[str]] = {}
-        for name in self.names():
-            if (topic := self.topic_of(name)) is not None:
-                by_topic.setdefault(topic, set()).add(name)
         shown = [
-            (self._books[topic], frozenset(names))
-            for topic, names in sorted(by_topic.items())
+            (self._books[topic], names)
+            for topic, names in self._homes.of(self.names(), self._dedicated, self.home)
             if self.sound(topic, now)
         ]
         parts = [book.views(names) for book, names in shown]
