@@ -186,7 +186,7 @@ class Product:
 
     def get(self, path: str) -> dict[str, Any]:
         """A JSON document of the daemon."""
-        answer = httpx.get(f"{self.url}{path}", trust_env=False, timeout=10.0)
+        answer = self._answer(path)
         if answer.status_code != httpx.codes.OK:
             raise LabError(f"GET {path}: HTTP {answer.status_code}")
         found: dict[str, Any] = answer.json()
@@ -194,11 +194,20 @@ class Product:
 
     def metrics(self, accept: str = "text/plain") -> str:
         """The exposition."""
-        answer = httpx.get(
-            f"{self.url}/metrics", headers={"Accept": accept}, trust_env=False, timeout=10.0
-        )
+        answer = self._answer("/metrics", accept=accept)
         answer.raise_for_status()
         return answer.text
+
+    def _answer(self, path: str, accept: str = "*/*") -> httpx.Response:
+        """Raises LabError with the end of its log for a daemon that is not there any more."""
+        try:
+            return httpx.get(
+                f"{self.url}{path}", headers={"Accept": accept}, trust_env=False, timeout=10.0
+            )
+        except httpx.TransportError as exc:
+            if self.daemon_running:
+                raise
+            raise LabError(f"GET {path}: {exc}\n{self.evidence()}") from exc
 
     def _child(self, name: str, *arguments: str) -> Child:
         return Child(

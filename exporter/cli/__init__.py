@@ -7,6 +7,7 @@ reached, 70 a bug.
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import traceback
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ def run(config_path: Path) -> None:
     from exporter.daemon import memory  # noqa: PLC0415 - see the module
 
     memory.settle()
+    # Where a library written in C ends the process, only this says what each thread was doing.
+    faulthandler.enable()
     with _nothing_drawn():
         from exporter import config  # noqa: PLC0415
         from exporter.cli.logs import configure  # noqa: PLC0415
