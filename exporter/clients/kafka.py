@@ -267,7 +267,6 @@ class TailReader:
             "enable.partition.eof": True,
             # The default of 1000 ms throttles a single partition to a seventh of its speed.
             "fetch.queue.backoff.ms": 10,
-            "fetch.wait.max.ms": 100,
             "queued.min.messages": 100_000,
             "error_cb": self._errors.append,
             "logger": silent,

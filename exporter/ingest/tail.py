@@ -98,7 +98,8 @@ class Tail:
         targets = {at: end.high for at, end in self._admin.readable_ends(partitions).items()}
         reader.assign(dict.fromkeys(partitions, BEGINNING))
         role = self._role_of()
-        self._positions = {}
+        # Where nothing was ever written there is nothing to wait for; a fetch of it would wait.
+        self._positions = {at.partition: end for at, end in targets.items() if not end}
         self._frozen = ()
         self._thawing = {}
         if self._bootstrap(reader, role, targets):

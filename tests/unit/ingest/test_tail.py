@@ -68,11 +68,14 @@ def test_a_bootstrap_says_that_it_is_not_there_yet_and_how_much_is_left(kafka):
     assert [(at.records, at.behind) for at in following.progress] == [((), 5)]
 
 
-def test_an_empty_topic_is_caught_up_at_once(kafka):
+def test_an_empty_topic_is_caught_up_at_once_and_not_when_a_fetch_of_nothing_ends(kafka):
+    began = kafka.clock.now()
+
     def story():
         yield whole
 
     (read,) = Following(kafka).run(story())
+    assert read.at == began
     assert read.records == ()
     assert dict(read.positions) == {0: 0, 1: 0}
 
