@@ -35,7 +35,7 @@ MIRRORED_MEMORY = Constant(
     14, "KiB for each replicated partition", "bench.edge, 10,000 of them, all else beside them"
 )
 MIRRORED_CORES = Constant(
-    8.1, "millionths of a core for each replicated partition", "bench.edge, at rest, ends_s 5"
+    4.0, "millionths of a core for each replicated partition", "bench.edge, at rest, ends_s 5"
 )
 READING = Constant(600_000, "commits a second, one topic", "bench.cold_start")
 SERIES = Constant(0.85, "microseconds of a first scrape for each series", "bench.render")
