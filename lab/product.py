@@ -155,7 +155,7 @@ class Product:
         if done.returncode != status:
             raise LabError(
                 f"{' '.join(arguments)}: exit status {done.returncode}, not {status}\n"
-                f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+                f"{_ends(done.stdout)}\n{done.stderr[-4000:]}"
             )
         return done.stdout
 
@@ -215,6 +215,11 @@ class Product:
             (*self._command, *arguments, "--config", str(self.config)),
             directory=self.directory,
         )
+
+
+def _ends(text: str, kept: int = 2000) -> str:
+    """What is wrong stands first, what is last stands last."""
+    return text if len(text) <= 2 * kept else f"{text[:kept]}\n...\n{text[-kept:]}"
 
 
 def not_read_since(document: Mapping[str, Any], since: float) -> list[Mapping[str, Any]]:
