@@ -97,7 +97,7 @@ class Failures:
                     which that cannot be seen
         """
         if not self._saw(snapshot):
-            self._take(snapshot, listed, positions)
+            self._take(snapshot, positions)
             self._seen = (snapshot.connectors, snapshot.histories)
         self._forget(listed)
         for whose, diary in self.of.items():
@@ -116,15 +116,12 @@ class Failures:
     def _take(
         self,
         snapshot: Snapshot,
-        listed: Mapping[str, frozenset[str]],
         positions: Mapping[tuple[str, str], Positions],
     ) -> None:
         told = set()
         for history in snapshot.histories:
             task = CONNECTOR if history.task is None else history.task
             whose = (history.connect_cluster, history.connector, task)
-            if history.connector not in listed.get(history.connect_cluster, {history.connector}):
-                continue
             told.add(whose)
             diary = self.of.setdefault(whose, Diary())
             for change in _news(history.changes, diary.last):
