@@ -148,8 +148,8 @@ def test_of_a_kind_is_what_died_of_the_same_class_wherever_that_was_seen_and_the
 
 def test_another_kind_of_failure_begins_another_run(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
-    watching.look(15.0, polled(task("running")))
-    (run,) = watching.look(20.0, polled(task("failed", WORSE)))
+    watching.look(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = watching.look(20.0, polled(task("failed", WORSE)), positions={"a": "1"})
     assert (run.kind, run.count, run.first_at) == ("org.example.Worse", 1, 20.0)
 
 
@@ -234,6 +234,15 @@ def test_where_that_cannot_be_seen_it_stands_where_it_stood(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
     (run,) = watching.again(12.0)
     assert run.same == (("a", "1"),)
+
+
+def test_where_that_cannot_be_seen_when_it_fails_again_it_is_not_said_to_stand_there_still(
+    watching,
+):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    watching.look(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = watching.look(20.0, polled(task("failed")))
+    assert (run.count, run.first_at) == (1, 20.0)
 
 
 def test_what_moves_between_two_failures_is_no_place_where_it_is_stuck(watching):
@@ -338,9 +347,11 @@ def test_new_changes_are_seen_although_the_list_of_connectors_is_the_very_same(w
 
 
 def test_of_a_history_seen_first_only_the_newest_counts(watching):
-    changes = (change(1.0, "failed"), change(2.0, "running"), change(3.0, "failed"))
-    (run,) = watching.look(9.0, told=(history(*changes),))
-    assert (run.count, run.first_at) == (1, 3.0)
+    changes = (change(2.0, "failed"), change(3.0, "running"))
+    assert watching.look(9.0, told=(history(*changes),)) == ()
+    changes += (change(10.0, "failed"), change(11.0, "running"), change(12.0, "failed"))
+    (run,) = Watching().look(13.0, told=(history(*changes),))
+    assert (run.count, run.first_at) == (1, 12.0)
 
 
 def test_a_change_is_taken_in_once(watching):
@@ -358,6 +369,14 @@ def test_of_two_changes_at_one_moment_the_state_tells_which_was_taken_in(watchin
     (run,) = watching.look(6.0, told=(history(*changes),))
     # The newest "failed" of that moment is the one that was taken in: nothing came after it.
     assert (run.count, run.restarts) == (1, 0)
+
+
+def test_what_came_at_the_moment_of_the_last_one_is_taken_in(watching):
+    changes = [change(3.0, "running"), change(5.0, "failed"), change(5.0, "running")]
+    watching.look(5.0, told=(history(*changes[:1]),))
+    watching.look(5.0, told=(history(*changes[:2]),))
+    watching.look(6.0, told=(history(*changes),))
+    assert list(watching.failures.of[FILES].restarts) == [5.0]
 
 
 def test_restarts_at_the_very_moments_of_the_failures_are_between_them(watching):
