@@ -45,6 +45,9 @@ _ALWAYS = {
     "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore",
     # SPARK-58241: with it, an Arrow UDF over a columnar scan can hang for ever.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    # Not set: spark.sql.execution.arrow.maxBytesPerBatch, 64 MiB. Spark looks after each row how
+    # far it has come, which is a quarter of the JVM's work (`make profile`); but nothing else
+    # bounds what ten thousand offsets of a megabyte take.
     # By default 10 000 tasks for one listing and 50 for the state of a table: minutes of nothing.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.databricks.delta.snapshotPartitions": "2",
