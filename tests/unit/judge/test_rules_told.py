@@ -1,0 +1,311 @@
+"""Rules 15 and 18 to 23 in detail: what they leave alone, and with what they are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exporter.judge.words import moment
+from exporter.model.findings import Finding, Severity
+from exporter.model.findings import FindingName as Name
+from exporter.model.observations import CONNECT_REST, Frozen, InputFailed, InputId
+from exporter.model.readings import LogBounds
+from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.state.lint import NOT_COMPACTED, OVERSIZE, TopicProblem
+from exporter.state.snapshot import GroupView
+from tests.changed import replace
+from tests.unit.state.worlds import (
+    FILE,
+    OFFSETS,
+    SYNCS,
+    World,
+    files,
+    mirror,
+    mirrors,
+    orders,
+    source,
+)
+
+from .plays import INTERVAL_S, Play
+
+REST = InputId("lab", CONNECT_REST)
+
+
+def filed() -> Play:
+    play = Play(files())
+    play.world.commit("files", FILE, {"position": 1})
+    play.look()
+    return play
+
+
+def mirrored(*partitions: int) -> Play:
+    """These partitions of orders are copied up to 99, with a sync of each."""
+    play = Play(mirrors())
+    play.world.assigned(*partitions)
+    for at in partitions:
+        play.world.commit("mm2", orders(at), {"offset": 99})
+        play.world.synced(99, partition=at)
+    play.world.ends({TopicPartition("orders", at): LogBounds(0, 100, 100) for at in partitions})
+    play.look()
+    return play
+
+
+def stopped(*partitions: int) -> Play:
+    play = mirrored(*partitions)
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    return play
+
+
+def found(play: Play, name: Name) -> Finding:
+    (told,) = [finding for finding in play.findings if finding.name is name]
+    return told
+
+
+# --- half_reset ----------------------------------------------------------------------------------
+
+
+def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says():
+    play = stopped(0, 1)
+    synced = play.world.now
+    for at in (0, 1):
+        play.world.commit("mm2", orders(at), None)
+    play.run(4)
+    told = found(play, Name.HALF_RESET)
+    assert told.summary.startswith("2 partitions reset by half: ")
+    evidence = dict(told.evidence)
+    assert evidence["orders-0"].startswith("no offset, a sync of ")
+    assert evidence["orders-0"].endswith(" says 99")
+    assert moment(synced - 5) in evidence["orders-0"]
+    assert evidence["offset syncs"] == str(SYNCS)
+
+
+def test_a_partition_that_is_copied_no_longer_may_well_be_reset_and_have_a_sync():
+    play = stopped(0, 1)
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(1), None)
+    play.run(4)
+    assert play.names() == []
+
+
+def test_a_sync_of_this_interval_is_the_word_of_a_task_that_begins_anew():
+    play = mirrored(0)
+    play.world.commit("mm2", orders(), None)
+
+    def synced() -> None:
+        play.world.synced(100, downstream=200)
+
+    play.run(6, each=synced)
+    assert "half_reset" not in play.names()
+
+
+def test_an_offset_that_is_behind_its_sync_is_set_back_only_if_it_is_younger_by_an_interval():
+    for after, wanted in ((0.9, []), (1.5, ["half_reset"])):
+        play = stopped(0)
+        play.run(after)
+        play.world.commit("mm2", orders(), {"offset": 60})
+        play.run(3)
+        assert play.names() == wanted, after
+
+
+def test_an_offset_that_is_further_than_its_sync_is_what_an_offset_usually_is():
+    play = stopped(0)
+    play.run(2)
+    play.world.commit("mm2", orders(), {"offset": 150})
+    play.run(3)
+    assert "half_reset" not in play.names()
+
+
+def test_of_syncs_that_are_there_but_cannot_be_read_none_is_missing():
+    """A transaction hides them, or the tail has failed."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(), {"offset": 5})
+    play.world.tail(topic=SYNCS, frozen=(Frozen(0, 3, "producer 7 since noon", 5),))
+    play.run(1)
+    play.world.commit("mm2", orders(), {"offset": 8})
+    play.run(4)
+    assert "half_reset" not in play.names()
+
+
+def test_when_the_topic_of_syncs_is_gone_all_that_was_read_of_it_is():
+    play = mirrored(0)
+    play.world.tail_failed("not_found", SYNCS)
+    play.run(3, each=lambda: play.world.tail_failed("not_found", SYNCS))
+    assert dict(found(play, Name.HALF_RESET).evidence)["orders-0"] == "offset 99, no sync"
+
+
+# --- the offsets themselves ----------------------------------------------------------------------
+
+
+def test_other_keys_are_counted():
+    play = filed()
+    for key in (
+        b'["files", {"filename": "/data/in.txt"}]',
+        b'[ "files",{"filename":"/data/in.txt"}]',
+    ):
+        play.world.commit("files", FILE, {"position": 7}, raw_key=key)
+    play.look()
+    told = found(play, Name.DUPLICATE_KEYS)
+    assert ("filename=/data/in.txt", "2 other raw keys") in told.evidence
+    assert told.summary.startswith("1 source partition written under keys ")
+
+
+def test_what_was_reset_has_no_offset_that_a_task_could_fail_on():
+    play = mirrored(0, 1)
+    for text in ({"offset": "5"}, None):
+        play.world.commit("mm2", orders(1), text)
+    play.look()
+    assert "unusable_offset" not in play.names()
+
+
+def test_of_a_topics_problems_the_worst_is_told_and_the_others_with_it():
+    play = filed()
+    small = TopicProblem(OFFSETS, OVERSIZE, "it is large")
+    other = TopicProblem(OFFSETS, "retention", "it is cut")
+    bad = TopicProblem(OFFSETS, NOT_COMPACTED, "it is not compacted")
+    play.more["topic_problems"] = (small, other, bad)
+    play.look()
+    told = found(play, Name.INTERNAL_TOPIC_PROBLEM)
+    assert told.severity is Severity.CRITICAL
+    assert (told.connect_cluster, told.subject) == ("lab", str(OFFSETS))
+    assert told.summary == f"Topic {OFFSETS}: it is not compacted."
+    assert [what for what, _ in told.evidence] == [NOT_COMPACTED, "retention", OVERSIZE]
+
+
+# --- checkpoints_stale ---------------------------------------------------------------------------
+
+
+def grouped(*views: dict[str, Any], synced: bool = True, age_s: float = 3 * INTERVAL_S) -> Play:
+    """Groups whose checkpoints, of this age, are worse than they could be for three intervals."""
+    play = mirrored(0)
+    now = play.world.now
+    group = GroupView(
+        connect_cluster="lab",
+        source="west",
+        target="east",
+        group="g",
+        topic="orders",
+        partition=0,
+        upstream=90,
+        best=90,
+        landing=40,
+        landing_from="checkpoint",
+        translated=90,
+        reread=50,
+        skip=0,
+        checkpoint_at=now - age_s,
+    )
+    play.more["groups"] = tuple(replace(group, **view) for view in views)
+    if synced:
+        play.world.synced(200)
+    play.run(3)
+    return play
+
+
+def test_groups_whose_checkpoints_are_stale_are_told_worst_first_and_counted_once():
+    play = grouped(
+        {"group": "near", "landing": 80},
+        {"group": "far", "landing": 10},
+        {"group": "far", "partition": 1, "landing": 30},
+    )
+    told = found(play, Name.CHECKPOINTS_STALE)
+    assert "2 groups would start too far back" in told.summary
+    assert (told.connect_cluster, told.connector, told.subject) == ("lab", None, "west->east")
+    assert [at for at, _ in told.evidence] == ["far orders-0", "far orders-1", "near orders-0"]
+    assert dict(told.evidence)["near orders-0"].startswith("lands at 80, could at 90, ")
+
+
+def test_one_group_is_one():
+    assert "1 group would start" in found(grouped({}), Name.CHECKPOINTS_STALE).summary
+
+
+@pytest.mark.parametrize("unknown", ["checkpoint_at", "landing", "translated"])
+def test_of_a_group_without_a_checkpoint_none_is_stale(unknown):
+    assert "checkpoints_stale" not in grouped({unknown: None}).names()
+
+
+def test_where_no_sync_has_come_since_no_better_checkpoint_could_be_written():
+    assert "checkpoints_stale" not in grouped({}, synced=False, age_s=-5 * INTERVAL_S).names()
+
+
+def test_a_checkpoint_that_is_as_good_as_it_can_be_is_not_stale():
+    assert "checkpoints_stale" not in grouped({"landing": 90}).names()
+
+
+# --- hanging_transaction, input_down -------------------------------------------------------------
+
+
+def test_a_hanging_transaction_is_told_with_five_partitions_and_all_that_it_hides():
+    play = filed()
+    play.world.tail(frozen=tuple(Frozen(at, 10, f"producer {at}", 2) for at in range(7)))
+    play.look()
+    told = found(play, Name.HANGING_TRANSACTION)
+    assert told.connect_cluster == "lab"
+    assert [what for what, _ in told.evidence] == [
+        *(f"partition {at}" for at in range(5)),
+        "hidden",
+    ]
+    assert dict(told.evidence)["partition 3"] == "producer 3"
+    assert dict(told.evidence)["hidden"] == "14 records"
+
+
+def failing(play: Play, *, intervals: float = 1.2) -> Play:
+    fails = InputFailed(REST, "timeout", "no luck")
+    play.run(intervals, each=lambda: play.world.see(fails))
+    return play
+
+
+def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was_last_read():
+    play = filed()
+    read = play.world.now
+    failing(play)
+    told = found(play, Name.INPUT_DOWN)
+    assert told.connect_cluster == "lab"
+    assert told.summary == "connect_rest lab cannot be read: no luck."
+    assert dict(told.evidence) == {"reason": "timeout", "last read": moment(read)}
+
+
+def test_an_input_that_was_never_read_says_so():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    play = Play(world)
+    denied = InputFailed(InputId(str(OFFSETS), "tail"), "denied", "not for you")
+    play.run(1.2, each=lambda: world.see(denied))
+    assert dict(found(play, Name.INPUT_DOWN).evidence)["last read"] == "never"
+
+
+def test_a_tails_trouble_is_of_no_connect_cluster():
+    play = filed()
+    play.run(2, each=lambda: play.world.tail_failed("denied"))
+    told = found(play, Name.INPUT_DOWN)
+    assert (told.connect_cluster, told.subject) == ("", f"tail {OFFSETS}")
+
+
+def test_two_failures_in_an_interval_are_not_three():
+    play = filed()
+    play.world.see(InputFailed(REST, "timeout", "no luck"))
+    play.blind.add(REST)
+    play.run(0.3)
+    play.world.see(InputFailed(REST, "timeout", "no luck"))
+    play.run(0.1)
+    assert play.names() == []
+
+
+def test_what_is_out_of_date_is_down_though_the_last_attempt_was_good():
+    """Nobody asks any more: its thread hangs."""
+    play = filed()
+    play.blind.add(REST)
+    play.run(2)
+    assert dict(found(play, Name.INPUT_DOWN).evidence)["reason"] == "stale"
+
+
+def test_a_topic_that_is_not_there_has_three_intervals_to_come():
+    topic = KafkaTopic("east", "own-offsets")
+    play = filed()
+    play.world.listed(source("files", dedicated_offsets_topic="own-offsets"))
+    play.run(2.8, each=lambda: play.world.tail_failed("not_found", topic))
+    assert "input_down" not in play.names()
+    play.run(0.6, each=lambda: play.world.tail_failed("not_found", topic))
+    assert "input_down" in play.names()
