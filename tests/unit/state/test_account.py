@@ -31,8 +31,8 @@ class Watched:
     says, is held against one that is taken in as any other; `rested` counts them.
     """
 
-    def __init__(self, position: int, start: int = 0, end: int = 1000) -> None:
-        self.seen = Look(now=0.0, position=position, start=start, end=end, patience_s=FLUSH_S)
+    def __init__(self, position: int, start: int = 0, end: int = 1000, *, now: float = 0.0) -> None:
+        self.seen = Look(now=now, position=position, start=start, end=end, patience_s=FLUSH_S)
         self.account = Account.opened(self.seen)
         self.lost: list[Lost] = list(self.account.look(self.seen))
         self.rested = 0
@@ -88,6 +88,16 @@ def test_a_commit_that_was_on_its_way_tells_what_had_been_copied():
     at.look(position=129)
     at.wait(100)
     assert at.lost == [(RETENTION, 130, 149)]
+
+
+def test_what_retention_takes_of_what_was_copied_long_ago_is_waited_for_by_nobody():
+    at = Watched(99)
+    at.look(position=49)
+    at.look(start=100)
+    assert not at.account.waits
+    assert at.lost == []
+    at.look(start=101)
+    assert at.account.waits
 
 
 def test_of_a_stopped_connector_no_commit_is_waited_for():
@@ -154,6 +164,13 @@ def test_a_jump_over_the_log_start_is_a_loss_of_what_the_syncs_say_was_passed_ov
     assert at.lost == [(RETENTION, 110, 149)]
 
 
+def test_a_jump_to_just_before_the_log_start_is_told_by_its_syncs_like_any_other():
+    at = Watched(99)
+    at.look(position=149, start=150, news=synced(150, (100, 119)))
+    at.wait()
+    assert at.lost == [(RETENTION, 100, 119)]
+
+
 def test_what_was_copied_before_retention_took_it_is_not_lost():
     at = Watched(99)
     at.look(position=320, start=150, news=synced(320))
@@ -193,16 +210,17 @@ def test_a_jump_that_no_sync_ever_tells_of_is_not_guessed_at():
     assert at.lost == [(RETENTION, 321, 329)]
 
 
-def steady(records: int) -> Watched:
+def steady(records: int, *, now: float = 0.0) -> Watched:
     """Copies so many records between two looks, for two minutes, without syncs."""
-    at = Watched(0, end=10**9)
+    at = Watched(0, end=10**9, now=now)
     for _ in range(12):
         at.look(position=at.seen.position + records)
     return at
 
 
-def test_without_syncs_a_jump_further_than_could_be_copied_is_a_loss():
-    at = steady(100)
+@pytest.mark.parametrize("now", [0.0, 1_800_000_000.0])
+def test_without_syncs_a_jump_further_than_could_be_copied_is_a_loss(now):
+    at = steady(100, now=now)
     reached = at.seen.position + 1
     assert at.look(position=reached + 9000, start=reached + 8000) == [
         (RETENTION, reached, reached + 7999)
@@ -343,6 +361,43 @@ def test_a_position_that_is_of_the_new_topic_already_is_not_taken_for_the_old_on
     assert at.lost == [(RECREATED, 900, 999)]
     at.look(position=2000, end=3000)
     at.wait(600)
+    assert at.lost == [(RECREATED, 900, 999)]
+
+
+def test_a_topic_made_anew_twice_within_a_flush_loses_what_was_not_copied_of_either():
+    at = Watched(899)
+    at.look(renewed=True, end=0)
+    at.look(renewed=True, end=50)
+    assert at.lost == [(RECREATED, 900, 999)]
+
+
+def test_what_was_committed_of_the_old_topic_as_the_new_one_is_seen_is_not_lost():
+    at = Watched(899)
+    at.look(renewed=True, position=949, end=0)
+    at.wait()
+    assert at.lost == [(RECREATED, 950, 999)]
+
+
+def test_a_topic_made_anew_whose_start_is_copied_as_it_is_seen_loses_nothing_of_that_later():
+    at = Watched(899)
+    at.look(renewed=True, position=5, end=10)
+    at.look(start=8)
+    at.wait()
+    assert at.lost == [(RECREATED, 900, 999), (RETENTION, 6, 7)]
+
+
+def test_a_doubt_of_the_old_topic_is_none_of_the_new_one():
+    at = Watched(99)
+    at.look(start=150)
+    assert at.account.waits
+    at.look(renewed=True, position=5, start=0, end=10)
+    assert not at.account.waits
+
+
+def test_a_log_end_that_fell_to_the_very_position_fell_below_what_was_copied():
+    at = Watched(899)
+    at.look(end=899)
+    at.wait()
     assert at.lost == [(RECREATED, 900, 999)]
 
 
@@ -561,6 +616,13 @@ def test_a_position_past_the_end_at_first_sight_passes_over_what_comes_after_the
     assert at.lost == [(ALTERED, 1000, 4999)]
 
 
+def test_a_position_at_the_very_end_at_first_sight_passes_over_one_record():
+    at = Watched(1000)
+    at.look(end=6000)
+    at.look(position=5999)
+    assert at.lost == [(ALTERED, 1000, 1000)]
+
+
 def test_a_position_past_the_end_that_is_moved_again_counts_from_where_it_was_left():
     at = Watched(99)
     at.look(position=4999)
@@ -711,3 +773,22 @@ def test_what_stands_still_with_all_copied_rests_and_nothing_else():
     at.look(position=100)
     at.look()
     assert at.rested == 7
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ([{"position": 50}], {"position": 99}),
+        ([{"end": 150}], {"end": 100}),
+        ([{}], {"start": 20}),
+        ([{"position": 50}], {}),
+    ],
+    ids=["a position that came back", "an end that fell", "retention", "a position that went back"],
+)
+def test_what_is_otherwise_than_at_the_last_look_does_not_rest(before, now):
+    at = Watched(99, end=100)
+    for change in before:
+        at.look(**change)
+    rested = at.rested
+    at.look(**now)
+    assert at.rested == rested
