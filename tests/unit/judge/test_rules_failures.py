@@ -88,14 +88,14 @@ def test_a_connector_that_fails_over_and_over_is_no_poison():
 
 
 def copied(*, lag: bool) -> Play:
-    """Task 0 of mm2 fails thrice; orders-0 never moves, orders-1 does each time."""
+    """Task 0 of mm2 fails four times; orders-0 never moves, orders-1 does each time."""
     play = Play(mirrors())
     play.world.assigned(0, 1)
     play.status_followed()
     ends = {0: 30 if lag else 21, 1: 90}
     bounds = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in ends.items()}
     play.world.commit("mm2", orders(), {"offset": 20})
-    for position in (40, 50, 60):
+    for position in (40, 50, 60, 70):
         play.told(task(0, "running", name="mm2"))
         play.world.commit("mm2", orders(1), {"offset": position})
         play.world.ends(bounds)
@@ -113,6 +113,20 @@ def test_where_other_partitions_move_what_has_work_and_does_not_is_where_it_is_s
 
 def test_where_other_partitions_move_what_has_no_work_is_not_stuck():
     assert "poison_suspected" not in copied(lag=False).names()
+
+
+def test_what_lags_by_transaction_markers_alone_has_no_work_and_is_not_stuck():
+    play = copied(lag=True)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, caught_up=True) for view in play.world.snapshot().mirror_partitions
+    )
+    play.look()
+    assert "poison_suspected" not in play.names()
+
+
+def test_a_restart_loop_in_which_some_positions_moved_says_so():
+    evidence = dict(found(copied(lag=False).findings, Name.RESTART_LOOP).evidence)
+    assert (evidence["position"], evidence["error"]) == ("moved", BAD)
 
 
 # --- restart_loop --------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tests.unit.state.worlds import (
     source,
 )
 
-from .plays import INTERVAL_S, Play
+from .plays import Play
 
 REST = InputId("lab", CONNECT_REST)
 
@@ -176,8 +176,8 @@ def test_of_a_topics_problems_the_worst_is_told_and_the_others_with_it():
 # --- checkpoints_stale ---------------------------------------------------------------------------
 
 
-def grouped(*views: dict[str, Any], synced: bool = True, age_s: float = 3 * INTERVAL_S) -> Play:
-    """Groups whose checkpoints, of this age, are worse than they could be for three intervals."""
+def grouped(*views: dict[str, Any], synced: bool = True) -> Play:
+    """Groups whose checkpoints, old by then, are worse than they could be for six intervals."""
     play = mirrored(0)
     now = play.world.now
     group = GroupView(
@@ -194,26 +194,27 @@ def grouped(*views: dict[str, Any], synced: bool = True, age_s: float = 3 * INTE
         translated=90,
         reread=50,
         skip=0,
-        checkpoint_at=now - age_s,
+        checkpoint_at=now,
     )
     play.more["groups"] = tuple(replace(group, **view) for view in views)
     if synced:
+        play.world.now += 1
         play.world.synced(200)
-    play.run(3)
+    play.run(6)
     return play
 
 
 def test_groups_whose_checkpoints_are_stale_are_told_worst_first_and_counted_once():
     play = grouped(
-        {"group": "near", "landing": 80},
-        {"group": "far", "landing": 10},
-        {"group": "far", "partition": 1, "landing": 30},
+        {"group": "near", "landing": 10, "translated": 20},
+        {"group": "far", "landing": 10, "translated": 90},
+        {"group": "far", "partition": 1, "landing": 30, "translated": 90},
     )
     told = found(play, Name.CHECKPOINTS_STALE)
     assert "2 groups would start too far back" in told.summary
     assert (told.connect_cluster, told.connector, told.subject) == ("lab", None, "west->east")
     assert [at for at, _ in told.evidence] == ["far orders-0", "far orders-1", "near orders-0"]
-    assert dict(told.evidence)["near orders-0"].startswith("lands at 80, could at 90, ")
+    assert dict(told.evidence)["near orders-0"].startswith("lands at 10, could at 20, ")
 
 
 def test_one_group_is_one():
@@ -226,7 +227,7 @@ def test_of_a_group_without_a_checkpoint_none_is_stale(unknown):
 
 
 def test_where_no_sync_has_come_since_no_better_checkpoint_could_be_written():
-    assert "checkpoints_stale" not in grouped({}, synced=False, age_s=-5 * INTERVAL_S).names()
+    assert "checkpoints_stale" not in grouped({}, synced=False).names()
 
 
 def test_a_checkpoint_that_is_as_good_as_it_can_be_is_not_stale():
