@@ -455,11 +455,47 @@ def test_a_last_commit_beyond_what_was_seen_of_the_old_topic_is_beyond_the_end_o
     assert at.lost == [(RECREATED, 0, 1005)]
 
 
-def test_what_was_skipped_ends_where_the_syncs_say_that_mm2_went_on():
+@pytest.mark.parametrize(
+    ("gaps", "last"),
+    [
+        ([(1000, 1019)], 1019),
+        ([(1020, 1029), (1000, 1019)], 1029),
+        ([(1001, 1019)], 999),
+    ],
+)
+def test_what_was_skipped_ends_where_the_syncs_say_that_mm2_went_on(gaps, last):
     at = Watched(999)
     at.look(renewed=True, end=3000)
-    at.look(position=2999, news=synced(2999, (1000, 1019)))
-    assert at.lost == [(RECREATED, 0, 1019)]
+    at.look(position=2999, news=synced(2999, *gaps))
+    assert at.lost == [(RECREATED, 0, last)]
+
+
+def test_a_sync_that_went_back_to_the_mark_tells_that_the_new_topic_is_copied_from_its_start():
+    at = Watched(999)
+    at.look(renewed=True, end=3000)
+    at.look(position=1200, news=synced(1200, back_to=999))
+    at.wait(600)
+    assert at.lost == []
+
+
+def test_a_last_commit_that_covers_the_old_topic_leaves_nothing_of_it_to_be_lost():
+    at = Watched(899)
+    at.look(renewed=True, end=0)
+    at.look(position=999)
+    at.wait()
+    assert at.lost == []
+
+
+def test_the_last_sync_of_the_old_topic_says_nothing_of_the_new_one():
+    at = Watched(899, end=900)
+    at.look(runs=True)
+    at.look(renewed=True, end=0)
+    at.wait()
+    at.look(news=News(newest=899))
+    at.look(position=4, end=50)
+    at.look(start=20)
+    at.wait()
+    assert at.lost == [(RETENTION, 5, 19)]
 
 
 def test_without_syncs_retention_of_a_topic_that_is_copied_anew_is_not_guessed_at():
@@ -528,9 +564,10 @@ def test_a_log_that_grows_over_a_position_past_its_end_loses_what_the_position_p
     assert at.look(position=5999) == [(ALTERED, 100, 4999)]
 
 
-def test_mm2_that_met_the_end_of_the_log_does_not_pass_over_anything():
+@pytest.mark.parametrize("edited", [1000, 4999], ids=["the very end", "far past it"])
+def test_mm2_that_met_the_end_of_the_log_does_not_pass_over_anything(edited):
     at = Watched(99)
-    at.look(position=4999, runs=True)
+    at.look(position=edited, runs=True)
     at.wait()
     at.look(end=6000)
     at.look(position=5999)
@@ -538,21 +575,24 @@ def test_mm2_that_met_the_end_of_the_log_does_not_pass_over_anything():
     assert at.lost == []
 
 
-def test_a_position_moved_forward_while_stopped_is_a_loss_when_mm2_goes_on_from_there():
+@pytest.mark.parametrize("news", [None, News(newest=99)], ids=["no syncs", "syncs from before"])
+@pytest.mark.parametrize("edited", [100, 499])
+def test_a_position_moved_forward_while_stopped_is_a_loss_when_mm2_goes_on_from_there(edited, news):
     at = Watched(99)
     at.look(quiet=True)
-    at.look(position=499, quiet=True)
+    at.look(position=edited, quiet=True, news=news)
     at.look(quiet=True)
     assert at.lost == []
-    assert at.look(position=510, quiet=False) == [(ALTERED, 100, 499)]
+    assert at.look(position=510, quiet=False) == [(ALTERED, 100, edited)]
 
 
-def test_a_position_moved_twice_while_stopped_counts_from_where_it_was_left():
+@pytest.mark.parametrize("left", [100, 299])
+def test_a_position_moved_twice_while_stopped_counts_from_where_it_was_left(left):
     at = Watched(99)
     at.look(quiet=True)
     at.look(position=499, quiet=True)
-    at.look(position=299, quiet=True)
-    assert at.look(position=510, quiet=False) == [(ALTERED, 100, 299)]
+    at.look(position=left, quiet=True)
+    assert at.look(position=510, quiet=False) == [(ALTERED, 100, left)]
 
 
 def test_a_position_moved_forward_and_taken_back_while_stopped_loses_nothing():
@@ -592,10 +632,11 @@ def test_moving_forward_again_over_what_was_copied_loses_nothing():
     assert at.lost == []
 
 
-def test_a_sync_from_before_the_mark_tells_that_mm2_began_before_it():
+@pytest.mark.parametrize("lowest", [400, 1000])
+def test_a_sync_of_the_mark_or_before_it_tells_that_mm2_began_before_it(lowest):
     at = Watched(99)
-    at.look(position=999)
-    at.look(position=1000, end=1002, news=News(newest=1000, came=True, lowest=400))
+    at.look(position=1000)
+    at.look(position=1001, end=1003, news=News(newest=1001, came=True, lowest=lowest))
     at.wait(600)
     assert at.lost == []
 
@@ -630,6 +671,35 @@ def test_a_position_past_the_end_that_is_moved_again_counts_from_where_it_was_le
     at.look(end=6000)
     at.look(position=5999)
     assert at.lost == [(ALTERED, 100, 2999)]
+
+
+def test_a_position_past_the_end_that_is_moved_to_the_very_end_counts_from_there():
+    at = Watched(99)
+    at.look(position=4999)
+    at.look(position=1000)
+    at.look(end=6000)
+    at.look(position=5999)
+    assert at.lost == [(ALTERED, 100, 1000)]
+
+
+@pytest.mark.parametrize("news", [News(newest=4999), News(newest=300, came=True, lowest=0)])
+def test_an_edit_that_mm2_has_not_come_up_to_hides_nothing_that_retention_takes(news):
+    """It met the end of the log, and copies from its start."""
+    at = Watched(99)
+    at.look(position=4999, runs=True)
+    at.wait()
+    at.look(end=6000, news=news)
+    at.look(position=300)
+    at.look(start=600)
+    at.wait()
+    assert at.lost == [(RETENTION, 301, 599)]
+
+
+def test_syncs_from_behind_the_mark_alone_tell_that_mm2_passed_over_what_lies_before_it():
+    at = Watched(99)
+    at.look(position=4999)
+    at.look(end=6000, news=News(newest=5005, came=True, lowest=5001))
+    assert at.look(position=5999) == [(ALTERED, 100, 4999)]
 
 
 def test_mm2_that_copied_up_to_where_an_edit_had_put_it_is_where_it_says():
@@ -722,6 +792,32 @@ def test_no_more_jumps_of_a_log_start_are_kept_than_so_many():
         at.look(start=10 * number)
     assert len(at.account.pace.jumps) <= JUMPS_MAX
     assert at.account.headroom_s == pytest.approx(10**5 + 1 - 4990, rel=0.01)
+
+
+@pytest.mark.parametrize("now", [0.0, 1_800_000_000.0])
+def test_the_pace_is_what_was_copied_between_two_commits(now):
+    at = steady(100, now=now)
+    assert at.account.pace.best == pytest.approx(100 / EVERY_S)
+    at.wait(50)
+    at.look(position=at.seen.position + 120)  # in a minute
+    assert at.account.pace.best == pytest.approx(100 / EVERY_S)
+
+
+def test_neither_a_rewind_nor_an_edit_is_a_pace():
+    at = Watched(500)
+    at.look(position=99)
+    at.look(position=4999)
+    at.look(position=9999)
+    assert at.account.pace.best == 0
+
+
+def test_one_record_that_waits_has_a_time_until_retention_arrives():
+    at = Watched(998, end=1000)
+    for number in range(1, 9):
+        at.look(start=100 * number)
+    assert at.account.headroom_s is not None
+    at.look(position=999)
+    assert at.account.headroom_s is None
 
 
 def test_of_an_offset_that_was_reset_nothing_is_remembered_of_its_pace():
