@@ -1,0 +1,336 @@
+"""What is copied a second time, from where on, and for how long that is told."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from exporter.judge import falls as module
+from exporter.judge.falls import Falls, Recopy, Together, Told
+from exporter.model.topology import Topology
+from tests.changed import replace
+
+from .watches import (
+    BEGAN,
+    FLOW,
+    INTERVAL_S,
+    LOOK_S,
+    MM2,
+    WHERE,
+    Watch,
+    again,
+    copied,
+    counted,
+    reset,
+    sync,
+    watch,
+)
+
+# --- what is copied a second time ----------------------------------------------------------------
+
+
+def copies(*commits: int | None, log_start: int = 0, **changes) -> Recopy | None:
+    """What is told of a partition with these commits, the changes being of the last."""
+    seen = Watch()
+    for number, committed in enumerate(commits, start=1):
+        last = changes if number == len(commits) else {}
+        seen.look(copied(committed, **{"log_start": log_start, **last}))
+    return seen.falls.recopies.get(WHERE)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "committed", "told"),
+    [(0, 50, True), (0, 51, False), (20, 60, True), (20, 61, False)],
+)
+def test_a_second_copy_begins_where_half_of_what_there_is_is_copied_again(
+    log_start, committed, told
+):
+    assert (copies(100, committed, log_start=log_start) is not None) is told
+
+
+def test_a_second_copy_is_told_with_where_it_was_and_since_when():
+    seen = Watch()
+    seen.look(copied(100))
+    found = seen.look(copied(None)).recopies
+    assert found == {}
+    found = seen.look(copied(10)).recopies
+    assert found == {WHERE: Recopy(WHERE, peak=100, again_from=10, at=seen.now)}
+
+
+def test_what_is_copied_on_is_no_second_copy_and_neither_is_what_stands_still():
+    assert copies(0, 0) is None
+    assert copies(0, 100, 100, 150) is None
+
+
+@pytest.mark.parametrize("unread", ["log_start", "log_end"])
+def test_without_both_ends_of_the_log_nobody_can_say(unread):
+    assert copies(100, 10, **{unread: None}) is None
+
+
+@pytest.mark.parametrize("committed", [10, None], ids=["altered", "reset"])
+def test_while_a_connector_rests_nothing_is_copied(committed):
+    seen = Watch()
+    seen.look(copied(100))
+    seen.rests = {MM2: inf}
+    assert seen.look(copied(committed)).recopies == {}
+
+
+def test_what_a_person_set_back_before_the_resume_was_never_copied_further():
+    seen = Watch()
+    seen.look(copied(100))
+    seen.rests = {MM2: BEGAN}
+    assert seen.look(copied(10, committed_at=BEGAN)).recopies == {}
+    seen.look(copied(100))
+    assert seen.look(copied(10, committed_at=BEGAN + 1)).recopies != {}
+    seen = Watch()
+    seen.look(copied(100))
+    assert seen.look(copied(10, committed_at=None)).recopies != {}
+
+
+def test_what_was_beyond_the_end_of_the_log_was_copied_to_its_end_at_most():
+    found = copies(500, 10)
+    assert found is not None
+    assert found.peak == 199
+
+
+SYNCED = [
+    pytest.param(sync(99, 299), 0, id="all of it"),
+    pytest.param(sync(10, 110), 0, id="from the start to here"),
+    pytest.param(sync(0, 100), 0, id="its first record"),
+    pytest.param(sync(30, 110), 20, id="from its twenty on"),
+    pytest.param(sync(100, 199), 1, id="to where it was"),
+    pytest.param(sync(101, 400), None, id="further than it was"),
+    pytest.param(sync(99, 99), None, id="nothing new"),
+    pytest.param(sync(50, 98), None, id="less downstream than there was"),
+]
+
+
+@pytest.mark.parametrize(("newer", "began"), SYNCED)
+def test_a_second_copy_between_two_flushes_shows_in_the_syncs(newer, began):
+    seen = Watch()
+    seen.look(copied(100), syncs=(sync(99, 99),))
+    found = seen.look(copied(100), syncs=(newer,)).recopies.get(WHERE)
+    assert (found and found.again_from) == began
+
+
+def test_a_sync_that_lies_far_behind_the_commits_and_is_no_newer_one_tells_nothing():
+    seen = Watch()
+    seen.look(copied(100), syncs=(sync(40, 40),))
+    assert seen.look(copied(110)).recopies == {}
+
+
+def test_a_first_sync_tells_of_no_second_copy():
+    seen = Watch()
+    seen.look(copied(100))
+    assert seen.look(copied(100), syncs=(sync(50, 500),)).recopies == {}
+    assert seen.look(copied(100), syncs=()).recopies == {}
+
+
+def test_a_second_copy_begins_no_earlier_than_the_log():
+    seen = Watch()
+    seen.look(copied(100, log_start=40), syncs=(sync(99, 99),))
+    seen.look(copied(100, log_start=40), syncs=(sync(99, 400),))
+    assert seen.falls.recopies[WHERE].again_from == 40
+
+
+def test_syncs_that_another_flow_may_have_written_are_not_asked():
+    seen = Watch()
+    other = replace(FLOW, connector="other", source="north")
+    seen.look(copied(100), syncs=(sync(99, 99),), topology=Topology((), (FLOW, other)))
+    assert seen.look(copied(100), syncs=(sync(99, 299),)).recopies == {}
+    seen.look(topology=Topology((), ()))
+    assert seen.look(copied(100), syncs=(sync(99, 499),)).recopies == {}
+    seen.look(topology=Topology((), (FLOW,)))  # from here on they are its own
+    assert seen.look(copied(100), syncs=(sync(99, 699),)).recopies != {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "done"),
+    [
+        pytest.param({"replicated": 100}, True, id="as far"),
+        pytest.param({"replicated": 99}, False, id="not as far"),
+        pytest.param({"replicated": None}, False, id="not known"),
+        pytest.param({"replicated": 60, "lag": 0}, True, id="nothing is left"),
+        pytest.param({"replicated": 60, "caught_up": True}, True, id="nothing readable is left"),
+    ],
+)
+def test_a_second_copy_is_over_when_it_is_as_far_again_or_at_the_end(changes, done):
+    seen = Watch()
+    seen.look(copied(100))
+    seen.look(copied(10))
+    began = seen.now
+    found = seen.look(copied(60, **changes)).recopies[WHERE]
+    assert (found.at, found.done_at) == (began, seen.now if done else None)
+    ended = found.done_at or seen.now + LOOK_S
+    for lag in (1, 0):
+        assert seen.look(copied(180, lag=lag)).recopies[WHERE].done_at == ended
+
+
+def test_a_second_copy_that_is_under_way_is_one_and_one_after_it_another():
+    seen = Watch()
+    seen.look(copied(100))
+    seen.look(copied(40))
+    first = seen.now
+    found = seen.look(copied(5)).recopies[WHERE]
+    assert (found.peak, found.at) == (100, first)
+    seen.look(copied(150))
+    found = seen.look(copied(5)).recopies[WHERE]
+    assert (found.peak, found.at, found.done_at) == (150, seen.now, None)
+
+
+def test_what_a_person_reset_is_followed_anew_and_other_flows_as_before():
+    seen = Watch()
+    other = replace(FLOW, connector="other", source="north")
+    theirs = copied(100, connector="other", source="north")
+    seen.look(
+        copied(100),
+        theirs,
+        source_partitions=(counted("mm2"),),
+        topology=Topology((), (FLOW, other)),
+    )
+    seen.rests = {MM2: seen.now}
+    reset(seen, copied(None), theirs)
+    of_now = copied(10, committed_at=BEGAN + 99)
+    assert seen.look(of_now, theirs).recopies == {}
+    seen.look(of_now, replace(theirs, committed=10))
+    assert set(seen.falls.recopies) == {("lab", "other", "orders", 0)}
+    seen.look(replace(of_now, committed=2), replace(theirs, committed=10))
+    assert set(seen.falls.recopies) == {WHERE, ("lab", "other", "orders", 0)}
+    seen.look()  # those of two flows do not hide each other
+    assert len(seen.falls.recopies) == 2
+
+
+def test_a_reset_of_what_is_not_copied_any_more_leaves_no_gap_in_what_is_followed():
+    """By hand, under another alias; then a worker loses what is copied."""
+    seen = Watch()
+    seen.rests = {MM2: BEGAN + 1}
+    seen.look(copied(100, committed_at=BEGAN + 2), source_partitions=(counted("mm2"),))
+    reset(seen)
+    assert seen.falls.meant
+    assert set(seen.look(copied(10, committed_at=BEGAN + 9)).recopies) == {WHERE}
+
+
+# --- a topic that is another one -----------------------------------------------------------------
+
+
+def test_what_is_known_of_a_topic_that_is_no_more_is_forgotten():
+    seen = Watch()
+    seen.look(copied(100))
+    seen.look(copied(10))
+    assert seen.falls.recopies
+    renewed = seen.now + 1
+    seen.look(copied(10, committed_at=renewed), recreations=(again(at=renewed),))
+    assert seen.falls.recopies == {}
+    assert seen.look(copied(2, committed_at=renewed + 1)).recopies == {}  # nothing was before
+    assert seen.look(copied(0, committed_at=renewed + 2)).recopies != {}
+
+
+def test_that_a_topic_is_another_one_counts_from_when_it_is_known():
+    """Whether or not anything was committed of it by then."""
+    seen = Watch()
+    seen.look(copied(100))
+    seen.look(recreations=(again(at=seen.now),))
+    assert seen.look(copied(10, committed_at=seen.now)).recopies == {}
+
+
+def test_a_position_without_a_time_is_not_known_to_be_of_the_new_topic():
+    seen = Watch()
+    seen.look(copied(100), recreations=(again(),))
+    seen.look(copied(100, committed_at=None))
+    assert seen.look(copied(10, committed_at=BEGAN + 9)).recopies == {}
+
+
+def test_a_topic_that_was_only_ever_one_is_the_one_it_was():
+    seen = Watch()
+    seen.look(copied(100), recreations=(again(count=0, at=BEGAN + 99),))
+    assert set(seen.look(copied(10)).recopies) == {WHERE}
+
+
+def test_another_topic_of_the_flow_is_followed_on():
+    seen = Watch()
+    other = (*MM2, "returns", 0)
+    seen.look(copied(100), copied(100, topic="returns"), recreations=(again(at=BEGAN + 99),))
+    seen.look(copied(10), copied(10, topic="returns"))
+    assert set(seen.falls.recopies) == {other}
+
+
+# --- how long it is remembered -------------------------------------------------------------------
+
+
+def test_it_is_unclear_for_an_interval_whether_it_copies_again():
+    seen = Watch()
+    seen.look(copied(100))
+    at, falls = seen.now + LOOK_S, seen.look(copied(10))
+    assert falls.unclear(at, INTERVAL_S) == {MM2}
+    assert falls.unclear(at + 59, INTERVAL_S) == falls.unclear(at - 59, INTERVAL_S) == {MM2}
+    assert falls.unclear(at + 60, INTERVAL_S) == falls.unclear(at - 60, INTERVAL_S) == set()
+
+
+def test_a_partition_that_is_copied_no_more_is_told_no_more():
+    seen = Watch()
+    seen.look(copied(100), copied(100, partition=1))
+    seen.look(copied(10), copied(10, partition=1))
+    seen.look(copied(10))
+    assert set(seen.falls.recopies) == {WHERE}
+
+
+def test_a_flow_that_is_not_seen_keeps_its_second_copies():
+    seen = Watch()
+    seen.look(copied(100))
+    seen.look(copied(10))
+    seen.look(mirror_partitions=())
+    assert set(seen.falls.recopies) == {WHERE}
+
+
+def test_second_copies_are_bounded_and_those_that_are_told_may_begin_anew(monkeypatch):
+    monkeypatch.setattr(module, "RECOPIES_MAX", 1)
+    seen = Watch()
+    both = (copied(100), copied(100, partition=1))
+    seen.look(*both)
+    seen.look(copied(10), copied(10, partition=1))
+    assert set(seen.falls.recopies) == {WHERE}
+    seen.look(*both)
+    seen.look(copied(10), copied(100, partition=1))
+    assert seen.falls.recopies[WHERE].at == seen.now
+
+
+@pytest.mark.parametrize(
+    ("gone", "looks", "told"),
+    [
+        pytest.param(4, 0, True, id="not too much"),
+        pytest.param(5, 0, False, id="too much"),
+        pytest.param(5, 1, True, id="too much, and what there is was looked at again"),
+    ],
+)
+def test_where_partitions_stood_that_are_gone_is_forgotten_once_it_is_too_much(
+    gone, looks, told, monkeypatch
+):
+    monkeypatch.setattr(module, "RECOPIES_MAX", 3)
+    seen = Watch()
+    for number in range(1, gone + 1):
+        seen.look(copied(100, partition=number))
+    seen.look(copied(100))  # the only one now: five are allowed
+    for _ in range(looks):
+        seen.look()
+    assert bool(seen.look(copied(10)).recopies) is told
+
+
+def test_what_is_under_way_is_remembered():
+    seen = watch()
+    seen.fall("a", "b", "c")
+    seen.rests = {("lab", "d"): seen.now + LOOK_S}
+    seen.fall("d")
+    seen.look(copied(100))
+    told = seen.look(copied(10)).remembered()
+    assert told == Told(
+        recopies=(Recopy(WHERE, 100, 10, seen.now),),
+        together=(Together("lab", ("a", "b", "c"), seen.now - 3 * LOOK_S),),
+        meant=((("lab", "d"), seen.now - 2 * LOOK_S),),
+    )
+    other = Falls()
+    other.recall(told)
+    assert other.remembered() == told
+    other.end(WHERE)
+    other.end(WHERE)
+    assert other.recopies == {}

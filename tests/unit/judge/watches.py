@@ -1,0 +1,132 @@
+"""Falls that are observed look by look, of views that are given."""
+
+from __future__ import annotations
+
+from exporter.judge.falls import Falls
+from exporter.judge.looks import Look
+from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
+from exporter.state.snapshot import (
+    EMPTY,
+    MirrorPartitionView,
+    SourcePartitionView,
+    SyncView,
+    TopicRecreation,
+)
+from tests.changed import replace
+
+INTERVAL_S = 60.0
+LOOK_S = 5.0
+BEGAN = 1_800_000_000.0
+MM2 = ("lab", "mm2")
+WHERE = (*MM2, "orders", 0)
+FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
+
+
+def counted(
+    connector: str = "files",
+    rewinds: int = 0,
+    *,
+    resets: int = 0,
+    committed_at: float | None = BEGAN,
+    cluster: str = "lab",
+    label: str = "0",
+) -> SourcePartitionView:
+    """How often a source partition went back and was reset."""
+    return SourcePartitionView(
+        connect_cluster=cluster,
+        connector=connector,
+        identity=label,
+        label=label,
+        dialect="generic",
+        offset=None,
+        kafka_partition=0,
+        log_offset=0,
+        committed_at=committed_at,
+        advanced_at=committed_at,
+        commits=0,
+        advances=0,
+        rewinds=rewinds,
+        resets=resets,
+        variants=0,
+    )
+
+
+def copied(committed: int | None, **changes) -> MirrorPartitionView:
+    """A partition that is copied up to here, of a log of two hundred, with some of it left."""
+    fields = {
+        "connect_cluster": "lab",
+        "connector": "mm2",
+        "source": "west",
+        "target": "east",
+        "topic": "orders",
+        "partition": 0,
+        "committed": committed,
+        "committed_at": BEGAN,
+        "synced": None,
+        "replicated": committed,
+        "log_start": 0,
+        "log_end": 200,
+        "lag": 1,
+        "ahead": 0,
+    }
+    return MirrorPartitionView(**{**fields, **changes})
+
+
+def sync(upstream: int, downstream: int, partition: int = 0) -> SyncView:
+    return SyncView("lab", "west", "east", "orders", partition, upstream, downstream, BEGAN)
+
+
+def again(*, count: int = 1, at: float = BEGAN) -> TopicRecreation:
+    return TopicRecreation("lab", "mm2", "west", "east", "orders", count, at, "id-1", "id-2")
+
+
+class Watch:
+    """What is given stays so from one look to the next."""
+
+    def __init__(self) -> None:
+        self.falls = Falls()
+        self.snapshot = replace(EMPTY, at=BEGAN, topology=Topology((), (FLOW,)))
+        self.rests: dict[tuple[str, str], float] = {}
+        self._look: Look | None = None
+
+    def look(self, *mirrors: MirrorPartitionView, after_s: float = LOOK_S, **changes) -> Falls:
+        if mirrors:
+            changes["mirror_partitions"] = mirrors
+        self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
+        self._look = Look(self.snapshot, self._look)
+        self.falls.observe(self._look, INTERVAL_S, dict(self.rests))
+        return self.falls
+
+    @property
+    def now(self) -> float:
+        return self.snapshot.at
+
+    def fall(self, *names: str, cluster: str = "lab", after_s: float = LOOK_S) -> Falls:
+        """These connectors go back once more."""
+        were = self.snapshot.source_partitions
+        known = {(at.connect_cluster, at.connector) for at in were}
+        assert known >= {(cluster, name) for name in names}
+        views = tuple(
+            replace(at, rewinds=at.rewinds + 1, committed_at=self.now + after_s)
+            if at.connect_cluster == cluster and at.connector in names
+            else at
+            for at in were
+        )
+        return self.look(after_s=after_s, source_partitions=views)
+
+
+def five(*, cluster: str = "lab") -> tuple[SourcePartitionView, ...]:
+    return tuple(counted(name, 3, cluster=cluster) for name in "abcde")
+
+
+def watch(*views: SourcePartitionView) -> Watch:
+    """Connectors of which a first look was taken."""
+    made = Watch()
+    made.look(source_partitions=views or five())
+    return made
+
+
+def reset(seen: Watch, *mirrors: MirrorPartitionView) -> None:
+    """One more tombstone in the offsets of mm2."""
+    number = sum(at.resets for at in seen.snapshot.source_partitions)
+    seen.look(*mirrors, source_partitions=(counted("mm2", resets=number + 1),))
