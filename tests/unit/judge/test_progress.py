@@ -232,6 +232,7 @@ def watched(*steps_s: float, restart: bool = False) -> float:
 def test_watching_goes_by_the_clock_but_for_its_leaps():
     assert watched(10.0, 20.0) == 30.0
     assert watched(60.0, 61.0) == 120.0
+    assert watched(60.0, 121.0) == 120.0
     assert watched(60.0, -10.0, 5.0) == 65.0
 
 

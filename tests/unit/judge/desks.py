@@ -1,0 +1,113 @@
+"""Snapshots that are made by hand, and what Progress says to them."""
+
+from __future__ import annotations
+
+from exporter.judge.progress import Progress, Told
+from exporter.judge.settings import Settings
+from exporter.model.connectors import ConnectorKind, StateChange, StateHistory, Task
+from exporter.model.findings import Judgement, Scope, Verdict
+from exporter.model.observations import LOG_ENDS, TAIL, InputId
+from exporter.model.topology import Topology
+from exporter.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
+from tests.changed import replace
+
+from .test_sight import ASKED, REST, heard
+from .watches import BEGAN, FLOW, copied
+
+INTERVAL_S = 60.0
+SETTINGS = Settings(interval_s=INTERVAL_S)
+
+
+def connector(name: str, kind: ConnectorKind = ConnectorKind.SINK, **changes) -> ConnectorView:
+    fields = {"state": "running", "tasks": (Task(0, "running"),), **changes}
+    return ConnectorView("lab", name, kind, "", "", **fields)
+
+
+def read(name: str, committed: int, log_end: int | None = 1000, number: int = 0):
+    """A partition that a sink reads; what lies after its position can be read."""
+    lag = None if log_end is None else log_end - committed
+    done = None if lag is None else not lag
+    return SinkPartitionView("lab", name, "orders", number, committed, log_end, lag, caught_up=done)
+
+
+class Desk:
+    """Snapshots by hand, one after the other; what is given stays so."""
+
+    def __init__(self, *reads: SinkPartitionView, **changes) -> None:
+        self.progress = Progress(SETTINGS)
+        names = dict.fromkeys(at.connector for at in reads)
+        self.snapshot: Snapshot = replace(
+            EMPTY,
+            at=BEGAN,
+            ready=True,
+            inputs=(REST, ASKED),
+            connectors=tuple(connector(name) for name in names),
+            sink_partitions=reads,
+        )
+        self.tick(0.0, **changes)
+
+    def tick(self, after_s: float, *reads: SinkPartitionView, **changes) -> Desk:
+        if reads:
+            changes["sink_partitions"] = reads
+        self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
+        self.told: tuple[Judgement, ...] = self.progress.judgements(self.snapshot)
+        return self
+
+    def looks(self, times: int, **changes) -> Desk:
+        for _ in range(times):
+            self.tick(INTERVAL_S, **changes)
+        return self
+
+    @property
+    def now(self) -> float:
+        return self.snapshot.at
+
+    def of(self, name: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
+        (found,) = (at for at in self.told if (at.connector, at.scope) == (name, scope))
+        return found
+
+    def verdict(self, name: str) -> Verdict:
+        return self.of(name).verdict
+
+    def has_looked(self) -> bool:
+        """Since this was asked the last time."""
+        return self.progress.remembered() is not None
+
+    def restart(self, told: Told | None = None) -> Desk:
+        told = told or self.progress.remembered()
+        assert told is not None
+        self.progress = Progress(SETTINGS)
+        self.progress.recall(told)
+        return self
+
+
+def silent(*others: SinkPartitionView) -> Desk:
+    """Something waits for `lake` and nothing moves, for three intervals by now."""
+    desk = Desk(read("lake", 10), *others).looks(3)
+    assert desk.verdict("lake") is Verdict.SILENT
+    return desk
+
+
+def mirrored(**changes) -> Desk:
+    inputs = (
+        REST,
+        heard(InputId("west", LOG_ENDS)),
+        heard(InputId(str(FLOW.offset_syncs), TAIL)),
+    )
+    fields = {
+        "inputs": inputs,
+        "connectors": (connector("mm2", ConnectorKind.MIRROR),),
+        "topology": Topology((), (FLOW,)),
+        "mirror_partitions": (copied(10),),
+    }
+    return Desk(**{**fields, **changes})
+
+
+def fails(*at: float, name: str = "lake", task: int | None = 0) -> StateHistory:
+    """It ran in between, and runs now."""
+    changes = [
+        (moment, state)
+        for when in at
+        for moment, state in ((when, "failed"), (when + 1, "running"))
+    ]
+    return StateHistory("lab", name, task, tuple(StateChange(*each, None) for each in changes))
