@@ -1,0 +1,206 @@
+"""When rules are asked, what of their answers is kept, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.judge import register as module
+from exporter.judge.register import BLIND_S_MAX, LAST_SEEN, Register
+from exporter.judge.seen import Seen
+from exporter.judge.settings import Settings
+from exporter.model.connectors import Task
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.state.snapshot import EMPTY, Snapshot
+from tests.changed import replace
+
+from .test_sight import FILES, REST, heard
+from .watches import BEGAN
+
+SETTINGS = Settings(interval_s=60.0)
+ILL = replace(FILES, tasks=(Task(0, "failed"),))
+DEAD = (heard(REST.id, live=False),)
+
+
+class Asked:
+    """`files` has failed, until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.register = Register(SETTINGS)
+        self.snapshot: Snapshot = replace(
+            EMPTY, at=BEGAN, ready=True, inputs=(REST,), connectors=(ILL,)
+        )
+
+    def look(self, after_s: float = 5.0, **changes) -> tuple[Finding, ...]:
+        self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
+        return self.register.found(self.snapshot)
+
+    def names(self) -> list[str]:
+        return [finding.name.value for finding in self.register.newest]
+
+    def restart(self) -> None:
+        told = self.register.remembered()
+        assert told is not None
+        self.register = Register(SETTINGS)
+        self.register.recall(told)
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """One rule says that a task has failed whatever is seen, and when and in how much."""
+
+    def rule(seen: Seen) -> Iterator[Finding]:
+        yield seen.found(
+            FindingName.TASK_FAILED,
+            Severity.WARNING,
+            ("lab", "files"),
+            "So it is.",
+            evidence=(
+                ("now", f"{seen.now - BEGAN}, {sum(at.live for at in seen.snapshot.inputs)} live"),
+            ),
+        )
+
+    monkeypatch.setattr(module, "RULES", ((6, rule),))
+    return Asked()
+
+
+def test_nobody_was_asked_before_the_first_snapshot(asked):
+    register = asked.register
+    assert (register.urgent, register.newest, register.failure_runs, register.dropped) == (
+        False,
+        (),
+        (),
+        (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("after_s", "asks"),
+    [(0.0, False), (0.5, False), (4.9, False), (5.0, True), (-0.1, True)],
+)
+def test_rules_are_asked_again_after_a_twelfth_of_an_interval_or_when_a_clock_was_set_back(
+    asked, after_s, asks
+):
+    asked.look(0.0)
+    asked.look(after_s, connectors=(FILES,))
+    assert asked.names() == ([] if asks else ["task_failed"])
+
+
+def test_rules_are_asked_as_soon_as_everything_is_read(asked):
+    asked.look(0.0, ready=False)
+    asked.look(0.1, connectors=(FILES,))
+    assert asked.names() == ["task_failed"]
+    asked.look(0.1, ready=True)
+    assert asked.names() == []
+
+
+def test_until_everything_is_read_what_was_just_seen_is_not_mended(asked):
+    asked.look(0.0)
+    asked.look(0.0, ready=False, connectors=(FILES,))
+    assert asked.names() == ["task_failed"]
+
+
+# --- not seen ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("after_s", "kept"), [(BLIND_S_MAX - 1, True), (BLIND_S_MAX, False)])
+def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, kept):
+    asked.look(0.0)
+    asked.look(after_s, inputs=DEAD, connectors=())
+    found = [at for at in asked.register.newest if at.name is FindingName.TASK_FAILED]
+    assert bool(found) is kept
+    assert all((at.since, at.evidence[0][0]) == (BEGAN, LAST_SEEN) for at in found)
+
+
+@pytest.mark.parametrize(
+    ("after_s", "now"),
+    [
+        pytest.param(0.0, "0.0, 1 live", id="the same moment"),
+        pytest.param(BLIND_S_MAX - 1, "0.0, 1 live", id="less than a day"),
+        pytest.param(BLIND_S_MAX, f"{BLIND_S_MAX}, 0 live", id="a day"),
+        pytest.param(-1.0, "-1.0, 0 live", id="a clock set back"),
+    ],
+)
+def test_what_is_said_from_memory_alone_is_as_it_was_last_seen(said, after_s, now):
+    (first,) = said.look(0.0)
+    assert first.evidence == (("now", "0.0, 1 live"),)
+    (later,) = said.look(after_s, inputs=DEAD, ready=False)
+    assert later.evidence[-1] == ("now", now)
+    assert (later.evidence[0][0] == LAST_SEEN) is (after_s == BLIND_S_MAX - 1)
+    assert later.since == min(BEGAN, said.snapshot.at)
+
+
+def test_what_is_seen_and_said_again_is_as_old_as_it_was_and_says_what_is_so_now(said):
+    said.look(0.0)
+    (later,) = said.look(60.0)
+    assert (later.since, later.evidence) == (BEGAN, (("now", "60.0, 1 live"),))
+
+
+def test_blindness_begins_anew_whenever_it_was_seen_in_between(asked):
+    asked.look(0.0)
+    for _ in range(3):
+        asked.look(BLIND_S_MAX - 1, inputs=DEAD, connectors=())
+        asked.look(5.0, inputs=(REST,), connectors=(ILL,))
+    assert [at.since for at in asked.register.newest] == [BEGAN]
+
+
+@pytest.mark.parametrize(("inputs", "lasts_s"), [((REST,), 0.0), (DEAD, 120.0)])
+def test_what_a_rule_times_is_timed_anew_if_it_was_not_so_in_between(inputs, lasts_s, monkeypatch):
+    lasted = []
+
+    def rule(seen: Seen) -> Iterator[Finding]:
+        if ILL in seen.snapshot.connectors:
+            lasted.append(seen.lasts("ahead", ("lab", "files")))
+        yield from ()
+
+    monkeypatch.setattr(module, "RULES", ((6, rule),))
+    asked = Asked()
+    asked.look(0.0)
+    asked.look(60.0, inputs=inputs, connectors=(FILES,))
+    asked.look(60.0, inputs=(REST,), connectors=(ILL,))
+    assert lasted == [0.0, lasts_s]
+
+
+# --- kept ----------------------------------------------------------------------------------------
+
+
+def test_what_is_new_is_urgent_until_it_is_remembered(asked):
+    asked.look(0.0)
+    asked.look()
+    assert asked.register.urgent
+    asked.register.remembered()
+    assert not asked.register.urgent
+    asked.look()
+    assert not asked.register.urgent
+    asked.look(connectors=(FILES,))
+    asked.look()
+    assert asked.register.urgent
+
+
+def test_after_a_restart_there_is_nothing_new_until_something_is(asked):
+    asked.look(0.0)
+    asked.restart()
+    assert asked.register.remembered() is None
+    asked.look(0.0)
+    assert (asked.register.urgent, asked.register.remembered()) == (False, None)
+    asked.look(60.0, connectors=(FILES,))
+    assert asked.names() == []
+    assert asked.register.urgent
+    assert asked.register.remembered() is not None
+
+
+def test_what_is_cut_is_counted_each_time_it_comes(monkeypatch, asked):
+    monkeypatch.setattr(module, "FINDINGS_MAX", 1)
+    other = replace(ILL, name="other")
+    for number in (1, 2):
+        asked.look(connectors=(ILL, other))
+        asked.look()
+        assert asked.register.dropped == (("findings_max", number),)
+        asked.look(connectors=(ILL,))
+        assert asked.register.dropped == (("findings_max", number),)
