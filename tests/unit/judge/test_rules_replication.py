@@ -1,0 +1,230 @@
+"""Rules 10 to 14 and 24 in detail: to their boundaries, and with what they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.judge.rules_replication import NEAR_INTERVALS
+from exporter.judge.seen import TOLD_INTERVALS
+from exporter.judge.words import length, moment
+from exporter.model.findings import Finding
+from exporter.model.findings import FindingName as Name
+from exporter.model.readings import LogBounds
+from exporter.model.topology import TopicPartition
+from exporter.state.snapshot import Loss, TopicRecreation
+from tests.changed import replace
+from tests.unit.state.worlds import mirrors, orders
+
+from .plays import INTERVAL_S, LOOK_S, Play
+
+TOLD_S = TOLD_INTERVALS * INTERVAL_S
+
+
+def flow(*partitions: dict) -> Play:
+    """Of mm2: orders-0 and so on, at 49 of 100, with these changes to what is shown of each."""
+    play = Play(mirrors())
+    play.world.assigned(*range(len(partitions)))
+    bounds = {}
+    for at in range(len(partitions)):
+        play.world.commit("mm2", orders(at), {"offset": 49})
+        play.world.synced(49, partition=at)
+        bounds[TopicPartition("orders", at)] = LogBounds(0, 100, 100)
+    play.world.ends(bounds)
+    changes = dict(enumerate(partitions))
+    play.more["mirror_partitions"] = tuple(
+        replace(view, **changes[view.partition]) for view in play.world.snapshot().mirror_partitions
+    )
+    play.look()
+    return play
+
+
+def found(play: Play, name: Name) -> Finding:
+    (told,) = [finding for finding in play.findings if finding.name is name]
+    return told
+
+
+# --- retention_near ------------------------------------------------------------------------------
+
+NEAR = {"headroom": 49, "headroom_s": 20 * INTERVAL_S}
+
+
+@pytest.mark.parametrize(
+    ("changes", "near"),
+    [
+        ({"headroom": 0}, True),
+        ({"headroom": 49}, True),
+        ({"headroom": 50}, False),  # as much lies before it as waits
+        ({"headroom": -1}, False),  # a loss
+        ({"headroom_s": 0.0}, True),
+        ({"headroom_s": NEAR_INTERVALS * INTERVAL_S}, False),
+        ({"headroom_s": None}, False),
+        ({"headroom": None}, False),
+        ({"lag": 0, "headroom": 0}, False),
+        ({"lag": None}, False),
+        ({"caught_up": True}, False),
+    ],
+)
+def test_retention_is_near_where_more_waits_than_lies_before_the_position(changes, near):
+    play = flow({**NEAR, **changes})
+    assert ("mm2_retention_near" in play.names()) is near
+
+
+def test_retention_is_told_of_the_partition_that_it_reaches_first():
+    play = flow({**NEAR, "headroom_s": 1500.0}, {**NEAR, "headroom": 1, "headroom_s": 900.0})
+    told = found(play, Name.MM2_RETENTION_NEAR)
+    assert told.summary.endswith(f"not replicated yet in {length(900.0)}.")
+    assert told.evidence == (
+        ("orders-1", f"{length(900.0)}, 1 record away"),
+        ("orders-0", f"{length(1500.0)}, 49 records away"),
+    )
+
+
+# --- records_lost --------------------------------------------------------------------------------
+
+
+def lost(play: Play, *, first: int = 50, last: int = 74, partition: int = 0, **more) -> Loss:
+    fields = {"cause": "retention", "at": play.world.now + LOOK_S, **more}
+    return Loss(
+        "lab",
+        "mm2",
+        "west",
+        "east",
+        "orders",
+        partition,
+        fields["cause"],
+        first,
+        last,
+        fields["at"],
+    )
+
+
+def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
+    play = flow({}, {})
+    small = lost(play, first=50, last=50, cause="altered")
+    play.more["losses"] = (small, lost(play, last=59), lost(play, partition=1, last=149))
+    play.look()
+    told = found(play, Name.MM2_RECORDS_LOST)
+    assert told.summary == (
+        "Up to 111 upstream records can no longer be replicated (retention: 110, altered: 1)."
+    )
+    assert [what for what, _ in told.evidence] == ["orders-1", "orders-0", "orders-0"]
+    at = moment(small.at)
+    assert told.evidence[0] == ("orders-1", f"offsets 50 to 149, retention, {at}")
+
+
+@pytest.mark.parametrize(
+    ("age_s", "told"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
+)
+def test_a_loss_is_told_for_three_intervals(age_s, told):
+    play = flow({})
+    play.more["losses"] = (lost(play, at=play.world.now + LOOK_S - age_s),)
+    play.look()
+    assert ("mm2_records_lost" in play.names()) is told
+
+
+@pytest.mark.parametrize(
+    ("headroom", "told"), [((-1, 5), True), ((0, 5), False), ((5, -1), False), ((None, 5), False)]
+)
+def test_a_loss_is_told_for_as_long_as_its_partition_lies_in_the_hole(headroom, told):
+    play = flow(*({"headroom": at} for at in headroom))
+    play.more["losses"] = (lost(play, at=play.world.now - 2 * TOLD_S),)
+    play.look()
+    assert ("mm2_records_lost" in play.names()) is told
+
+
+# --- topic_recreated -----------------------------------------------------------------------------
+
+
+def recreated(play: Play, age_s: float = 0.0, connector: str = "mm2", **ids) -> TopicRecreation:
+    fields = {"before": "id-1", "after": "id-2", **ids}
+    at = play.world.now + LOOK_S - age_s
+    return TopicRecreation(
+        "lab", connector, "west", "east", "orders", 2, at, fields["before"], fields["after"]
+    )
+
+
+@pytest.mark.parametrize("known", ["id-9", None])
+def test_a_topic_made_anew_is_told_with_its_ids_as_far_as_they_are_known(known):
+    play = flow({})
+    play.more["recreations"] = (recreated(play, before=known, after=known),)
+    play.look()
+    told = found(play, Name.MM2_TOPIC_RECREATED)
+    evidence = dict(told.evidence)
+    assert evidence["topic id before"] == evidence["topic id now"] == (known or "not known")
+    assert (evidence["flow"], evidence["times"]) == ("west->east", "2")
+    assert (told.connector, told.subject) == ("mm2", "orders")
+
+
+@pytest.mark.parametrize(
+    ("age_s", "told"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
+)
+def test_a_topic_made_anew_is_told_for_three_intervals(age_s, told):
+    play = flow({})
+    play.more["recreations"] = (recreated(play, age_s),)
+    play.look()
+    assert ("mm2_topic_recreated" in play.names()) is told
+
+
+def test_a_topic_made_anew_is_told_for_as_long_as_one_position_lies_beyond_its_end():
+    play = flow({"ahead": 0}, {"ahead": 7})
+    play.more["recreations"] = (recreated(play, 2 * TOLD_S),)
+    play.look()
+    assert "mm2_topic_recreated" in play.names()
+
+
+# --- position_ahead ------------------------------------------------------------------------------
+
+
+def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
+    play = flow({"ahead": 7, "lag_position": 106}, {"ahead": 0}, {"ahead": 9, "lag_position": 108})
+    assert play.names() == []
+    play.run(0.9)
+    assert play.names() == []
+    play.run(0.2)
+    told = found(play, Name.MM2_POSITION_AHEAD)
+    assert told.summary.startswith("2 positions beyond the end")
+    assert told.evidence == (
+        ("orders-2", "at 108, the log ends at 100: 9 beyond"),
+        ("orders-0", "at 106, the log ends at 100: 7 beyond"),
+    )
+
+
+def test_a_topic_made_anew_explains_the_positions_of_its_own_flow_alone():
+    play = flow({"ahead": 7})
+    play.more["recreations"] = (recreated(play, connector="other"),)
+    play.run(1.2)
+    assert "mm2_position_ahead" in play.names()
+
+
+# --- recopy --------------------------------------------------------------------------------------
+
+
+def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first():
+    play = Play(mirrors())
+    play.world.assigned(0, 1)
+    far = {0: 300, 1: 900}
+    for at, offset in far.items():
+        play.world.commit("mm2", orders(at), {"offset": offset})
+        play.world.synced(offset, partition=at)
+    ends = {TopicPartition("orders", at): LogBounds(0, 1000, 1000) for at in far}
+    play.world.ends(ends)
+    play.look()
+    for at in far:
+        play.world.commit("mm2", orders(at), None)
+    play.run(0.2)
+    began = play.world.now + LOOK_S
+    for at in far:
+        play.world.commit("mm2", orders(at), {"offset": 10})
+    play.world.ends(ends)
+    play.look()
+    play.run(0.9)
+    assert "recopy" not in play.names()
+    play.run(0.2)
+    told = found(play, Name.RECOPY)
+    assert "copies 2 partitions a second time" in told.summary
+    assert [what for what, _ in told.evidence] == ["orders-1", "orders-0"]
+    assert "was at 900" in told.evidence[0][1]
+    assert told.evidence[0][1].endswith(moment(began))
+
+
+# --- lag_unusual: see test_rules.py ---------------------------------------------------------------
