@@ -58,6 +58,37 @@ def test_a_document_from_before_findings_had_one_of_their_own_brings_them_along(
     assert judge.findings.remembered() == ill.told["findings"]
 
 
+def test_verdicts_outlive_the_process_by_what_was_remembered_of_them():
+    ill = estate().go(20 * MINUTE)
+    ill.actors[0].hangs = True
+    ill.go(15 * MINUTE)
+    before = {
+        (at.scope, at.connector, at.subject): (at.verdict, at.since) for at in ill.judged.judgements
+    }
+    assert Verdict.SILENT in {verdict for verdict, _ in before.values()}
+    told = json.loads(ill.told["judge"])
+    assert told["version"] == 1
+    judge = Judge(ill.settings)
+    judge.recall(ill.told["judge"])
+    after = judge.judged(ill.judged)
+    found = {
+        (at.scope, at.connector, at.subject): (at.verdict, at.since) for at in after.judgements
+    }
+    assert found == before
+
+
+def test_what_was_judged_last_is_shown_at_no_cost_until_an_input_goes_blind_or_sees_again():
+    seen = estate().go(20 * MINUTE).judged
+    judge = Judge(Settings())
+    assert judge.judged_before(seen) is None  # nothing was judged yet
+    judged = judge.judged(seen)
+    shown = judge.judged_before(replace(seen, at=seen.at + 1, judgements=(), findings=()))
+    assert shown is not None
+    assert (shown.judgements, shown.findings) == (judged.judgements, judged.findings)
+    blind = tuple(replace(view, up=False, live=False) for view in seen.inputs)
+    assert judge.judged_before(replace(seen, inputs=blind)) is None
+
+
 def test_findings_are_remembered_without_the_verdicts_of_all_partitions():
     told = estate().go(10 * MINUTE).told
     assert b'"topic' in told["judge"]
