@@ -9,7 +9,13 @@ from exporter.judge.sight import Sight, rests, states, trouble
 from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
-from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, Topology
+from exporter.model.topology import (
+    KafkaTopic,
+    ListingTopics,
+    MirrorFlow,
+    OffsetsTopic,
+    Topology,
+)
 from exporter.state.snapshot import (
     EMPTY,
     ConnectorView,
@@ -231,3 +237,38 @@ def test_where_no_advance_is_known_a_commit_is_the_latest_that_it_can_have_been(
 
 def test_without_a_history_no_pause_is_unusual():
     assert advanced(9e6, usual=None) is None
+
+
+# --- what a flow's syncs hide --------------------------------------------------------------------
+
+SYNCS = InputId("west/syncs", TAIL)
+COPIES = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
+
+
+def unmirrored(*inputs: InputView, flow: MirrorFlow = COPIES) -> str | None:
+    snapshot = replace(EMPTY, inputs=inputs, topology=Topology((), (flow,)), ready=True)
+    return Sight(snapshot).unmirrored("lab", "mm2")
+
+
+def test_a_topic_of_syncs_that_is_not_there_hides_nothing_and_one_that_cannot_be_read_does():
+    dead = heard(SYNCS, live=False)
+    assert unmirrored(heard(SYNCS)) is None
+    assert unmirrored(replace(dead, last_reason="not_found")) is None
+    assert (
+        unmirrored(replace(dead, last_reason="denied")) == "tail west/syncs tells nothing: no route"
+    )
+    assert unmirrored() == "tail west/syncs was not read yet"
+
+
+def test_a_flow_that_emits_no_syncs_has_none_to_be_hidden():
+    assert unmirrored(flow=replace(COPIES, offset_syncs=None)) is None
+
+
+def test_an_offsets_topic_that_is_not_there_hides_what_is_in_it():
+    gone = replace(heard(READ.id, live=False), last_reason="not_found")
+    assert missing(world(REST, gone)) == f"tail {OFFSETS} tells nothing: no route"
+
+
+def test_who_is_not_listed_where_states_are_not_known_may_be_there():
+    seen = world(heard(READ.id, live=False), connectors=())
+    assert missing(seen) == f"tail {OFFSETS} tells nothing: no route"

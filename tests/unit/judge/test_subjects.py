@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.decode.source_offsets import decode_value
 from exporter.judge.roll import HIDDEN_KEPT_S, Roll
 from exporter.judge.subjects import Standing, Subject, Track
 from exporter.judge.verdicts import BLIND, Decision
 from exporter.judge.windows import Window
 from exporter.model.findings import Verdict
+from exporter.state.snapshot import SinkPartitionView
+from tests.changed import replace
+
+from .watches import BEGAN, copied, counted
 
 UNSEEN = Decision(Verdict.UNKNOWN, BLIND, "an input tells nothing")
 MOVES = Decision(Verdict.OK, 8, "it advances")
 SILENT = Decision(Verdict.SILENT, 5, "nothing admits a failure")
 KEY = ("lab", "mm2", "orders-0")
+SUNK = SinkPartitionView("lab", "out", "orders", 0, committed=7, log_end=12, lag=5)
+OFFSET = decode_value(b'{"offset":90}')
 
 
 # --- a verdict over time -------------------------------------------------------------------------
@@ -44,6 +51,56 @@ def test_a_verdict_that_is_said_again_is_as_old_as_it_was_and_rests_on_the_newer
     assert (standing.since, standing.rule) == (100.0, 9)
     assert not standing.settle(None, 300.0)
     assert (standing.verdict, standing.since, standing.rule) == (Verdict.OK, 100.0, 9)
+
+
+# --- what is seen ---------------------------------------------------------------------------------
+
+
+def subject(**views) -> Subject:
+    return Subject(key=KEY, label="orders-0", **views)
+
+
+@pytest.mark.parametrize(
+    ("what", "before", "now"),
+    [
+        ("source", counted(), counted(rewinds=1)),
+        ("mirror", copied(90), copied(91)),
+        ("read", SUNK, replace(SUNK, committed=8)),
+    ],
+)
+def test_another_decision_may_come_of_another_view_and_of_news_of_the_connector(what, before, now):
+    track, at = Track(), subject(**{what: before})
+    at.until_w = 100.0
+    assert at.changed(track, 10.0)  # for the first time
+    assert not at.changed(track, 20.0)
+    setattr(at, what, now)
+    assert at.changed(track, 20.0)
+    assert not at.changed(track, 20.0)
+    track.look("1 failed", None, None)
+    assert at.changed(track, 20.0)
+    assert not at.changed(track, 20.0)
+
+
+def test_another_decision_may_come_when_the_time_is_over_for_which_one_holds():
+    track, at = Track(), subject(source=counted())
+    at.until_w = 100.0
+    at.changed(track, 10.0)
+    assert not at.changed(track, 99.0)
+    assert at.changed(track, 100.0)
+
+
+def test_a_replicated_partition_is_sampled_with_the_commits_of_its_source_partition():
+    mirror = copied(90)
+    source = replace(counted(), offset=OFFSET, commits=7)
+    sample = subject(source=source, mirror=mirror).sample(BEGAN)
+    assert (sample.text, sample.position, sample.commits) == ('{"offset":90}', 90, 7)
+    assert (sample.lag, sample.end, sample.changed_at) == (
+        mirror.lag,
+        mirror.log_end,
+        mirror.committed_at,
+    )
+    alone = subject(mirror=mirror).sample(BEGAN)
+    assert (alone.text, alone.position, alone.commits) == (None, 90, 0)
 
 
 # --- a connector ---------------------------------------------------------------------------------
