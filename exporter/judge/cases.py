@@ -97,7 +97,7 @@ def holds_until_w(subject: Subject, case: Case, rule: int) -> float:
             return inf
         case 17 if window.repeated_w is not None:
             return window.repeated_w + case.patience_s
-        case 20 if window.moved_w is None or not window.longest_s:
+        case 20 if not window.longest_s:
             return inf
     return 0.0
 

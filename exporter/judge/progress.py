@@ -34,7 +34,6 @@ JUDGED_AT_LEISURE: Final = 1_000
 LEISURE_TICKS: Final = 16
 GLANCED_AT_MAX: Final = 60_000  # partitions in one interval, beside the look at all of them
 _TROUBLED: Final = frozenset({Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW})
-_GONE: Final = Decision(verdict=Verdict.UNKNOWN, rule=0, reason="it is gone")
 
 _Whole = tuple[str, str, str, str]  # Connect cluster, connector, scope, subject
 
@@ -116,7 +115,9 @@ class Progress:
             return self._judgements
         if self._w >= self._next_w or hurried:
             self._look(snapshot, None, leisurely=not hurried)
-        elif self._w >= self._glance_w and self._troubled and not _same(views, self._views):
+        elif self._troubled and self._w < self._glance_w:
+            return self._judgements  # what moved since is seen when the glance is due
+        elif self._troubled and not _same(views, self._views):
             self._look(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
         return self._judgements
@@ -267,7 +268,7 @@ class Progress:
         track = self._roll.tracks[subject.key[:2]]
         seen = subject.number == self._number
         if seen and subject.window is not None and not subject.changed(track, look.w):
-            subject.window.pass_by(look.w)
+            subject.window.pass_by(look.w, self._settings)
             return
         case = case_of(
             subject, track, look.sight, self._settings, number=self._number, w=look.w, at=look.at

@@ -95,8 +95,8 @@ class Register:
         now = look.snapshot.at
         kept = {key: _Kept(finding, now) for key, finding in said.items()}
         for key, old in self._kept.items():
-            if key in kept and blindness.blinds(key) and 0 <= now - old.seen_at < BLIND_S_MAX:
-                kept[key] = old  # said from memory alone
+            if blindness.blinds(key) and 0 <= now - old.seen_at < BLIND_S_MAX:
+                kept[key] = old  # whatever is said of it is said from memory alone
             elif key in kept:
                 since = min(old.finding.since, now)
                 kept[key] = _Kept(replace(said[key], since=since), now)

@@ -133,10 +133,18 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         self.ends_moved = 0
         self.samples = ()
 
-    def pass_by(self, w: float) -> None:
+    def pass_by(self, w: float, settings: Settings) -> None:
         """A look at which all was as before, and nothing could come of it."""
-        self.seen_w = w
-        self.samples = ()  # or a hole in them would look like an interval
+        beyond_s, self.seen_w = w - self.seen_w - settings.interval_s * 1.5, w
+        if not self.samples:
+            return  # most: they begin with what moves
+        if beyond_s > 0 or self.end is None or self.lag is None:
+            self.samples = ()  # a hole in them would look like an interval
+            return
+        self._sample(w, self.end, self.lag, settings)
+        still = self.samples[0][1:]
+        if len(self.samples) > settings.window and all(at[1:] == still for at in self.samples):
+            self.samples = ()  # at rest
 
     def grace(self, restarted_w: float) -> None:
         """Its connector was restarted, which takes time: once, or a connector that is restarted

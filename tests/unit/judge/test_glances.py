@@ -167,3 +167,11 @@ def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch)
     assert {kept.window.position for kept in told.subjects} == {11}
     assert desk.tick(54.0).progress._under_way is None
     assert desk.tick(1.0).progress._under_way is not None  # an interval after it began
+
+
+def test_what_moved_before_a_glance_was_due_is_seen_by_it(monkeypatch):
+    monkeypatch.setattr(module, "GLANCED_AT_MAX", 4)
+    desk = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
+    desk.tick(29.0, read("lake", 11), read("lake", 11, number=1))
+    assert desk.verdict("lake") is not Verdict.OK
+    assert desk.tick(1.0).verdict("lake") is Verdict.OK

@@ -202,3 +202,27 @@ def test_partitions_are_lists_on_disk_as_they_always_were():
     told = silent().progress.remembered()
     (kept,) = json.loads(msgspec.json.encode(told))["subjects"]
     assert kept[:3] == [["lab", "lake", "orders-0"], "orders-0", True]
+
+
+# --- what is slow --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_what_comes_in_batches_and_is_not_kept_up_with_is_slow(every):
+    """There are looks at which nothing has moved, and which are passed by."""
+    desk, told = Desk(read("lake", 0, 1000)), set()
+    for number in range(1, 41):
+        batches = number // every
+        desk.tick(60.0, read("lake", 50 * batches, 1000 + 300 * batches))
+        told.add(desk.verdict("lake"))
+    assert Verdict.SLOW in told
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_what_comes_in_batches_and_is_kept_up_with_is_not_slow(every):
+    desk, told = Desk(read("lake", 0, 1000)), set()
+    for number in range(1, 41):
+        batches = number // every
+        desk.tick(60.0, read("lake", 300 * batches, 1000 + 300 * batches))
+        told.add(desk.verdict("lake"))
+    assert Verdict.SLOW not in told

@@ -259,10 +259,37 @@ def test_of_what_rests_nothing_is_expected_and_nothing_held_against_it():
 
 def test_a_look_that_is_passed_by_is_no_absence_and_leaves_no_hole_in_the_samples():
     window = seen((4, 9), (4, 9))
-    window.pass_by(120.0)
-    assert (window.seen_w, window.samples) == (120.0, ())
+    window.pass_by(120.0, RHYTHM)
+    assert (window.seen_w, window.samples) == (120.0, ((60.0, 9, 4), (120.0, 9, 4)))
     window.take(copied(4, 9, 180.0), 180.0, RHYTHM)
     assert window.first_w == 0.0
+    assert [at[0] for at in window.samples] == [60.0, 120.0, 180.0]
+
+
+def test_of_what_was_not_seen_for_a_while_before_it_is_passed_by_growth_says_nothing():
+    for later, samples in ((150.0, 2), (151.0, 0)):
+        window = seen((4, 9), (4, 9))
+        window.pass_by(later, RHYTHM)
+        assert (window.seen_w, len(window.samples)) == (later, samples)
+
+
+def test_of_what_has_no_lag_none_is_sampled():
+    window = seen((4, 9), (4, 9))
+    window.lag = None
+    window.pass_by(120.0, RHYTHM)
+    assert window.samples == ()
+
+
+def test_what_never_moved_is_passed_by_at_no_cost_and_what_comes_to_rest_is_in_the_end():
+    window = seen((4, 9))
+    window.pass_by(60.0, RHYTHM)
+    assert window.samples == ()
+    window = seen((4, 9), (5, 9))
+    for number in range(2, 11):
+        window.pass_by(60.0 * number, RHYTHM)
+        assert len(window.samples) == number
+    window.pass_by(660.0, RHYTHM)
+    assert window.samples == ()
 
 
 def test_a_restart_at_the_moment_of_a_move_leaves_its_grace_for_later():
