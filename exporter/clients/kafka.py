@@ -20,6 +20,7 @@ from confluent_kafka import admin as ck_admin
 from exporter.clients.groups import GroupReaders
 from exporter.clients.kafka_errors import DENIED, translate, translated
 from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
+from exporter.clients.topic_ids import topic_id_of
 from exporter.errors import (
     ClientError,
     Denied,
@@ -129,7 +130,7 @@ class KafkaAdmin:
         names = sorted(topics)
         if not names:
             return {}
-        return {name: str(found.topic_id) for name, found in self._describe(names).items()}
+        return {name: topic_id_of(found) for name, found in self._describe(names).items()}
 
     def shape(self, topic: str) -> tuple[str, int]:
         """(topic id, number of partitions): while both stay, the topic is the one it was.
@@ -137,7 +138,7 @@ class KafkaAdmin:
         Raises for a missing topic; asking does not create it.
         """
         found = self._describe([topic])[topic]
-        return str(found.topic_id), len(found.partitions)
+        return topic_id_of(found), len(found.partitions)
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, stable: bool

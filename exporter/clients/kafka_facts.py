@@ -20,6 +20,7 @@ from confluent_kafka import admin as ck_admin
 
 from exporter.clients.kafka import REQUEST_TIMEOUT_S, RESULT_S_MAX, KafkaAdmin, made
 from exporter.clients.kafka_errors import translate
+from exporter.clients.topic_ids import topic_id_of
 from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
 from exporter.model.topology import TopicPartition
 
@@ -212,7 +213,7 @@ class KafkaFacts(KafkaAdmin):
 
 
 def _topic_id(found: ck_admin.TopicDescription) -> str | None:
-    topic_id = str(found.topic_id)
+    topic_id = topic_id_of(found)
     return None if topic_id == NO_TOPIC_ID else topic_id
 
 
