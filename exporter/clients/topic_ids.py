@@ -2,7 +2,7 @@
 keeps for ever. Called by kafka.py and kafka_facts.py.
 
 confluent-kafka (2.16) makes the id of every description with a reference that nobody owns, so that
-none is ever freed: of a thousand topics, asked once in three minutes, seventy megabytes a day.
+none is ever freed: of a thousand topics, asked once in three minutes, fifty megabytes a day.
 """
 
 from __future__ import annotations
