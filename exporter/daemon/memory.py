@@ -17,7 +17,9 @@ GARBAGE_MIN: Final = 50_000
 # Where little is read, so many take minutes to come together: an HTTP exchange leaves a loop and
 # its parts behind, which know each other, a hundred objects and 20 KiB.
 TIDY_S: Final = 60.0
-OLDER_TURNS: Final = 10  # what outlived so many turns is looked through in one of so many
+# What was in use at a turn, as an exchange that waits is, is looked through in one of so many, and
+# what was at that one in one of as many of these: after five minutes, and after twenty-five.
+OLDER_TURNS: Final = 5
 
 
 def settle() -> None:
@@ -28,8 +30,8 @@ def settle() -> None:
 
 class Tidying:
     """Looks for cycles by the clock as well, once in TIDY_S, as Python does by the number of
-    objects: the young ones each time, the older ones in one of ten turns, all of them in one of
-    these. For one thread at a time.
+    objects: the young ones each time, the older ones in one of OLDER_TURNS, all of them in one of
+    as many of these. Then what is free goes back to the system. For one thread at a time.
     """
 
     def __init__(self) -> None:
@@ -40,6 +42,8 @@ class Tidying:
         self._turns += 1
         older, oldest = (not self._turns % turns for turns in (OLDER_TURNS, OLDER_TURNS**2))
         gc.collect(older + oldest)
+        if older:
+            _give_back_what_is_free()
 
 
 def _give_back_at_once() -> None:
@@ -49,3 +53,11 @@ def _give_back_at_once() -> None:
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+def _give_back_what_is_free() -> None:
+    """Of each arena (there is one for each of the many threads of librdkafka, up to eight for each
+    core) glibc keeps the most that ever was in use, unless it is asked. Nothing without a glibc.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_what_was_dropped_since_the_last_turn_goes_with_the_next():
     assert found() is None
 
 
-def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_tenth():
+def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_fifth():
     tidying, knot = Tidying(), Knot()
     found = weakref.ref(knot)
     tidying.look()
@@ -48,7 +49,7 @@ def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_tenth():
     assert found() is None
 
 
-def test_what_was_dropped_after_it_outlived_a_tenth_goes_with_the_hundredth():
+def test_what_was_dropped_after_it_outlived_a_fifth_goes_with_the_twenty_fifth():
     tidying, knot = Tidying(), Knot()
     found = weakref.ref(knot)
     turns(tidying, OLDER_TURNS)
@@ -57,3 +58,24 @@ def test_what_was_dropped_after_it_outlived_a_tenth_goes_with_the_hundredth():
     assert found() is not None
     tidying.look()
     assert found() is None
+
+
+def test_what_is_free_goes_back_to_the_system_with_the_older_ones():
+    tidying = Tidying()
+    turns(tidying, OLDER_TURNS - 1)
+    blocks = [bytearray(2**16) for _ in range(1000)]
+    before = resident_kib()
+    kept = blocks[::100]  # else the heap shrinks by itself
+    del blocks
+    tidying.look()
+    assert resident_kib() < before - 50_000
+    assert len(kept) == 10
+
+
+def resident_kib() -> int:
+    (line,) = [
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmRSS:")
+    ]
+    return int(line.split()[1])
