@@ -115,13 +115,14 @@ def test_where_other_partitions_move_what_has_no_work_is_not_stuck():
     assert "poison_suspected" not in copied(lag=False).names()
 
 
-def test_what_lags_by_transaction_markers_alone_has_no_work_and_is_not_stuck():
-    play = copied(lag=True)
-    play.more["mirror_partitions"] = tuple(
-        replace(view, caught_up=True) for view in play.world.snapshot().mirror_partitions
-    )
-    play.look()
-    assert "poison_suspected" not in play.names()
+def test_what_lags_by_transaction_markers_alone_or_nobody_knows_is_not_stuck():
+    for nothing in ({"caught_up": True}, {"lag": None, "caught_up": None}):
+        play = copied(lag=True)
+        play.more["mirror_partitions"] = tuple(
+            replace(view, **nothing) for view in play.world.snapshot().mirror_partitions
+        )
+        play.look()
+        assert "poison_suspected" not in play.names()
 
 
 def test_a_restart_loop_in_which_some_positions_moved_says_so():
@@ -151,6 +152,9 @@ def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it(
     assert evidence["ill"] == "Task 0, Task 1"
     assert evidence["error"] == BAD
     assert evidence["position"] == "did not move"
+    (diary,) = [at for of, at in play.register._memory.failures.of.items() if of[2] == 1]
+    assert evidence["last restart"] == moment(diary.restarts[-1])
+    assert diary.restarts[-1] - diary.restarts[-2] >= 1
 
 
 def test_a_restart_loop_of_a_task_that_got_past_its_last_failure_says_that_it_moves():

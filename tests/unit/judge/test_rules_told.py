@@ -135,6 +135,39 @@ def test_when_the_topic_of_syncs_is_gone_all_that_was_read_of_it_is():
     assert dict(found(play, Name.HALF_RESET).evidence)["orders-0"] == "offset 99, no sync"
 
 
+def test_whose_syncs_they_are_nobody_can_tell_where_two_flows_share_a_topic():
+    both = (mirror(), mirror("mm3", target="south", target_addresses=frozenset({"south:9092"})))
+    play = Play(mirrors(*both))
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(), {"offset": 99})
+    play.world.synced(99)
+    play.world.ends({TopicPartition("orders", 0): LogBounds(0, 100, 100)})
+    play.run(1)
+    play.world.commit("mm2", orders(), None)
+    play.run(4)
+    assert len(play.world.snapshot().topology.flows) == 2
+    assert "half_reset" not in play.names()
+
+
+def test_where_nobody_knows_what_is_copied_a_reset_partition_with_a_sync_may_well_be():
+    play = Play(mirrors())
+    play.world.commit("mm2", orders(), {"offset": 99})
+    play.world.synced(99)
+    play.run(1)
+    play.world.commit("mm2", orders(), None)
+    play.run(4)
+    assert dict(found(play, Name.HALF_RESET).evidence)["orders-0"].startswith("no offset, ")
+
+
+def test_an_offset_that_never_had_a_sync_and_stands_still_is_no_half():
+    """Syncs are emitted with what is copied, and nothing is."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(), {"offset": 5})
+    play.run(5)
+    assert "half_reset" not in play.names()
+
+
 # --- the offsets themselves ----------------------------------------------------------------------
 
 
