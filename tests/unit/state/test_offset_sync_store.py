@@ -1,10 +1,11 @@
 """What MM2's store is relied on for here. That ours is the same, tests/real/test_translation.py
-shows.
+shows at length; tests/golden has some of what Kafka's own (4.3.1) answered to random commands.
 """
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from exporter.state.offset_sync_store import (
     TOO_FAR_BACK,
     OffsetSyncStore,
 )
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "offset-sync-store.txt"
 
 
 def started(*syncs: tuple[int, int]) -> OffsetSyncStore:
@@ -95,3 +98,20 @@ def test_what_it_remembers_is_never_farther_from_a_group_than_four_times_its_lag
         assert found is not None
         # With the syncs this far apart, no nearer one can be had.
         assert found > group - 4 * (newest - group) - max(steps)
+
+
+def test_it_answers_what_kafkas_own_answered():
+    store = OffsetSyncStore()
+    for number, line in enumerate(GOLDEN.read_text().splitlines(), 1):
+        match line.split():
+            case ["start", must_read_to_end]:
+                store = OffsetSyncStore(loads_all=must_read_to_end == "false")
+            case ["end"]:
+                store.started()
+            case ["sync", upstream, downstream]:
+                store.read(int(upstream), int(downstream))
+            case ["translate", upstream, answer]:
+                found = store.translate(int(upstream))
+                assert answer == ("none" if found is None else str(found)), f"line {number}"
+            case _:
+                pytest.fail(f"line {number}: {line}")
