@@ -115,7 +115,7 @@ class Progress:
             return self._judgements
         if self._w >= self._next_w or hurried:
             self._look(snapshot, None, leisurely=not hurried)
-        elif self._troubled and self._w < self._glance_w:
+        elif self._w < self._glance_w:
             return self._judgements  # what moved since is seen when the glance is due
         elif self._troubled and not _same(views, self._views):
             self._look(snapshot, self._troubled)

@@ -17,9 +17,11 @@ def test_of_many_names_the_first_five_are_told_and_how_many_more():
     names = [f"c{number}" for number in range(8)]
     assert few(names[:EXAMPLES]) == "c0, c1, c2, c3, c4"
     assert few(names) == "c0, c1, c2, c3, c4 and 3 more"
+    assert few(names[: EXAMPLES + 1]) == "c0, c1, c2, c3, c4 and 1 more"
 
 
 def test_of_many_rows_as_well():
     rows = [(f"p{number}", "x") for number in range(7)]
     assert examples(rows[:EXAMPLES]) == tuple(rows[:EXAMPLES])
     assert examples(rows) == (*rows[:EXAMPLES], ("and more", "2"))
+    assert examples(rows[: EXAMPLES + 1]) == (*rows[:EXAMPLES], ("and more", "1"))

@@ -310,6 +310,38 @@ def test_an_input_that_was_never_read_says_so():
     assert dict(found(play, Name.INPUT_DOWN).evidence)["last read"] == "never"
 
 
+def unread(*failures: int) -> list[bool]:
+    """Of a topic that never was read: is it down, a bit more than an interval after each of these
+    times that it failed?
+    """
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    play, told = Play(world), []
+    denied = InputFailed(InputId(str(OFFSETS), "tail"), "denied", "not for you")
+    for times in failures:
+        for _ in range(times):
+            world.see(denied)
+        play.run(1.2)
+        told.append("input_down" in play.names())
+    return told
+
+
+def test_what_never_was_read_is_down_once_it_has_failed_three_times():
+    assert unread(1, 1, 1) == [False, False, True]
+    assert unread(2, 1, 1) == [False, False, True]  # the first two were one trouble
+    assert unread(2, 2) == [False, True]
+
+
+def test_a_cluster_that_never_answered_is_down_once_it_has_failed_three_times():
+    world = World()
+    play = Play(world)
+    for down in (False, False, True):
+        world.see(InputFailed(REST, "timeout", "no luck"))
+        play.run(1.2)
+        assert ("input_down" in play.names()) is down
+
+
 def test_a_tails_trouble_is_of_no_connect_cluster():
     play = filed()
     play.run(2, each=lambda: play.world.tail_failed("denied"))
