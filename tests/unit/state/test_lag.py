@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.state.lag import Lag, Seen, replicated_offset, replication_lag, sink_lag
+from exporter.state.lag import Lag, Seen, lag_seconds, replicated_offset, replication_lag, sink_lag
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,10 @@ def test_a_sink_beyond_the_end_has_no_negative_lag():
 )
 def test_progress_is_the_commit_or_a_newer_sync_that_is_ahead_of_it(committed, synced, expected):
     assert replicated_offset(committed, synced) == expected
+
+
+def test_the_age_of_the_oldest_that_waits_is_nothing_where_nothing_does():
+    assert lag_seconds(70.0, 100.0, caught_up=True) == 0.0
+    assert [lag_seconds(70.0, 100.0, caught_up=known) for known in (False, None)] == [30.0, 30.0]
+    assert lag_seconds(130.0, 100.0, caught_up=None) == 0.0  # a record of the future
+    assert [lag_seconds(None, 100.0, caught_up=known) for known in (False, None)] == [None, None]

@@ -54,6 +54,34 @@ def test_in_a_gap_of_a_line_that_goes_on_a_record_is_where_the_line_before_has_i
     assert history(*gap, joined=False).best(15, END) is None
 
 
+def test_a_gap_that_may_lie_elsewhere_is_known_where_every_place_of_it_comes_to_the_same():
+    one_missing = history((0, 0), (10, 10), (30, 29), joined=False)
+    assert [one_missing.best(upstream, END) for upstream in (11, 12, 29)] == [11, None, None]
+    # More came downstream than upstream: what is no record of this flow lies in between.
+    assert history((0, 0), (10, 10), (30, 40), joined=False).best(15, END) == 15
+
+
+def test_a_sync_says_whether_it_begins_a_piece():
+    found = SyncHistory()
+    told = [
+        found.add(*pair, joined=True)
+        for pair in ((0, 0), (0, 0), (10, 10), (30, 25), (30, 25), (35, 30), (5, 5))
+    ]
+    assert told == [True, False, False, True, False, False, True]
+
+
+@pytest.mark.parametrize("shift", [-500, 500])
+def test_an_older_task_may_go_back_four_times_as_far_as_the_group_is_behind_and_no_further(shift):
+    syncs = PartitionSyncs()
+    for upstream in range(500, 1001, 10):
+        syncs.read(upstream, upstream + shift, live=True)
+    store = syncs.store.translate(985)
+    assert store == 981 + shift  # of a task that remembers the sync at 980
+    assert syncs.at_least(985) == 927 + shift  # 985 - 4 * 15, the record after it, and one more
+    assert syncs.at_least(1000) == 1000 + shift
+    assert syncs.at_least(1200) == 1001 + shift
+
+
 def test_nothing_is_beyond_the_end_of_the_downstream_log():
     assert history((0, 0), (99, 99)).best(5000, 100) == 100
 

@@ -94,3 +94,18 @@ def test_of_many_gaps_the_largest_are_kept():
     gaps = syncs.news().gaps
     assert len(gaps) == GAPS_MAX
     assert (1, 4999) in gaps
+
+
+def test_a_sync_that_did_not_move_downstream_tells_of_no_gap():
+    syncs = Syncs((10, 10))
+    syncs.see((110, 10))
+    assert syncs.news().gaps == ()
+
+
+def test_of_a_topic_that_is_read_anew_what_came_before_is_not_told_again():
+    syncs = Syncs((10, 10))
+    syncs.see((200, 20))
+    assert ORDERS in syncs.trail.came
+    syncs.see((10, 10), (200, 20), whole=True)
+    assert ORDERS not in syncs.trail.came
+    assert syncs.news() == News(newest=200)
