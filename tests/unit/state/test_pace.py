@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.state.pace import JUMPS_MAX, JUMPS_S, Pace
+from exporter.state.pace import JUMPS_MAX, JUMPS_S, WINDOW_S, Pace
 
 FLUSH_S = 60.0
 
@@ -137,3 +137,24 @@ def test_of_another_log_nothing_is_remembered():
     pace.advanced(50, 10.0)
     pace.restart()
     assert pace == Pace()
+
+
+def test_it_tells_the_same_in_our_days():
+    began = 1_800_000_000.0
+    pace = Pace()
+    pace.position_seen(1000, 5000, began)
+    pace.start_moved(0, began + 100)
+    pace.start_moved(400, began + 300)
+    assert left_s(pace, now=began + 300) == 300.0
+    pace.advanced(50, 5.0)
+    assert pace.reach(4000, 10.0, began + FLUSH_S - 1, over_s=FLUSH_S) is None
+    assert pace.reach(4000, 10.0, began + FLUSH_S, over_s=FLUSH_S) == 300.0
+
+
+def test_a_pace_of_a_window_ago_is_none_any_more():
+    pace = Pace()
+    pace.position_seen(1000, 5000, 0.0)
+    pace.advanced(50, 5.0)
+    for at in (WINDOW_S / 2, WINDOW_S):
+        pace.position_seen(1000, 5000, at)
+    assert pace.reach(4000, 10.0, WINDOW_S + FLUSH_S, over_s=FLUSH_S) == 0.0
