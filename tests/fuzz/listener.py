@@ -155,10 +155,10 @@ def _judged(answer: Answer, request: _Request, events: list[Any]) -> None:
 
 def may_change(request: _Request) -> bool:
     """Whether somebody asks who has a right to ask this."""
-    given = request.headers.getall("Authorization", [])
-    found = [
-        role for role in ROLES if given in ([f"Bearer {token(role)}"], [f"bearer {token(role)}"])
-    ]
+    # After the scheme there may be any number of spaces, and has to be one (RFC 9110, 11.4).
+    headers = request.headers.getall("Authorization", [])
+    given = [re.sub("^[Bb]earer +", "Bearer ", at) for at in headers]
+    found = [role for role in ROLES if given == [f"Bearer {token(role)}"]]
     path = request.raw_path.partition("?")[0]
     if not path.startswith(_PREFIX):
         return False
