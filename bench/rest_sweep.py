@@ -127,6 +127,7 @@ def loop_of(connectors: int) -> Loop:
                 positions=(),
                 caught_up=True,
                 behind=0,
+                as_of=now,
                 undecodable=(),
                 whole=True,
                 frozen=(),

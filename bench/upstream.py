@@ -105,6 +105,7 @@ def committed(offset: int, at: float) -> TailRead:
         positions=(),
         caught_up=True,
         behind=0,
+        as_of=at,
         whole=True,
     )
 

@@ -9,6 +9,7 @@ no longer the one that was read does.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -73,6 +74,8 @@ class Tail:
         self._failing: str | None = None
         self._frozen: tuple[Frozen, ...] = ()
         self._thawing: dict[int, int] = {}
+        self._as_of: float | None = None
+        self._sought: tuple[float, dict[TopicPartition, int]] | None = None
 
     def run(self) -> None:
         """Follow until told to stop; begin again, ever more slowly, while the topic cannot be
@@ -95,16 +98,31 @@ class Tail:
     def _follow(self, reader: TailReader) -> None:
         shape = self._shape()
         partitions = tuple(TopicPartition(self.topic.topic, number) for number in range(shape[1]))
-        targets = {at: end.high for at, end in self._admin.readable_ends(partitions).items()}
+        asked_at, targets = self._ends(partitions)
         reader.assign(dict.fromkeys(partitions, BEGINNING))
         role = self._role_of()
         # Where nothing was ever written there is nothing to wait for; a fetch of it would wait.
         self._positions = {at.partition: end for at, end in targets.items() if not end}
         self._frozen = ()
         self._thawing = {}
-        if self._bootstrap(reader, role, targets):
-            self._tell_all(role)
-            self._live(reader, role, partitions, shape)
+        took_s = math.inf
+        while self._bootstrap(reader, role, targets):
+            self._as_of, self._sought = asked_at, None
+            before_s, took_s = took_s, self._clock.now() - asked_at
+            # What took long to read is as old as that. So read what came meanwhile too, unless it
+            # comes faster than we read.
+            if not CHECK_EVERY_S < took_s < before_s:
+                self._tell_all(role)
+                self._live(reader, role, partitions, shape)
+                return
+            asked_at, targets = self._ends(partitions)
+
+    def _ends(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> tuple[float, dict[TopicPartition, int]]:
+        asked_at = self._clock.now()
+        found = self._admin.readable_ends(partitions)
+        return asked_at, {at: end.high for at, end in found.items()}
 
     def _tell_all(self, role: Role) -> None:
         """What the topic holds. A method of its own, or its records would outlive it, as long as
@@ -181,6 +199,7 @@ class Tail:
             fresh = [message for message in messages if message.error() is None]
             for message in fresh:
                 self._advance(message.partition() or 0, (message.offset() or 0) + 1)
+            self._find()
             if fresh:
                 records, undecodable = role.live(fresh)
                 self._emit(records, undecodable, behind=None, at=asked_at)
@@ -217,7 +236,16 @@ class Tail:
         behind = self._distance(
             {at: end.high if at.partition in hidden else end.stable for at, end in ends.items()}
         )
+        self._find()
+        if self._sought is None:  # or where more comes all the time, nothing would ever be reached
+            self._sought = asked_at, {at: end.stable for at, end in ends.items()}
+            self._find()
         self._emit((), Counter(), behind=behind, at=asked_at)
+
+    def _find(self) -> None:
+        """Is the end read now that the topic had when it was asked?"""
+        if self._sought is not None and not self._distance(self._sought[1]):
+            self._as_of, self._sought = self._sought[0], None
 
     def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
         """The partitions that hide something from us.
@@ -281,6 +309,7 @@ class Tail:
             positions=tuple(self._positions.items()),
             caught_up=caught_up,
             behind=behind,
+            as_of=self._as_of,
             undecodable=tuple(undecodable.items()),
             whole=whole,
             frozen=self._frozen,

@@ -55,13 +55,19 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             FindingName.INPUT_DOWN,
             Severity.INFO if _can_do_without(seen, view) else Severity.WARNING,
             (cluster, None),
-            f"{view.id.kind} {view.id.input} cannot be read: {view.last_error or 'no answer'}.",
+            f"{view.id.kind} {view.id.input} {_trouble(view)}.",
             subject=f"{view.id.kind} {view.id.input}",
             evidence=(
                 ("reason", view.last_reason or "stale"),
                 ("last read", "never" if since is None else moment(since)),
             ),
         )
+
+
+def _trouble(view: InputView) -> str:
+    if view.up and view.tail is not None and view.tail.behind:
+        return f"is read too slowly: {view.tail.behind} records are left"
+    return f"cannot be read: {view.last_error or 'no answer'}"
 
 
 def _down(seen: Seen, view: InputView) -> bool:

@@ -156,6 +156,8 @@ class TailRead:
 
     positions      next offset to read, per partition
     behind         records between positions and the topic's end; None if the end was not asked for
+    as_of          when the end was last asked for that is read by now: what came before is known,
+                   what came since may be; None if no end was reached yet
     caught_up      the tail has passed the end that it saw at its start
     whole          the records are the whole topic: whatever else was known of it is no longer there
     undecodable    live records that could not be decoded, by reason
@@ -170,6 +172,7 @@ class TailRead:
     positions: tuple[tuple[int, int], ...]
     caught_up: bool
     behind: int | None
+    as_of: float | None
     undecodable: tuple[tuple[str, int], ...] = ()
     whole: bool = False
     frozen: tuple[Frozen, ...] = ()

@@ -1,7 +1,9 @@
 """The health of everything we read: which inputs exist, when they last worked, what they refused.
 
 An input that has not worked for its `stale_after_s` is no longer live: the book then leaves out all
-that depends on it. Called by the book only.
+that depends on it. Nor is a tail that has not read to an end of its topic for as long, however much
+it reads: after an outage, what was true before would be shown until all in between is read. Called
+by the book only.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class TailState:
     topic: KafkaTopic
     caught_up: bool = False
     behind: int | None = None
+    as_of: float | None = None
     values: int = 0
     tombstones: int = 0
     undecodable: int = 0
@@ -49,6 +52,7 @@ class TailState:
         self.caught_up = read.caught_up
         self.frozen = read.frozen
         self.behind = read.behind if read.behind is not None else self.behind
+        self.as_of = read.as_of
         self.undecodable += sum(count for _, count in read.undecodable)
         for record in read.records:
             if not isinstance(record, SourceRecord):
@@ -66,12 +70,12 @@ class TailState:
         self.held = before | now
         return any(before.get(partition) != offset for partition, offset in now.items())
 
-    def view(self, *, live: bool) -> TailView:
-        """An immutable copy. How far a tail that is not live lies behind, nobody knows."""
+    def view(self, *, heard: bool) -> TailView:
+        """An immutable copy. How far a tail lies behind that is not heard of, nobody knows."""
         return TailView(
             topic=self.topic,
             caught_up=self.caught_up,
-            behind=self.behind if live else None,
+            behind=self.behind if heard else None,
             values=self.values,
             tombstones=self.tombstones,
             undecodable=self.undecodable,
@@ -166,12 +170,14 @@ class Inputs:
     def live(self, input_id: InputId, now: float) -> bool:
         """May what this input told us still be shown?"""
         state = self._by_id.get(input_id)
-        if state is None or state.last_success_at is None:
+        if state is None or not self._recent(state, state.last_success_at, now):
             return False
-        if state.tail is not None and not state.tail.caught_up:
-            return False
-        # After a step back of the clock a success may lie in the future: that says nothing either.
-        return abs(now - state.last_success_at) <= self._stale_after_s[input_id.kind]
+        tail = state.tail
+        return tail is None or (tail.caught_up and self._recent(state, tail.as_of, now))
+
+    def _recent(self, state: InputState, at: float | None, now: float) -> bool:
+        # After a step back of the clock it may lie in the future: that says nothing either.
+        return at is not None and abs(now - at) <= self._stale_after_s[state.id.kind]
 
     def whole(self, input_id: InputId, now: float) -> bool:
         """Is this tail live, with no partition held back by an open transaction?"""
@@ -181,20 +187,17 @@ class Inputs:
 
     def views(self, now: float) -> tuple[InputView, ...]:
         """Immutable copies, in a stable order."""
-        return tuple(
-            self._view(state, live=self.live(state.id, now))
-            for _, state in sorted(self._by_id.items())
-        )
+        return tuple(self._view(state, now) for _, state in sorted(self._by_id.items()))
 
-    @staticmethod
-    def _view(state: InputState, *, live: bool) -> InputView:
+    def _view(self, state: InputState, now: float) -> InputView:
+        heard = self._recent(state, state.last_success_at, now)
         return InputView(
             id=state.id,
             up=state.up,
-            live=live,
+            live=self.live(state.id, now),
             last_success_at=state.last_success_at,
             errors=tuple(sorted(state.errors.items())),
             last_error=state.last_error,
             last_reason=state.last_reason,
-            tail=state.tail.view(live=live) if state.tail is not None else None,
+            tail=state.tail.view(heard=heard) if state.tail is not None else None,
         )

@@ -21,7 +21,6 @@ from exporter.model.observations import (
     TAIL,
     HeartbeatRecord,
     InputId,
-    InputSucceeded,
     SinkOffset,
 )
 from exporter.model.offsets import Heartbeat
@@ -149,7 +148,7 @@ def whole(*, by_topic: bool = False) -> World:
 
 
 def refresh(world: World, without: Need | None = None) -> None:
-    world.see(*(InputSucceeded(at, world.now) for need, at in INPUTS.items() if need != without))
+    world.reads(*(at for need, at in INPUTS.items() if need != without))
 
 
 @pytest.mark.parametrize("need", Need, ids=lambda need: need.name.lower())

@@ -234,6 +234,7 @@ class Daemon:
             positions=((0, at.read),),
             caught_up=True,
             behind=len(there.records) - at.read,
+            as_of=now,
             undecodable=() if whole else tuple(undecodable.items()),
             whole=whole,
             frozen=frozen,

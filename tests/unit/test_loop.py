@@ -191,7 +191,9 @@ def committing(loop, clock, seconds, took_s=0.0):
     loop.step(clock.now(), seen(clock))
     topic = KafkaTopic("east", "offsets")
     record = SyncRecord(None, None, 0, 0.0)
-    read = TailRead(InputId("east/offsets", TAIL), topic, clock.now(), (record,), (), True, 0, ())
+    read = TailRead(
+        InputId("east/offsets", TAIL), topic, clock.now(), (record,), (), True, 0, clock.now()
+    )
     loop._book.apply = lambda _seen, _now: None
     made, found, begun = loop._book.snapshot, [], clock.now()
     show = loop._show

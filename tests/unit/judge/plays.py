@@ -9,7 +9,7 @@ from exporter.judge.register import LOOKS_PER_INTERVAL, Register
 from exporter.judge.settings import Settings
 from exporter.model.connectors import Condition, ConnectorStatus, StatusRecord, Task, TaskStatus
 from exporter.model.findings import Finding, Judgement, Scope, Verdict
-from exporter.model.observations import InputId, InputSucceeded, ListingRecord, TopicFactsRead
+from exporter.model.observations import InputId, ListingRecord, TopicFactsRead
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
 from exporter.state.snapshot import Snapshot
 from tests.changed import replace
@@ -38,7 +38,7 @@ class Play:
         self.world.now += LOOK_S
         for view in self.world.snapshot().inputs:
             if view.id not in self.blind and view.up:
-                self.world.see(InputSucceeded(view.id, self.world.now))
+                self.world.reads(view.id)
         self.findings = self.register.found(self.snapshot())
         return self.findings
 
@@ -123,8 +123,7 @@ class Play:
         self.run(1)
         yield
         self.blind -= set(inputs)
-        for at in inputs:
-            self.world.see(InputSucceeded(at, self.world.now))
+        self.world.reads(*inputs)
 
 
 def task(state: str, *, name: str = "files", failure: str | None = None) -> TaskStatus:

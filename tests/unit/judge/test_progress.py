@@ -8,7 +8,7 @@ from exporter.judge.settings import Settings
 from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import Task
 from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import TAIL, InputId, InputSucceeded, SinkOffset
+from exporter.model.observations import TAIL, InputId, SinkOffset
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
@@ -41,7 +41,7 @@ class Watch:
             self.world.now += FLUSH_S
             for view in self.world.snapshot().inputs:
                 if view.up:
-                    self.world.see(InputSucceeded(view.id, self.world.now))
+                    self.world.reads(view.id)
             self.told = self.progress.judgements(self.world.snapshot())
 
     def verdict(self, connector: str, scope: Scope = Scope.CONNECTOR) -> Judgement:

@@ -13,7 +13,7 @@ from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import Task
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
-from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, InputSucceeded
+from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
 from tests.changed import replace
@@ -391,7 +391,7 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
 )
 def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
     play = checkpoints_stop()
-    play.world.see(InputSucceeded(hidden, play.world.now))
+    play.world.reads(hidden)
     (before,) = play.look()
     with play.hidden(hidden):
         play.more["groups"] = ()  # they go with either input

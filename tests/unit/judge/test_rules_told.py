@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -365,6 +366,15 @@ def test_what_is_out_of_date_is_down_though_the_last_attempt_was_good():
     play.blind.add(REST)
     play.run(2)
     assert dict(found(play, Name.INPUT_DOWN).evidence)["reason"] == "stale"
+
+
+def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
+    play, read = filed(), count(1)
+    play.blind.add(InputId(str(OFFSETS), "tail"))
+    play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
+    told = found(play, Name.INPUT_DOWN)
+    assert told.summary == f"tail {OFFSETS} is read too slowly: 70 records are left."
+    assert dict(told.evidence)["reason"] == "stale"
 
 
 def test_a_topic_that_is_not_there_has_three_intervals_to_come():

@@ -84,11 +84,13 @@ def test_a_tail_that_does_not_read_beside_a_transaction_goes_stale_all_the_same(
     assert shown(world) == set()
 
 
-def test_a_tail_that_moves_while_it_lies_behind_is_live():
+def test_a_tail_that_moves_while_it_lies_behind_shows_nothing_until_it_is_there():
     world = two_files()
     for position in range(10):
         world.now += STALE_S[TAIL] / 2
         world.tail(frozen=(held(),), behind=100, positions=((4, position),))
+    assert shown(world) == set()
+    world.tail(frozen=(held(),), behind=1, positions=((4, 110),))
     assert shown(world) == {"other.txt"}
 
 

@@ -90,12 +90,28 @@ def test_a_tail_that_reads_its_topic_anew_takes_its_series_down_until_it_is_thro
     assert len(world.partitions()) == 1
 
 
-def test_a_tail_that_is_behind_but_reads_stays_live():
+def test_a_tail_that_reads_on_after_an_outage_shows_nothing_until_it_has_read_what_it_missed():
     world = files()
-    for number in range(3):
-        world.now += 15
-        world.commit("files", FILE, {"position": number}, topic=OFFSETS)
+    world.commit("files", FILE, {"position": 7})
+    world.now += STALE_S[TAIL] + 1
+    world.tail(behind=5, positions=((1, 3),))
+    assert world.partitions() == {}
+    view = inputs(world)[OFFSETS_TAIL]
+    assert (view.up, view.live, view.tail.behind) == (True, False, 5)
+    world.tail(positions=((1, 8),))
+    assert inputs(world)[OFFSETS_TAIL].live
+    assert world.file().offset.number("position") == 7
+
+
+def test_a_tail_is_live_as_long_as_the_end_it_read_to_was_seen_lately():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.now += STALE_S[TAIL]
+    world.tail(behind=5, positions=((1, 3),))
     assert len(world.partitions()) == 1
+    world.now += 1
+    world.tail(behind=5, positions=((1, 4),))
+    assert world.partitions() == {}
 
 
 def test_a_tail_that_has_read_nothing_yet_is_not_up():

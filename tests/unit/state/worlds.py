@@ -167,6 +167,7 @@ class World:
             **more,
         )
         self._log_ends: Counter[tuple[KafkaTopic, int]] = Counter()
+        self._as_of: dict[KafkaTopic, float] = {}
         self._askings = count(1)
 
     def see(self, *seen) -> None:
@@ -212,16 +213,23 @@ class World:
         frozen: tuple[int | Frozen, ...] = (),
         at: float | None = None,
     ) -> None:
-        """`frozen` names Kafka partitions that an open transaction holds. `at` None is now."""
+        """`frozen` names Kafka partitions that an open transaction holds. `at` None is now. What is
+        not behind has read to the end as of then; what is, as of when it last was not.
+        """
+        asked_at = self.now if at is None else at
+        held = sum(one.hidden for one in frozen if isinstance(one, Frozen))
+        if behind is not None and behind <= held:
+            self._as_of[topic] = asked_at
         self.see(
             TailRead(
                 input=InputId(str(topic), TAIL),
                 topic=topic,
-                at=self.now if at is None else at,
+                at=asked_at,
                 records=records,
                 positions=positions,
                 caught_up=caught_up,
                 behind=behind,
+                as_of=self._as_of.get(topic),
                 undecodable=undecodable,
                 whole=whole,
                 frozen=tuple(
@@ -230,6 +238,16 @@ class World:
                 ),
             )
         )
+
+    def reads(self, *inputs: InputId) -> None:
+        """Each of them, now, and nothing new."""
+        tails = {view.id: view.tail for view in self.snapshot().inputs}
+        for at in inputs:
+            tail = tails.get(at)
+            if tail is not None and tail.caught_up:
+                self.tail(topic=tail.topic, frozen=tail.frozen)
+            else:
+                self.see(InputSucceeded(at, self.now))
 
     def tail_ended(self, topic: KafkaTopic = OFFSETS) -> None:
         self.see(InputRetired(InputId(str(topic), TAIL)))
