@@ -27,11 +27,12 @@ _HEAD: Final = """\
 names, types, labels and meanings.
 
 - **Disappears** says without which inputs a metric is not shown. An input is *stale* when no read
-  of it has worked for a while: a `tail` for <TAIL> s, `log_ends` for <MISSED> times `ends_s` and a
-  time-out, `connect_rest` and `groups` for <MISSED> times their interval (`connect[].poll`) and a
-  time-out. A tail that has not caught up tells nothing either. A subject that is gone (a connector
-  that was deleted, a topic that is not copied any more) takes its series with it. Nothing is frozen
-  at an old value.
+  of it has worked for a while: `log_ends` for <MISSED> times `ends_s` and a time-out,
+  `connect_rest` and `groups` for <MISSED> times their interval (`connect[].poll`) and a time-out.
+  A `tail` is stale until it has read to an end that its topic had less than <TAIL> s ago: not
+  caught up yet, back after an outage, or slower than what is written. A subject that is gone (a
+  connector that was deleted, a topic that is not copied any more) takes its series with it. Nothing
+  is frozen at an old value.
 - A partition that an open transaction holds on an internal topic is not shown until it ends.
 - **Used by** names the alerts, recording rules and panels that this repository ships.
 - Counters begin anew with the daemon and after a reload, but for `mm2_lost_records_total` and
