@@ -95,13 +95,13 @@ class Register:
         now = look.snapshot.at
         kept = {key: _Kept(finding, now) for key, finding in said.items()}
         for key, old in self._kept.items():
-            if blindness.blinds(key) and 0 <= now - old.seen_at < BLIND_S_MAX:
-                kept[key] = old  # whatever is said of it is said from memory alone
+            since = min(old.finding.since, now)  # the clock may be set back
+            lately = abs(now - old.seen_at) < BLIND_S_MAX
+            if lately and (blindness.blinds(key) or (key not in kept and blindness.hides(key))):
+                # If anything is said of it, then from memory alone.
+                kept[key] = _Kept(replace(old.finding, since=since), old.seen_at)
             elif key in kept:
-                since = min(old.finding.since, now)
                 kept[key] = _Kept(replace(said[key], since=since), now)
-            elif blindness.hides(key) and 0 <= now - old.seen_at < BLIND_S_MAX:
-                kept[key] = old
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
         told = sorted(explained(_shown(at, now) for at in kept.values()), key=_order)

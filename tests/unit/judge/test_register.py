@@ -402,6 +402,21 @@ def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
     assert before.key not in {at.key for at in play.findings}
 
 
+@pytest.mark.parametrize("by_s", [5, 3600])
+def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
+    play = checkpoints_stop()
+    hidden = groups_input(("lab", "west", "east"))
+    play.world.reads(hidden)
+    (before,) = play.look()
+    with play.hidden(hidden):
+        play.more["groups"] = ()
+        play.world.now -= by_s
+        play.look()
+        (stale,) = [at for at in play.findings if at.key == before.key]
+        assert stale.since <= play.world.now
+        assert stale.evidence[0][0] == registers.LAST_SEEN
+
+
 def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
     play = a_flow_is_silent()
     play.judge(Verdict.UNKNOWN, "mm2", law=BLIND)  # every input is read, and tells too little
