@@ -90,9 +90,7 @@ class _Age:
         self.start, self.committed = seen.start, seen.committed
         while self.ends and self.ends[-1][1] > at:
             self.ends.pop()  # the clock was set back: what was seen in the future tells nothing
-        if self.ends and self.ends[-1][0] == seen.end:
-            self.ends[-1] = (seen.end, at)
-        else:
+        if not self.ends or self.ends[-1][0] != seen.end:
             self.ends.append((seen.end, at))
         self._thin(seen.following)
         self.live = True
@@ -277,10 +275,9 @@ class Ages:
     def behind(self, group: str, who: Follower, seen: Stretch) -> Behind:
         """What is known of this follower and of what lies before it."""
         found = self._groups.get(group)
-        age = None if found is None else found.ages.get(who)
-        if found is None or age is None:
+        if found is None or who not in found.ages:
             return NOTHING_WAITS if seen.following >= seen.end else UNKNOWN
-        return age.behind(seen, found.at)
+        return found.ages[who].behind(seen, found.at)
 
     def _ages(self, group: str) -> dict[Follower, _Age]:
         found = self._groups.get(group)

@@ -43,12 +43,9 @@ class TailState:
     held: dict[int, int] = field(default_factory=dict)
 
     def apply(self, read: TailRead) -> bool:
-        """Count the live records of a batch and move on. True if anything was read."""
-        counting = self.caught_up and not read.whole  # what a bootstrap read counts nowhere
-        before = dict(self.positions)
-        if read.whole or not read.caught_up:  # a bootstrap, perhaps of a topic re-created
-            self.positions.clear()
-        self.positions.update(read.positions)
+        """Count the live records of a batch and move on. True if it did."""
+        counting = not read.whole  # what a bootstrap read counts nowhere
+        before, self.positions = self.positions, dict(read.positions)
         self.caught_up = read.caught_up
         self.frozen = read.frozen
         self.behind = read.behind if read.behind is not None else self.behind
@@ -61,8 +58,7 @@ class TailState:
                 self.tombstones += 1
             elif record.live:
                 self.values += 1
-        grown = any(at > before.get(partition, -1) for partition, at in self.positions.items())
-        return bool(read.records) or grown
+        return any(at > before.get(partition, -1) for partition, at in self.positions.items())
 
     def newly_held(self) -> bool:
         """Is there a transaction that was not there the last time this was asked?"""

@@ -175,11 +175,10 @@ def checkpoints_topic(flow: MirrorFlow) -> str:
     if flow.offset_syncs is not None:
         name = flow.offset_syncs.topic
         middle = name.removeprefix(_SYNCS_PREFIX).removesuffix(_SUFFIX)
-        for alias in (flow.target, flow.source):
-            half = middle[: max(0, len(middle) - len(alias)) // 2]
-            if half and name == f"{_SYNCS_PREFIX}{half}{alias}{half}{_SUFFIX}":
+        for alias in (flow.source, flow.target):
+            half = middle[: (len(middle) - len(alias)) // 2]
+            if name == f"{_SYNCS_PREFIX}{half}{alias}{half}{_SUFFIX}":
                 separator = half
-                break
     return separator.join((flow.source, "checkpoints", _SUFFIX))
 
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
+from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed
 from exporter.model.topology import TopicPartition
-from exporter.state.ages import ENDS_MAX, LOG_ENDS, OLDER_BY, RECHECK_S, RECORD, Ages, Stretch
+from exporter.state.ages import (
+    ENDS_MAX,
+    LOG_ENDS,
+    NOTHING_WAITS,
+    OLDER_BY,
+    RECHECK_S,
+    RECORD,
+    UNKNOWN,
+    Ages,
+    Stretch,
+)
 from exporter.state.lag import lag_seconds
 
 from .worlds import NOW, SYNCS, World, mirror, mirrors, orders
 
 ORDERS = TopicPartition("orders", 0)
 WHO = ("lab", "mm2", ORDERS)
+OTHER = ("lab", "mm2", TopicPartition("orders", 1))
 
 
 def replicating(offset: int = 9, **settings) -> World:
@@ -303,6 +314,126 @@ def test_a_log_that_could_not_be_asked_for_once_keeps_what_is_known():
     saw(ages, 10, NOW)
     ages.saw("west", [(WHO, None)], at=NOW + 1, now=NOW + 1)
     assert since(ages, 10, 20) == NOW
+
+
+def test_a_log_that_cannot_be_asked_for_is_not_taken_to_stand_where_it_stood():
+    ages = Ages()
+    saw(ages, 10, NOW)
+    for later in (1, 2, 3):
+        ages.saw("west", [(WHO, None)], at=NOW + later, now=NOW + later)
+    assert since(ages, 10, 20) == NOW
+
+
+def test_of_what_a_follower_has_passed_only_the_newest_end_is_kept():
+    ages = Ages()
+    for step in range(4):
+        saw(ages, 10 + step, NOW + step, following=10 + step)
+    (age,) = ages._groups["west"].ages.values()
+    assert age.ends == [(13, NOW + 3)]
+
+
+def test_an_answer_counts_though_its_follower_could_not_be_asked_for_at_first():
+    ages = Ages()
+    ages.saw("west", [(WHO, None)], at=NOW, now=NOW)
+    saw(ages, 20, NOW + 2)
+    assert ages.told([answer(10, 12)], NOW + 1) == [WHO]
+
+
+def test_what_nobody_was_told_of_waits_only_if_there_is_anything():
+    ages = Ages()
+    for _ in range(2):
+        assert ages.behind("west", WHO, Stretch(10, 0, 20)) == UNKNOWN
+        assert ages.behind("west", WHO, Stretch(20, 0, 20)) == NOTHING_WAITS
+        ages.saw("west", [(OTHER, Stretch(10, 0, 20))], at=NOW, now=NOW)
+
+
+# --- the answers by themselves -------------------------------------------------------------------
+
+
+def answer(start: int, offset: int, at: float = NOW) -> Probed:
+    return Probed(WHO, start, FirstRecord(offset, at))
+
+
+def waits(ages: Ages, following: int) -> tuple[bool | None, float | None]:
+    found = ages.behind("west", WHO, Stretch(following, 0, 99))
+    return (found.caught_up, found.since)
+
+
+def asked() -> Ages:
+    """Asked ten seconds ago, while the log ended where it began."""
+    ages = Ages()
+    saw(ages, 0, NOW - 10)
+    saw(ages, 99, NOW)
+    return ages
+
+
+def test_an_answer_that_begins_earlier_says_something_new():
+    ages = asked()
+    assert ages.told([answer(10, 12)], NOW) == [WHO]
+    assert ages.told([answer(5, 6, NOW - 1)], NOW) == [WHO]
+    assert waits(ages, 5) == (False, NOW - 1)
+
+
+def test_an_answer_from_beyond_the_last_one_says_nothing_of_what_lies_between():
+    ages = asked()
+    ages.told([answer(10, 12)], NOW)
+    ages.told([Probed(WHO, 20, NothingUpTo(30))], NOW)
+    assert waits(ages, 15)[0] is None
+
+
+def test_an_answer_that_reaches_less_far_is_no_news():
+    ages = asked()
+    ages.told([answer(10, 12)], NOW)
+    assert ages.told([answer(10, 11)], NOW) == []
+    assert ages.told([answer(10, 12)], NOW) == [WHO]  # looked at again: it still stands
+
+
+def test_what_was_read_of_a_log_before_it_was_cut_is_no_news():
+    ages = asked()
+    saw(ages, 50, NOW + 5)
+    assert ages.told([answer(10, 12)], NOW + 5) == []
+    assert ages.told([answer(10, 12)], NOW + 6) == [WHO]
+
+
+def test_an_answer_for_a_stranger_is_no_news():
+    ages = asked()
+    assert ages.told([Probed(OTHER, 10, NothingUpTo(20))], NOW) == []
+
+
+# --- all but a few as the last time --------------------------------------------------------------
+
+
+def saw_again(ages: Ages, at: float, *changed: tuple) -> bool:
+    return ages.saw_again("west", changed, at=at, now=at)
+
+
+def test_what_is_not_told_of_again_stood_where_it_stood():
+    ages = Ages()
+    saw(ages, 10, NOW)
+    assert saw_again(ages, NOW + 7)
+    assert since(ages, 10, 20) == NOW + 7
+
+
+def test_of_what_is_told_of_again_the_last_time_counts_up_to_then():
+    ages = Ages()
+    saw(ages, 10, NOW)
+    assert saw_again(ages, NOW + 5)
+    assert saw_again(ages, NOW + 7, (WHO, Stretch(0, 0, 20)))
+    assert (since(ages, 10, 30), since(ages, 20, 30)) == (NOW + 5, NOW + 7)
+    assert saw_again(ages, NOW + 9, (WHO, None))
+    assert since(ages, 20, 30) == NOW + 7
+
+
+def test_where_the_clock_was_set_back_or_nothing_was_told_all_has_to_be():
+    ages = Ages()
+    assert not saw_again(ages, NOW)
+    saw(ages, 10, NOW)
+    assert saw_again(ages, NOW)
+    assert not saw_again(ages, NOW - 1)
+    assert since(ages, 10, 20) == NOW
+
+
+# --- other logs ----------------------------------------------------------------------------------
 
 
 def test_a_topic_of_another_id_takes_its_samples_and_answers_with_it():

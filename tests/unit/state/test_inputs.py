@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.model.observations import (
     CONNECT_REST,
     LOG_ENDS,
@@ -12,10 +14,11 @@ from exporter.model.observations import (
     InputSucceeded,
 )
 
-from .worlds import FILE, OFFSETS, STALE_S, SYNCS, World, files, mirrors, orders, source
+from .worlds import FILE, OFFSETS, STALE_S, SYNCS, World, files, mirrors, orders, record, source
 
 REST = InputId("lab", CONNECT_REST)
 OFFSETS_TAIL = InputId(str(OFFSETS), TAIL)
+OTHER = {"filename": "/data/other.txt"}
 
 
 def inputs(world: World) -> dict:
@@ -114,6 +117,33 @@ def test_a_tail_is_live_as_long_as_the_end_it_read_to_was_seen_lately():
     assert world.partitions() == {}
 
 
+@pytest.mark.parametrize("behind", [5, None])
+def test_a_tail_that_stands_where_it_stood_and_not_at_the_end_does_not_work(behind):
+    world = files()
+    world.tail(positions=((0, 5),))
+    world.tail_failed("unreachable")
+    world.tail(behind=behind, positions=((0, 5),))
+    assert not inputs(world)[OFFSETS_TAIL].up
+    world.tail(behind=behind, positions=((0, 6),))
+    assert inputs(world)[OFFSETS_TAIL].up
+
+
+def test_where_a_tail_stood_in_a_topic_that_is_read_anew_is_forgotten():
+    world = files()
+    world.tail(positions=((1, 3), (0, 5)))
+    assert inputs(world)[OFFSETS_TAIL].tail.positions == ((0, 5), (1, 3))
+    world.tail(caught_up=False, behind=9, positions=((0, 0),))
+    assert inputs(world)[OFFSETS_TAIL].tail.positions == ((0, 0),)
+
+
+def test_inputs_are_in_order_whichever_was_heard_of_first():
+    world = World()
+    for name in ("west", "east", "north"):
+        world.see(InputFailed(InputId(name, LOG_ENDS), "timeout", "no answer"))
+    names = [view.id.input for view in world.snapshot().inputs]
+    assert names == ["east", "north", "west"]
+
+
 def test_a_tail_that_has_read_nothing_yet_is_not_up():
     world = World()
     world.tail(behind=5)
@@ -188,6 +218,17 @@ def test_live_records_are_counted_by_what_they_are():
     world.tail(undecodable=(("key_null", 2), ("key_shape", 1)))
     tail = inputs(world)[OFFSETS_TAIL].tail
     assert (tail.values, tail.tombstones, tail.undecodable) == (2, 1, 3)
+
+
+def test_what_was_there_before_it_was_followed_counts_nowhere():
+    world = files()
+    world.tail(
+        record("files", FILE, {"position": 7}, live=False, log_offset=1),
+        record("files", OTHER, None, live=False, log_offset=2),
+        whole=True,
+    )
+    tail = inputs(world)[OFFSETS_TAIL].tail
+    assert (tail.values, tail.tombstones) == (0, 0)
 
 
 def test_an_input_that_never_answered_is_neither_up_nor_live():

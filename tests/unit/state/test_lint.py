@@ -75,6 +75,7 @@ def changed(role: TopicRole = TopicRole.OFFSETS, **changes) -> TopicFacts:
         pytest.param(changed(records=RECORDS_FEW, keys=1), [], id="a million is few"),
         pytest.param(changed(records=5_000_000, keys=50_000), [], id="many keys"),
         pytest.param(changed(records=5_000_000, keys=None), [], id="keys not counted"),
+        pytest.param(changed(records=None, keys=5), [], id="records not counted"),
         pytest.param(
             changed(policy="delete", replication=1),
             ["low_replication", "not_compacted"],
@@ -105,6 +106,19 @@ def test_a_foreign_connector_that_commits_makes_a_topic_shared() -> None:
     (problem,) = shared(topology, (Intruder(at=AT, connector="jdbc", home="two"),))
     assert (problem.at, problem.problem) == (AT, "shared")
     assert "jdbc of two" in problem.detail
+
+
+def test_of_several_foreign_connectors_the_first_by_name_is_told() -> None:
+    intruders = (Intruder(AT, "jdbc", "two"), Intruder(AT, "files", "two"))
+    (problem,) = shared(Topology(offsets_topics=(), flows=()), intruders)
+    assert "files of two" in problem.detail
+
+
+def test_topics_that_are_shared_are_told_in_order() -> None:
+    other = KafkaTopic("west", "connect-offsets")
+    clusters = (OffsetsTopic(name, at) for at in (other, AT) for name in ("one", "two"))
+    found = shared(Topology(offsets_topics=tuple(clusters), flows=()), ())
+    assert [problem.at for problem in found] == [AT, other]
 
 
 def test_two_connect_clusters_with_a_topic_each_share_nothing() -> None:
@@ -142,6 +156,8 @@ def test_topics_that_list_connectors_are_looked_at() -> None:
         ("mm2-offset-syncs.west.internal", "west.checkpoints.internal"),  # syncs at the target
         ("mm2-offset-syncs_east_internal", "west_checkpoints_internal"),
         ("mm2-offset-syncs--east--internal", "west--checkpoints--internal"),
+        ("mm2-offset-syncseastinternal", "westcheckpointsinternal"),  # a separator of no length
+        ("mm2-offset-syncs.w.internal", "west.checkpoints.internal"),  # shorter than either alias
         ("of-a-policy-of-its-own", "west.checkpoints.internal"),
         (None, "west.checkpoints.internal"),
     ],
