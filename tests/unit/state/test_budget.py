@@ -8,7 +8,8 @@ from exporter.model.observations import TAIL
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.serve.families import Build, Reload, collect
-from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION
+from exporter.state import budget
+from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION, Budget
 from exporter.state.site import ConnectSite
 
 from .worlds import STALE_S, SYNCS, World, mirror, orders, record, source
@@ -110,6 +111,30 @@ def test_a_partition_at_the_edge_is_counted_once_however_often_it_crosses_it():
     assert cut(world) == 1
 
 
+@pytest.mark.parametrize(("remembered", "counted"), [(1, 1), (0, 5)])
+def test_what_came_and_went_is_counted_again_only_if_too_many_would_have_to_be_remembered(
+    remembered, counted, monkeypatch
+):
+    monkeypatch.setattr(budget, "LEFT_OUT_MAX", remembered)
+    world = three_files(3 * ONE_FILE)
+    for position in range(5):
+        world.commit("files", file(0), {"position": position, "line": position})
+        assert len(exported(world)) == 2
+        world.commit("files", file(0), {"position": position})
+        assert len(exported(world)) == 3
+    assert cut(world) == counted
+
+
+def test_while_nothing_changes_it_is_answered_from_memory():
+    world = three_files(2 * ONE_FILE)
+    views = world.snapshot().source_partitions
+    known, mirrored = Budget(2 * ONE_FILE), ()
+    first = known.within(views, ("one",), mirrored, (), frozenset())
+    assert len(first.not_exported) == 1
+    assert known.within((), ("one",), mirrored, (), frozenset()) is first
+    assert known.within(views[:2], ("other",), mirrored, (), frozenset()).not_exported == set()
+
+
 def test_what_was_cut_is_not_counted_again_after_an_outage():
     world = three_files(ONE_FILE)
     assert cut(world) == 2
@@ -165,6 +190,23 @@ def test_a_flow_that_falls_back_does_so_whatever_the_others_do():
     assert world.snapshot().by_topic == {("lab", "mm2")}
 
 
+def test_only_what_a_flow_that_falls_back_holds_is_counted():
+    world = world_of(mirror(), mirror("mm3"), series_max=ONE_MIRRORED)
+    for partition in (0, 1):
+        world.commit("mm2", orders(partition), {"offset": 9})
+    world.commit("mm3", orders(), {"offset": 9})
+    assert world.snapshot().by_topic == {("lab", "mm2")}
+    assert cut(world) == 2
+
+
+def test_offsets_like_a_flows_of_a_connector_that_is_none_are_bounded_as_any():
+    world = world_of(source("mm2"), series_max=ONE_FILE)
+    for partition in (0, 1):
+        world.commit("mm2", orders(partition), {"offset": 9})
+    assert len(exported(world)) == 1
+    assert cut(world) == 1
+
+
 def test_the_budget_is_reckoned_again_when_a_flow_comes_or_goes():
     world = world_of(source("mm2"), series_max=ONE_FILE)
     world.tail(record("mm2", orders(), {"offset": 9}, log_offset=1))
@@ -190,6 +232,24 @@ def test_a_forgotten_partition_has_no_position_to_pay_for():
     assert exported(world) == {"filename=/0"}
     world.commit("files", file(1), None)
     assert exported(world) == {"filename=/0", "filename=/1"}
+
+
+def test_a_forgotten_partition_leaves_what_it_does_not_need_to_the_next():
+    world = world_of(source("files"), series_max=PER_SOURCE_PARTITION + ONE_FILE)
+    for number in range(3):
+        world.commit("files", file(number), {"position": 1})
+    world.commit("files", file(0), None)
+    assert exported(world) == {"filename=/0", "filename=/1"}
+
+
+@pytest.mark.parametrize(("room", "fits"), [(0, True), (-1, False)])
+def test_a_position_that_a_flow_forgot_is_not_paid_for_either(room, fits):
+    forgotten = PER_SOURCE_PARTITION + PER_MIRROR_PARTITION
+    world = world_of(mirror(), series_max=ONE_MIRRORED + forgotten + room)
+    world.commit("mm2", orders(0), {"offset": 9})
+    world.commit("mm2", orders(1), {"offset": 9})
+    world.commit("mm2", orders(1), None)
+    assert (world.snapshot().by_topic == frozenset()) is fits
 
 
 def test_what_a_flow_copies_and_never_committed_counts_too():

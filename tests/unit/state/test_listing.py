@@ -17,6 +17,7 @@ from exporter.model.connectors import (
 )
 from exporter.model.observations import ListingRecord, ListingTopicsFound
 from exporter.model.topology import KafkaTopic, ListingTopics, TopicPartition
+from exporter.state.listing import Listing
 from exporter.state.site import ConnectSite
 
 from .worlds import FILE, World, mirror, orders
@@ -282,6 +283,19 @@ def test_what_its_tasks_were_given_is_what_it_copies():
         ConnectorConfigured("mm2", MM2), given(0, 0, 1), given(1, 2), TasksCommitted("mm2", 2)
     )
     assert copied(world) == {0, 1, 2}
+
+
+def test_a_tombstone_of_a_commit_of_tasks_leaves_none():
+    world = listing(ConnectorConfigured("mm2", MM2), given(0, 0), TasksCommitted("mm2", 1))
+    assert connectors(world)["mm2"] == ("unassigned", ("unassigned",))
+    tell(world, TasksCommitted("mm2", None))
+    assert connectors(world)["mm2"] == ("unassigned", ())
+
+
+def test_connectors_are_listed_by_name_whichever_was_made_first():
+    known = Listing()
+    known.apply([ConnectorConfigured(name, FILES) for name in ("files", "archive", "jdbc")])
+    assert [at.name for at in known.connectors()] == ["archive", "files", "jdbc"]
 
 
 def test_tasks_that_are_not_committed_are_not_in_force():
