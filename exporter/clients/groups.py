@@ -9,8 +9,9 @@ are bounded. Called by kafka.py.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -20,14 +21,20 @@ from exporter.model.topology import TopicPartition
 # A client is a few threads and connections. Beyond this the least recently asked is closed, and
 # asking its group again costs another connection.
 CLIENTS_MAX: Final = 64
+# Groups of connectors that are gone are asked no more, and their clients are half a MiB each.
+IDLE_S: Final = 300.0
 
 
 class GroupReaders:
     """Clients of many groups on one Kafka cluster. Raises KafkaException."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._settings = {**settings, "enable.auto.commit": False}
-        self._readers: OrderedDict[str, ck.Consumer] = OrderedDict()
+        self._clock = clock
+        # With when each was asked last, the least recently asked first.
+        self._readers: OrderedDict[str, tuple[ck.Consumer, float]] = OrderedDict()
         # Polls of several Connect clusters may share a Kafka cluster, and none may close what
         # another one is using.
         self._one_at_a_time = threading.Lock()
@@ -49,12 +56,22 @@ class GroupReaders:
         """Close every client."""
         with self._one_at_a_time:
             while self._readers:
-                self._readers.popitem()[1].close()
+                self._close_first()
 
     def _reader(self, group: str) -> ck.Consumer:
-        if group not in self._readers:
+        now = self._clock()
+        found, _ = self._readers.pop(group, (None, now))
+        while self._readers and self._first_asked_at() <= now - IDLE_S:
+            self._close_first()
+        if found is None:
             if len(self._readers) >= CLIENTS_MAX:
-                self._readers.popitem(last=False)[1].close()
-            self._readers[group] = ck.Consumer({**self._settings, "group.id": group})
-        self._readers.move_to_end(group)
-        return self._readers[group]
+                self._close_first()
+            found = ck.Consumer({**self._settings, "group.id": group})
+        self._readers[group] = (found, now)
+        return found
+
+    def _first_asked_at(self) -> float:
+        return next(iter(self._readers.values()))[1]
+
+    def _close_first(self) -> None:
+        self._readers.popitem(last=False)[1][0].close()
