@@ -29,14 +29,13 @@ class Looks:
     def __init__(self, patience_s: float) -> None:
         self.fates = Fates()
         self._patience_s = patience_s
-        self._syncs: dict[KafkaTopic, SyncBook] = {}
-        self._trails: dict[KafkaTopic, Trail] = {}
+        self._syncs: dict[KafkaTopic, tuple[SyncBook, Trail]] = {}
         self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], Told] | None = None
 
     def synced(self, read: TailRead, book: SyncBook) -> None:
         """A tail read syncs; `book` does not know of them yet."""
-        self._syncs[read.topic] = book
-        trail = self._trails.setdefault(read.topic, Trail())
+        _, trail = self._syncs.get(read.topic, (book, Trail()))
+        self._syncs[read.topic] = (book, trail)
         trail.apply(book.newest, read.sync_records(), whole=read.whole)
 
     def look(
@@ -69,13 +68,13 @@ class Looks:
         now: float,
     ) -> None:
         topic = flow.offset_syncs
-        syncs = None if topic is None else self._syncs.get(topic)
-        trail = None if topic is None else self._trails.get(topic)
+        read = None if topic is None else self._syncs.get(topic)
 
         def news_of(at: TopicPartition) -> News | None:
-            if syncs is None or trail is None or at in not_ours:
+            if read is None or at in not_ours:
                 return None
-            newest = syncs.seen(at)
+            book, trail = read
+            newest = book.seen(at)
             return trail.since(at, None if newest is None else newest.offset)
 
         told = self.fates.look(
@@ -86,13 +85,13 @@ class Looks:
                 bounds=seen.bounds,
                 ids=seen.ids,
                 doing=doing(site.listed, flow.connector, live=site.listing_live(now)),
-                came=() if trail is None else trail.came,
+                came=() if read is None else read[1].came,
                 news_of=news_of,
                 patience_s=self._patience_s,
             )
         )
-        if trail is not None:
-            trail.forget(told.difference(not_ours))
+        if read is not None:
+            read[1].forget(told.difference(not_ours))
 
     def told(self, flows: tuple[MirrorFlow, ...]) -> Told:
         """What these flows lost, and which of their topics were made anew; the same tuples while

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.model.observations import RestOffsetsAsked, RestOffsetsRead
+from exporter.model.topology import KafkaTopic
 from exporter.state.checks import ANSWER_MAX_S, GRACE_S
 
 from .worlds import FILE, STALE_S, World, files, orders, source
@@ -171,6 +172,18 @@ def test_an_asking_that_is_never_answered_is_forgotten():
     world.tail()
     world.snapshot()
     assert checked(world, '{"position":1}') == 1
+
+
+def test_what_rest_told_of_a_topic_that_the_connector_has_left_since_is_no_difference():
+    world, own = files(), KafkaTopic("east", "own")
+    world.commit("files", FILE, {"position": 7})
+    world.rest_offsets("files", {IDENTITY: '{"position":8}'})
+    world.listed(source("files", dedicated_offsets_topic="own"))
+    world.tail(topic=own, whole=True)
+    world.now += GRACE_S + 1
+    world.tail()
+    world.tail(topic=own)
+    assert world.offsets_differ() == 0
 
 
 def test_a_difference_lowers_no_gauge_of_the_rest_input():

@@ -11,6 +11,7 @@ from exporter.model.topology import TopicPartition
 from exporter.state.account import NOTHING_LOST
 from exporter.state.fate import LOSSES_MAX, TOLD_EVERY_S, UNSEEN_S, Fates, Round
 from exporter.state.snapshot import Loss, TopicRecreation
+from exporter.state.trail import GAPS_MAX
 from tests.changed import replace
 
 from .worlds import SYNCS, World, mirror, mirrors, orders
@@ -251,6 +252,39 @@ def test_syncs_tell_what_a_running_connector_jumped_over():
     flow.world.synced(320, downstream=280)
     flow.look(start=150)
     assert flow.ranges() == [("retention", 0, 110, 149)]
+
+
+def test_what_was_passed_over_before_the_last_look_takes_no_room_from_what_was_since():
+    """Of a look's gaps only so many are kept, the largest."""
+    flow = copying(99)
+    flow.world.synced(99, downstream=99)
+    flow.look()
+    upstream, downstream = 99, 99
+    for _ in range(GAPS_MAX):  # no record in them was lost: the log start lies before
+        upstream, downstream = upstream + 51, downstream + 1
+        flow.world.synced(upstream, downstream=downstream)
+    flow.commit(upstream)
+    flow.look()
+    flow.world.synced(upstream + 21, downstream=downstream + 1)
+    flow.commit(upstream + 40)
+    flow.look(start=upstream + 21)
+    assert flow.ranges() == [("retention", 0, upstream + 1, upstream + 20)]
+
+
+def test_what_another_cluster_answers_says_nothing_of_a_flow():
+    flow = copying(99)
+    flow.world.ends({TopicPartition("orders", 0): LogBounds(150, 1000, 1000)}, kafka="east")
+    flow.wait()
+    assert flow.lost() == {}
+
+
+def test_while_nothing_new_is_lost_the_same_is_told():
+    flow = copying(99)
+    flow.look(start=150)
+    flow.wait()
+    before = flow.world.snapshot().losses
+    flow.look()
+    assert flow.world.snapshot().losses is before
 
 
 def test_syncs_that_may_be_another_flows_tell_nothing():

@@ -72,6 +72,14 @@ def test_of_a_sink_nobody_knows_when_it_committed():
     assert (found.committed_at, found.lag_records, found.lag_seconds) == (None, 15, 10.0)
 
 
+def test_a_sink_has_a_position_if_it_reads_one_partition():
+    only = overall.connectors(replace(EMPTY, at=AT, sink_partitions=(SINK,)))["lab", "out"]
+    assert only.position == str(SINK.committed)
+    two = (SINK, replace(SINK, partition=99))
+    both = overall.connectors(replace(EMPTY, at=AT, sink_partitions=two))["lab", "out"]
+    assert (both.partitions, both.position) == (2, None)
+
+
 def test_a_mirror_has_the_lag_of_its_flows_and_the_advances_of_its_offsets():
     found = overall.connectors(full())["lab", "mirror"]
     assert found.lag_records is None  # of one partition it is not known
