@@ -48,12 +48,12 @@ class Looks:
     ) -> None:
         """Look at all flows of a cluster that has answered.
 
-        known    the positions that were known before it was asked
+        known    the positions of its flows that were known before it was asked
         shared   by offset-syncs topic, the partitions whose syncs may be of another flow
         """
         for flow, site in flows.items():
             found = known.get(flow)
-            if flow.upstream == seen.kafka and found:
+            if found:
                 not_ours = shared.get(flow.offset_syncs, frozenset())
                 replicated = {at.upstream: at.replicated for at in _of_topics(found, seen.ids)}
                 self._look(flow, site, replicated, seen, not_ours, now)
