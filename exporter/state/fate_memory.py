@@ -147,18 +147,14 @@ def _row(number: int, behind: int, account: Account) -> _Row:
 
 
 def _fate(topic: _Topic) -> TopicFate:
-    generation = max((row.behind for row in topic.partitions), default=0)
     return TopicFate(
         at=topic.at,
         id=topic.id,
-        generation=generation,
         recreations=topic.recreations,
         recreated_at=topic.recreated_at,
         before=topic.before,
         after=topic.after,
-        accounts={
-            row.partition: (generation - row.behind, _account(row)) for row in topic.partitions
-        },
+        accounts={row.partition: (-row.behind, _account(row)) for row in topic.partitions},
     )
 
 

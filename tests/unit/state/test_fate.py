@@ -412,6 +412,45 @@ def test_a_partition_that_had_not_heard_of_the_new_topic_still_has_not():
     assert flow.recreations() == 1
 
 
+def test_nor_has_it_if_the_topic_is_made_anew_once_more():
+    flow = copying(899, 899)
+    flow.id = "b"
+    away = flow.logs.pop(1)
+    flow.look(end=0)
+    flow.restart()
+    flow.id = "c"
+    flow.look()
+    flow.logs[1] = away
+    flow.wait()
+    flow.wait()
+    assert flow.lost(1) == {"recreated": 100}
+    assert flow.recreations() == 2
+
+
+def test_what_is_recalled_is_told_though_nothing_was_before():
+    flow = copying(99)
+    flow.look(start=150)
+    flow.wait()
+    before = flow.world.snapshot().losses
+    remembered = flow.world.book.remembered()
+    assert remembered is not None
+    other = copying(99)
+    assert other.world.snapshot().losses == ()
+    other.world.book.recall(remembered)
+    other.look()
+    assert other.world.snapshot().losses == before
+
+
+def test_a_loss_of_one_record_is_recalled():
+    flow = copying(99)
+    flow.look(start=101)
+    flow.wait()
+    assert flow.ranges() == [("retention", 0, 100, 100)]
+    flow.restart()
+    flow.look()
+    assert flow.ranges() == [("retention", 0, 100, 100)]
+
+
 def test_something_counted_is_urgent_until_it_is_remembered():
     flow = copying(99)
     book = flow.world.book
@@ -493,6 +532,8 @@ ROW = ("flows", 0, "topics", "orders", "partitions", 0)
         broken("losses", 0, "cause", value="theft"),
         broken("losses", 0, "first", value=10**6),
         broken("surprise", value=1),
+        broken("flows", 0, "surprise", value=1),
+        broken("flows", 0, "topics", "orders", "surprise", value=1),
         b'{"flows":' + b"[" * 100_000,
         b'{"flows":[{"flow":["\xff"]}]}',
     ],
