@@ -82,7 +82,7 @@ class TailState:
 
 @dataclass(slots=True)
 class InputState:
-    """One input. `asked` is True once it has answered or failed at least once."""
+    """One input that has answered or failed at least once."""
 
     id: InputId
     up: bool = False
@@ -91,11 +91,6 @@ class InputState:
     last_reason: str | None = None
     errors: Counter[str] = field(default_factory=Counter)
     tail: TailState | None = None
-
-    @property
-    def asked(self) -> bool:
-        """It has answered, or failed, at least once."""
-        return self.last_success_at is not None or bool(self.errors)
 
     def succeeded(self, at: float) -> None:
         """An attempt worked."""

@@ -72,9 +72,9 @@ class Readiness:
         return (self._explain(ends, "the log ends of its mirrored partitions"),)
 
     def _unasked(self, input_id: InputId) -> tuple[str, ...]:
-        state = self._inputs.find(input_id)
-        asked = state is not None and state.asked
-        return () if asked else (self._explain(input_id, "a first attempt"),)
+        if self._inputs.find(input_id) is not None:
+            return ()
+        return (self._explain(input_id, "a first attempt"),)
 
     def _explain(self, input_id: InputId, what: str) -> str:
         state = self._inputs.find(input_id)

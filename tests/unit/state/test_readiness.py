@@ -100,6 +100,33 @@ def test_each_connect_cluster_is_waited_for():
     assert "lab" not in waiting_for(world)
 
 
+def test_what_is_missing_is_told_by_cluster_whichever_was_named_first():
+    missing = World(sites=("prod", "lab")).snapshot().waiting_for
+    assert [line.split(":")[0] for line in missing] == ["connect_rest lab", "connect_rest prod"]
+
+
+def test_of_what_has_not_failed_no_reason_is_told():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    world.tail(caught_up=False)
+    assert waiting_for(world) == "tail east/connect-offsets: waiting for the end of the topic"
+
+
+def test_an_answer_from_before_there_was_a_position_is_not_the_one_that_is_waited_for():
+    world = World(sites=("lab", "prod"))  # the other one is why it is not ready meanwhile
+    world.listed(mirror())
+    world.found()
+    world.tail(whole=True)
+    world.tail(topic=SYNCS, whole=True)
+    world.ends({})
+    assert "log_ends" not in waiting_for(world)
+    world.commit("mm2", orders(), {"offset": 1})
+    assert "log_ends west: waiting for the log ends" in waiting_for(world)
+    world.ends(10)
+    assert "log_ends" not in waiting_for(world)
+
+
 def test_readiness_once_reached_is_not_lost_by_an_outage():
     world = files()
     world.now += 3600
