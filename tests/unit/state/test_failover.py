@@ -202,6 +202,31 @@ def test_a_target_that_ends_before_an_acknowledged_record_is_another_topic_now()
     assert met(world).best is None
 
 
+def test_a_sync_that_came_with_the_answer_may_be_newer_than_its_log_ends():
+    world = readable()
+    world.synced(5)
+    checkpointed(world, checkpoint(1))
+    answered(world, 3000, down=LogBounds(0, 10, 10))
+    assert met(world).best is not None
+    world.synced(2999)
+    answered(world, 3000, down=LogBounds(0, 10, 10))
+    assert met(world).best == 3000
+    answered(world, 3000, down=LogBounds(0, 10, 10))
+    assert met(world).best is None
+
+
+def test_what_was_known_before_an_answer_is_what_the_one_before_it_found():
+    """And not one that nobody looked at, which found nothing."""
+    world = readable()
+    world.synced(0)
+    checkpointed(world, checkpoint(150))
+    answered(world, 150, down=LogBounds(0, 100, 100))
+    answered(world, 150, down=LogBounds(0, 100, 100))
+    assert met(world).reread == 0
+    answered(world, 150, down=LogBounds(0, 100, 100))
+    assert met(world).reread is None
+
+
 def test_a_group_without_syncs_has_no_best_place():
     world = readable()
     checkpointed(world, checkpoint(1))
@@ -377,6 +402,25 @@ def test_more_groups_than_can_be_asked_are_cut_and_counted_the_stalest_first(mon
     (asked,) = snapshot.groups_to_ask
     assert [at.group for at in asked.partitions] == ["g3", "g2"]
     assert dict(world.snapshot().dropped)["groups"] == 2
+
+
+def test_more_checkpoints_than_can_be_kept_are_counted_and_those_that_are_kept_go_on(monkeypatch):
+    monkeypatch.setattr(failover, "CHECKPOINTS_MAX", 1)
+    world = readable()
+    late = checkpoint(2, at=NOW + 5)
+    checkpointed(world, checkpoint(1), checkpoint(1, group="one"), checkpoint(1, group="two"), late)
+    seen = world.snapshot()
+    assert [(view.group, view.at) for view in seen.checkpoints] == [("billing", NOW + 5)]
+    assert dict(seen.dropped)["checkpoints"] == 2
+
+
+def test_a_flow_that_comes_back_has_not_been_answered_for_yet():
+    world = early_and_last()
+    answered(world)
+    world.listed(source("files"))
+    world.snapshot()
+    world.listed(mirror())
+    assert world.snapshot().groups == ()
 
 
 # --- what MM2 would write next --------------------------------------------------------------------
