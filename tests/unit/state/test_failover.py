@@ -414,6 +414,47 @@ def test_more_checkpoints_than_can_be_kept_are_counted_and_those_that_are_kept_g
     assert dict(seen.dropped)["checkpoints"] == 2
 
 
+def test_more_partitions_than_can_be_asked_are_cut_by_whole_groups(monkeypatch):
+    monkeypatch.setattr(failover, "ASKED_MAX", 2)
+    world = readable()
+    newest = [checkpoint(1, topic=f"west.t{n}", group="newest", at=NOW + 2) for n in range(2)]
+    checkpointed(world, *newest, checkpoint(1, group="older", at=NOW + 1))
+    (asked,) = world.snapshot().groups_to_ask
+    assert [at.group for at in asked.partitions] == ["newest", "newest"]
+    assert dict(world.snapshot().dropped)["groups"] == 1
+
+
+def test_a_group_that_has_its_first_checkpoint_is_asked_for_too():
+    world = readable()
+    for groups in (["billing"], ["billing", "reports"]):
+        checkpointed(world, *(checkpoint(1, group=group) for group in groups))
+        (asked,) = world.snapshot().groups_to_ask
+        assert sorted(at.group for at in asked.partitions) == groups
+
+
+def test_groups_are_told_by_name_whichever_had_a_checkpoint_first():
+    world = readable()
+    checkpointed(world, *(checkpoint(1, group=group) for group in ("reports", "billing")))
+    assert [view.group for view in world.snapshot().checkpoints] == ["billing", "reports"]
+
+
+def test_of_a_checkpoints_topic_that_is_gone_nothing_is_told_and_nobody_asked():
+    world = early_and_last()
+    answered(world)
+    assert world.snapshot().groups
+    world.see(TopicsSeen("east", frozenset()))
+    seen = world.snapshot()
+    assert (seen.groups, seen.checkpoints, seen.groups_to_ask) == ((), (), ())
+
+
+def test_groups_of_topics_that_nobody_asked_for_are_not_asked_for_either():
+    site = ConnectSite(name="lab", kafka="east", wants_topic=lambda topic: topic != "orders")
+    world = readable(sites=(site,))
+    checkpointed(world, checkpoint(1), checkpoint(1, topic="west.payments"))
+    (asked,) = world.snapshot().groups_to_ask
+    assert [at.topic for at in asked.partitions] == ["payments"]
+
+
 def test_a_flow_that_comes_back_has_not_been_answered_for_yet():
     world = early_and_last()
     answered(world)
@@ -489,6 +530,14 @@ def test_a_heartbeat_is_of_the_flow_that_its_key_names_wherever_it_is_found():
     world.tail(beat("west", "east", NOW), beat("far", "west", NOW + 5), topic=replicated)
     (view,) = world.snapshot().heartbeats
     assert (view.source, view.target, view.at) == ("west", "east", NOW + 1)
+
+
+def test_a_heartbeats_topic_that_is_read_again_is_known_from_that_alone():
+    world = readable()
+    world.tail(beat("west", "east", NOW), topic=HEARTBEATS, whole=True)
+    assert world.snapshot().heartbeats
+    world.tail(topic=HEARTBEATS, whole=True)
+    assert world.snapshot().heartbeats == ()
 
 
 def test_heartbeats_go_with_their_tail():
