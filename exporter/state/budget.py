@@ -18,7 +18,9 @@ from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.topology import MirrorFlow
 from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView
 
-PER_SOURCE_PARTITION: Final = 6  # times of commit and advance, four counters; positions come on top
+# Times of commit and advance, four counters. A position for each number, and the time of the change
+# at the source where the offset tells it, come on top.
+PER_SOURCE_PARTITION: Final = 6
 PER_MIRROR_PARTITION: Final = 15  # twelve of the partition, three of its newest sync
 
 LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
@@ -143,14 +145,18 @@ def _series(
             continue
         each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if at in mirrors else 0)
         # Of every partition, whenever another one is shown, so without a call for each.
-        fields = [0 if view.offset is None else len(view.offset.numbers) for view in run]
+        fields = [
+            0 if view.offset is None else len(view.offset.numbers) + (view.event_at is not None)
+            for view in run
+        ]
         found[at] += each * len(fields) + sum(fields)
     return found
 
 
 def _series_of(view: SourcePartitionView) -> int:
-    fields = 0 if view.offset is None else len(view.offset.numbers)
-    return PER_SOURCE_PARTITION + fields
+    if view.offset is None:
+        return PER_SOURCE_PARTITION
+    return PER_SOURCE_PARTITION + len(view.offset.numbers) + (view.event_at is not None)
 
 
 def _mirrors(view: SourcePartitionView) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from exporter.model.observations import TAIL
-from exporter.model.readings import LogBounds
+from exporter.model.readings import FirstRecord, LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.serve.families import Build, Reload, collect
 from exporter.state import budget
 from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION, Budget
 from exporter.state.site import ConnectSite
 
-from .worlds import STALE_S, SYNCS, World, mirror, orders, record, source
+from .worlds import FILE, STALE_S, SYNCS, World, mirror, orders, record, source, sync
 
 ONE_FILE = PER_SOURCE_PARTITION + 1  # an offset of one number
 ONE_MIRRORED = ONE_FILE + PER_MIRROR_PARTITION
@@ -75,6 +77,59 @@ def test_every_number_of_an_offset_is_a_series():
     assert exported(world) == {"filename=/0", "filename=/1"}
     world.commit("files", file(1), {"position": 1, "line": 1})
     assert exported(world) == {"filename=/0"}
+
+
+def test_the_time_of_the_change_at_the_source_is_a_series_too():
+    """Two numbers, one of which is the time as well."""
+    offset = {"incrementing": 1, "timestamp": 1_700_000_000_000}
+    tables = [{"protocol": "1", "table": name} for name in ("a", "b")]
+    world = world_of(source("jdbc"), series_max=2 * (PER_SOURCE_PARTITION + 3) - 1)
+    world.commit("jdbc", tables[0], offset)
+    assert series(world, {}) == PER_SOURCE_PARTITION + 3
+    world.commit("jdbc", tables[1], offset)
+    assert len(exported(world)) == 1
+
+
+def series(world: World, before: Counter[str]) -> int:
+    """How many series of partitions there are more than before, which is brought up to date."""
+    build, last = Build("1", "1", "3"), Reload(successful=True, at=0.0)
+    of_partitions = ("source_partition", "partition")
+    now = Counter(
+        family.spec.name
+        for family in collect(world.snapshot(), build, last)
+        if set(family.spec.labels) & set(of_partitions)
+        for _ in family.labels
+    )
+    more = now.total() - Counter(before).total()
+    before.clear()
+    before.update(now)
+    return more
+
+
+def flows_on(world: World, partitions: int, *, begun_at: int = 0) -> None:
+    """For long enough to know that log starts come nearer; then each first record is read."""
+    position = 0
+    for start in range(begun_at, begun_at + 400):
+        world.now += 10
+        position = 1000 + start // 2
+        for partition in range(partitions):
+            world.commit("mm2", orders(partition), {"offset": position})
+            world.tail(sync(position, partition=partition, at=world.now), topic=SYNCS)
+        bounds = LogBounds(start, 2000 + start, 2000 + start)
+        world.ends({TopicPartition("orders", at): bounds for at in range(partitions)})
+    first = FirstRecord(position + 1, at=world.now)
+    for partition in range(partitions):
+        world.probed(position + 1, first, partition=partition)
+
+
+def test_it_reckons_with_the_series_that_there_are():
+    world, known = world_of(mirror(), source("files"), series_max=10_000), Counter()
+    flows_on(world, 2)
+    assert series(world, known) > 0
+    world.commit("files", FILE, {"position": 1})
+    assert series(world, known) == ONE_FILE
+    flows_on(world, 3, begun_at=400)
+    assert series(world, known) == ONE_MIRRORED
 
 
 def test_one_that_is_known_by_another_spelling_of_its_key_only_counts_as_one_without_an_offset():
