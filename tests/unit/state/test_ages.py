@@ -6,6 +6,7 @@ import pytest
 
 from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed
 from exporter.model.topology import TopicPartition
+from exporter.state import ages as states_ages
 from exporter.state.ages import (
     ENDS_MAX,
     LOG_ENDS,
@@ -299,6 +300,31 @@ def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
         exact, known = NOW + offset - 10, since(ages, offset, 99_999)
         assert known <= exact
         assert NOW + 20_000 - known <= OLDER_BY * (NOW + 20_000 - exact) + 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "kept"),
+    [
+        ((0, 1, 2, 3, 4), [0, 2, 3, 4]),
+        ((0, 8, 12, 14, 15), [0, 8, 12, 15]),  # none is near enough: then the oldest stay
+        ((0, 1, 2, 3), [0, 1, 2, 3]),
+    ],
+)
+def test_of_too_many_samples_those_go_whose_neighbours_are_near(seen, kept, monkeypatch):
+    monkeypatch.setattr(states_ages, "ENDS_MAX", 4)
+    ages = Ages()
+    for moment in seen:
+        saw(ages, 10 + moment, NOW + moment)
+    (age,) = ages._groups["west"].ages.values()
+    assert [at - NOW for _, at in age.ends] == kept
+
+
+def test_an_end_that_stands_is_one_sample():
+    ages = Ages()
+    for moment in range(4):
+        saw(ages, 10, NOW + moment, following=5)
+    (age,) = ages._groups["west"].ages.values()
+    assert len(age.ends) == 1
 
 
 def test_who_is_no_longer_among_the_followers_is_forgotten():
