@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from exporter.model.observations import TAIL, ConnectorsListed
-from exporter.model.readings import LogBounds, NothingUpTo
+from exporter.model.offsets import MirrorPartition
+from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.account import NOTHING_LOST
 from exporter.state.mirrors import ASKS_OPEN_MAX
@@ -405,3 +406,70 @@ def test_a_variant_key_moves_no_replicated_position():
     raw_key = b'["mm2",{"topic":"orders","partition":0,"cluster":"west"}]'
     world.tail(record("mm2", orders(), {"offset": 999}, log_offset=50, raw_key=raw_key))
     assert world.mirrored().replicated == 10
+
+
+# --- what stays from one answer to the next ------------------------------------------------------
+
+
+def two(*, end: int = 6) -> World:
+    """Both partitions of orders replicated up to 5, seen, and asked for with these positions."""
+    world = mirrors()
+    for partition in (0, 1):
+        world.commit("mm2", orders(partition), {"offset": 5})
+    told_ends(world, end, end)
+    world.snapshot()
+    return world
+
+
+def told_ends(world: World, *ends: int) -> None:
+    bounds = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+    world.ends(bounds)
+
+
+def log_ends(world: World) -> list[int]:
+    return [view.log_end for view in world.snapshot().mirror_partitions]
+
+
+def test_of_two_answers_between_two_looks_both_are_seen():
+    world = two()
+    told_ends(world, 7, 6)
+    told_ends(world, 7, 9)
+    assert log_ends(world) == [7, 9]
+
+
+def test_one_that_moves_is_seen_beside_one_that_stands():
+    world = two()
+    before = world.mirrored(partition=0)
+    told_ends(world, 6, 9)
+    assert log_ends(world) == [6, 9]
+    assert world.mirrored(partition=0) is before
+    told_ends(world, 8, 9)
+    assert log_ends(world) == [8, 9]
+
+
+def test_while_both_stand_the_same_views_are_told():
+    world = two()
+    before = world.snapshot().mirror_partitions
+    told_ends(world, 6, 6)
+    assert world.snapshot().mirror_partitions is before
+
+
+def test_single_reads_of_two_partitions_of_one_flow_are_both_seen():
+    world = two(end=9)
+    reads = tuple(
+        Probed(("lab", "mm2", MirrorPartition("west", "orders", at)), 6, FirstRecord(7, world.now))
+        for at in (0, 1)
+    )
+    world.see(ProbesRead(kafka="west", at=world.now, answers=reads))
+    assert [view.caught_up for view in world.snapshot().mirror_partitions] == [False, False]
+
+
+def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_with():
+    world = two()
+    asked = world.ask_ends()
+    world.commit("mm2", orders(0), {"offset": 20})
+    same = {TopicPartition("orders", at): LogBounds(0, 6, 6) for at in (0, 1)}
+    world.ends(same, number=asked)
+    assert (world.mirrored().lag_position, world.mirrored().ahead) == (5, 0)
+    told_ends(world, 6, 6)
+    assert (world.mirrored().lag_position, world.mirrored().ahead) == (20, 15)
