@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
 from exporter.model.observations import TAIL, ConnectorsListed
@@ -473,3 +475,21 @@ def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_wit
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (5, 0)
     told_ends(world, 6, 6)
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (20, 15)
+
+
+def test_while_one_that_is_a_record_behind_stands_its_headroom_is_reckoned_again():
+    world, end = mirrors(), 0
+    for step in range(120):
+        world.now += 10
+        if step < 60:
+            end = 1002 + step // 2
+            world.commit("mm2", orders(), {"offset": end - 2})
+        world.tail()
+        world.tail(topic=SYNCS)
+        world.ends({ORDERS: LogBounds(min(step, 60), end, end)})
+        view = world.mirrored()
+    assert view.lag == 1
+    assert view.headroom_s is not None
+    anew = deepcopy(world)
+    anew.book._replication._views.forget()
+    assert anew.mirrored() == view
