@@ -476,6 +476,18 @@ def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_wit
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (20, 15)
 
 
+def test_so_do_the_answers_to_two_questions_that_were_under_way_at_once():
+    world = two()
+    same = {TopicPartition("orders", at): LogBounds(0, 6, 6) for at in (0, 1)}
+    asked = []
+    for position in (20, 30):
+        asked.append(world.ask_ends())
+        world.commit("mm2", orders(0), {"offset": position})
+    for number, position in zip(asked, (5, 20), strict=True):
+        world.ends(same, number=number)
+        assert world.mirrored().lag_position == position
+
+
 def test_a_record_that_has_waited_for_long_is_looked_at_again_though_nothing_moves():
     """Compaction may have taken it meanwhile."""
     world = two(end=7)
