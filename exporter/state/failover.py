@@ -351,7 +351,7 @@ class Failover:
             landed_before=answer.knew_landing(where, checkpoint),
         )
         found = met(at)
-        if found.best is not None and at.landing is not None:
+        if at.landing is not None:
             answer.landings[where] = at.landing
         return GroupView(
             *answer.read.flow,

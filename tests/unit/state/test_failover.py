@@ -112,10 +112,11 @@ def test_a_landing_after_the_best_one_skips_records():
 
 def test_without_a_commit_and_a_checkpoint_there_is_no_landing():
     world = early_and_last()
-    answered(world, group="reports")
-    found = met(world)
-    assert (found.best, found.landing, found.landing_from) == (2700, None, None)
-    assert (found.reread, found.skip) == (None, None)
+    for _ in range(2):
+        answered(world, group="reports")
+        found = met(world)
+        assert (found.best, found.landing, found.landing_from) == (2700, None, None)
+        assert (found.reread, found.skip) == (None, None)
 
 
 def test_of_a_group_without_an_offset_upstream_there_is_nothing_to_say():
@@ -223,6 +224,16 @@ def test_what_was_known_before_an_answer_is_what_the_one_before_it_found():
     answered(world, 150, down=LogBounds(0, 100, 100))
     answered(world, 150, down=LogBounds(0, 100, 100))
     assert met(world).reread == 0
+    answered(world, 150, down=LogBounds(0, 100, 100))
+    assert met(world).reread is None
+
+
+def test_a_checkpoint_was_known_before_though_it_had_nothing_to_be_compared_with():
+    world = readable()
+    checkpointed(world, checkpoint(150))
+    answered(world, 150, down=LogBounds(0, 100, 100))
+    assert (met(world).best, met(world).landing) == (None, 150)
+    world.synced(0)
     answered(world, 150, down=LogBounds(0, 100, 100))
     assert met(world).reread is None
 
