@@ -24,7 +24,7 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
     """
     clusters = {str(at.at): at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
     for view in seen.snapshot.inputs:
-        if view.tail is not None and view.tail.frozen and view.last_reason == OPEN_TRANSACTION:
+        if view.tail is not None and view.tail.frozen:  # whatever the last attempt came to
             hidden = sum(frozen.hidden for frozen in view.tail.frozen)
             yield seen.found(
                 FindingName.HANGING_TRANSACTION,

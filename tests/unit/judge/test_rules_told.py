@@ -285,6 +285,18 @@ def test_a_hanging_transaction_is_told_with_five_partitions_and_all_that_it_hide
     assert dict(told.evidence)["hidden"] == "14 records"
 
 
+def test_a_transaction_that_hangs_still_hangs_while_its_broker_is_away():
+    play = filed()
+    held = Frozen(0, 5, "held", 1)
+    play.world.tail(frozen=(held,), behind=1)
+    (before,) = play.look()
+    assert before.name is Name.HANGING_TRANSACTION
+    for _ in range(6):
+        play.world.tail_failed("unreachable")
+        (still,) = play.look()
+        assert (still.name, still.since) == (before.name, before.since)
+
+
 def failing(play: Play, *, intervals: float = 1.2) -> Play:
     fails = InputFailed(REST, "timeout", "no luck")
     play.run(intervals, each=lambda: play.world.see(fails))
