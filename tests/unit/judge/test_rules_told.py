@@ -16,6 +16,7 @@ from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.lint import NOT_COMPACTED, OVERSIZE, TopicProblem
 from exporter.state.snapshot import GroupView
 from tests.changed import replace
+from tests.unit.state.test_listing import CONFIGS, listing
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,
@@ -387,6 +388,42 @@ def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     told = found(play, Name.INPUT_DOWN)
     assert told.summary == f"tail {OFFSETS} is read too slowly: 70 records are left."
     assert dict(told.evidence)["reason"] == "stale"
+
+
+def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
+    play, tail = filed(), InputId(str(OFFSETS), "tail")
+    play.blind.add(tail)
+    play.world.tail(behind=70, positions=((0, 1),))
+    play.run(1.2, each=lambda: play.world.tail_failed("timeout"))
+    assert found(play, Name.INPUT_DOWN).summary == f"tail {OFFSETS} cannot be read: no luck."
+
+
+def test_a_tail_of_which_nothing_is_heard_is_said_not_to_answer():
+    play = filed()
+    play.blind.add(InputId(str(OFFSETS), "tail"))
+    play.run(2)
+    assert found(play, Name.INPUT_DOWN).summary == f"tail {OFFSETS} cannot be read: no answer."
+
+
+def test_an_offsets_topic_that_is_not_settled_yet_has_three_intervals_as_well():
+    play = filed()
+    unsettled = InputFailed(InputId("lab", "tail"), "topic_not_settled", "name the topic")
+    play.run(2.8, each=lambda: play.world.see(unsettled))
+    assert "input_down" not in play.names()
+    play.run(0.6, each=lambda: play.world.see(unsettled))
+    assert "input_down" in play.names()
+
+
+@pytest.mark.parametrize(
+    ("reason", "severity"), [("denied", Severity.INFO), ("timeout", Severity.WARNING)]
+)
+def test_what_may_not_be_read_of_a_cluster_without_rest_is_done_without(reason, severity):
+    """Its offsets topic is read all the same, and its keys tell the connectors."""
+    play, tail = Play(listing()), InputId(str(CONFIGS), "tail")
+    play.blind.add(tail)
+    failed = InputFailed(tail, reason, "no luck")
+    play.run(1.2, each=lambda: play.world.see(failed))
+    assert found(play, Name.INPUT_DOWN).severity is severity
 
 
 def test_a_topic_that_is_not_there_has_three_intervals_to_come():

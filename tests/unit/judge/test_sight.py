@@ -104,6 +104,19 @@ def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
     assert missing(world(topology=Topology((), ()), connectors=())) is None
 
 
+@pytest.mark.parametrize("dead", [CONFIGS, STATUS])
+def test_without_either_topic_states_are_not_known_for_its_reason(dead):
+    topics = (CONFIGS, STATUS)
+    inputs = [heard(InputId(str(at), TAIL), live=at is not dead) for at in topics]
+    seen = world(
+        *inputs, topology=Topology((), (), listings=(ListingTopics("lab", CONFIGS, STATUS),))
+    )
+    known, why = Sight(seen).states_of("lab")
+    assert not known
+    assert why is not None
+    assert str(dead) in why
+
+
 @pytest.mark.parametrize(
     ("inputs", "topics", "known"),
     [
