@@ -42,6 +42,9 @@ NAME: Final = "journal.sqlite"
 LOCKS: Final = "locks"
 _AT_ONCE: Final = 1000  # records read in one go
 VERSION: Final = 3  # 1 knew no records but those of steps, 2 no replicas
+# Of pages, for each thread that reads the journal, which it does from where it stopped. By itself
+# SQLite keeps 2 MiB: all of a year's.
+CACHE_KIB: Final = 256
 CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
 _BEFORE_REPLICAS: Final = 2  # of all records but Led: older programs read those of one daemon
 _NOTHING: Final = "0" * 64
@@ -118,6 +121,7 @@ class Journal:
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             self._db.executescript(_SCHEMA)
             sync_folder(folder)
         except (OSError, sqlite3.Error) as exc:
