@@ -90,6 +90,16 @@ def test_a_partition_that_is_copied_no_longer_may_well_be_reset_and_have_a_sync(
     assert play.names() == []
 
 
+def test_a_partition_that_is_known_by_another_spelling_of_its_key_alone_was_not_reset():
+    play = mirrored(0)
+    play.world.synced(99, partition=1)
+    play.world.assigned(0, 1)
+    spelled = b'["mm2", {"cluster": "west", "partition": 1, "topic": "orders"}]'
+    play.world.commit("mm2", orders(1), {"offset": 7}, raw_key=spelled)
+    play.run(4)
+    assert "half_reset" not in play.names()
+
+
 def test_a_sync_of_this_interval_is_the_word_of_a_task_that_begins_anew():
     play = mirrored(0)
     play.world.commit("mm2", orders(), None)
