@@ -451,6 +451,19 @@ def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, mad
     assert play.names() == [name.value]
     wanted = Severity.CRITICAL if verdict is Verdict.SILENT else Severity.WARNING
     assert play.only().severity is wanted
+    if verdict is Verdict.STALLED:
+        who = "The sink" if made is sunk else "The connector"
+        assert play.only().summary.startswith(f"{who} makes no progress: ")
+
+
+def test_while_it_is_unclear_whether_a_flow_copies_again_it_is_not_told_to_have_gone_back():
+    play = mirrored(99)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.2)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.judge(Verdict.REWOUND, "mm2", subjects=("orders-0",))
+    play.run(0.5)
+    assert "rewound" not in play.names()
 
 
 @pytest.mark.parametrize(
