@@ -180,7 +180,7 @@ def _is_whole(trace: str, lines: Sequence[Line]) -> bool:
     """Java ends each line, and a stack with a count or with the call that began the thread. Calls
     that somebody wrote anew (with spaces for a tab) are not seen for what they are.
     """
-    if len(trace) > TRACE_CHARS_MAX or not trace.endswith("\n") or len(lines) < 2:
+    if len(trace) > TRACE_CHARS_MAX or not trace.endswith("\n"):
         return False
     if any(
         line is None and RUNTIME in text
@@ -302,14 +302,14 @@ def _kind(lines: Sequence[Line], root: _Root, listed: frozenset[str]) -> Failure
     names = {
         at: line.name
         for at, line in enumerate(lines)
-        if isinstance(line, Header) and at and _is_cause(line) and line.name is not None
+        if isinstance(line, Header) and _is_cause(line) and line.name is not None
     }
     said = {at: _allows(name, root.stage, listed) for at, name in names.items()}
     if root.stage == POLL and _was_checked(lines, root):
         said[root.cause] = FailureKind.CORRUPT
     if said[root.cause] is None:
         wrappers = [at for at, name in names.items() if word_of(name) is Hint.WRAPS]
-        if root.cause not in wrappers or not all(said[at] for at in said if at not in wrappers):
+        if not all(said[at] for at in said if at not in wrappers):
             return None
         if not _reaches(lines, root, wrappers):
             return None

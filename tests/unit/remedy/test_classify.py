@@ -66,6 +66,7 @@ def test_a_text_without_a_line_of_a_trace_has_no_failure(text):
         ("ElasticsearchException[x]\n\tat a.B.c(B.java:1)\n", ("?",)),
         ("a.B: x\nCaused by: Error : 7\nCaused by: a.C\n", ("a.B", "?", "a.C")),
         ("x\n\tSuppressed: a.B: x\n", ("?",)),
+        ("a.B: x\nSuppressed: a.C: x\n", ("a.B",)),
     ],
 )
 def test_what_cannot_be_read_is_an_unknown_failure(trace, chain):
@@ -233,6 +234,36 @@ CHECKED = (
             id="not-fetching",
         ),
         pytest.param(
+            FETCHED.replace(FETCH, f"{FETCH}x(C.java:1)\n{FETCH}") + f"{CHECKED}\t... 5 more\n",
+            FailureKind.UNKNOWN,
+            id="thrown-above-it",
+        ),
+        pytest.param(
+            FETCHED.replace(BOTTOM, f"\tat org.example.Probe.call(Probe.java:1)\n{BOTTOM}")
+            + f"{CHECKED}\t... 5 more\n",
+            FailureKind.UNKNOWN,
+            id="calls-of-others",
+        ),
+        pytest.param(
+            f"{FETCHED}{CHECKED}\t... 4 more\n".replace(
+                "org.apache.kafka.common.KafkaException: Received", "java.lang.RuntimeException: x"
+            ),
+            FailureKind.UNKNOWN,
+            id="not-kafkas-own",
+        ),
+        pytest.param(
+            f"{FETCHED}{CHECKED}\t... 4 more\n".replace(
+                "org.apache.kafka.common.KafkaException: Record", "java.lang.RuntimeException: x"
+            ),
+            FailureKind.UNKNOWN,
+            id="another-failed-there",
+        ),
+        pytest.param(
+            f"{PUT}{CHECKED}\t... {PUT_FRAMES - 1} more\n",
+            FailureKind.UNKNOWN,
+            id="fetched-by-the-sinks-own-code",
+        ),
+        pytest.param(
             f"{FETCHED}Caused by: org.apache.kafka.common.InvalidRecordException: x\n",
             FailureKind.CORRUPT,
             id="an-exception-that-says-so",
@@ -324,6 +355,12 @@ def test_more_causes_than_java_has_are_not_believed():
         ),
         pytest.param(lambda t: t.replace(POLL, f"{RUNTIME}x y\n{POLL}"), id="a-call-of-no-shape"),
         pytest.param(lambda t: t.replace(POLL, f"x\n{POLL}"), id="words-between"),
+        pytest.param(
+            lambda t: t.replace(POLL, f"\t{RUNTIME}WorkerTask.x(WorkerTask.java:1)\n{POLL}"),
+            id="a-call-of-something-suppressed",
+        ),
+        pytest.param(lambda t: t.replace("\nCaused by: ", "\nx\nCaused by: "), id="words-below"),
+        pytest.param(lambda t: f"{CONNECT}: x\n{t[t.index('Caused by: ') :]}", id="no-calls"),
         pytest.param(lambda t: t.replace(POLL, f"\t... 3 more\n{POLL}"), id="a-count-between"),
         pytest.param(
             lambda t: t.replace("\nCaused by: ", "\n\tSuppressed: a.B: x\nCaused by: ", 1),
@@ -359,3 +396,87 @@ def test_more_causes_than_java_has_are_not_believed():
 )
 def test_what_is_not_quite_as_connect_writes_it_is_unknown(change):
     assert kind_of(change(converting())) is FailureKind.UNKNOWN
+
+
+RUN = "\tat org.example.Sender.run(Sender.java:240)\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        pytest.param(RUN, FailureKind.SINK_DATA, id="of-another-thread"),
+        pytest.param(RUN.replace(".run(", ".runOnce("), FailureKind.UNKNOWN, id="cut"),
+        pytest.param(RUN.replace("(", " ("), FailureKind.UNKNOWN, id="of-no-shape"),
+    ],
+)
+def test_a_stack_without_a_count_ends_with_the_call_that_began_its_thread(last, kind):
+    trace = f"{PUT}Caused by: org.example.BadRow: x\n\tat org.example.Row.of(Row.java:7)\n{last}"
+    assert kind_of(trace, "org.example.BadRow") is kind
+
+
+def test_calls_without_an_exception_are_a_failure_of_which_nothing_is_known():
+    found = classify(f"x\n{ROW}y\n")
+    assert (found.kind, found.chain, found.stage) == (FailureKind.UNKNOWN, ("?",), "unknown")
+
+
+def test_an_exception_that_something_above_was_caused_by_is_not_the_outermost():
+    found = classify(f"Caused by: {converting()}")
+    assert (found.kind, found.chain) == (FailureKind.UNKNOWN, ("?", DATA))
+
+
+def test_what_was_suppressed_tells_neither_the_stage_nor_a_cause():
+    closing = f"\t{ROW}\t{RUNTIME}WorkerSinkTask.deliverMessages(WorkerSinkTask.java:628)\n"
+    trace = f"a.B: x\n\tSuppressed: a.C: x\n{closing}\tCaused by: a.D: x\n\t\t... 9 more\n{ROW}"
+    found = classify(trace)
+    assert (found.stage, found.chain) == ("unknown", ("a.B",))
+
+
+def test_what_configuration_lists_forbids_as_anything_unknown_where_the_trace_is_cut():
+    trace = PUT + f"Caused by: org.example.BadRow: x\n{ROW}{DELIVER}{REST}"
+    assert classify(trace, frozenset({"org.example.BadRow"})).veto is None
+    assert classify(trace[:-1], frozenset({"org.example.BadRow"})).veto is FailureKind.UNKNOWN
+
+
+def test_as_much_as_is_read_may_be_all_there_is():
+    more = TRACE_CHARS_MAX - len(converting())
+    said = [
+        converting().replace(f"{DATA}: x\n", f"{DATA}: x{'x' * (more + over)}\n") for over in (0, 1)
+    ]
+    assert [len(text) - TRACE_CHARS_MAX for text in said] == [0, 1]
+    assert [kind_of(text) for text in said] == [FailureKind.DESERIALIZATION, FailureKind.UNKNOWN]
+
+
+def test_what_configuration_lists_is_the_cause_of_what_put_throws_whoever_called_it():
+    trace = PUT.replace(
+        POLL, f"{RUNTIME}WorkerSinkTask.convertMessages(WorkerSinkTask.java:1)\n{POLL}"
+    )
+    found = classify(f"{trace}Caused by: a.B: x\n{ROW}{DELIVER}{REST}", frozenset({"a.B"}))
+    assert (found.kind, found.stage) == (FailureKind.SINK_DATA, "put")
+
+
+def test_what_was_suppressed_does_not_say_what_kind_it_is():
+    closing = (
+        "\tSuppressed: org.apache.kafka.connect.errors.SchemaBuilderException: x\n\t\t... 9 more\n"
+    )
+    assert kind_of(converting() + closing) is FailureKind.DESERIALIZATION
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "frames"),
+    [
+        pytest.param(f"{ROW}{DELIVER}{REST}", 2 + PUT_FRAMES - 1, id="with-a-count"),
+        pytest.param(RUN * 9, 9, id="of-another-thread"),
+    ],
+)
+def test_below_two_wrappers_the_last_count_is_more_than_either_can_have(wrapper, frames):
+    wrapped = "Caused by: java.lang.RuntimeException: x\n"
+    trace = f"{PUT}{wrapped}{wrapper}{wrapped}{ROW}\t... 1 more\nCaused by: {DATA}: x\n{ROW}"
+    assert kind_of(f"{trace}\t... {frames + 1} more\n", DATA) is FailureKind.SINK_DATA
+    assert kind_of(f"{trace}\t... {frames} more\n", DATA) is FailureKind.UNKNOWN
+
+
+def test_a_cause_that_has_nothing_in_common_is_not_known_to_be_below_its_wrapper():
+    thrown = f"{RUNTIME}WorkerSinkTask.deliverMessages(WorkerSinkTask.java:658)\n"
+    trace = f"{CONNECT}: x\n{thrown}Caused by: java.lang.RuntimeException: x\n{RUN}"
+    assert kind_of(f"{trace}Caused by: {DATA}: x\n{RUN}", DATA) is FailureKind.UNKNOWN
+    assert kind_of(f"{trace}Caused by: {DATA}: x\n\t... 1 more\n", DATA) is FailureKind.SINK_DATA
