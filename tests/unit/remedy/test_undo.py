@@ -2,28 +2,70 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.remedy.plan import (
     Alter,
+    AnyStep,
+    Copy,
     Create,
     Delete,
+    DeleteTopic,
+    Expect,
+    Freeze,
     Frozen,
     Pair,
+    Prove,
     Raw,
     Reset,
+    Restart,
+    Settle,
     State,
     ToState,
     Write,
 )
-from exporter.remedy.undo import expected, way_back
-from tests.unit.remedy.plans import plan_of
+from exporter.remedy.undo import changes, expected, harmless, irreversible, way_back
+from tests.unit.remedy.plans import POISON, plan_of
 
 A, B = Pair("a", "1"), Pair("b", "2")
 FROZEN = Frozen((A, B), "file", "sha", (Raw("ka", "1", 0), Raw("kb", "2", 1)))
 REST = Frozen((A, B), "file", "sha")
+EVERY_STEP = (
+    ToState(State.STOPPED),
+    Settle(),
+    Freeze(),
+    Alter((A,)),
+    Reset(),
+    Write("k/t", (), ()),
+    Create("c"),
+    Delete(),
+    Restart(),
+    DeleteTopic("k", "t", "id"),
+    Copy(POISON, "sha", 1, "key", "k/q"),
+    Expect((A,)),
+    Prove(A, POISON, 60.0),
+)
 
 
-def back(*changes, frozen=REST, touched=None):
-    plan = plan_of(*changes)
+@pytest.mark.parametrize(
+    ("asked", "kinds"),
+    [
+        (changes, {Alter, Reset, Write, Create, Delete, DeleteTopic}),
+        (harmless, {Settle, Freeze, Copy, Expect, Prove}),
+        (irreversible, {Delete, DeleteTopic}),
+    ],
+    ids=["changes", "harmless", "irreversible"],
+)
+def test_what_a_step_leaves_behind_is_known_of_each_kind(asked, kinds):
+    assert {type(step) for step in EVERY_STEP} == set(AnyStep.__args__)
+    assert {type(step) for step in EVERY_STEP if asked(step) is True} == kinds
+    assert {type(step) for step in EVERY_STEP if asked(step) is False} | kinds == set(
+        AnyStep.__args__
+    )
+
+
+def back(*changes, frozen=REST, touched=None, original=State.RUNNING):
+    plan = plan_of(*changes, original=original)
     at = range(len(plan.steps) - 1) if touched is None else touched
     return way_back(plan, frozen, frozenset(at))
 
@@ -34,6 +76,11 @@ def test_nothing_begun_has_no_way_back():
 
 def test_a_stop_goes_back_to_the_state_there_was():
     assert back(Reset(), touched=(0,)) == (ToState(State.RUNNING),)
+
+
+def test_what_was_in_no_state_goes_back_to_none():
+    steps = (Reset(), ToState(State.STOPPED))
+    assert back(*steps, touched=range(4), original=None) == (Alter((A, B)),)
 
 
 def test_an_alter_gives_back_what_was_and_removes_what_was_not():
@@ -62,6 +109,19 @@ def test_a_write_whose_bytes_of_before_nobody_saw_is_put_back_by_pairs():
     assert back(change)[0] == Alter((B,))
 
 
+def test_a_write_where_nothing_was_leaves_nothing():
+    change = Write("k/t", (Raw("kc", "9", 2),), (Pair("c", "9"),))
+    assert back(change, frozen=Frozen((), "file", "sha"))[0] == Write(
+        "k/t", (Raw("kc", None, 2),), (Pair("c", None),)
+    )
+
+
+def test_writes_are_put_back_in_the_order_of_the_plan():
+    writes = [Write(f"k/{name}", (Raw("kb", "9", 1),), ()) for name in "abcdef"]
+    places = [step.where for step in back(*writes, frozen=FROZEN, touched=(3, 8))]
+    assert places == ["k/a", "k/f"]
+
+
 def test_a_created_connector_is_deleted_after_its_remnants_are_back():
     steps = (Create("c"), Reset())
     assert back(*steps) == (Alter((A, B)), Delete("c"))
@@ -70,6 +130,7 @@ def test_a_created_connector_is_deleted_after_its_remnants_are_back():
 def test_what_offsets_are_after_some_steps():
     steps = (Reset(), Alter((Pair("c", "9"), Pair("a", None))))
     assert expected(FROZEN, steps).pairs == (Pair("c", "9"),)
+    assert expected(REST, (Alter((Pair("0", "9"),)),)).pairs == (Pair("0", "9"), A, B)
     write = Write("k/t", (Raw("ka", "7", 0), Raw("kb", None, 1)), (Pair("a", "7"), Pair("b", None)))
     after = expected(FROZEN, (write,))
     assert (after.pairs, after.raw) == ((Pair("a", "7"),), (Raw("ka", "7", 0),))
