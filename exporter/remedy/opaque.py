@@ -18,12 +18,10 @@ from exporter.decode.dialects import (
     MIRROR_HEARTBEAT,
     Dialect,
     dialect_of,
-    dialect_of_offset,
 )
 from exporter.decode.jsontext import encode_sorted
 from exporter.decode.orders import is_sql_server_lsn
-from exporter.decode.source_offsets import decode_value
-from exporter.model.offsets import INT64_MAX, INT64_MIN, Scalar, SourceOffset
+from exporter.model.offsets import INT64_MAX, INT64_MIN, Scalar
 from exporter.remedy import native
 from exporter.remedy.plan import Pair
 from exporter.remedy.poison import Evidence, NotIdentified, OpaqueSubject, fields_of
@@ -100,15 +98,13 @@ def check_by_person(kind: str, frm: Pair, value: str) -> tuple[str, ...]:
         return ("no JSON map of plain values",)
     if not stored:
         return ("nothing is stored that it could be held against",)
-    if wanted == stored and encode_sorted(wanted) == encode_sorted(stored):
+    if encode_sorted(wanted) == encode_sorted(stored):
         return ("that is what is stored already",)
     return tuple(_flaws(kind, _dialect(frm), stored, wanted))
 
 
 def _dialect(pair: Pair) -> Dialect:
-    dialect = dialect_of(fields_of(pair.partition) or None)
-    stored = decode_value((pair.offset or "null").encode())
-    return dialect_of_offset(dialect.name, stored) if isinstance(stored, SourceOffset) else dialect
+    return dialect_of(fields_of(pair.partition))
 
 
 def _flaws(

@@ -54,6 +54,17 @@ def test_mirrormakers_own_pulse_has_nothing_to_skip(partition: str) -> None:
     assert answer.reason == "offset_without_meaning"
 
 
+def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
+    found = [
+        propose_only(OpaqueSubject("c", "x", Pair('{"a":"b"}', offset)))
+        for offset in ('{"token":"x","seq":1,"at":2}', None)
+    ]
+    assert [at.evidence for at in found] == [
+        (("fields of its offset", "at, seq, token"),),
+        (("fields of its offset", "none"),),
+    ]
+
+
 def test_values_of_offsets_are_not_told() -> None:
     answer = propose_only(OpaqueSubject("c", "x", Pair('{"a":"b"}', '{"token":"hunter2"}')))
     assert answer.evidence == (("fields of its offset", "token"),)
@@ -63,9 +74,18 @@ def test_values_of_offsets_are_not_told() -> None:
     ("kind", "frm", "value"),
     [
         ("source", FILE, '{"position":142}'),
+        ("source", FILE, '{"position":0}'),
+        ("source", FILE, '{"position":142}'.ljust(OFFSET_CHARS_MAX)),
+        ("source", Pair(FILE.partition, '{"position":null}'), '{"position":"now"}'),
         ("source", ROWS, '{"incrementing":8}'),
         ("source", MYSQL, '{"file":"bin.000004","pos":4,"ts_sec":1700000001}'),
+        ("source", SQL_SERVER, SQL_SERVER.offset.replace("0003", "0004")),
         ("source", OTHER, '{"seen":-4,"token":"abd","done":true}'),
+        ("source", OTHER, '{"seen":9223372036854775807,"token":"abd","done":true}'),
+        ("source", OTHER, '{"seen":-9223372036854775808,"token":"abd","done":true}'),
+        ("source", OTHER, '{"seen":3,"token":"' + "x" * 70 + '","done":true}'),
+        ("source", Pair('{"server":"s"}', '{"lsn":5,"snapshot":"false"}'),
+         '{"lsn":6,"snapshot":"false"}'),
         ("source", Pair('{"a":"b"}', '{"seen":null}'), '{"seen":"now"}'),
         ("sink", Pair('{"kafka_partition":0,"kafka_topic":"t"}', '{"kafka_offset":9}'),
          '{"kafka_offset":10}'),
@@ -89,6 +109,7 @@ def test_an_offset_of_the_same_shape_has_nothing_wrong(kind: str, frm: Pair, val
         ("source", FILE, '{"position":{"a":1}}', "no JSON map"),
         ("source", FILE, '{"position":"142"}', "`position` is a text, where a whole number"),
         ("source", FILE, '{"position":142.0}', "`position` is a number with a fraction"),
+        ("source", FILE, '{"position":100.0}', "`position` is a number with a fraction"),
         ("source", FILE, '{"position":true}', "`position` is true or false"),
         ("source", FILE, '{"position":null}', "`position` is null"),
         ("source", FILE, '{"position":-1}', "`position` is negative"),
@@ -98,15 +119,30 @@ def test_an_offset_of_the_same_shape_has_nothing_wrong(kind: str, frm: Pair, val
         ("source", FILE, '{"line":2}', "`position` is missing"),
         ("source", FILE, '{"position":1,"line":2}', "`line` is not among what is stored"),
         ("source", FILE, '{"position":' + "1" * OFFSET_CHARS_MAX + "}", "longer than"),
-        ("source", OTHER, '{"done":false,"seen":3,"token":"' + "x" * 99 + '"}', "99 characters"),
+        ("source", FILE, '{"position":142}'.ljust(OFFSET_CHARS_MAX + 1), "longer than"),
+        ("source", OTHER, '{"done":false,"seen":3,"token":"' + "x" * 71 + '"}', "71 characters"),
         ("source", SQL_SERVER, SQL_SERVER.offset.replace("0003", "x"), "is no LSN"),
         ("source", Pair('{"a":"b"}', None), '{"x":1}', "nothing is stored"),
         ("source", Pair('{"server":"s"}', '{"lsn":5,"snapshot":true}'),
          '{"lsn":6,"snapshot":true}', "a snapshot is under way"),
+        ("source", Pair('{"server":"s"}', '{"lsn":5,"snapshot":true}'),
+         '{"lsn":6,"snapshot":false}', "a snapshot is under way"),
+        ("source", Pair('{"server":"s"}', '{"lsn":5,"snapshot":"false"}'),
+         '{"lsn":6,"snapshot":"last"}', "a snapshot is under way"),
         ("sink", Pair('{"kafka_partition":0,"kafka_topic":"t"}', '{"kafka_offset":9}'),
          '{"kafka_offset":-1}', "`kafka_offset` is negative"),
+        ("mirror", Pair('{"group":"g","partition":0,"topic":"t"}', '{"offset":0}'),
+         '{"offset":-1}', "`offset` is negative"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_right_is_said(kind: str, frm: Pair, value: str, problem: str) -> None:
     found = check_by_person(kind, frm, value)
     assert any(problem in at for at in found), found
+
+
+def test_flaws_are_told_in_the_order_of_the_fields() -> None:
+    stored = ",".join(f'"{name}":1' for name in "hgfedcba")
+    wanted = ",".join(f'"{name}":{said}' for name, said in zip("kjihgfe", "1111222", strict=True))
+    wanted = wanted.replace(":2", ':"x"')
+    found = check_by_person("source", Pair('{"a":"b"}', f"{{{stored}}}"), f"{{{wanted}}}")
+    assert [at.split("`")[1] for at in found] == [*"abcd", *"ijk", *"efg"]

@@ -1,0 +1,121 @@
+"""Of which records our own decode says that they fail, and of how many it says nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.records import RawRecord, Window
+from exporter.remedy.connector_facts import SinkFacts
+from exporter.remedy.formats import Converter, Converters
+from exporter.remedy.poison import Place, Seen, Suspect
+from exporter.remedy.sink_decode import SHOWN_MAX, against, decode, untold
+from exporter.remedy.stages import CONVERTER, HEADER, KEY, PUT, VALUE
+from tests.unit.remedy.standstills import (
+    AT,
+    AVRO,
+    BAD,
+    BY_JSON,
+    GOOD,
+    JSON,
+    STRING,
+    record,
+    sink_pair,
+    standing,
+    values,
+    window,
+)
+
+PLAIN = Converter(JSON, envelope=False)
+OTHER = Converter("com.example.RowConverter")
+FRAMED = b"\0\0\0\0\7row"
+
+
+def suspect(found: Window) -> Suspect:
+    return Suspect(standing(sink_pair(0)), Place(AT, 0), Seen(window=found), found)
+
+
+def facts(
+    key: Converter = PLAIN,
+    value: Converter = PLAIN,
+    header: Converter = PLAIN,
+    batch: int | None = None,
+) -> SinkFacts:
+    return SinkFacts(converters=Converters(key, value, header), batch_max=batch)
+
+
+@pytest.mark.parametrize(
+    ("found", "whole"),
+    [
+        pytest.param(values(0, GOOD, GOOD), True, id="read-to-the-end"),
+        pytest.param(window(record(0), record(1), read_to=5, end=9), True, id="a-full-batch"),
+        pytest.param(window(record(0), read_to=5, end=9), False, id="less-than-a-batch"),
+    ],
+)
+def test_all_is_seen_that_may_have_been_in_the_batch(found: Window, *, whole: bool) -> None:
+    assert decode([suspect(found)], facts(batch=2), VALUE).whole is whole
+
+
+def test_no_more_records_than_a_batch_has_are_looked_at() -> None:
+    found = decode(
+        [suspect(values(0, GOOD, GOOD, BAD)), suspect(values(7, GOOD))],
+        facts(key=Converter(STRING), batch=2),
+        VALUE,
+    )
+    assert (found.records, found.bad, found.whole) == (3, (), True)
+
+
+def test_a_record_that_fails_is_not_counted_as_one_that_was_not_decoded() -> None:
+    records = window(record(0, FRAMED, key=BAD), record(1, FRAMED, key=b"1"))
+    for value, unknown, framed in ((OTHER, 1, 0), (Converter(AVRO), 0, 1)):
+        found = decode([suspect(records)], facts(value=value), CONVERTER)
+        assert [(at.record.offset, at.stage) for at in found.bad] == [(0, KEY)]
+        assert (found.unknown, found.framed) == (unknown, framed)
+
+
+def test_what_is_not_known_of_one_converter_and_framed_for_another_is_counted_once() -> None:
+    found = decode([suspect(values(0, FRAMED))], facts(OTHER, Converter(AVRO)), CONVERTER)
+    assert (found.unknown, found.framed) == (1, 0)
+    assert ("records not decoded", "1") in found.evidence(BY_JSON, CONVERTER)
+
+
+def test_of_many_records_that_fail_a_few_are_shown() -> None:
+    found = decode(
+        [suspect(values(0, *[BAD] * (SHOWN_MAX + 1)))], facts(key=Converter(STRING)), VALUE
+    )
+    told = found.evidence(BY_JSON, VALUE)
+    assert ("records that fail our own decode", str(SHOWN_MAX + 1)) in told
+    assert [what for what, _ in told].count("fails") == SHOWN_MAX
+
+
+@pytest.mark.parametrize(
+    ("found", "by", "why"),
+    [
+        pytest.param(
+            record(0, key=BAD), facts(), f"it would not even get past {KEY}", id="earlier"
+        ),
+        pytest.param(record(0, key=b"1"), facts(), f"{VALUE} takes it", id="taken"),
+        pytest.param(record(0, BAD, key=b"1"), facts(), None, id="it-fails-there"),
+        pytest.param(
+            record(0, key=b"1", headers=(("h", BAD),)), facts(value=OTHER), None, id="later"
+        ),
+    ],
+)
+def test_a_record_is_not_the_one_that_fails_where_it_is_taken_or_never_arrives(
+    found: RawRecord, by: SinkFacts, why: str | None
+) -> None:
+    assert against(found, by, VALUE) == why
+
+
+@pytest.mark.parametrize(
+    ("by", "stages"),
+    [
+        pytest.param(facts(), (), id="all-are-known"),
+        pytest.param(facts(header=Converter()), (CONVERTER, HEADER), id="one-is-not"),
+        pytest.param(facts(*[Converter()] * 3), (CONVERTER, KEY, VALUE, HEADER), id="none-is"),
+    ],
+)
+def test_a_stage_is_untold_where_nobody_knows_one_of_its_converters(
+    by: SinkFacts, stages: tuple[str, ...]
+) -> None:
+    asked = (CONVERTER, KEY, VALUE, HEADER, PUT)
+    assert tuple(stage for stage in asked if untold(by.converters, stage)) == stages
