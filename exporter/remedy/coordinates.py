@@ -55,9 +55,9 @@ def in_log(text: str, connector: str) -> frozenset[Coordinates]:
     found = set()
     ours = re.compile(re.escape(connector) + r"-[0-9]{1,9}\. ", re.ASCII)
     for line in text[-LOG_CHARS_MAX:].splitlines():
-        before, mark, rest = line.partition(_MARK)
+        before, _, rest = line.partition(_MARK)
         task = ours.match(rest)
-        if not mark or task is None:
+        if task is None:
             continue
         said = _REST.fullmatch(rest[task.end() :].rstrip()) if _plain(before, line) else None
         coordinates = None if said is None or said["record"] is None else _coordinates(said)

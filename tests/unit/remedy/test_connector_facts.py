@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.remedy.connector_facts import MirrorFacts, SinkFacts, mirror_facts, sink_facts
+from exporter.remedy.connector_facts import (
+    OF_WORKER,
+    MirrorFacts,
+    SinkFacts,
+    mirror_facts,
+    sink_facts,
+)
+from tests.unit.remedy.standstills import JSON
 
 SECRETS = {
     "connection.password": "hunter2",
@@ -43,9 +50,42 @@ def test_what_the_sink_overrides_counts() -> None:
     assert (found.logs_records, found.dead_letters) == (True, "letters")
 
 
-@pytest.mark.parametrize("number", ["", "0", "-1", "many", "1.5", "9" * 20, "${env:N}", "٣"])
+@pytest.mark.parametrize(
+    "number", ["", "0", "-1", "many", "1.5", "9" * 11, "9" * 20, "${env:N}", "٣"]
+)
 def test_a_number_that_is_none_is_not_known(number: str) -> None:
     assert sink_facts({"consumer.override.max.poll.records": number}).batch_max is None
+
+
+def test_a_number_may_be_as_large_as_connect_takes_it() -> None:
+    assert sink_facts({"consumer.override.max.poll.records": "2147483647"}).batch == 2**31 - 1
+
+
+@pytest.mark.parametrize(("length", "known"), [(249, True), (250, False)])
+def test_a_name_that_is_longer_than_a_topics_names_no_dead_letters(
+    length: int, *, known: bool
+) -> None:
+    found = sink_facts({"errors.deadletterqueue.topic.name": "x" * length})
+    assert found.dead_letters == ("x" * length if known else None)
+
+
+class _Worker(dict[str, str]):
+    """Properties that remember what was asked of them."""
+
+    def __init__(self, **said: str) -> None:
+        super().__init__(said)
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        self.asked.add(name)
+        return super().get(name, default)
+
+
+def test_all_that_is_asked_of_a_worker_is_taken_from_its_properties() -> None:
+    worker = _Worker(**{f"{kind}.converter": JSON for kind in ("key", "value", "header")})
+    sink_facts({}, worker)
+    mirror_facts({}, worker)
+    assert worker.asked == OF_WORKER
 
 
 @pytest.mark.parametrize(
@@ -55,6 +95,7 @@ def test_a_number_that_is_none_is_not_known(number: str) -> None:
         ("true", None, False),
         (None, "true", False),
         ("${x}", "true", None),
+        ("true", "${x}", None),
         ("${x}", "false", False),
     ],
 )
@@ -90,6 +131,14 @@ def test_of_a_mirror() -> None:
         }
     )
     assert found == MirrorFacts("east", 2_000_000, compressed=True, read_committed=True)
+
+
+def test_of_a_mirror_that_says_nothing_the_defaults_are_known() -> None:
+    assert mirror_facts({}) == MirrorFacts(alias="source", read_committed=False) == MirrorFacts()
+
+
+def test_a_mirrors_consumer_may_be_told_without_naming_the_source() -> None:
+    assert mirror_facts({"consumer.isolation.level": "read_committed"}).read_committed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from exporter.model.topology import TopicPartition
-from exporter.remedy.coordinates import LOG_CHARS_MAX, Coordinates, in_dead_letters, in_log
+from exporter.remedy.coordinates import (
+    LINE_CHARS_MAX,
+    LOG_CHARS_MAX,
+    Coordinates,
+    in_dead_letters,
+    in_log,
+)
 from tests.unit.remedy.standstills import AT, JSON, letter, log_line
 
 SAID = frozenset({Coordinates(AT, 1234, "converter_value", JSON)})
@@ -56,6 +62,11 @@ def test_a_line_that_is_not_as_connect_writes_it_spoils_the_log(odd: str) -> Non
     assert in_log(f"{odd}\n{log_line(1234)}", "c") == frozenset()
 
 
+def test_a_line_may_be_as_long_as_any_of_connects() -> None:
+    assert in_log(log_line(1234).ljust(LINE_CHARS_MAX), "c") == SAID
+    assert in_log(log_line(1234).ljust(LINE_CHARS_MAX + 1), "c") == frozenset()
+
+
 def test_what_a_record_quotes_of_a_line_is_seen_beside_the_true_one() -> None:
     forged = f"DataException: {{\n{log_line(1230)}\n}}"
     found = in_log(f"{log_line(1234)}\n{forged}", "c")
@@ -85,6 +96,23 @@ def test_a_dead_letter_names_a_record() -> None:
 def test_of_headers_that_come_twice_the_last_counts() -> None:
     forged = letter(99, at=TopicPartition("other", 5))
     assert in_dead_letters([(*forged, *letter(1234))], "c") == SAID
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(("offset", b"99"), id="not-connects"),
+        pytest.param(("__connect.errors.topic", b"x" * (LINE_CHARS_MAX + 1)), id="too-long"),
+    ],
+)
+def test_of_headers_that_say_nothing_none_counts(more: tuple[str, bytes]) -> None:
+    assert in_dead_letters([(*letter(1234), more)], "c") == SAID
+
+
+def test_a_header_may_be_as_long_as_a_line() -> None:
+    name = "x" * LINE_CHARS_MAX
+    headers = (*letter(1234), ("__connect.errors.class.name", name.encode()))
+    assert in_dead_letters([headers], "c") == {Coordinates(AT, 1234, "converter_value", name)}
 
 
 @pytest.mark.parametrize(

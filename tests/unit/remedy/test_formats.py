@@ -168,6 +168,7 @@ def test_a_truth_value_is_one_byte(raw: bytes, expected: Reading) -> None:
     [
         (None, Reading.FINE, ""),
         (b"\0\0\0\0\7x", Reading.FRAMED, "not decoded: its schema is in a registry"),
+        (b"\0\1\0\0\7x", Reading.FRAMED, "not decoded: its schema is in a registry"),
         (b"\0\0\0\0\7", Reading.FRAMED, "not decoded: its schema is in a registry"),
         (b"\0\0\0", Reading.FAILS, "cut off within its schema's id"),
         (b'{"id":1}', Reading.FAILS, "unknown magic byte"),
@@ -182,14 +183,28 @@ def test_of_what_has_its_schema_in_a_registry_only_the_frame_is_looked_at(
     assert (said.reading, said.why) == (expected, why)
 
 
-def test_a_schema_that_is_named_in_a_header_needs_no_frame() -> None:
-    said = read(Converter(AVRO), b"text", (("__value_schema_id", b"\1x"),))
-    assert said.reading is Reading.UNKNOWN
+@pytest.mark.parametrize("name", ["avro.Avro", "protobuf.Protobuf", "json.JsonSchema"])
+def test_every_converter_with_a_registry_writes_the_same_frame(name: str) -> None:
+    converter = Converter(f"io.confluent.connect.{name}Converter")
+    assert read(converter, b"\0\0\0\0\7x").reading is Reading.FRAMED
 
 
-@pytest.mark.parametrize("name", [None, "com.example.Own", "io.apicurio.AvroConverter"])
-def test_of_a_converter_that_is_not_known_nothing_is_said(name: str | None) -> None:
-    assert read(Converter(name), b"{}").reading is Reading.UNKNOWN
+@pytest.mark.parametrize("name", ["__key_schema_id", "__value_schema_id"])
+def test_a_schema_that_is_named_in_a_header_needs_no_frame(name: str) -> None:
+    assert read(Converter(AVRO), b"text", ((name, b"\1x"),)).reading is Reading.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (None, "the converter is not known"),
+        ("com.example.Own", "not decoded: nothing is known of the converter"),
+        ("io.apicurio.AvroConverter", "not decoded: nothing is known of the converter"),
+    ],
+)
+def test_of_a_converter_that_is_not_known_nothing_is_said(name: str | None, why: str) -> None:
+    said = read(Converter(name), b"{}")
+    assert (said.reading, said.why) == (Reading.UNKNOWN, why)
 
 
 def test_headers_fail_where_one_of_them_does() -> None:
@@ -199,12 +214,20 @@ def test_headers_fail_where_one_of_them_does() -> None:
     assert read_headers(Converter("com.example.Own"), (good,)).reading is Reading.UNKNOWN
     assert read_headers(Converter("com.example.Own"), ()).reading is Reading.FINE
     assert read_headers(Converter(AVRO), (("a", b"x"),)).reading is Reading.UNKNOWN
+    unclear = ("a", wrapped(b'{"type":"int8"}', b"1000"))
+    assert read_headers(ENVELOPE, (unclear,)).reading is Reading.UNKNOWN
+    assert read_headers(ENVELOPE, (unclear, bad)).reading is Reading.FAILS
 
 
 @pytest.mark.parametrize("name", [JSON, "JsonConverter", "Json", f" {JSON} "])
 def test_a_class_is_known_by_its_aliases(name: str) -> None:
     found = converters({"value.converter": name})
     assert found.value == Converter(JSON, envelope=True)
+
+
+def test_a_converter_is_called_by_its_class_where_that_is_known() -> None:
+    assert Converter(JSON).name == JSON
+    assert Converter().name == "the worker's own, which it does not tell"
 
 
 def test_settings_of_a_converter_count_beside_its_class_only() -> None:
@@ -228,13 +251,18 @@ def test_what_stands_elsewhere_is_not_known(settings: dict[str, str]) -> None:
     assert found.value == Converter(JSON, envelope=None)
 
 
-@pytest.mark.parametrize("name", ["${file:/x:y}", "", "a b", "x" * 300, "a..b", "a.b\n"])
+@pytest.mark.parametrize("name", ["${file:/x:y}", "", "a b", "x" * 201, "a..b", "a.b\n"])
 def test_what_is_no_class_is_not_told(name: str) -> None:
     assert converters({"key.converter": name}).key.class_name in {None, "a.b"}
 
 
+def test_a_class_may_have_a_long_name() -> None:
+    assert converters({"key.converter": "x" * 200}).key.class_name == "x" * 200
+
+
 def test_of_a_worker_that_is_known_the_default_header_converter_is_known_too() -> None:
     assert converters({}).header == Converter(None)
+    assert converters({}, {}).value == Converter(None)
     assert converters({}, {}).header.class_name.endswith("SimpleHeaderConverter")
     assert converters({}, {"header.converter": "${env:HEADERS}"}).header == Converter(None)
 

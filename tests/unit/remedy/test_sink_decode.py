@@ -6,7 +6,7 @@ import pytest
 
 from exporter.model.records import RawRecord, Window
 from exporter.remedy.connector_facts import SinkFacts
-from exporter.remedy.formats import Converter, Converters
+from exporter.remedy.formats import UNKNOWN, Converter, Converters
 from exporter.remedy.poison import Place, Seen, Suspect
 from exporter.remedy.sink_decode import SHOWN_MAX, against, decode, untold
 from exporter.remedy.stages import CONVERTER, HEADER, KEY, PUT, VALUE
@@ -85,6 +85,14 @@ def test_of_many_records_that_fail_a_few_are_shown() -> None:
     told = found.evidence(BY_JSON, VALUE)
     assert ("records that fail our own decode", str(SHOWN_MAX + 1)) in told
     assert [what for what, _ in told].count("fails") == SHOWN_MAX
+
+
+def test_of_a_converter_that_nobody_knows_it_is_said_where_it_comes_from() -> None:
+    found = decode([suspect(values(0, GOOD))], SinkFacts(), CONVERTER)
+    assert found.evidence(UNKNOWN, CONVERTER)[0] == (
+        "converter",
+        "the worker's own, which it does not tell",
+    )
 
 
 @pytest.mark.parametrize(
