@@ -45,6 +45,11 @@ class Stored(NamedTuple):
     ours: bool = False
 
 
+def _age(stored: Stored) -> tuple[float, int]:
+    """Which of two records is the younger one; entries of a file are all of one age."""
+    return (stored.at or 0.0, stored.koffset or 0)
+
+
 class _Of(NamedTuple):
     """A record that is a connector's, and what its key says."""
 
@@ -84,7 +89,7 @@ class Contents:
         """Do (keys, values) stand in envelopes, as their only reader takes them?"""
         newest = max(
             (at for at in self.stored if at.value is not None and at.key is not None),
-            key=lambda at: (at.at or 0.0, at.koffset or 0),
+            key=_age,
             default=None,
         )
         if newest is None:
@@ -160,11 +165,6 @@ def reset_records(contents: Contents, connector: str) -> tuple[Raw, ...]:
     return _tombstones(contents.by_connector.get(connector, ()))
 
 
-def held(contents: Contents, record: Raw) -> bytes | None:
-    """The value that stands now where this record goes."""
-    return contents_by_key(contents).get((base64.b64decode(record.key), record.kpartition))
-
-
 def contents_by_key(contents: Contents) -> dict[tuple[bytes | None, int | None], bytes | None]:
     """(key, partition) -> value, tombstones as None."""
     return {(at.key, at.kpartition): at.value for at in contents.stored}
@@ -204,7 +204,7 @@ def _effective(
     """
     wanted = _looked_up(contents, connector, identity)
     found = [at.stored for at in records if at.stored.key == wanted]
-    return max(found, key=lambda at: (at.at or 0.0, at.koffset or 0), default=None)
+    return max(found, key=_age, default=None)
 
 
 def _offset(contents: Contents, stored: Stored | None) -> SourceOffset | Undecodable | None:
@@ -259,7 +259,7 @@ def _place(contents: Contents, key: bytes, records: tuple[_Of, ...]) -> int | No
     if contents.partitions is None:
         return None
     gone = [at.stored for at in records if at.stored.key == key]
-    last = max(gone, key=lambda at: (at.at or 0.0, at.koffset or 0), default=None)
+    last = max(gone, key=_age, default=None)
     return partition_of(key, contents.partitions) if last is None else last.kpartition
 
 

@@ -53,6 +53,12 @@ def test_a_task_is_handed_what_stands_under_the_key_that_connect_looks_up():
     assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
     assert pairs(found, "m") == ()
     assert connectors(found) == ("c", "m")
+    assert connectors(topic(Stored(MIRROR_KEY, AT_1, 1), Stored(KEY, AT_1, 1))) == ("c", "m")
+
+
+@pytest.mark.parametrize("value", [b"null", b"", b"[1]", None])
+def test_a_task_is_handed_no_offset_that_is_none(value):
+    assert pairs(topic(Stored(KEY, value, 20)), "c") == ()
 
 
 def test_all_records_of_a_connector_are_kept_byte_for_byte():
@@ -80,6 +86,32 @@ def test_a_key_that_stands_elsewhere_is_written_where_it_stands():
 def test_a_key_that_was_removed_comes_back_where_it_was():
     found = topic(Stored(KEY, None, 3))
     assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+
+
+def test_a_key_that_was_removed_twice_comes_back_where_it_was_last():
+    found = topic(Stored(KEY, None, 3, 7, 20.0), Stored(KEY, None, 20, 8, 10.0))
+    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+
+
+def test_a_key_that_stands_is_not_written_where_it_was_removed():
+    found = topic(Stored(KEY, AT_1, 3, 7, 10.0), Stored(KEY, None, 20, 8, 20.0))
+    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+
+
+def test_a_record_of_which_no_time_is_known_is_the_oldest():
+    found = topic(Stored(KEY, AT_1, 3, 7), Stored(KEY, AT_2, 20, 0, 20.0))
+    assert pairs(found, "c") == (Pair(FILE, '{"position":2}'),)
+
+
+def test_records_are_written_in_the_order_of_topic_partitions_and_keys():
+    spaced = [b'["c",%s{"filename":"/x"}]' % (b" " * count) for count in range(9)]
+    there = [(spaced[at], at % 2) for at in (3, 7, 5, 8, 2, 1, 6, 4, 0)]
+    written = set_records(
+        topic(*(Stored(key, AT_1, at) for key, at in there)), "c", (Pair(FILE, '{"position":2}'),)
+    )
+    assert [(base64.b64decode(at.key), at.kpartition) for at in written] == sorted(
+        there, key=lambda at: (at[1], at[0])
+    )
 
 
 def test_a_key_in_two_partitions_is_written_in_both():
@@ -140,8 +172,9 @@ def test_a_reset_removes_everything_under_the_name_and_nothing_else():
     )
 
 
-def test_a_file_has_no_partitions():
+def test_a_file_has_no_partitions_and_does_not_tell_who_wrote_it():
     found = Contents("/connect.offsets", (Stored(KEY, AT_1),), None)
+    assert not found.stored[0].ours
     assert set_records(found, "c", (Pair('{"filename":"/y"}', '{"position":2}'),)) == (
         record(b'["c",{"filename":"/y"}]', AT_2, None),
     )
@@ -170,6 +203,52 @@ def test_an_old_worker_finds_its_offsets_in_envelopes_and_new_ones_go_into_them(
     ]
 
 
+def test_an_old_worker_may_write_keys_alone_into_envelopes_or_values_alone():
+    wanted = (Pair(FILE, '{"position":2}'), Pair('{"filename":"/y"}', '{"position":2}'))
+    value = b'{"schema":null,"payload":{"position":1}}'
+    keys = topic(Stored(ENVELOPED, AT_1, 4), keys=True)
+    values = topic(Stored(KEY, value, 4), values=True)
+    assert pairs(keys, "c") == pairs(values, "c") == (Pair(FILE, '{"position":1}'),)
+    assert [(base64.b64decode(at.key)[:9], at.value) for at in set_records(keys, "c", wanted)] == [
+        (ENVELOPED[:9], record(KEY, AT_2, 4).value)
+    ] * 2
+    enveloped = record(KEY, value.replace(b"1", b"2"), 4).value
+    assert [
+        (base64.b64decode(at.key)[:4], at.value) for at in set_records(values, "c", wanted)
+    ] == [(KEY[:4], enveloped)] * 2
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        pytest.param(Stored(KEY, None, 4, 9, 2.0), id="a-tombstone"),
+        pytest.param(Stored(None, AT_2, 4, 9, 2.0), id="a-record-without-a-key"),
+        pytest.param(Stored(KEY, AT_2, 4, 0, 1.0), id="one-of-the-same-time-before-it"),
+    ],
+)
+def test_whether_there_are_envelopes_the_newest_record_with_key_and_value_tells(newer):
+    value = b'{"schema":null,"payload":{"position":1}}'
+    found = topic(newer, Stored(ENVELOPED, value, 4, 1, 1.0), keys=True, values=True)
+    assert found.enveloped == (True, True)
+
+
+def test_a_reader_of_envelopes_makes_nothing_of_what_is_in_none():
+    value = b'{"schema":null,"payload":{"position":1}}'
+    other = b'["c",{"filename":"/y"}]'
+    junk = b'["c",{"filename":"/z"}]'
+    found = topic(
+        Stored(KEY, value, 4, 2, 2.0),
+        Stored(other, AT_1, 4, 0, 1.0),
+        Stored(junk, b"[1]", 4, 1, 1.0),
+        values=True,
+    )
+    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
+    assert [note.partition("(")[2].partition(")")[0] for note in notes(found, "c")] == [
+        "value_without_envelope",
+        "value_shape",
+    ]
+
+
 def test_envelopes_left_by_an_old_worker_are_nothing_to_a_new_one():
     old = Stored(ENVELOPED, b'{"schema":null,"payload":{"position":1}}', 4, 0, 1.0)
     new = Stored(KEY, AT_2, 20, 0, 2.0)
@@ -181,13 +260,16 @@ def test_envelopes_left_by_an_old_worker_are_nothing_to_a_new_one():
 
 
 def test_a_first_record_is_refused_where_nothing_tells_whether_it_belongs_in_an_envelope():
-    with pytest.raises(Refused, match="envelopes"):
-        set_records(topic(keys=True), "c", (Pair(FILE, '{"position":3}'),))
+    for found in (topic(keys=True), topic(values=True), topic(Stored(KEY, None, 3), keys=True)):
+        with pytest.raises(Refused, match="envelopes"):
+            set_records(found, "c", (Pair(FILE, '{"position":3}'),))
+    assert not Contents("/connect.offsets", (), None).undecided
 
 
 def test_a_partition_whose_bytes_cannot_be_told_is_refused():
-    with pytest.raises(Refused, match="cannot be told"):
-        set_records(topic(), "c", (Pair('{"at":1.5e300}', '{"position":3}'),))
+    for found in (topic(), topic(Stored(ENVELOPED, AT_1, 4), keys=True)):
+        with pytest.raises(Refused, match="cannot be told"):
+            set_records(found, "c", (Pair('{"at":1.5e300}', '{"position":3}'),))
 
 
 @pytest.mark.parametrize(
@@ -203,6 +285,14 @@ def test_a_partition_whose_bytes_cannot_be_told_is_refused():
 def test_a_value_that_is_not_what_it_seems_is_said(value, said):
     found = topic(Stored(KEY, value, 20))
     assert [said in note for note in notes(found, "c")] == [True]
+
+
+def test_oddities_are_told_in_the_order_of_the_partitions_each_with_a_key():
+    keys = [b'["c", {"filename":"/%s"}]' % name for name in (b"y", b"x" * 177, b"x" * 178)]
+    told = notes(topic(*(Stored(key, AT_1, 1) for key in keys)), "c")
+    texts = [key.decode() for key in (keys[1], keys[2], keys[0])]
+    assert [len(text) for text in texts[:2]] == [200, 201]
+    assert [note.rpartition("; ")[2] for note in told] == [texts[0], f"{texts[1][:200]}…", texts[2]]
 
 
 def test_what_is_as_it_should_be_is_not_said():
