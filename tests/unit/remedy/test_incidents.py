@@ -1,0 +1,135 @@
+"""What may want a remedy, out of what was judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.findings import FailureRun, Finding, FindingName, Severity
+from exporter.remedy.incidents import Incident, What, incidents, is_target, unhealthy
+from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
+
+FAILED, RUNNING = "failed", "running"
+STALL = FindingName.MM2_SILENT_STALL
+HARM = FindingName.REWOUND
+
+
+def run(task: int | None = 0, count: int = 3, first_at: float = 50.0, **more: object) -> FailureRun:
+    said = {
+        "connect_cluster": "lab",
+        "connector": "orders",
+        "kind": "org.example.Bad",
+        "failure": "org.example.Bad in Row.of",
+        "last_at": 90.0,
+        "restarts": 1,
+        "same": (),
+        "moved": False,
+        **more,
+    }
+    return FailureRun(task=task, count=count, first_at=first_at, **said)  # type: ignore[arg-type]
+
+
+def view(*tasks: str, state: str = RUNNING, name: str = "orders") -> ConnectorView:
+    found = tuple(Task(number, said) for number, said in enumerate(tasks))
+    return ConnectorView("lab", name, ConnectorKind.SINK, "org.example.Sink", "1", state, found)
+
+
+def finding(name: FindingName, since: float = 10.0, connector: str | None = "orders") -> Finding:
+    return Finding(name, Severity.CRITICAL, "lab", connector, "orders-0", "it stands", since)
+
+
+def seen(
+    *views: ConnectorView, runs: tuple[FailureRun, ...] = (), findings: tuple[Finding, ...] = ()
+) -> Snapshot:
+    return replace(EMPTY, connectors=views, failure_runs=runs, findings=findings)
+
+
+def only(snapshot: Snapshot, *stop_on: str) -> Incident:
+    (found,) = incidents(snapshot, frozenset(stop_on))
+    return found
+
+
+def test_of_a_connector_that_fails_the_longest_run_is_told_and_the_earliest_since_when():
+    runs = (run(0, 2, 50.0), run(1, 5, 70.0, failure="worse"), run(2, 3, 60.0))
+    found = only(seen(view(FAILED, FAILED, FAILED), runs=runs))
+    assert (found.what, found.finding) == (What.FAILED, "task_failed")
+    assert (found.since, found.worst, found.runs) == (50.0, runs[1], runs)
+    assert found.said == "failed 5 time(s) in a row: worse"
+
+
+def test_a_connector_that_fails_itself_is_told_from_its_tasks():
+    found = only(seen(view(state=FAILED), runs=(run(None, failure=""),)))
+    assert found.finding == "connector_failed"
+    assert found.said == "failed 3 time(s) in a row: no reason was given"
+
+
+@pytest.mark.parametrize(
+    ("at", "shows"),
+    [
+        pytest.param(view(RUNNING, FAILED), True, id="a-task-of-several"),
+        pytest.param(view(RUNNING, RUNNING, state=FAILED), True, id="the-connector"),
+        pytest.param(view(RUNNING, RUNNING), False, id="just-started-again"),
+        pytest.param(view(), False, id="without-tasks"),
+    ],
+)
+def test_what_was_just_started_again_shows_nothing_and_is_in_the_same_trouble(
+    at: ConnectorView, *, shows: bool
+) -> None:
+    found = only(seen(at, runs=(run(),)))
+    assert found.shows is shows
+    assert found.key == only(seen(view(FAILED), runs=(run(),))).key
+    assert unhealthy(seen(at)) == (frozenset({("lab", "orders")}) if shows else frozenset())
+
+
+def test_trouble_keeps_its_key_while_it_is_the_same():
+    key = only(seen(view(FAILED), runs=(run(),))).key
+    assert len(key) == 24
+    assert only(seen(view(FAILED), runs=(run(count=9, last_at=99.0),))).key == key
+    assert only(seen(view(FAILED), runs=(run(first_at=51.0),))).key != key
+    assert only(seen(view(FAILED), runs=(run(kind="org.example.Other"),))).key != key
+
+
+def test_a_run_of_a_connector_that_is_not_there_any_more_is_nothing():
+    assert incidents(seen(view(FAILED, name="other"), runs=(run(),)), frozenset()) == ()
+
+
+def test_a_stall_is_one_and_another_finding_where_configuration_has_it_stop():
+    found = [only(seen(findings=(finding(STALL),)))]
+    found.append(only(seen(findings=(finding(STALL),)), STALL.value))
+    found.append(only(seen(findings=(finding(HARM),)), HARM.value))
+    assert [at.what for at in found] == [What.FROZEN, What.HARMFUL, What.HARMFUL]
+    assert [at.finding for at in found] == [STALL.value, STALL.value, HARM.value]
+    assert {(at.connector, at.said, at.since) for at in found} == {("orders", "it stands", 10.0)}
+    assert incidents(seen(findings=(finding(HARM),)), frozenset()) == ()
+
+
+def test_what_is_no_connectors_is_none():
+    assert incidents(seen(findings=(finding(STALL, connector=None),)), frozenset()) == ()
+
+
+def test_the_oldest_is_told_first():
+    findings = (finding(STALL, 80.0), finding(STALL, 20.0, "m"))
+    found = incidents(seen(view(FAILED), runs=(run(),), findings=findings), frozenset())
+    assert [at.since for at in found] == [20.0, 50.0, 80.0]
+
+
+def test_trouble_without_a_failure_has_no_longest_run():
+    assert only(seen(findings=(finding(STALL),))).worst is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "class_name", "expected"),
+    [
+        (ConnectorKind.SINK, "org.example.Sink", True),
+        (ConnectorKind.MIRROR, "org.apache.kafka.connect.mirror.MirrorSourceConnector", True),
+        (ConnectorKind.MIRROR, "org.apache.kafka.connect.mirror.MirrorCheckpointConnector", False),
+        (ConnectorKind.MIRROR, "MirrorHeartbeatConnector", False),
+        (ConnectorKind.UNKNOWN, "org.example.Sink", False),
+    ],
+)
+def test_a_remedy_is_for_connectors_with_progress_of_their_own(
+    kind: ConnectorKind, class_name: str, *, expected: bool
+) -> None:
+    assert is_target(kind, class_name) is expected

@@ -1,0 +1,140 @@
+"""The plans of guarded remediation, as absolute steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from exporter.remedy.plan import (
+    Action,
+    Alter,
+    Copy,
+    Expect,
+    Freeze,
+    Pair,
+    Prove,
+    Restart,
+    Settle,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.remedy.proposals import (
+    DETECTOR,
+    QUIET_S,
+    About,
+    Skipped,
+    restart_failed,
+    restore,
+    skip_key,
+    skip_one,
+    stop,
+)
+from tests.unit.remedy.plans import AT, NEXT, PARTITION, POISON
+
+SUBJECT = Subject("rest", "lab", "orders", "sink", "cluster-1")
+ABOUT = About(
+    plan_id="p1",
+    at=1_800_000_000.0,
+    by=DETECTOR,
+    subject=SUBJECT,
+    original=State.RUNNING,
+    incident="i1",
+    config_sha256="c1",
+    evidence=(("fails", "orders-0@7"),),
+    signature="s1",
+    incarnation="n1",
+    token="t1",
+    policy_sha256="y1",
+)
+FRM, TO = Pair(PARTITION, AT), Pair(PARTITION, NEXT)
+KEY = skip_key(SUBJECT, POISON)
+
+
+def test_a_record_is_copied_before_anything_stops_and_its_offset_compared_before_it_is_set() -> (
+    None
+):
+    what = Skipped(POISON, "0" * 64, 12, FRM, TO)
+    plan = skip_one(ABOUT, what, quarantine="east/quarantine", stop_total_s=180.0, quiet_s=60.0)
+    assert plan.steps == (
+        Copy(POISON, "0" * 64, 12, KEY, "east/quarantine"),
+        ToState(State.STOPPED),
+        Settle(QUIET_S),
+        Freeze(),
+        Expect((FRM,)),
+        Alter((TO,)),
+        ToState(State.RUNNING),
+        Prove(TO, POISON, 60.0),
+    )
+    assert (plan.original, plan.final) == (State.RUNNING, State.RUNNING)
+    assert plan.remedy is not None
+    assert (plan.remedy.skip_key, plan.remedy.stop_total_s) == (KEY, 180.0)
+    assert plan.verb == "skip the record at offset 7 of east/orders-0 for orders"
+
+
+def test_a_plan_says_what_it_was_made_for() -> None:
+    plan = stop(ABOUT)
+    assert (plan.plan_id, plan.subject, plan.created_at) == ("p1", SUBJECT, ABOUT.at)
+    assert plan.created_by == DETECTOR
+    assert msgspec.structs.asdict(plan.remedy) == {
+        "action": Action.STOP,
+        "incident": "i1",
+        "skip_key": None,
+        "config_sha256": "c1",
+        "signature": "s1",
+        "incarnation": "n1",
+        "token": "t1",
+        "policy_sha256": "y1",
+        "evidence": (("fails", "orders-0@7"),),
+        "stop_total_s": None,
+    }
+
+
+def test_a_stop_leaves_it_stopped() -> None:
+    plan = stop(ABOUT)
+    assert (plan.steps, plan.final) == ((ToState(State.STOPPED),), State.STOPPED)
+
+
+def test_a_restart_is_of_what_has_failed_alone() -> None:
+    plan = restart_failed(ABOUT)
+    assert plan.steps == (Restart(include_tasks=True, only_failed=True),)
+    assert (plan.original, plan.final) == (State.RUNNING, State.RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("original", "again"),
+    [
+        (State.RUNNING, (ToState(State.RUNNING),)),
+        (State.PAUSED, (ToState(State.PAUSED),)),
+        (State.STOPPED, ()),
+    ],
+)
+def test_what_is_restored_ends_as_it_was(original: State, again: tuple[ToState, ...]) -> None:
+    plan = restore(replace(ABOUT, original=original), (FRM,), "b1")
+    first = (ToState(State.STOPPED), Settle(QUIET_S), Freeze(), Alter((FRM,)))
+    assert plan.steps == (*first, *again)
+    assert (plan.original, plan.final) == (original, original)
+
+
+def test_a_skip_is_the_same_for_the_same_record_and_connector_of_the_same_cluster() -> None:
+    moved = msgspec.structs.replace(SUBJECT, place="renamed", driver="strimzi")
+    assert skip_key(moved, POISON) == KEY
+    nameless = [
+        msgspec.structs.replace(SUBJECT, identity=None, place=place) for place in ("lab", "east")
+    ]
+    others = [
+        *(skip_key(at, POISON) for at in nameless),
+        skip_key(msgspec.structs.replace(SUBJECT, connector="other"), POISON),
+        *(
+            skip_key(SUBJECT, msgspec.structs.replace(POISON, **{name: value}))
+            for name, value in (("kafka", "w"), ("topic", "t"), ("topic_id", "i"), ("offset", 8))
+        ),
+        skip_key(SUBJECT, msgspec.structs.replace(POISON, partition=1)),
+    ]
+    assert len({KEY, *others}) == 1 + len(others)
+
+
+def test_a_cancelled_task_has_time_to_write_once_more() -> None:
+    assert QUIET_S == 16.0
