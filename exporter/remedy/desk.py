@@ -64,7 +64,7 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
-class _Noun(msgspec.Struct, frozen=True, kw_only=True):
+class _Noun(msgspec.Struct, frozen=True):
     """Times are Unix seconds. `said` is for people, and without secrets."""
 
 

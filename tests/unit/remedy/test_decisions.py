@@ -21,6 +21,7 @@ from exporter.remedy.records import (
     Cause,
     Ended,
     Ending,
+    Intended,
     Lapsed,
     Opened,
     Parked,
@@ -68,6 +69,11 @@ def test_how_a_plan_stands_its_newest_turn_tells(stands: Stands) -> None:
     assert found.stands.over is (stands in {Stands.REJECTED, Stands.EXPIRED, Stands.VOID, "ended"})
     assert (found.parked is not None) is (stands is Stands.PARKED)
     assert (found.ended is not None) is (stands is Stands.ENDED)
+
+
+def test_steps_of_a_plan_change_nothing_of_how_it_stands_but_the_time() -> None:
+    found = known(*RUNNING, Intended(at=9.0, index=0, undoing=False))
+    assert (found.stands, found.at, found.plan) == (Stands.RUNNING, 9.0, PLAN)
 
 
 def test_a_plan_that_is_taken_up_is_not_parked_any_more() -> None:

@@ -100,6 +100,7 @@ def test_a_stall_is_one_and_another_finding_where_configuration_has_it_stop():
     found.append(only(seen(findings=(finding(STALL),)), STALL.value))
     found.append(only(seen(findings=(finding(HARM),)), HARM.value))
     assert [at.what for at in found] == [What.FROZEN, What.HARMFUL, What.HARMFUL]
+    assert all(at.shows for at in found)
     assert [at.finding for at in found] == [STALL.value, STALL.value, HARM.value]
     assert {(at.connector, at.said, at.since) for at in found} == {("orders", "it stands", 10.0)}
     assert incidents(seen(findings=(finding(HARM),)), frozenset()) == ()

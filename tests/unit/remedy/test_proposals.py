@@ -61,7 +61,7 @@ def test_a_record_is_copied_before_anything_stops_and_its_offset_compared_before
     assert plan.steps == (
         Copy(POISON, "0" * 64, 12, KEY, "east/quarantine"),
         ToState(State.STOPPED),
-        Settle(QUIET_S),
+        Settle(16.0),  # a cancelled task may write once more
         Freeze(),
         Expect((FRM,)),
         Alter((TO,)),
@@ -134,7 +134,3 @@ def test_a_skip_is_the_same_for_the_same_record_and_connector_of_the_same_cluste
         skip_key(SUBJECT, msgspec.structs.replace(POISON, partition=1)),
     ]
     assert len({KEY, *others}) == 1 + len(others)
-
-
-def test_a_cancelled_task_has_time_to_write_once_more() -> None:
-    assert QUIET_S == 16.0

@@ -27,7 +27,11 @@ PLAN = Plan(
     created_by="detector",
     remedy=Remedy(Action.STOP, "i1"),
 )
-ANSWERS = (Told(1, "mode_auto", "deny", "mode propose"), Told(7, "pause", "pass", ""))
+ANSWERS = (
+    Told(1, "mode_auto", "deny", "mode propose"),
+    Told(5, "unmanaged", "pass", "managed"),
+    Told(7, "pause", "deny", "held"),
+)
 DOSSIER = Dossier(
     plan=PLAN,
     stands=Stands.PROPOSED,
@@ -55,7 +59,8 @@ def test_a_proposal_is_shown_with_each_guard_and_each_request():
     assert (found.state, found.sha256, found.expires_at) == ("proposed", PLAN.sha256, AT + 3600.0)
     assert [(at.guard, at.answer, at.asks) for at in found.guards] == [
         ("mode_auto", "deny", True),
-        ("pause", "pass", False),
+        ("unmanaged", "pass", False),
+        ("pause", "deny", False),
     ]
     ((_, requests),) = found.steps
     assert requests == ("PUT /connectors/orders/stop",)
@@ -109,6 +114,24 @@ def test_a_request_of_thousands_of_offsets_is_cut():
     ((_, (request,)),) = found.steps
     assert len(request) < 2 * shown.REQUEST_CHARS_MAX
     assert "characters more" in request
+
+
+def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
+    steps = (ToState(State.STOPPED),) * (shown.STEPS_MAX + 1)
+    ((found,), _) = plans(replace(DOSSIER, plan=msgspec.structs.replace(PLAN, steps=steps)))
+    assert len(found.steps) == shown.STEPS_MAX
+
+
+@pytest.mark.parametrize(("over", "end"), [(0, "}]}"), (1, "… (1 characters more)")])
+def test_a_request_of_some_offsets_is_shown_whole(over, end):
+    def requested(name: str) -> str:
+        plan = msgspec.structs.replace(PLAN, steps=(Alter((Pair(f'{{"{name}":1}}', None),)),))
+        ((found,), _) = plans(replace(DOSSIER, plan=plan))
+        ((_, (request,)),) = found.steps
+        return request
+
+    request = requested("n" * (shown.REQUEST_CHARS_MAX + 1 + over - len(requested("n"))))
+    assert request[shown.REQUEST_CHARS_MAX - 3 * (not over) :] == end
 
 
 def test_refusals_are_shown_the_newest_first():

@@ -1,0 +1,19 @@
+"""What is asked at the desk and told there."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from exporter.remedy import desk
+
+NOUNS = [
+    noun
+    for noun in vars(desk).values()
+    if isinstance(noun, type) and issubclass(noun, msgspec.Struct)
+]
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
+def test_nothing_that_was_asked_or_told_is_changed(noun: type[msgspec.Struct]) -> None:
+    assert noun.__struct_config__.frozen

@@ -1,0 +1,69 @@
+"""What the journal says of plans: written in the same bytes each time, and never changed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from exporter.remedy import records
+from exporter.remedy.records import (
+    Answered,
+    Approved,
+    Ended,
+    Ending,
+    ModeSet,
+    Proposed,
+    Refused,
+    decoded,
+    encoded,
+)
+from tests.unit.remedy.plans import plan_of
+
+NOUNS = [
+    noun
+    for noun in vars(records).values()
+    if isinstance(noun, type) and issubclass(noun, msgspec.Struct)
+]
+
+
+def test_nothing_that_was_written_down_is_changed() -> None:
+    led = records.Led(at=1.0, name="one")
+    assert decoded(encoded(led)) == led
+    assert [noun.__name__ for noun in NOUNS if not noun.__struct_config__.frozen] == []
+
+
+def test_a_record_is_written_in_the_bytes_that_it_always_had() -> None:
+    assert encoded(ModeSet(at=1.0, mode=None, by="ada", because="x")) == (
+        b'{"record":"mode_set","mode":null,"by":"ada","because":"x","at":1.0}'
+    )
+
+
+def test_what_older_records_do_not_say_they_did_not_know() -> None:
+    plan = plan_of()
+    said = {"plan": msgspec.to_builtins(plan), "at": 1.0}
+    proposed = {"record": "proposed", "mode": "propose", "expires_at": 2.0, **said}
+    assert decoded(msgspec.json.encode(proposed)) == Proposed(
+        at=1.0,
+        plan=plan,
+        mode="propose",
+        expires_at=2.0,
+        answers=(),
+        because="",
+        key="",
+        asked_sha256="",
+    )
+    refused = {
+        "record": "refused",
+        "at": 1.0,
+        "incident": "i",
+        "connect_cluster": "lab",
+        "connector": "orders",
+        "action": "stop",
+        "mode": "auto",
+        "answers": [],
+    }
+    found = decoded(msgspec.json.encode(refused))
+    assert isinstance(found, Refused)
+    assert (found.would, found.recommend) == (False, ())
+    assert Answered(at=1.0, answer="ack", said="ok").definite is None  # type: ignore[arg-type]
+    assert Approved(at=1.0, by="ada", plan_sha256="s").because == ""
+    assert Ended(at=1.0, ending=Ending.SUCCEEDED, said="done").cause is None

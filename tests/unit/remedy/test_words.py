@@ -1,0 +1,343 @@
+"""What steps, records and endings of plans say to people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from exporter.remedy import words
+from exporter.remedy.driver import Answer
+from exporter.remedy.plan import (
+    Alter,
+    AnyStep,
+    Copy,
+    Create,
+    Delete,
+    DeleteTopic,
+    Expect,
+    Freeze,
+    Frozen,
+    Pair,
+    Prove,
+    Raw,
+    Reset,
+    Restart,
+    Settle,
+    State,
+    ToState,
+    Write,
+)
+from exporter.remedy.progress import Progress
+from exporter.remedy.records import (
+    AbortAsked,
+    Answered,
+    AnyRecord,
+    Approved,
+    BreakerSet,
+    Cause,
+    Ended,
+    Ending,
+    IncidentOver,
+    IncidentSeen,
+    Intended,
+    Kept,
+    Lapsed,
+    Led,
+    ModeSet,
+    Opened,
+    Parked,
+    PauseSet,
+    Proposed,
+    Refused,
+    Rejected,
+    Replayed,
+    Resumed,
+    StepRecord,
+    Told,
+    Turned,
+    Verified,
+)
+from tests.unit.remedy.plans import POISON, plan_of, skip_of
+
+A, B = Pair("a", "1"), Pair("b", None)
+RAW = Raw("k", None, 0)
+PLAN = plan_of()
+FROZEN = Frozen((A,), "/b/one backup", "sha")
+BEGUN = Progress(plan=PLAN, path=PLAN.steps, index=3, touched=frozenset({0, 3}), frozen=FROZEN)
+NOWHERE = replace(BEGUN, plan=msgspec.structs.replace(PLAN, original=None))
+PARKED = Parked(at=1.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="it moved")
+TURNED = Turned(at=1.0, steps=(), cause=Cause.REFUSED, said="HTTP 404")
+RESUME = "`offsetwatch plan recover p1 --config F`"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (ToState(State.PAUSED), "ask for paused"),
+        (Settle(), "wait until nothing is written any more"),
+        (Freeze(), "look all offsets up and back them up"),
+        (Alter((A,)), "set the offsets of one source partition"),
+        (Alter((A, B)), "set the offsets of 2 source partitions"),
+        (Reset(), "reset all offsets"),
+        (Write("k/t", (RAW,), (A,)), "write one record to k/t"),
+        (Write("k/t", (RAW, RAW), (A,)), "write 2 records to k/t"),
+        (Create("c"), "create the connector, stopped"),
+        (Delete(), "delete the connector"),
+        (Restart(), "restart the connector"),
+        (DeleteTopic("k", "t", "id"), "delete the topic k/t"),
+        (Copy(POISON, "s", 1, "key", "k/q"), "copy east/orders-0@7 to k/q"),
+        (Expect((A, B)), "see that a -> 1; b -> none still stands"),
+        (Prove(A, POISON, 60.0), "see it get past east/orders-0@7, and run for 60 s"),
+    ],
+    ids=lambda found: None if isinstance(found, str) else type(found).__name__,
+)
+def test_every_step_is_told(step: AnyStep, said: str) -> None:
+    assert words.doing(step) == said
+
+
+def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> None:
+    assert words.pairs_of(Alter((A, B))) == ("a -> 1", "b -> none")
+    assert words.pairs_of(Write("k/t", (RAW,), (A,))) == ("a -> 1",)
+    assert words.pairs_of(Expect((A,))) == ()
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (
+            Intended(at=1.0, index=3, undoing=False),
+            "orders: set the offsets of 2 source partitions",
+        ),
+        (Kept(at=1.0, frozen=FROZEN), "1 offsets backed up in /b/one backup"),
+        (Answered(at=1.0, answer=Answer.ACK, said="ok"), ""),
+        (Answered(at=1.0, answer=Answer.RETRY, said="409"), "not yet: 409"),
+        (Answered(at=1.0, answer=Answer.NACK, said="404"), "refused: 404"),
+        (
+            Answered(at=1.0, answer=Answer.IN_DOUBT, said="500"),
+            "in doubt, looking whether it happened: 500",
+        ),
+        (TURNED, "going back: HTTP 404"),
+        (Verified(at=1.0, index=3, undoing=False, said="is so"), "orders: is so"),
+        (Verified(at=1.0, index=3, undoing=False, said=""), ""),
+        (Opened(at=1.0, plan=PLAN), ""),
+        (Resumed(at=1.0), ""),
+        (PARKED, ""),
+        (Ended(at=1.0, ending=Ending.SUCCEEDED, said="done"), ""),
+    ],
+    ids=lambda found: None if isinstance(found, str) else type(found).__name__,
+)
+def test_a_record_says_what_is_new_while_the_plan_is_carried_out(
+    record: StepRecord, said: str
+) -> None:
+    assert words.of_record(record, BEGUN) == said
+
+
+@pytest.mark.parametrize(("sent", "again"), [(0, ""), (1, ""), (2, " (request 2)")])
+def test_a_request_that_is_made_again_is_numbered(sent: int, again: str) -> None:
+    record = Intended(at=1.0, index=3, undoing=False)
+    said = f"orders: set the offsets of 2 source partitions{again}"
+    assert words.of_record(record, replace(BEGUN, sent=sent)) == said
+
+
+def test_waiting_and_going_on_are_told() -> None:
+    assert (words.waiting("for tasks"), words.waiting("")) == ("waiting: for tasks", "")
+    said = "going on with plan p1 (alter offsets), which was not finished"
+    assert words.taken_up(BEGUN) == said
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (Ending.SUCCEEDED, "orders: alter offsets: done and read back"),
+        (Ending.RESTORED, "orders: not done, and everything is as it was: x"),
+        (Ending.UNCHANGED, "orders: not done, nothing was changed: x"),
+        (Ending.INEFFECTIVE, "orders: alter offsets: done, and it did not help: x"),
+        (Ending.RESOLVED, "orders: closed by a person: x"),
+    ],
+)
+def test_an_end_is_told(ending: Ending, said: str) -> None:
+    ended = replace(BEGUN, ended=Ended(at=1.0, ending=ending, said="x"))
+    assert words.ending(ended, "") == said
+
+
+def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so() -> None:
+    ended = replace(BEGUN, ended=Ended(at=1.0, ending=Ending.SUCCEEDED, said=""))
+    vouched = {
+        definite: words.ending(replace(ended, definite=definite), "").partition("back")[2]
+        for definite in (None, True, False)
+    }
+    assert vouched[None] == ""
+    assert vouched[True] == "; the connector confirms its new offsets"
+    assert vouched[False].startswith("; the connector does not confirm them")
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        pytest.param(
+            BEGUN,
+            "orders: cut off at the step: set the offsets of 2 source partitions. Its offsets may "
+            "be the old ones, the new ones, or some of each. As they were before, they are in "
+            "/b/one backup. It was running before, and may be stopped now. ",
+            id="not-sent",
+        ),
+        pytest.param(
+            replace(BEGUN, sent=1, frozen=None),
+            "orders: cut off at the step: set the offsets of 2 source partitions, which may have "
+            "happened. Its offsets may be the old ones, the new ones, or some of each. It was "
+            "running before, and may be stopped now. ",
+            id="sent",
+        ),
+        pytest.param(
+            replace(BEGUN, undoing=True, touched=frozenset({0})),
+            "orders: cut off at the step: to go back, set the offsets of 2 source partitions. Its "
+            "offsets are unchanged. It was running before, and may be stopped now. ",
+            id="on-the-way-back",
+        ),
+        pytest.param(
+            replace(BEGUN, touched=frozenset({1})),
+            "orders: cut off at the step: set the offsets of 2 source partitions. Its offsets are "
+            "unchanged. ",
+            id="not-stopped",
+        ),
+        pytest.param(
+            replace(NOWHERE, touched=frozenset({0})),
+            "orders: cut off at the step: set the offsets of 2 source partitions. Its offsets are "
+            "unchanged. ",
+            id="was-in-no-state",
+        ),
+    ],
+)
+def test_of_a_plan_that_is_cut_off_it_is_told_what_may_be_and_how_to_go_on(
+    progress: Progress, said: str
+) -> None:
+    told = words.ending(progress, "--config F")
+    assert told.startswith(f"{said}{RESUME}")
+    assert words.cut_off(progress, "").startswith(f"{said}`offsetwatch plan recover p1`")
+
+
+DOUBT = " What was asked for may still happen: "
+BACK = " It had to go back because: HTTP 404."
+
+
+@pytest.mark.parametrize(
+    ("more", "parts", "missing"),
+    [
+        pytest.param({}, ("at the step: set the offsets of",), (DOUBT, BACK), id="parked"),
+        pytest.param(
+            {"turned": TURNED, "undoing": True},
+            ("at the step: to go back, set the offsets of", BACK),
+            (DOUBT,),
+            id="on-the-way-back",
+        ),
+        pytest.param(
+            {"parked": msgspec.structs.replace(PARKED, ending=Ending.IN_DOUBT)},
+            (DOUBT,),
+            (BACK,),
+            id="in-doubt",
+        ),
+    ],
+)
+def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
+    more: dict[str, object], parts: tuple[str, ...], missing: tuple[str, ...]
+) -> None:
+    progress = replace(BEGUN, **{"parked": PARKED, **more})  # type: ignore[arg-type]
+    told = words.ending(progress, "--config F")
+    assert told.startswith("orders: stopped half way, at the step: ")
+    for part in ("source partitions: it moved.", "or some of each.", RESUME, *parts):
+        assert part in told
+    assert not [part for part in missing if part in told]
+    assert "`offsetwatch plan recover p1`" in words.ending(progress, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "driver", "options", "command"),
+    [
+        ({}, "rest", "--config F", "--connect lab --config F"),
+        ({}, "rest", "", "--connect lab"),
+        ({}, "rest", "--config F --connect west", "--config F --connect west"),
+        ({}, "storage", "--config F", "--config F"),
+        ({"touched": frozenset({0})}, "rest", "", None),
+        ({"frozen": None}, "rest", "", None),
+        ({"frozen": Frozen((), "/b", "sha")}, "rest", "", None),
+    ],
+)
+def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
+    more: dict[str, object], driver: str, options: str, command: str | None
+) -> None:
+    subject = msgspec.structs.replace(PLAN.subject, driver=driver)
+    plan = msgspec.structs.replace(PLAN, subject=subject)
+    progress = replace(BEGUN, **{"plan": plan, "parked": PARKED, **more})  # type: ignore[arg-type]
+    told = words.ending(progress, options)
+    begins = "for the old offsets, `offsetwatch offsets import --offsets '/b/one backup' "
+    assert (begins in told) is (command is not None)
+    assert command is None or f"{begins}{command}`" in told
+
+
+REFUSED = Refused(
+    at=1.0,
+    incident="i",
+    connect_cluster="lab",
+    connector="orders",
+    action="stop",
+    mode="observe",
+    answers=(Told(1, "pause", "deny", "held"), Told(2, "storm", "unknown", "nobody knows")),
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (Opened(at=1.0, plan=PLAN), "orders: alter offsets"),
+        (Resumed(at=1.0), "taken up by another process"),
+        (Kept(at=1.0, frozen=FROZEN), "1 offsets in /b/one backup"),
+        (Intended(at=1.0, index=0, undoing=False), "forward, step 1 is about to be tried"),
+        (Intended(at=1.0, index=1, undoing=True), "back, step 2 is about to be tried"),
+        (Answered(at=1.0, answer=Answer.NACK, said="404"), "nack: 404"),
+        (Verified(at=1.0, index=0, undoing=False, said=""), "forward, step 1: done"),
+        (Verified(at=1.0, index=1, undoing=True, said="is so"), "back, step 2: is so"),
+        (TURNED, "refused: HTTP 404"),
+        (PARKED, "changed: it moved"),
+        (Ended(at=1.0, ending=Ending.RESTORED, said="x"), "restored: x"),
+        (
+            Proposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
+            "orders: proposed: skip one record of orders",
+        ),
+        (Approved(at=1.0, by="ada", plan_sha256="s"), "approved by ada"),
+        (Rejected(at=1.0, by="ada", because="no"), "rejected by ada: no"),
+        (AbortAsked(at=1.0, by="ada", because="no"), "to go back, asked by ada: no"),
+        (Lapsed(at=1.0, void=True, said="x"), "void: x"),
+        (Lapsed(at=1.0, void=False, said="x"), "not approved in time: x"),
+        (ModeSet(at=1.0, mode="auto", by="ada", because="x"), "mode auto by ada: x"),
+        (ModeSet(at=1.0, mode=None, by="ada", because="x"), "mode as configured by ada: x"),
+        (PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"), "held by ada: x"),
+        (PauseSet(at=1.0, paused=False, until=None, by="ada", because="x"), "let go by ada: x"),
+        (
+            BreakerSet(at=1.0, scope="lab/orders", open=True, by="agent", because="x"),
+            "breaker of lab/orders open by agent: x",
+        ),
+        (
+            BreakerSet(at=1.0, scope="lab/orders", open=False, by="ada", because="x"),
+            "breaker of lab/orders closed by ada: x",
+        ),
+        (
+            IncidentSeen(
+                at=1.0, incident="i", connect_cluster="lab", connector="m", what="frozen", said="x"
+            ),
+            "m: x",
+        ),
+        (IncidentOver(at=1.0, incident="i"), "over: i"),
+        (REFUSED, "orders: stop: pause: held; storm: nobody knows"),
+        (
+            msgspec.structs.replace(REFUSED, would=True),
+            "orders: stop: would be done; the mode is observe",
+        ),
+        (Replayed(at=1.0, receipt="r", to="k/t", by="ada"), "r written to k/t by ada"),
+        (Led(at=1.0, name="one"), "one leads from here on"),
+    ],
+    ids=lambda found: None if isinstance(found, str) else type(found).__name__,
+)
+def test_every_record_of_the_past_is_told(record: AnyRecord, said: str) -> None:
+    assert words.recorded(record) == said
