@@ -52,6 +52,7 @@ def test_no_rule_names_a_kind_that_depends_on_where_it_happened():
             FailureKind.TIMEOUT,
             id="the-longer-beginning",
         ),
+        pytest.param("com.example.LifetimeoutException", None, id="not-quite-that-ending"),
         pytest.param("com.example.BadRowException", None, id="unknown"),
         pytest.param("java.net", None, id="no-class"),
         pytest.param("", None, id="nothing"),
