@@ -113,7 +113,7 @@ def steps(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[StepTold, ...]:
 
 def _step(plan: Plan, step: AnyStep, standing: str, way: str = "") -> StepTold:
     request = of_step(plan.subject.connector, step)
-    over_rest = request is not None and plan.subject.driver == "rest"
+    over_rest = plan.subject.driver == "rest"
     return StepTold(
         step=f"{way}{words.doing(step)}",
         requests=(request.said,) if request is not None and over_rest else (),

@@ -261,7 +261,7 @@ def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
         ({}, "storage", "--config F", "--config F"),
         ({"touched": frozenset({0})}, "rest", "", None),
         ({"frozen": None}, "rest", "", None),
-        ({"frozen": Frozen((), "/b", "sha")}, "rest", "", None),
+        ({"frozen": Frozen((), FROZEN.backup, "sha")}, "rest", "", None),
     ],
 )
 def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
