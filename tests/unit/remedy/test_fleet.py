@@ -1,0 +1,381 @@
+"""What the whole journal says that guards ask for, taken in record by record."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from exporter.remedy.fleet import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
+from exporter.remedy.plan import (
+    Action,
+    Plan,
+    RecordAt,
+    Remedy,
+    Restart,
+    State,
+    Subject,
+    ToState,
+)
+from exporter.remedy.records import (
+    AnyRecord,
+    Approved,
+    BreakerSet,
+    Cause,
+    Ended,
+    Ending,
+    IncidentOver,
+    IncidentSeen,
+    Intended,
+    Lapsed,
+    ModeSet,
+    Opened,
+    Parked,
+    PauseSet,
+    Proposed,
+    Refused,
+    Rejected,
+    Resumed,
+    Verified,
+)
+from tests.unit.remedy.plans import POISON, plan_of, skip_of
+
+WHOSE = ("lab", "orders")
+PARKED = Parked(at=9.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="it moved")
+
+
+def small(step: ToState | Restart, action: Action, plan_id: str = "p1") -> Plan:
+    """Of one step, for an incident."""
+    return Plan(
+        plan_id=plan_id,
+        verb=action.value,
+        subject=Subject("rest", *WHOSE, "sink"),
+        steps=(step,),
+        original=State.RUNNING,
+        final=State.STOPPED if action is Action.STOP else State.RUNNING,
+        created_at=1.0,
+        created_by="detector",
+        remedy=Remedy(action, "i1"),
+    )
+
+
+STOP = small(ToState(State.STOPPED), Action.STOP)
+SKIP, TOOL = skip_of(), plan_of()
+
+
+def fleet(*records: AnyRecord, plan: Plan = SKIP, into: Fleet | None = None) -> Fleet:
+    found = into or Fleet()
+    for record in records:
+        found.take(found.seq + 1, plan.plan_id, record)
+    return found
+
+
+def proposed(plan: Plan) -> Proposed:
+    return Proposed(at=1.0, plan=plan, mode="auto", expires_at=99.0)
+
+
+def approved(by: str = "ada") -> Approved:
+    return Approved(at=2.0, by=by, plan_sha256="s")
+
+
+def opened(plan: Plan) -> Opened:
+    return Opened(at=3.0, plan=plan)
+
+
+def asked(index: int, at: float = 4.0, *, undoing: bool = False) -> Intended:
+    return Intended(at=at, index=index, undoing=undoing)
+
+
+def seen(index: int, *, undoing: bool = False) -> Verified:
+    return Verified(at=5.0, index=index, undoing=undoing, said="")
+
+
+def ended(ending: Ending = Ending.SUCCEEDED, at: float = 9.0) -> Ended:
+    return Ended(at=at, ending=ending, said="x")
+
+
+def begun(plan: Plan, by: str = "ada") -> tuple[AnyRecord, ...]:
+    return proposed(plan), approved(by), opened(plan)
+
+
+# --- people's switches ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("paused", "until", "now", "holds"),
+    [
+        (True, None, 1e9, True),
+        (True, 50.0, 49.0, True),
+        (True, 50.0, 50.0, False),
+        (False, None, 1.0, False),
+    ],
+)
+def test_everything_is_held_until_then_or_until_it_is_let_go(
+    until: float | None, now: float, *, paused: bool, holds: bool
+) -> None:
+    held = PauseSet(at=1.0, paused=paused, until=until, by="ada", because="x")
+    assert fleet(held).paused(now) == (held if holds else None)
+    assert Fleet().paused(now) is None
+
+
+def test_the_newest_mode_counts_and_records_are_counted() -> None:
+    modes = [ModeSet(at=1.0, mode=mode, by="ada", because="x") for mode in ("observe", None)]
+    found = fleet(*modes)
+    assert (found.mode, found.seq) == (modes[1], 2)
+
+
+def test_a_breaker_that_a_person_opens_a_person_closes() -> None:
+    first, again, closed = (
+        BreakerSet(at=at, scope="lab/orders", open=is_open, by="ada", because=f"x{at:.0f}")
+        for at, is_open in ((1.0, True), (2.0, True), (3.0, False))
+    )
+    assert fleet(first, again).breakers == {"lab/orders": Breaker("lab/orders", 1.0, "x1")}
+    assert fleet(first, again, closed).breakers == {}
+    assert fleet(closed).breakers == {}
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("records", "waits", "may_begin", "works", "parked"),
+    [
+        pytest.param((proposed(SKIP),), True, False, False, False, id="proposed"),
+        pytest.param((proposed(SKIP), approved()), False, True, False, False, id="approved"),
+        pytest.param(
+            (proposed(SKIP), Rejected(at=2.0, by="ada", because="no")),
+            *[False] * 4,
+            id="rejected",
+        ),
+        pytest.param(
+            (proposed(SKIP), Lapsed(at=2.0, void=True, said="over")), *[False] * 4, id="lapsed"
+        ),
+        pytest.param(begun(SKIP), False, False, True, False, id="begun"),
+        pytest.param((opened(TOOL),), False, False, True, False, id="of-the-toolbox"),
+        pytest.param((*begun(SKIP), PARKED), False, False, True, True, id="parked"),
+        pytest.param(
+            (*begun(SKIP), PARKED, Resumed(at=9.0)), False, False, True, False, id="taken-up"
+        ),
+        pytest.param((*begun(SKIP), PARKED, ended()), *[False] * 4, id="ended"),
+        pytest.param((asked(0), PARKED), *[False] * 4, id="of-no-plan"),
+    ],
+)
+def test_how_plans_stand_is_known(
+    records: tuple[AnyRecord, ...], *, waits: bool, may_begin: bool, works: bool, parked: bool
+) -> None:
+    found = fleet(*records)
+    assert (SKIP.plan_id in found.proposed(), SKIP.plan_id in found.approved()) == (
+        waits,
+        may_begin,
+    )
+    assert (WHOSE in found.at_work(), WHOSE in found.parked()) == (works, parked)
+
+
+def test_plans_that_wait_are_told_in_the_order_of_their_proposals() -> None:
+    found = Fleet()
+    for plan_id in ("p2", "p1"):
+        fleet(proposed(skip_of(plan_id)), plan=skip_of(plan_id), into=found)
+    assert list(found.proposed()) == ["p2", "p1"]
+    for plan_id in ("p1", "p2"):
+        fleet(approved(), plan=skip_of(plan_id), into=found)
+    assert found.approved() == {"p2": skip_of("p2"), "p1": skip_of("p1")}
+
+
+# --- what was done --------------------------------------------------------------------------------
+
+
+def test_a_skip_is_known_from_when_it_is_asked_for_and_once() -> None:
+    found = fleet(*begun(SKIP), asked(1), asked(5, 6.0), asked(5, 7.0))
+    assert found.skips == [Skip(6.0, "p1", WHOSE, POISON, "s1")]
+
+
+@pytest.mark.parametrize(
+    ("plan", "index", "undoing"),
+    [
+        pytest.param(SKIP, 0, False, id="only-copied"),
+        pytest.param(SKIP, 5, True, id="on-the-way-back"),
+        pytest.param(TOOL, 3, False, id="of-the-toolbox"),
+        pytest.param(
+            msgspec.structs.replace(TOOL, remedy=Remedy(Action.RESTORE, "i1")),
+            3,
+            False,
+            id="restored",
+        ),
+    ],
+)
+def test_nothing_else_is_a_skip(plan: Plan, index: int, *, undoing: bool) -> None:
+    found = fleet(opened(plan), asked(index, undoing=undoing), plan=plan)
+    assert (found.skips, found.restarts) == ([], [])
+
+
+def skipped_after(
+    record: RecordAt, *, connector: str = "orders", signature: str = "s1"
+) -> dict[str, Breaker]:
+    """The breakers after a skip of POISON, and one of this record."""
+    found = fleet(*begun(SKIP), asked(5))
+    plan = skip_of("p2", signature=signature)
+    copy = msgspec.structs.replace(plan.steps[0], record=record)
+    subject = msgspec.structs.replace(plan.subject, connector=connector)
+    plan = msgspec.structs.replace(plan, subject=subject, steps=(copy, *plan.steps[1:]))
+    return fleet(opened(plan), asked(5, 8.0), plan=plan, into=found).breakers
+
+
+@pytest.mark.parametrize("offset", [POISON.offset + NEAR, POISON.offset - 7])
+def test_two_skips_of_one_kind_close_to_each_other_open_the_breaker(offset: int) -> None:
+    opens = skipped_after(msgspec.structs.replace(POISON, offset=offset))
+    assert list(opens) == ["lab/orders"]
+    assert opens["lab/orders"].opened_at == 8.0
+    assert f": {POISON.offset} and {offset} of orders-0:" in opens["lab/orders"].said
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"offset": POISON.offset + NEAR + 1}, id="far-away"),
+        pytest.param({"partition": 1}, id="another-partition"),
+        pytest.param({"topic": "t"}, id="another-topic"),
+        pytest.param({"kafka": "west"}, id="another-cluster"),
+    ],
+)
+def test_two_skips_that_have_nothing_in_common_are_two_accidents(other: dict[str, object]) -> None:
+    assert skipped_after(msgspec.structs.replace(POISON, **other)) == {}  # type: ignore[arg-type]
+
+
+def test_two_skips_of_two_kinds_or_two_connectors_are_two_accidents() -> None:
+    assert skipped_after(POISON, signature="s2") == {}
+    assert skipped_after(POISON, connector="other") == {}
+    assert len(skipped_after(POISON)) == 1
+
+
+def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
+    plan = small(Restart(only_failed=True), Action.RESTART_FAILED)
+    found = fleet(*begun(plan), asked(0, 4.0), asked(0, 6.0), plan=plan)
+    assert found.restarts == [Restarted(4.0, WHOSE, "i1"), Restarted(6.0, WHOSE, "i1")]
+    own = msgspec.structs.replace(plan, remedy=None)
+    assert fleet(opened(own), asked(0), plan=own).restarts == []
+
+
+@pytest.mark.parametrize(
+    ("records", "stopped"),
+    [
+        pytest.param((), None, id="not-asked"),
+        pytest.param((asked(1),), 4.0, id="asked-to-stop"),
+        pytest.param((asked(1), asked(1, 6.0)), 4.0, id="asked-twice"),
+        pytest.param((asked(1, undoing=True),), None, id="on-the-way-back"),
+        pytest.param((asked(1), seen(1)), 4.0, id="stopped"),
+        pytest.param((asked(1), seen(2)), 4.0, id="settled"),
+        pytest.param((asked(1), asked(6, 6.0)), 4.0, id="asked-to-run"),
+        pytest.param((asked(1), asked(6, 6.0), seen(6)), None, id="runs"),
+        pytest.param((asked(1), seen(0, undoing=True)), 4.0, id="a-step-of-the-way-back"),
+        pytest.param((asked(1), ended(Ending.RESTORED)), None, id="over"),
+    ],
+)
+def test_who_is_stopped_by_us_is_known_until_it_runs_again(
+    records: tuple[AnyRecord, ...], stopped: float | None
+) -> None:
+    expected = {} if stopped is None else {WHOSE: stopped}
+    assert fleet(*begun(SKIP), *records).stopped_by_us() == expected
+
+
+def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
+    held = fleet(*begun(STOP), asked(0), seen(0), ended(), plan=STOP)
+    assert held.stopped_by_us() == {WHOSE: 4.0}
+    assert held.holding([WHOSE]) == {"i1"}
+    assert held.holding([("lab", "other")]) == frozenset()
+    again = msgspec.structs.replace(STOP, plan_id="p2")
+    fleet(opened(again), asked(0, 2.0), plan=again, into=held)
+    assert held.stopped_by_us() == {WHOSE: 2.0}
+    fleet(ended(Ending.RESTORED), plan=again, into=held)
+    fleet(IncidentOver(at=10.0, incident="another"), into=held)
+    assert held.stopped_by_us() == {WHOSE: 4.0}
+    fleet(IncidentOver(at=10.0, incident="i1"), into=held)
+    assert held.stopped_by_us() == {}
+
+
+@pytest.mark.parametrize("ending", [at for at in Ending if at is not Ending.SUCCEEDED])
+def test_a_stop_that_did_not_succeed_is_not_held(ending: Ending) -> None:
+    assert fleet(*begun(STOP), asked(0), ended(ending), plan=STOP).stopped_by_us() == {}
+    assert fleet(*begun(STOP), ended(), plan=STOP).stopped_by_us() == {}
+    assert fleet(*begun(SKIP), asked(1), ended()).stopped_by_us() == {}
+
+
+# --- how it ended ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plan", "last", "said"),
+    [
+        (SKIP, PARKED, "plan p1 is parked: it moved"),
+        (SKIP, ended(Ending.INEFFECTIVE), "plan p1 did not help: x"),
+        (SKIP, ended(Ending.RESTORED), None),
+        (SKIP, ended(), None),
+        (TOOL, PARKED, None),
+        (TOOL, ended(Ending.INEFFECTIVE), None),
+    ],
+)
+def test_a_breaker_opens_by_how_a_plan_ended(plan: Plan, last: AnyRecord, said: str | None) -> None:
+    found = fleet(opened(plan), last, plan=plan).breakers
+    assert found == ({} if said is None else {"lab/orders": Breaker("lab/orders", 9.0, said)})
+
+
+@pytest.mark.parametrize(
+    ("by", "ending", "successes"),
+    [
+        ("ada", Ending.SUCCEEDED, 1),
+        (POLICY, Ending.SUCCEEDED, 0),
+        ("ada", Ending.RESTORED, 0),
+        ("ada", Ending.INEFFECTIVE, 0),
+    ],
+)
+def test_what_a_person_approved_and_succeeded_is_counted(
+    by: str, ending: Ending, successes: int
+) -> None:
+    found = fleet(*begun(SKIP, by), ended(ending))
+    assert found.successes[WHOSE, Action.SKIP_ONE] == successes
+    assert found.ended_at == {WHOSE: 9.0}
+    fleet(*begun(SKIP, by), ended(ending), into=found)
+    assert found.successes[WHOSE, Action.SKIP_ONE] == 2 * successes
+
+
+def test_what_nobody_approved_or_never_began_is_no_success() -> None:
+    assert not fleet(opened(SKIP), ended()).successes
+    never = fleet(proposed(SKIP), approved(), ended())
+    assert (never.successes, never.ended_at) == ({}, {})
+    assert fleet(opened(TOOL), ended(), plan=TOOL).ended_at == {}
+
+
+# --- incidents ------------------------------------------------------------------------------------
+
+
+def test_an_incident_is_known_as_it_was_first_seen_until_it_is_over() -> None:
+    first, again = (
+        IncidentSeen(
+            at=at, incident="i1", connect_cluster="lab", connector="orders", what="failed", said="x"
+        )
+        for at in (1.0, 2.0)
+    )
+    found = fleet(first, again)
+    assert found.incidents == {"i1": first}
+    fleet(IncidentOver(at=3.0, incident="i2"), into=found)
+    assert found.incidents == {"i1": first}
+    fleet(IncidentOver(at=3.0, incident="i1"), into=found)
+    assert found.incidents == {}
+
+
+def test_why_nothing_is_done_is_known_for_each_action_until_the_incident_is_over() -> None:
+    def refused(incident: str, action: str, at: float = 1.0) -> Refused:
+        return Refused(
+            at=at,
+            incident=incident,
+            connect_cluster="lab",
+            connector="orders",
+            action=action,
+            mode="auto",
+            answers=(),
+        )
+
+    found = fleet(*(refused(*at) for at in (("i1", "stop"), ("i1", "notify"), ("i2", "stop"))))
+    newest = refused("i1", "stop", 2.0)
+    fleet(newest, into=found)
+    assert (found.refused["i1", "stop"], len(found.refused)) == (newest, 3)
+    fleet(IncidentOver(at=3.0, incident="i1"), into=found)
+    assert list(found.refused) == [("i2", "stop")]
