@@ -79,6 +79,14 @@ MUST_NAME = [
     Case("of about that size", "size", too_large(12_100)),
     Case("of exactly that size, where the limit is not known", "size",
          too_large(12_000, facts=MirrorFacts(alias="east"))),
+    Case("one in a hundred off the size that was named", "size", too_large(12_000),
+         seen(window(sized(42, 12_120)))),
+    Case("one as large comes later, perhaps compressed, of the size before that", "size",
+         too_large(12_000, facts=MirrorFacts(alias="east", request_max=LIMIT)),
+         seen(window(sized(42, 12_000), sized(43, 12_000)))),
+    Case("beyond the broker's limit, not compressed, and one as large comes later", "size",
+         too_large(None, facts=PLAIN),
+         seen(window(sized(42, 12_000), sized(43, 12_000)), size_max=LIMIT)),
     Case("one as large comes later", "size", too_large(12_000),
          seen(window(sized(42, 12_000), sized(43, 12_000)))),
     Case("beyond the broker's limit, not compressed", "size", too_large(None, facts=PLAIN),
@@ -95,6 +103,9 @@ MUST_NAME = [
          too_large(12_000, standing(mirror_pair(1, cluster="west")))),
     Case("corrupt, while everything claims to run", "checksum",
          seen=seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+    Case("corrupt, and it failed for that, wherever it moves to", "checksum",
+         mirror(standing(mirror_pair(41), moved=None), failure=Failed("corrupt", "poll")),
+         seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
     Case("corrupt, and it failed for that", "checksum",
          mirror(AT_41, failure=Failed("corrupt", "poll")),
          seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
@@ -109,6 +120,10 @@ MUST_NOT_NAME = [
     Case("it runs, and nobody knows whether it moves", "not_known_to_stand_still",
          mirror(standing(mirror_pair(41), moved=None)),
          seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+    Case("corrupt, and nobody knows whether a sibling moves", "not_known_to_stand_still",
+         mirror(AT_41, standing(mirror_pair(5, OTHER), moved=None)),
+         seen(corrupt_at(42), salvaged=record(42), sound_after=True)
+         | seen(window(sized(6, 500, OTHER)), OTHER)),
     Case("too large by a hair, to the producer", "size_not_conclusive", too_large(10_000),
          seen(window(sized(42, 10_000)))),
     Case("too large by a hair, to the broker", "size_not_conclusive",
@@ -137,6 +152,9 @@ MUST_NOT_NAME = [
          seen(LARGE) | seen(window(sized(6, 500, OTHER), sized(7, 12_000, OTHER)), OTHER)),
     Case("it failed for a size, and what comes is corrupt", "window_corrupt", too_large(12_000),
          seen(corrupt_at(43, sized(42, 12_000)))),
+    Case("it failed for a size, and what comes elsewhere is corrupt", "window_corrupt",
+         too_large(12_000, standing(mirror_pair(41, OTHER))),
+         seen(LARGE) | seen(corrupt_at(42), OTHER)),
     Case("corrupt, and the next one too", "corrupt_batch",
          seen=seen(corrupt_at(42), salvaged=record(42), sound_after=False)),
     Case("corrupt, and nobody knows of the next one", "corrupt_batch",
@@ -175,6 +193,10 @@ MUST_NOT_NAME = [
     Case("a partition that is no whole number", "offset_not_understood",
          mirror(standing(Pair('{"cluster":"east","partition":0.0,"topic":"orders"}',
                               '{"offset":41}')))),
+    Case("a topic that is a number", "offset_not_understood",
+         mirror(standing(Pair('{"cluster":"east","partition":0,"topic":7}', '{"offset":41}')))),
+    Case("an offset without a record behind it", "offset_not_understood",
+         mirror(standing(mirror_pair(2**63 - 1)))),
     Case("an offset that is a text", "offset_not_understood",
          mirror(standing(Pair(mirror_pair(1).partition, '{"offset":"41"}')))),
 ]
@@ -211,6 +233,16 @@ def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
     assert answer.record == RecordAt("east", "orders", ID, 0, 42)
     assert (answer.frm, answer.to) == (pair, Pair(pair.partition, '{"offset":42,"z":1}'))
     assert (answer.sha256, answer.size_bytes) == (LARGE.records[0].sha256, 12_000)
+
+
+@pytest.mark.parametrize(("size", "named"), [(12_000, "12000"), (None, "not named")])
+def test_what_was_refused_and_what_comes_later_is_told(size: int | None, named: str) -> None:
+    found = seen(window(sized(42, 12_000), sized(43, 12_000), sized(44, 500)), size_max=LIMIT)
+    assert dict(find_in_mirror(too_large(size), found).evidence) == {
+        "size that was refused": named,
+        "size of the record": "12000",
+        "records as large after it": "1",
+    }
 
 
 def test_over_a_gap_the_first_record_that_there_is_counts() -> None:

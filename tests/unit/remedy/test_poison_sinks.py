@@ -184,6 +184,28 @@ MUST_NAME = [
         seen(values(1234, GOOD)),
     ),
     Case(
+        "the only record there is, for a put of a sink that tolerates errors",
+        "only_record",
+        sink(
+            AT_1234,
+            failure=PUT,
+            facts=SinkFacts(converters=BY_JSON, tolerant=True),
+            put_at_once=True,
+        ),
+        seen(values(1234, GOOD)),
+    ),
+    Case("a log that nobody reads", "decode", sink(AT_1234, facts=LOGGING)),
+    Case(
+        "the log ends where it did before",
+        "decode",
+        sink(standing(sink_pair(1234), end_seen=1237)),
+    ),
+    Case(
+        "the log begins at what is committed",
+        "decode",
+        seen=seen(window(record(1234, BAD), record(1235), log_start=1234)),
+    ),
+    Case(
         "one at a time, failed twice",
         "one_at_a_time",
         sink(AT_1234, failure=PUT, facts=ONE_BY_ONE, failures_alone=2, put_at_once=True),
@@ -334,6 +356,13 @@ MUST_NOT_NAME = [
     Case("the log names one that was not read", "committed_before_poison",
          sink(AT_1234, failure=TRANSFORM, facts=LOGGING,
               log=log_line(5000, stage="TRANSFORMATION")), seen(ALL_GOOD)),
+    Case("the log names the first that was not read", "committed_before_poison",
+         sink(AT_1234, failure=TRANSFORM, facts=LOGGING,
+              log=log_line(1235, stage="TRANSFORMATION")),
+         seen(window(record(1234), end=9000, read_to=1235))),
+    Case("the log names the first of what was never committed", "methods_disagree",
+         sink(AT_1234, failure=TRANSFORM, facts=LOGGING,
+              log=log_line(0, at=OTHER, stage="TRANSFORMATION")), seen(ALL_GOOD)),
     Case("the log names one that is gone", "record_is_gone",
          sink(AT_1234, failure=TRANSFORM, facts=LOGGING,
               log=log_line(1235, stage="TRANSFORMATION")),
@@ -394,6 +423,9 @@ MUST_NOT_NAME = [
     Case("a partition that is a text", "offset_not_understood",
          sink(standing(Pair('{"kafka_partition":"0","kafka_topic":"orders"}',
                             '{"kafka_offset":1234}')))),
+    Case("a topic that is a number", "offset_not_understood",
+         sink(standing(Pair('{"kafka_partition":0,"kafka_topic":7}', '{"kafka_offset":1234}')))),
+    Case("an offset before any record", "offset_not_understood", sink(standing(sink_pair(-1)))),
     Case("an offset that is true", "offset_not_understood",
          sink(standing(Pair(sink_pair(1).partition, '{"kafka_offset":true}')))),
     Case("a corrupt record that it did not fail for", "window_corrupt",
@@ -430,6 +462,21 @@ def test_no_record_is_named_where_another_one_may_be_it(case: Case) -> None:
     assert isinstance(answer, NotIdentified), answer
     assert answer.reason == case.expect
     assert answer.said
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [(Failed(veto="connectivity"), "connectivity"), (Failed("unknown"), "unknown")],
+)
+def test_why_no_record_is_looked_for_is_told(failure: Failed, kind: str) -> None:
+    answer = find_in_sink(sink(AT_1234, failure=failure), seen(ONE_BAD))
+    assert answer.evidence == (("failure", kind),)
+
+
+def test_which_partition_is_odd_is_told() -> None:
+    answer = find_in_sink(STILL, seen(ONE_BAD, topic_id="new"))
+    assert isinstance(answer, NotIdentified)
+    assert answer.said.startswith("orders-0 was deleted and created again")
 
 
 def test_there_are_more_cases_that_name_nothing_than_such_that_do() -> None:
