@@ -80,7 +80,6 @@ class _Life:
     begun: bool = False
     over: bool = False
     parked: bool = False
-    undoing: bool = False
     stopped_at: float | None = None
 
 
@@ -199,7 +198,6 @@ class Fleet:
 
     def _intended(self, life: _Life, record: Intended) -> None:
         plan, whose = life.plan, _whose(life.plan)
-        life.undoing = record.undoing
         if record.undoing:
             return
         step = plan.steps[record.index]
@@ -231,7 +229,7 @@ class Fleet:
 
     def _ended(self, life: _Life, record: Ended) -> None:
         plan, whose = life.plan, _whose(life.plan)
-        life.over, life.parked = True, False
+        life.over = True
         if not life.begun or plan.remedy is None:
             return
         self.ended_at[whose] = record.at

@@ -270,8 +270,8 @@ def _by_halves(progress: Progress) -> bool:
 def _nothing_happened(progress: Progress) -> Progress:
     # By the last request; an earlier one of the same step may have been carried out.
     sent, touched = progress.sent - 1, progress.touched
-    if sent == 0 and not progress.undoing and not _by_halves(progress):
+    if sent:
+        return replace(progress, sent=sent, answer=Answer.IN_DOUBT)
+    if not progress.undoing and not _by_halves(progress):
         touched -= {progress.index}
-    if sent == 0:
-        return replace(progress, sent=0, spent=0, answer=None, touched=touched)
-    return replace(progress, sent=sent, answer=Answer.IN_DOUBT)
+    return replace(progress, sent=0, spent=0, answer=None, touched=touched)

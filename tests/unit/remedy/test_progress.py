@@ -143,6 +143,13 @@ def test_on_the_way_back_it_finds_what_was_touched_and_put_back_so_far() -> None
     assert [was.pairs for was in found if was is not None] == [(A, B), (A, B, C), (), (A,)]
 
 
+def test_what_was_touched_counts_in_the_order_of_the_plan() -> None:
+    plan = plan_of(*(Alter((Pair("c", str(number)),)) for number in range(6)))
+    turned = replace(at(0, plan, frozen=FROZEN), undoing=True, touched=frozenset({3, 8}))
+    assert turned.before is not None
+    assert turned.before.pairs == (A, B, Pair("c", "5"))
+
+
 # --- records --------------------------------------------------------------------------------------
 
 
@@ -151,6 +158,7 @@ def test_what_was_decided_before_a_plan_was_opened_is_passed_over() -> None:
     found = replayed((proposed, Opened(at=2.0, plan=OWN), Kept(at=3.0, frozen=FROZEN)), LIMITS)
     assert (found.plan, found.path, found.frozen) == (OWN, OWN.steps, FROZEN)
     assert found.limits is LIMITS
+    assert (found.identified, found.taken_up) == (False, False)
 
 
 def test_a_plan_is_opened_once() -> None:
