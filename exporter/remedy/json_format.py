@@ -148,8 +148,6 @@ def _opened_or_scalar(raw: bytes, at: int, opened: list[int]) -> int:
 
 def _name_end(raw: bytes, at: int) -> int:
     """Where the value after a name and its colon begins."""
-    if raw[at : at + 1] != b'"':
-        raise _Broken
     at = _skipped(raw, _string_end(raw, at))
     if raw[at : at + 1] != b":":
         raise _Broken
@@ -165,8 +163,8 @@ def _string_end(raw: bytes, at: int) -> int:
     except UnicodeDecodeError as exc:
         first, following = found[0][exc.start], found[0][exc.start + 1 :]
         needed = 1 if 0xC0 <= first < 0xE0 else 2 if 0xE0 <= first < 0xF0 else 3
-        whole = 0xC0 <= first < 0xF8 and len(following) > needed
-        if whole and all(0x80 <= byte < 0xC0 for byte in following[:needed]):
+        # What follows ends with the quote, which is no such byte: what is cut short is seen, too.
+        if 0xC0 <= first < 0xF8 and all(0x80 <= byte < 0xC0 for byte in following[:needed]):
             raise _Unclear from exc  # overlong, or half of a pair: not every decoder minds
         raise _Broken from exc
     return found.end()
