@@ -1,0 +1,279 @@
+"""The next move: one event at a time, and what the engine makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from exporter.remedy import engine
+from exporter.remedy.driver import Standing
+from exporter.remedy.moves import (
+    Aborted,
+    Begun,
+    End,
+    Found,
+    Identified,
+    Identify,
+    Interrupted,
+    Keep,
+    LookAt,
+    Pause,
+    Paused,
+    Recheck,
+    Rechecked,
+    TakenUp,
+    Unkept,
+)
+from exporter.remedy.plan import (
+    AnyStep,
+    Create,
+    Delete,
+    Freeze,
+    State,
+    ToState,
+)
+from exporter.remedy.progress import Progress
+from exporter.remedy.records import (
+    Cause,
+    Ending,
+    Kept,
+    Opened,
+    Resumed,
+    Turned,
+    Verified,
+)
+from tests.unit.remedy.moved import (
+    ALTERING,
+    FREEZING,
+    FROZEN,
+    LIMITS,
+    NOW,
+    OWN,
+    PROVING,
+    RESUMING,
+    SKIP,
+    STOP_S,
+    STOPPING,
+    at,
+    back,
+    move,
+    over,
+    seen,
+    turns,
+)
+from tests.unit.remedy.plans import ALTER, plan_of
+
+# --- beginning ------------------------------------------------------------------------------------
+
+
+def test_a_plan_begins_by_asking_which_place_this_is() -> None:
+    found = engine.begin(OWN, NOW, LIMITS)
+    assert (found.command, found.records) == (Identify(), (Opened(at=NOW, plan=OWN),))
+    assert (found.progress.since, found.progress.identified) == (NOW, False)
+
+
+@pytest.mark.parametrize(
+    ("steps", "sound"),
+    [
+        pytest.param((Freeze(), ALTER), True, id="backed-up"),
+        pytest.param((ALTER,), False, id="not-backed-up"),
+        pytest.param((ALTER, Freeze()), False, id="backed-up-too-late"),
+        pytest.param((Create("c"), Freeze(), ALTER), True, id="created-before"),
+        pytest.param((ToState(State.STOPPED),), True, id="no-change"),
+    ],
+)
+def test_no_plan_changes_what_is_not_backed_up(steps: tuple[AnyStep, ...], *, sound: bool) -> None:
+    plan = msgspec.structs.replace(OWN, steps=steps)
+    if sound:
+        assert engine.begin(plan, NOW, LIMITS).progress.path == steps
+    else:
+        with pytest.raises(AssertionError, match="backup"):
+            engine.begin(plan, NOW, LIMITS)
+
+
+COPY, _, _, FREEZE, EXPECT, SET, *_ = SKIP.steps
+
+
+@pytest.mark.parametrize(
+    ("steps", "sound"),
+    [
+        pytest.param((COPY, FREEZE, EXPECT, SET), True, id="no-more-than-needed"),
+        pytest.param((FREEZE, EXPECT, SET), False, id="no-copy"),
+        pytest.param((COPY, FREEZE, SET, EXPECT), False, id="compared-too-late"),
+        pytest.param((COPY, FREEZE, EXPECT, SET, SET), False, id="set-twice"),
+    ],
+)
+def test_a_skip_is_of_what_is_copied_and_compared(
+    steps: tuple[AnyStep, ...], *, sound: bool
+) -> None:
+    plan = msgspec.structs.replace(SKIP, steps=steps)
+    if sound:
+        assert engine.begin(plan, NOW, LIMITS).progress.path == steps
+    else:
+        with pytest.raises(AssertionError, match="skip without"):
+            engine.begin(plan, NOW, LIMITS)
+
+
+def test_what_is_next_is_looked_at() -> None:
+    assert move(at(STOPPING, identified=False), Begun()).command == Identify()
+    assert move(at(STOPPING), Begun()).command == LookAt(OWN.steps[0], FROZEN)
+    assert move(at(FREEZING, frozen=None), Begun()).command == Keep()
+    assert move(at(FREEZING), Begun()).command == Recheck(FROZEN)
+
+
+def test_who_takes_a_plan_up_asks_first_where_it_is() -> None:
+    found = move(at(STOPPING, spent=2), TakenUp())
+    assert (found.command, found.records) == (Identify(), (Resumed(at=NOW),))
+    assert (found.progress.identified, found.progress.taken_up) == (False, True)
+    assert found.progress.spent == 0
+
+
+def test_another_place_is_left_alone() -> None:
+    said = "this is another place than the plan's: x, not cluster-1"
+    found = move(at(STOPPING, identified=False), Identified("x"))
+    assert over(found) == (Ending.UNCHANGED, Cause.CHANGED, said)
+    begun = at(ALTERING, identified=False, touched=frozenset({STOPPING}))
+    assert over(move(begun, Identified("x"))) == (Ending.PARKED, Cause.CHANGED, said)
+
+
+def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
+    nameless = msgspec.structs.replace(OWN.subject, identity=None)
+    for plan, identity in (
+        (OWN, "cluster-1"),
+        (msgspec.structs.replace(OWN, subject=nameless), "x"),
+    ):
+        worn = at(STOPPING, plan, identified=False, looks=3, since=1.0)
+        found = move(worn, Identified(identity))
+        assert found.command == LookAt(OWN.steps[0], FROZEN)
+        assert (found.progress.identified, found.progress.looks) == (True, 0)
+        assert found.progress.since == NOW
+
+
+@pytest.mark.parametrize(
+    ("progress", "goes_on"),
+    [
+        pytest.param(at(1, touched=frozenset({0})), False, id="only-stopped"),
+        pytest.param(at(RESUMING, touched=frozenset({0, 3})), True, id="changed"),
+        pytest.param(at(RESUMING, touched=frozenset({0})), False, id="at-the-last-unasked"),
+        pytest.param(at(RESUMING, touched=frozenset({0, 4})), True, id="at-the-last-asked"),
+        pytest.param(at(PROVING, SKIP, touched=frozenset({1})), True, id="proving"),
+        pytest.param(back(), True, id="on-the-way-back"),
+        pytest.param(
+            at(3, plan_of(Create("c"), ALTER, original=None), touched=frozenset({2})),
+            False,
+            id="only-created",
+        ),
+    ],
+)
+def test_who_takes_a_plan_up_goes_on_where_a_change_may_have_begun(
+    progress: Progress, *, goes_on: bool
+) -> None:
+    found = move(replace(progress, identified=False, taken_up=True), Identified("cluster-1"))
+    assert (not found.records) is goes_on
+    assert goes_on or isinstance(found.records[-1], Turned)
+
+
+# --- keeping --------------------------------------------------------------------------------------
+
+
+def test_offsets_are_kept_and_rechecked_before_the_next_step() -> None:
+    found = move(at(FREEZING, frozen=None), Found(FROZEN))
+    assert (found.command, found.records) == (Recheck(FROZEN), (Kept(at=NOW, frozen=FROZEN),))
+    found = move(found.progress, Rechecked(()))
+    assert found.records == (Verified(at=NOW, index=FREEZING, undoing=False, said=""),)
+    assert found.command == LookAt(ALTER, FROZEN)
+
+
+def test_what_cannot_be_kept_or_has_moved_on_is_given_up() -> None:
+    stopped = at(FREEZING, frozen=None, touched=frozenset({STOPPING}))
+    assert turns(move(stopped, Unkept("disk full"))) == (ToState(State.RUNNING),)
+    found = move(stopped, Rechecked(("one", "two")))
+    assert turns(found) == (ToState(State.RUNNING),)
+    assert over(move(at(FREEZING), Rechecked(("one", "two")))) == (
+        Ending.UNCHANGED,
+        Cause.CHANGED,
+        "one; two",
+    )
+
+
+# --- being called off -----------------------------------------------------------------------------
+
+HALFWAY = frozenset({STOPPING})
+CHANGED = frozenset({STOPPING, ALTERING})
+
+
+@pytest.mark.parametrize(
+    ("progress", "interrupted", "aborted"),
+    [
+        pytest.param(at(STOPPING), "ends", "ends", id="not-begun"),
+        pytest.param(at(1, touched=HALFWAY), "turns", "turns", id="stopped"),
+        pytest.param(
+            at(ALTERING, sent=1, touched=CHANGED), "goes on", "goes on", id="change-asked-for"
+        ),
+        pytest.param(at(RESUMING, touched=CHANGED), "goes on", "turns", id="changed"),
+        pytest.param(
+            at(RESUMING, sent=1, touched=CHANGED), "goes on", "goes on", id="asked-to-run-again"
+        ),
+        pytest.param(at(1, sent=1, touched=HALFWAY), "turns", "turns", id="a-look-asked-for"),
+        pytest.param(back(), "goes on", "goes on", id="on-the-way-back"),
+        pytest.param(at(STOPPING, identified=False), "ends", "goes on", id="nowhere-yet"),
+        pytest.param(
+            at(1, identified=False, touched=HALFWAY), "goes on", "goes on", id="nowhere-again"
+        ),
+        pytest.param(
+            at(PROVING, SKIP, touched=frozenset({1, 5, 6})), "goes on", "goes on", id="proving"
+        ),
+        pytest.param(
+            at(4, plan_of(Delete(), ALTER), touched=frozenset({0, 3})),
+            "goes on",
+            "goes on",
+            id="deleted",
+        ),
+    ],
+)
+def test_a_plan_is_called_off_where_there_is_a_place_to_stop(
+    progress: Progress, interrupted: str, aborted: str
+) -> None:
+    for event, expected in ((Interrupted(), interrupted), (Aborted("by ada"), aborted)):
+        found = move(progress, event)
+        said = "interrupted" if isinstance(event, Interrupted) else "by ada"
+        if expected == "ends":
+            assert over(found) == (Ending.UNCHANGED, Cause.INTERRUPTED, said)
+        elif expected == "turns":
+            assert turns(found)
+            assert isinstance(found.records[-1], Turned)
+            assert (found.records[-1].cause, found.records[-1].said) == (Cause.INTERRUPTED, said)
+        else:
+            assert found.records == ()
+            assert not isinstance(found.command, Pause | End)
+
+
+@pytest.mark.parametrize(
+    ("more", "out_of_time"),
+    [
+        pytest.param({}, True, id="stopped-for-that-long"),
+        pytest.param({"stopped_at": NOW - STOP_S + 0.1}, False, id="not-yet"),
+        pytest.param({"stopped_at": 0.0}, False, id="never-stopped"),
+        pytest.param({"touched": frozenset({1, 5})}, False, id="changed"),
+    ],
+)
+def test_a_stop_for_an_incident_ends_in_time_while_nothing_is_changed(
+    more: dict[str, object], *, out_of_time: bool
+) -> None:
+    said = {"stopped_at": NOW - STOP_S, "touched": frozenset({1}), **more}
+    stopped = at(3, SKIP, **said)
+    found = move(stopped, Paused())
+    if not out_of_time:
+        assert found.records == ()
+        return
+    assert turns(found) == (ToState(State.RUNNING),)
+    assert isinstance(found.records[0], Turned)
+    told = "it has been asked to stop 180 s ago, and nothing was changed since"
+    assert (found.records[0].cause, found.records[0].said) == (Cause.TIMED_OUT, told)
+    unbounded = msgspec.structs.replace(SKIP.remedy, stop_total_s=None)
+    plan = msgspec.structs.replace(SKIP, remedy=unbounded)
+    assert move(replace(stopped, plan=plan), Paused()).records == ()
+    assert move(at(1, touched=HALFWAY, stopped_at=1.0), Paused()).records == ()
+    assert isinstance(seen(replace(stopped, index=5), Standing.READY).records[0], Turned)

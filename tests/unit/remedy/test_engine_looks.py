@@ -1,0 +1,313 @@
+"""The next move by what was seen of a step, and by what an attempt at it was worth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.remedy.driver import Answer, Outcome, Standing
+from exporter.remedy.moves import Blind, CarryOut, LookAt, Pause, Tried
+from exporter.remedy.plan import Alter, Create, Delete, Pair, State, ToState
+from exporter.remedy.progress import Progress
+from exporter.remedy.records import Answered, Cause, Ended, Ending, Intended, Turned, Verified
+from tests.unit.remedy.moved import (
+    ALTERING,
+    FROZEN,
+    LIMITS,
+    NOW,
+    OWN,
+    PROVING,
+    RESUMING,
+    SKIP,
+    STOPPING,
+    WAITED,
+    at,
+    back,
+    move,
+    over,
+    seen,
+    turns,
+    waits,
+)
+from tests.unit.remedy.plans import ALTER, plan_of
+
+HALFWAY = frozenset({STOPPING})
+CHANGED = frozenset({STOPPING, ALTERING})
+SKIPPED = frozenset({1, 5, 6})
+RESUMED = (ToState(State.RUNNING),)
+RESTORED = (Alter((Pair('{"file":"a"}', None), Pair('{"file":"c"}', None))), *RESUMED)
+
+
+# --- it is done -----------------------------------------------------------------------------------
+
+
+def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
+    found = seen(at(STOPPING, looks=4, blind=2), Standing.DONE)
+    assert found.records == (Verified(at=NOW, index=0, undoing=False, said="it is so"),)
+    assert found.command == LookAt(OWN.steps[1], FROZEN)
+
+
+@pytest.mark.parametrize(
+    ("progress", "ended"),
+    [
+        pytest.param(at(RESUMING), (Ending.SUCCEEDED, None, "done"), id="forth"),
+        pytest.param(back(1), (Ending.RESTORED, Cause.REFUSED, "404"), id="back"),
+    ],
+)
+def test_the_last_step_ends_the_plan(
+    progress: Progress, ended: tuple[Ending, Cause | None, str]
+) -> None:
+    found = seen(progress, Standing.DONE)
+    assert over(found) == ended
+    assert isinstance(found.records[0], Verified)
+    assert found.progress.ended == found.records[1]
+
+
+@pytest.mark.parametrize(
+    ("progress", "waiting"),
+    [
+        pytest.param(at(RESUMING, late_until=NOW + 1), True, id="at-the-last-step"),
+        pytest.param(at(RESUMING, late_until=NOW), False, id="it-came-or-never-will"),
+        pytest.param(at(ALTERING, late_until=NOW + 1), False, id="before-the-last-step"),
+        pytest.param(back(0, late_until=NOW + 1), True, id="on-the-way-back"),
+        pytest.param(at(RESUMING, doubt_until=NOW + 1), False, id="a-persons-own-request"),
+        pytest.param(at(PROVING, SKIP, doubt_until=NOW + 1), True, id="a-request-of-nobodys"),
+    ],
+)
+def test_the_end_waits_for_what_may_yet_be_carried_out(
+    progress: Progress, *, waiting: bool
+) -> None:
+    found = seen(progress, Standing.DONE)
+    assert waits(found) is waiting
+    if isinstance(found.command, Pause):
+        assert found.command.said.startswith("it is so; an earlier request")
+
+
+# --- it is not ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("standing", [Standing.READY, Standing.PARTLY])
+def test_what_is_ready_is_written_down_and_tried(standing: Standing) -> None:
+    found = seen(at(ALTERING), standing)
+    assert found.records == (Intended(at=NOW, index=ALTERING, undoing=False),)
+    assert found.command == CarryOut(ALTER, FROZEN)
+
+
+def test_what_can_only_be_waited_for_is() -> None:
+    for progress in (at(1), at(PROVING, SKIP), at(ALTERING)):
+        assert waits(seen(progress, Standing.NOT_YET))
+    for progress in (at(1), at(PROVING, SKIP)):
+        assert waits(seen(progress, Standing.READY))
+
+
+@pytest.mark.parametrize(
+    ("answer", "patience_s"),
+    [(Answer.ACK, LIMITS.ack_s), (Answer.IN_DOUBT, LIMITS.doubt_s), (None, LIMITS.doubt_s)],
+)
+def test_what_was_asked_for_has_time_to_show_before_it_is_asked_for_again(
+    answer: Answer | None, patience_s: float
+) -> None:
+    asked = at(ALTERING, sent=1, spent=1, answer=answer, asked_at=NOW, touched=CHANGED)
+    early = seen(asked, Standing.READY, NOW + patience_s - 0.1)
+    assert waits(early)
+    assert isinstance(early.command, Pause)
+    said = f"it is so; what was asked for has {patience_s:.0f} s to show"
+    assert early.command.said == said
+    again = seen(asked, Standing.READY, NOW + patience_s)
+    assert isinstance(again.command, CarryOut)
+    assert again.progress.sent == 2
+
+
+def test_what_was_put_off_for_all_its_time_is_refused() -> None:
+    assert isinstance(seen(at(ALTERING, refused="409"), Standing.READY).command, CarryOut)
+    assert isinstance(seen(at(ALTERING, **WAITED), Standing.READY).command, CarryOut)
+    found = seen(at(ALTERING, refused="409", touched=HALFWAY, **WAITED), Standing.READY)
+    assert turns(found) == RESUMED
+    assert isinstance(found.records[0], Turned)
+    assert (found.records[0].cause, found.records[0].said) == (Cause.REFUSED, "409")
+
+
+@pytest.mark.parametrize(
+    ("progress", "ended"),
+    [
+        pytest.param(at(ALTERING, answer=Answer.ACK), Ending.PARKED, id="a-change"),
+        pytest.param(at(ALTERING), Ending.IN_DOUBT, id="a-change-without-an-answer"),
+        pytest.param(at(RESUMING, answer=Answer.ACK), Ending.PARKED, id="the-last"),
+        pytest.param(back(0, answer=Answer.ACK), Ending.PARKED, id="on-the-way-back"),
+        pytest.param(back(0), Ending.IN_DOUBT, id="on-the-way-back-without-an-answer"),
+    ],
+)
+def test_what_was_asked_for_often_enough_is_left_to_a_person(
+    progress: Progress, ended: Ending
+) -> None:
+    spent = replace(progress, sent=3, spent=3, asked_at=0.0, touched=CHANGED)
+    said = "asked 3 times without effect: it is so"
+    assert over(seen(spent, Standing.READY)) == (ended, Cause.TIMED_OUT, said)
+    assert isinstance(seen(replace(spent, spent=2), Standing.READY).command, CarryOut)
+
+
+def test_a_stop_that_does_not_come_about_is_taken_back() -> None:
+    spent = at(STOPPING, sent=3, spent=3, answer=Answer.ACK, touched=HALFWAY)
+    assert turns(seen(spent, Standing.READY)) == RESUMED
+
+
+@pytest.mark.parametrize(
+    ("more", "waiting"),
+    [
+        pytest.param({}, False, id="all-its-time"),
+        pytest.param({"since": NOW}, True, id="not-yet"),
+        pytest.param({"waited_s": 0.0}, True, id="it-stood-still"),
+        pytest.param({"doubt_until": NOW + 0.1}, True, id="in-doubt"),
+        pytest.param({"doubt_until": NOW}, False, id="no-more-in-doubt"),
+    ],
+)
+def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: bool) -> None:
+    found = seen(at(1, touched=HALFWAY, **{**WAITED, **more}), Standing.NOT_YET)
+    assert waits(found) is waiting
+    if not waiting:
+        assert turns(found) == RESUMED
+        assert isinstance(found.records[0], Turned)
+        told = f"not so after {LIMITS.step_s:.0f} s: it is so"
+        assert (found.records[0].cause, found.records[0].said) == (Cause.TIMED_OUT, told)
+
+
+def test_looks_come_less_and_less_often() -> None:
+    pauses, progress = [], at(1)
+    for _ in range(9):
+        found = seen(progress, Standing.NOT_YET)
+        assert isinstance(found.command, Pause)
+        pauses.append(found.command.seconds)
+        progress = found.progress
+    assert pauses == [0.5, 1.0, 1.0, 2.0, 2.0, 5.0, 5.0, 5.0, 5.0]
+    assert (progress.waited_s, progress.looks) == (sum(pauses), 9)
+
+
+@pytest.mark.parametrize(
+    ("progress", "ended"),
+    [
+        pytest.param(at(STOPPING), Ending.UNCHANGED, id="not-begun"),
+        pytest.param(at(ALTERING, touched=CHANGED), Ending.PARKED, id="changed"),
+        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
+    ],
+)
+def test_where_somebody_else_was_nothing_more_is_changed(progress: Progress, ended: Ending) -> None:
+    assert over(seen(progress, Standing.FOREIGN)) == (ended, Cause.CHANGED, "it is so")
+
+
+def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> None:
+    assert turns(seen(at(ALTERING, touched=HALFWAY), Standing.FOREIGN)) == RESUMED
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        pytest.param(at(STOPPING), Ending.UNCHANGED, id="not-begun"),
+        pytest.param(at(1, touched=HALFWAY), RESUMED, id="stopped"),
+        pytest.param(at(ALTERING, sent=1, touched=CHANGED), RESTORED, id="changed"),
+        pytest.param(at(RESUMING, touched=CHANGED), Ending.PARKED, id="arrived"),
+        pytest.param(at(RESUMING, touched=HALFWAY), RESUMED, id="at-the-last-unchanged"),
+        pytest.param(at(RESUMING, sent=1, touched=HALFWAY), Ending.PARKED, id="asked-to-run"),
+        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
+        pytest.param(
+            at(4, plan_of(Delete(), ALTER), touched=frozenset({0, 3})), Ending.PARKED, id="deleted"
+        ),
+        pytest.param(
+            at(3, plan_of(Create("c"), RESUMED[0], original=None), touched=frozenset({2})),
+            (Delete("c"),),
+            id="created",
+        ),
+        pytest.param(
+            at(2, plan_of(ALTER, original=None), frozen=None, sent=1, touched=frozenset({2})),
+            Ending.PARKED,
+            id="nothing-known-to-go-back-to",
+        ),
+    ],
+)
+def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
+    progress: Progress, expected: Ending | tuple[object, ...]
+) -> None:
+    found = seen(progress, Standing.IMPOSSIBLE)
+    if isinstance(expected, Ending):
+        assert over(found) == (expected, Cause.REFUSED, "it is so")
+    else:
+        assert turns(found) == expected
+
+
+# --- attempts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [Answer.ACK, Answer.IN_DOUBT])
+def test_what_was_asked_for_is_looked_at_anew(answer: Answer) -> None:
+    asked = at(ALTERING, sent=1, looks=4, waited_s=5.0)
+    found = move(asked, Tried(Outcome(answer, "so", definite=True)))
+    assert found.records == (Answered(at=NOW, answer=answer, said="so", definite=True),)
+    assert found.command == LookAt(ALTER, FROZEN)
+    assert (found.progress.looks, found.progress.waited_s) == (0, 0.0)
+
+
+def test_what_is_put_off_is_waited_for() -> None:
+    found = move(at(ALTERING, sent=1, looks=1), Tried(Outcome(Answer.RETRY, "409")))
+    assert found.records == (Answered(at=NOW, answer=Answer.RETRY, said="409"),)
+    assert found.command == Pause(1.0, "409")
+    assert (found.progress.looks, found.progress.refused) == (2, "409")
+
+
+def test_a_no_is_written_down_with_what_comes_of_it() -> None:
+    asked = at(STOPPING, sent=1, touched=HALFWAY)
+    found = move(asked, Tried(Outcome(Answer.NACK, "403"), Cause.UNAUTHORISED))
+    assert found.records[0] == Answered(at=NOW, answer=Answer.NACK, said="403")
+    assert over(found) == (Ending.UNCHANGED, Cause.UNAUTHORISED, "403")
+    changed = at(ALTERING, sent=1, touched=CHANGED)
+    found = move(changed, Tried(Outcome(Answer.NACK, "404")))
+    assert [type(record) for record in found.records] == [Answered, Turned]
+    assert turns(found) == RESUMED
+    assert isinstance(found.records[1], Turned)
+    assert found.records[1].cause is Cause.REFUSED
+
+
+# --- nothing to be seen ---------------------------------------------------------------------------
+
+AWAY = Blind(Cause.UNREACHABLE, "refused")
+FORBIDDEN = Blind(Cause.UNAUTHORISED, "403")
+
+
+def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
+    progress = at(STOPPING)
+    for blind in (1, 2):
+        found = move(progress, AWAY)
+        assert waits(found)
+        progress = found.progress
+        assert (progress.blind, progress.looks) == (blind, blind)
+    assert over(move(progress, AWAY)) == (Ending.UNCHANGED, Cause.UNREACHABLE, "refused")
+    assert seen(progress, Standing.NOT_YET).progress.blind == 0
+
+
+@pytest.mark.parametrize(
+    ("progress", "ended"),
+    [
+        pytest.param(at(1, touched=HALFWAY), Ending.PARKED, id="stopped"),
+        pytest.param(at(1, SKIP, touched=frozenset({0})), Ending.UNCHANGED, id="only-copied"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
+        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
+    ],
+)
+def test_what_was_begun_is_looked_for_as_long_as_a_step_may_take(
+    progress: Progress, ended: Ending
+) -> None:
+    assert waits(move(replace(progress, blind=9), AWAY))
+    worn = replace(progress, since=0.0, waited_s=NOW)
+    assert over(move(worn, AWAY)) == (ended, Cause.UNREACHABLE, "refused")
+    assert over(move(progress, FORBIDDEN)) == (ended, Cause.UNAUTHORISED, "403")
+
+
+def test_who_is_not_allowed_to_look_does_not_look_again() -> None:
+    assert over(move(at(STOPPING), FORBIDDEN)) == (Ending.UNCHANGED, Cause.UNAUTHORISED, "403")
+
+
+def test_a_plan_that_has_ended_has_no_next_move() -> None:
+    ended = Ended(at=1.0, ending=Ending.SUCCEEDED, said="done")
+    with pytest.raises(AssertionError):
+        seen(at(STOPPING, ended=ended), Standing.DONE)
