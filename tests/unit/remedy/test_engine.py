@@ -27,10 +27,12 @@ from exporter.remedy.moves import (
     Unkept,
 )
 from exporter.remedy.plan import (
+    Action,
     AnyStep,
     Create,
     Delete,
     Freeze,
+    Remedy,
     State,
     ToState,
 )
@@ -116,6 +118,13 @@ def test_a_skip_is_of_what_is_copied_and_compared(
             engine.begin(plan, NOW, LIMITS)
 
 
+def test_a_plan_for_an_incident_that_skips_nothing_copies_nothing() -> None:
+    plan = msgspec.structs.replace(
+        SKIP, steps=(ToState(State.STOPPED),), remedy=Remedy(Action.STOP, "i1")
+    )
+    assert engine.begin(plan, NOW, LIMITS).command == Identify()
+
+
 def test_what_is_next_is_looked_at() -> None:
     assert move(at(STOPPING, identified=False), Begun()).command == Identify()
     assert move(at(STOPPING), Begun()).command == LookAt(OWN.steps[0], FROZEN)
@@ -154,12 +163,20 @@ def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
 @pytest.mark.parametrize(
     ("progress", "goes_on"),
     [
+        pytest.param(at(0, touched=frozenset({0})), False, id="asked-to-stop"),
         pytest.param(at(1, touched=frozenset({0})), False, id="only-stopped"),
         pytest.param(at(RESUMING, touched=frozenset({0, 3})), True, id="changed"),
         pytest.param(at(RESUMING, touched=frozenset({0})), False, id="at-the-last-unasked"),
         pytest.param(at(RESUMING, touched=frozenset({0, 4})), True, id="at-the-last-asked"),
         pytest.param(at(PROVING, SKIP, touched=frozenset({1})), True, id="proving"),
         pytest.param(back(), True, id="on-the-way-back"),
+        pytest.param(
+            replace(
+                at(0, SKIP, touched=frozenset({1})), path=(ToState(State.RUNNING),), undoing=True
+            ),
+            True,
+            id="on-the-way-back-from-a-stop",
+        ),
         pytest.param(
             at(3, plan_of(Create("c"), ALTER, original=None), touched=frozenset({2})),
             False,
@@ -173,6 +190,7 @@ def test_who_takes_a_plan_up_goes_on_where_a_change_may_have_begun(
     found = move(replace(progress, identified=False, taken_up=True), Identified("cluster-1"))
     assert (not found.records) is goes_on
     assert goes_on or isinstance(found.records[-1], Turned)
+    assert not found.progress.taken_up
 
 
 # --- keeping --------------------------------------------------------------------------------------
@@ -209,6 +227,7 @@ CHANGED = frozenset({STOPPING, ALTERING})
     [
         pytest.param(at(STOPPING), "ends", "ends", id="not-begun"),
         pytest.param(at(1, touched=HALFWAY), "turns", "turns", id="stopped"),
+        pytest.param(at(ALTERING, touched=HALFWAY), "turns", "turns", id="before-the-change"),
         pytest.param(
             at(ALTERING, sent=1, touched=CHANGED), "goes on", "goes on", id="change-asked-for"
         ),
@@ -277,3 +296,5 @@ def test_a_stop_for_an_incident_ends_in_time_while_nothing_is_changed(
     assert move(replace(stopped, plan=plan), Paused()).records == ()
     assert move(at(1, touched=HALFWAY, stopped_at=1.0), Paused()).records == ()
     assert isinstance(seen(replace(stopped, index=5), Standing.READY).records[0], Turned)
+    again = replace(stopped, path=(ToState(State.RUNNING),), index=0, undoing=True)
+    assert move(again, Paused()).records == ()

@@ -172,6 +172,33 @@ def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: 
         assert (found.records[0].cause, found.records[0].said) == (Cause.TIMED_OUT, told)
 
 
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
+        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
+        pytest.param(at(ALTERING, sent=1, touched=CHANGED), Ending.IN_DOUBT, id="a-change"),
+        pytest.param(
+            at(ALTERING, sent=1, answer=Answer.ACK, touched=CHANGED),
+            Ending.PARKED,
+            id="a-change-that-was-answered",
+        ),
+        pytest.param(at(RESUMING, sent=1, touched=CHANGED), Ending.IN_DOUBT, id="the-last"),
+        pytest.param(at(RESUMING, touched=HALFWAY), RESUMED, id="the-last-unasked"),
+        pytest.param(at(STOPPING, sent=1, touched=HALFWAY), RESUMED, id="a-stop"),
+    ],
+)
+def test_what_does_not_come_about_in_time_is_gone_back_from_unless_it_may_yet(
+    progress: Progress, expected: Ending | tuple[object, ...]
+) -> None:
+    found = seen(replace(progress, since=0.0, waited_s=NOW), Standing.NOT_YET)
+    if isinstance(expected, Ending):
+        said = f"not so after {NOW:.0f} s: it is so"
+        assert over(found) == (expected, Cause.TIMED_OUT, said)
+    else:
+        assert turns(found) == expected
+
+
 def test_looks_come_less_and_less_often() -> None:
     pauses, progress = [], at(1)
     for _ in range(9):
@@ -220,7 +247,12 @@ def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> N
             id="created",
         ),
         pytest.param(
-            at(2, plan_of(ALTER, original=None), frozen=None, sent=1, touched=frozenset({2})),
+            at(2, plan_of(ALTER, original=None), touched=frozenset({2})),
+            RESTORED[:1],
+            id="a-change-that-is-the-last",
+        ),
+        pytest.param(
+            at(2, plan_of(ALTER, original=None), frozen=None, touched=frozenset({2})),
             Ending.PARKED,
             id="nothing-known-to-go-back-to",
         ),
