@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from exporter.model.records import RawRecord
+from exporter.remedy import quarantine
 from exporter.remedy.quarantine import (
     CHUNK_BYTES,
     COUNT,
+    OURS,
     About,
     Damaged,
+    Head,
+    Receipt,
     SetAside,
     enclosed,
     filed,
@@ -66,8 +71,9 @@ def copy_of(record: RawRecord, about: About = ABOUT) -> RawRecord:
         replace(RECORD, timestamp_ms=None, timestamp_type="none", leader_epoch=None),
         replace(RECORD, headers=enclosed(RECORD, ABOUT)),
         replace(RECORD, headers=((COUNT, b"0"), (COUNT, None))),
+        replace(RECORD, timestamp_type="append"),
     ],
-    ids=["plain", "null", "empty", "no time", "a copy of a copy", "names like ours"],
+    ids=["plain", "null", "empty", "no time", "a copy of a copy", "names like ours", "append"],
 )
 @pytest.mark.parametrize("about", [ABOUT, BARE], ids=["all", "little"])
 def test_a_record_comes_out_of_topic_and_file_as_it_went_in(record, about):
@@ -92,12 +98,40 @@ def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
     assert told["h"] == b"1"
 
 
-@pytest.mark.parametrize("stage", ["converter_key", "put", "poll", "start", "unknown", None])
-def test_a_stage_is_told_back_whether_connect_has_a_name_for_it_or_not(stage):
+@pytest.mark.parametrize(
+    ("stage", "connects"),
+    [
+        ("converter_key", b"KEY_CONVERTER"),
+        ("converter_value", b"VALUE_CONVERTER"),
+        ("converter_header", b"HEADER_CONVERTER"),
+        ("transform", b"TRANSFORMATION"),
+        ("put", b"TASK_PUT"),
+        ("producer_send", b"KAFKA_PRODUCE"),
+        ("poll", b"TASK_POLL"),
+        ("start", b"start"),
+        ("unknown", b"unknown"),
+        (None, None),
+    ],
+)
+def test_a_stage_is_told_back_whether_connect_has_a_name_for_it_or_not(stage, connects):
     about = About("k", "p", "i", "c", "lab", "east", stage=stage)
+    assert dict(enclosed(RECORD, about)).get("__connect.errors.stage") == connects
     found = rebuilt(copy_of(RECORD, about))
     assert isinstance(found, SetAside)
     assert found.about.stage == stage
+
+
+def test_whether_a_part_was_null_is_told_in_words():
+    told = dict(enclosed(replace(RECORD, key=None), ABOUT))
+    assert (told[f"{OURS}null_key"], told[f"{OURS}null_value"]) == (b"true", b"false")
+
+
+def test_nothing_of_what_was_written_is_changed():
+    assert head(next(filed(RECORD, ABOUT, 1.5))).sha256 == RECORD.sha256
+    lines = [noun for noun in vars(quarantine).values() if isinstance(noun, type)]
+    nouns = [noun for noun in lines if issubclass(noun, msgspec.Struct)]
+    assert {About, Receipt, Head} < set(nouns)
+    assert [noun.__name__ for noun in nouns if not noun.__struct_config__.frozen] == []
 
 
 def test_what_somebody_else_has_written_into_the_topic_is_no_copy():
@@ -118,6 +152,13 @@ def test_what_somebody_else_has_written_into_the_topic_is_no_copy():
         {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"99"))},
         {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"many"))},
         {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, None))},
+        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (f"{OURS}kafka", b"x"), (COUNT, b"1"))},
+        {
+            "headers": tuple(
+                (name, None if name == f"{OURS}plan_id" else value)
+                for name, value in enclosed(RECORD, ABOUT)
+            )
+        },
         {
             "headers": enclosed(replace(RECORD, timestamp_ms=1), ABOUT)[:-4]
             + enclosed(RECORD, ABOUT)[-4:]
@@ -156,6 +197,7 @@ def test_a_large_value_is_in_pieces_and_its_length_is_told():
         lambda lines: [lines[0], lines[2], lines[1], lines[3]],
         lambda lines: [lines[0], lines[1][:10], lines[2], lines[3]],
         lambda lines: [lines[0].replace(b'"orders"', b'"order"'), *lines[1:-1], b'{"lines":5}\n'],
+        lambda lines: [*lines[:2], lines[2].replace(b"aw==", b"YQ=="), lines[3]],
         lambda lines: [b"\xff", *lines[1:]],
         lambda lines: [b'{"x":' + b"[" * 100_000, *lines[1:]],
         lambda lines: [lines[0], b'{"x":' + b"[" * 100_000, *lines[2:]],
@@ -182,9 +224,13 @@ def test_the_partition_is_the_same_for_the_same_key_and_all_are_used():
     found = [partition_of(key, 6) for key in keys]
     assert found == [partition_of(key, 6) for key in keys]
     assert set(found) == set(range(6))
+    # Copies of earlier releases are looked for where those put them.
+    expected = [3, 2, 3, 1, 1, 6, 6, 2, 5, 2, 5, 1]
+    assert [partition_of(str(number), 7) for number in range(12)] == expected
 
 
 def test_an_id_begins_as_all_ids_of_its_key_do():
     assert receipt_id("k", RECORD.sha256).startswith(key_id("k"))
     assert receipt_id("k", RECORD.sha256) != receipt_id("k", replace(RECORD, key=None).sha256)
     assert not receipt_id("l", RECORD.sha256).startswith(key_id("k"))
+    assert receipt_id("k", "0123456789abcdef" * 4) == "8254c329a92850f60123456789abcdef"
