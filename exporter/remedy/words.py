@@ -296,6 +296,10 @@ def _and_restore(progress: Progress, on: str) -> str:
         return ""
     if at.driver == "rest" and " --connect " not in on:
         on = f" --connect {shlex.quote(at.place)}{on}"
+    if at.driver == "strimzi" and " --strimzi " not in on:
+        # The place is the resource, or the entry of the configuration that is linked to it.
+        resource = at.place if "/" in at.place else "NAMESPACE/NAME"
+        on = f" --strimzi {shlex.quote(resource)}{on}"
     command = f"{COMMAND} offsets import --offsets {shlex.quote(frozen.backup)}{on}"
     return f", and after that, for the old offsets, `{command}`"
 

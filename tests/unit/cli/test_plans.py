@@ -181,11 +181,12 @@ def test_backups_are_listed_and_shown_and_can_be_imported_as_they_are(bench):
     assert shown == Path(result.backup).read_text()
 
 
-@pytest.mark.parametrize("driver", ["rest", "storage"])
+@pytest.mark.parametrize("driver", ["rest", "storage", "strimzi"])
 def test_every_command_that_a_person_is_told_can_be_typed(parked, driver):
     parked.folder.joinpath("F").write_text("")
     options = {
         "rest": "--config F",
+        "strimzi": "--config F",
         "storage": "--worker-config 'w w.properties' --kafka east --config F --flow 'a->b'",
     }[driver]
     records = parked.journal.records("p1")

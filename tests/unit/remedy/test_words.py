@@ -259,6 +259,8 @@ def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
         ({}, "rest", "", "--connect lab"),
         ({}, "rest", "--config F --connect west", "--config F --connect west"),
         ({}, "storage", "--config F", "--config F"),
+        ({}, "strimzi", "--config F", "--strimzi NAMESPACE/NAME --config F"),
+        ({}, "strimzi", "--strimzi kafka/mm2", "--strimzi kafka/mm2"),
         ({"touched": frozenset({0})}, "rest", "", None),
         ({"frozen": None}, "rest", "", None),
         ({"frozen": Frozen((), FROZEN.backup, "sha")}, "rest", "", None),
@@ -274,6 +276,13 @@ def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
     begins = "for the old offsets, `offsetwatch offsets import --offsets '/b/one backup' "
     assert (begins in told) is (command is not None)
     assert command is None or f"{begins}{command}`" in told
+
+
+def test_the_resource_that_a_plan_was_for_is_named() -> None:
+    subject = msgspec.structs.replace(PLAN.subject, driver="strimzi", place="kafka/mm2")
+    plan = msgspec.structs.replace(PLAN, subject=subject)
+    told = words.ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
+    assert f"import --offsets '{FROZEN.backup}' --strimzi kafka/mm2 --config F`" in told
 
 
 REFUSED = Refused(
