@@ -21,3 +21,17 @@ def test_a_source_may_tolerate_errors_where_it_drops_the_bad_record_and_no_other
     version: tuple[int, ...] | None, remedy: str
 ) -> None:
     assert native.for_size(version) == (native.LARGER_REQUESTS, remedy)
+
+
+@pytest.mark.parametrize(
+    ("stage", "remedies"),
+    [
+        ("put", (native.ERRANT_RECORDS, native.ONE_AT_A_TIME)),
+        ("transform", (native.DEAD_LETTERS, native.SHOW_RECORDS)),
+        (None, (native.DEAD_LETTERS, native.SHOW_RECORDS)),
+    ],
+)
+def test_what_put_throws_only_the_sink_itself_can_put_aside(
+    stage: str | None, remedies: tuple[str, ...]
+) -> None:
+    assert native.for_sink(stage) == remedies

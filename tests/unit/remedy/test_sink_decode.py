@@ -27,6 +27,7 @@ from tests.unit.remedy.standstills import (
 
 PLAIN = Converter(JSON, envelope=False)
 OTHER = Converter("com.example.RowConverter")
+STRINGS, AVROS = Converter(STRING), Converter(AVRO)
 FRAMED = b"\0\0\0\0\7row"
 
 
@@ -78,6 +79,16 @@ def test_what_is_not_known_of_one_converter_and_framed_for_another_is_counted_on
     assert ("records not decoded", "1") in found.evidence(BY_JSON, CONVERTER)
 
 
+def test_what_is_framed_and_what_is_not_known_are_both_not_decoded() -> None:
+    found = decode([suspect(values(0, FRAMED, b"\1x", None))], facts(STRINGS, AVROS), VALUE)
+    assert (found.unknown, found.framed, found.bad) == (1, 1, ())
+    assert ("records not decoded", "2") in found.evidence(BY_JSON, VALUE)
+
+
+def test_of_a_stage_that_decodes_nothing_there_is_no_evidence() -> None:
+    assert decode([suspect(values(0, GOOD))], facts(STRINGS), PUT).evidence(BY_JSON, PUT) == ()
+
+
 def test_of_many_records_that_fail_a_few_are_shown() -> None:
     found = decode(
         [suspect(values(0, *[BAD] * (SHOWN_MAX + 1)))], facts(key=Converter(STRING)), VALUE
@@ -112,6 +123,12 @@ def test_a_record_is_not_the_one_that_fails_where_it_is_taken_or_never_arrives(
     found: RawRecord, by: SinkFacts, why: str | None
 ) -> None:
     assert against(found, by, VALUE) == why
+
+
+def test_of_a_record_that_not_all_converters_are_known_to_take_nothing_is_said() -> None:
+    assert against(record(0, b"1", key=b"1"), facts(), PUT) is None
+    assert against(record(0, b"1", key=b"1"), facts(value=OTHER), CONVERTER) is None
+    assert against(record(0, b"1", key=b"1"), facts(), CONVERTER) == f"{CONVERTER} takes it"
 
 
 @pytest.mark.parametrize(

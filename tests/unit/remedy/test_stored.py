@@ -13,11 +13,13 @@ from exporter.remedy.stored import (
     Contents,
     Stored,
     connectors,
+    contents_by_key,
     notes,
     pairs,
     raw,
     reset_records,
     set_records,
+    value_bytes,
 )
 
 FILE = '{"filename":"/x"}'
@@ -52,6 +54,8 @@ def test_a_task_is_handed_what_stands_under_the_key_that_connect_looks_up():
     )
     assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
     assert pairs(found, "m") == ()
+    two = topic(*(Stored(b'["c",{"filename":"/%s"}]' % name, AT_1, 1) for name in (b"b", b"a")))
+    assert [at.partition for at in pairs(two, "c")] == ['{"filename":"/a"}', '{"filename":"/b"}']
     assert connectors(found) == ("c", "m")
     assert connectors(topic(Stored(MIRROR_KEY, AT_1, 1), Stored(KEY, AT_1, 1))) == ("c", "m")
 
@@ -69,6 +73,13 @@ def test_all_records_of_a_connector_are_kept_byte_for_byte():
         record(spaced, b"junk", 3),
         record(ENVELOPED, b"{}", 4),
     )
+
+
+def test_what_stands_where_is_told_byte_for_byte():
+    found = topic(Stored(KEY, AT_1, 20), Stored(KEY, None, 3))
+    assert contents_by_key(found) == {(KEY, 20): AT_1, (KEY, 3): None}
+    assert value_bytes(record(KEY, AT_1, 20)) == AT_1
+    assert value_bytes(record(KEY, None, 20)) is None
 
 
 def test_a_new_key_goes_where_java_would_put_it():
