@@ -388,11 +388,11 @@ class Site:
 
     def _shadows(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
         """What the cluster's topic still holds of a connector that has moved to its own."""
-        own, topic = self._book_of(connector), self.topic_of(connector)
-        if own is None or topic is None or self.home is None or self.home == topic:
+        topic = self.topic_of(connector)
+        if topic is None or self.home is None or self.home == topic:
             return ()
         if not self.sound(topic, now) or not self.sound(self.home, now):
             return ()
         if not self._inputs.whole(InputId(str(topic), TAIL), now):
             return ()  # its offset may be there, behind an open transaction
-        return self._shadows_made.of(connector, own, self._books[self.home])
+        return self._shadows_made.of(connector, self._books[topic], self._books[self.home])
