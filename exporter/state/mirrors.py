@@ -173,7 +173,7 @@ class EndsBook:
         self._paired: dict[str, _Paired] = {}
         self._compared: set[str] = set()
 
-    def asked(self, kafka: str, number: int, known: Known, at: float = 0.0) -> None:
+    def asked(self, kafka: str, number: int, known: Known, at: float) -> None:
         """Put aside the positions known now."""
         asked = self._asked.setdefault(kafka, {})
         asked[number] = _Asked(at=at, known=known)
@@ -291,7 +291,7 @@ class EndsBook:
             headroom=None
             if bounds is None or replicated is None
             else replicated + 1 - bounds.start,
-            headroom_s=None if bounds is None or replicated is None else told[1],
+            headroom_s=None if replicated is None else told[1],
             lost=told[0],
         )
 

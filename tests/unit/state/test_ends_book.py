@@ -1,0 +1,186 @@
+"""Answers of a Kafka cluster and syncs of a topic by themselves: what is paired with what, and what
+of it is new.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.observations import SyncRecord
+from exporter.model.offsets import MirrorPartition
+from exporter.model.readings import LogBounds
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from exporter.state.account import NOTHING_LOST
+from exporter.state.ages import Ages
+from exporter.state.lag import Seen
+from exporter.state.mirrors import (
+    EndsBook,
+    Position,
+    SyncBook,
+    place_of,
+    positions,
+    sync_views,
+)
+from exporter.state.snapshot import MirrorPartitionView
+from tests.changed import replace
+
+from .worlds import NOW, sync
+
+FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
+OTHER = replace(FLOW, connector="other")
+ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
+NOTHING = (NOTHING_LOST, None)
+
+
+def at(*offsets: int, flow: MirrorFlow = FLOW) -> tuple[Position, ...]:
+    """Committed offsets of orders-0, orders-1 and so on."""
+    committed = {
+        MirrorPartition("west", "orders", number): Seen(offset, NOW)
+        for number, offset in enumerate(offsets)
+    }
+    return positions(flow, committed, None)
+
+
+def never(flow: MirrorFlow = FLOW) -> tuple[Position, ...]:
+    """orders-0 is copied, and has no commit."""
+    return positions(flow, {}, None, assigned=frozenset({ZERO}))
+
+
+def to(*ends: int) -> dict[TopicPartition, LogBounds]:
+    return {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+
+
+def answered(
+    found: tuple[Position, ...], bounds: dict[TopicPartition, LogBounds], *, flow: MirrorFlow = FLOW
+) -> EndsBook:
+    book = EndsBook()
+    book.asked("west", 1, {flow: found}, at=NOW)
+    book.read("west", 1, bounds)
+    return book
+
+
+def pictured(
+    book: EndsBook, position: Position, *, headroom_s: float | None = None
+) -> MirrorPartitionView:
+    return book.view(position, Ages(), live=True, told=(NOTHING_LOST, headroom_s))
+
+
+# --- syncs ---------------------------------------------------------------------------------------
+
+
+def test_records_add_to_those_before_them():
+    book = SyncBook()
+    book.apply((sync(10),))
+    book.apply((sync(20, partition=1),))
+    assert (book.seen(ZERO), book.seen(ONE)) == (Seen(10, NOW), Seen(20, NOW))
+
+
+def test_a_topic_that_is_read_anew_tells_nothing_of_what_its_syncs_told_before():
+    book = SyncBook()
+    book.apply((sync(10), sync(20, partition=1)))
+    book.apply((sync(100, downstream=150),), whole=True)
+    assert (book.newest.keys(), book.read.keys()) == ({ZERO}, {ZERO})
+    assert book.read[ZERO].history.corners() == ((100, 150),)
+
+
+def test_what_came_before_the_newest_sync_is_known_and_that_something_was_lost_between():
+    """The topic was compacted before it was read: of a gap it does not tell where it is."""
+    newest = sync(60)
+    book = SyncBook()
+    book.apply((SyncRecord(newest.sync, 0, NOW, earlier=((10, 10), (50, 40))),), whole=True)
+    history = book.read[ZERO].history
+    assert history.corners() == ((10, 10), (50, 40), (60, 60))
+    assert (history.best(10, 99), history.best(30, 99), history.best(50, 99)) == (10, None, 40)
+
+
+def test_syncs_are_told_by_partition_whichever_came_first():
+    book = SyncBook()
+    book.apply(tuple(sync(10, partition=at) for at in (2, 0, 1)))
+    assert [view.partition for view in sync_views(FLOW, book)] == [0, 1, 2]
+
+
+# --- positions -----------------------------------------------------------------------------------
+
+
+def test_what_is_not_among_positions_has_no_place_wherever_it_would_be():
+    found = tuple(one for one in at(5, 5, 5) if one.upstream != ONE)
+    places = [place_of(found, where) for where in (ZERO, ONE, TWO, TopicPartition("z", 0))]
+    assert places == [0, None, 1, None]
+
+
+# --- what is paired ------------------------------------------------------------------------------
+
+
+def test_answers_that_are_of_use_are_counted():
+    book = EndsBook()
+    assert book.version("west") == 0
+    for number in (1, 2, 3):
+        book.asked("west", number, {}, at=NOW)
+        assert book.read("west", number, {}) == NOW
+        assert book.read("west", number, {}) is None
+        assert book.version("west") == number
+
+
+def test_an_answer_for_one_position_of_many_flows_was_compared():
+    book = EndsBook()
+    book.asked("west", 1, {OTHER: ()}, at=NOW)
+    book.read("west", 1, {})
+    assert not book.compared("west")
+    book.asked("west", 2, {OTHER: (), FLOW: at(5)}, at=NOW)
+    book.read("west", 2, {})
+    assert book.compared("west")
+
+
+def test_what_an_answer_changes_is_told_and_of_the_first_nothing():
+    book = answered((), to(5, 5, 5))
+    assert book.changed("west") is None
+    last = to(5, 6)
+    for number, bounds, changed in (
+        (2, to(5, 5, 5), frozenset()),
+        (3, last, {ONE, TWO}),
+        (4, last, frozenset()),
+    ):
+        book.asked("west", number, {}, at=NOW)
+        book.read("west", number, bounds)
+        assert book.changed("west") == changed
+
+
+# --- what is pictured ----------------------------------------------------------------------------
+
+
+def test_a_partition_that_an_answer_lacks_has_no_position_against_it():
+    position, gone = at(5, 5)
+    view = pictured(answered((position, gone), to(9)), gone)
+    assert (view.replicated, view.lag_position, view.log_end) == (5, None, None)
+
+
+@pytest.mark.parametrize("flow", [FLOW, replace(FLOW, from_start=False)], ids=["start", "end"])
+def test_who_stands_at_the_end_has_caught_up_wherever_it_began(flow):
+    (position,) = at(99, flow=flow)
+    view = pictured(answered((position,), to(100), flow=flow), position)
+    assert (view.lag, view.caught_up) == (0, True)
+
+
+def test_without_a_position_nothing_is_said_of_how_near_retention_is():
+    (never_copied,), (copied,) = never(), at(5)
+    for position, told in ((never_copied, None), (copied, 60.0)):
+        book = answered((position,), to(9))
+        assert pictured(book, position, headroom_s=60.0).headroom_s == told
+
+
+def test_a_picture_still_holds_while_an_answer_says_the_same_of_who_has_read_all():
+    (position,) = at(99)
+    book = answered((position,), to(100))
+    view = pictured(book, position)
+    assert book.still(view, position, NOTHING)
+    assert not book.still(view, position, (NOTHING_LOST, 60.0))
+    assert not book.still(view, at(98)[0], NOTHING)
+    for bounds in (LogBounds(5, 100, 100), LogBounds(0, 101, 101), None):
+        book = answered((position,), {} if bounds is None else {ZERO: bounds})
+        assert not book.still(view, position, NOTHING)
+
+
+@pytest.mark.parametrize("found", [at(97), never()], ids=["behind", "nothing copied"])
+def test_a_picture_of_who_has_not_read_all_is_made_at_each_answer(found):
+    book = answered(found, to(100))
+    assert not book.still(pictured(book, found[0]), found[0], NOTHING)

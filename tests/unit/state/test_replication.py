@@ -1,0 +1,170 @@
+"""All flows together: what of one is another's, and what is kept of those that are there."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.readings import LogBounds
+from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.state.snapshot import MirrorPartitionView
+
+from .worlds import OFFSETS, SYNCS, World, mirror, mirrors, orders
+
+PROD = KafkaTopic("east", "prod-offsets")
+MORE = KafkaTopic("west", "mm2-offset-syncs.more.internal")
+
+
+def to(*ends: int) -> dict[TopicPartition, LogBounds]:
+    return {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+
+
+def test_of_a_flow_that_is_gone_nothing_is_kept_of_what_was_made_for_it():
+    world = mirrors(mirror("a"), mirror("b"))
+    for name in ("a", "b"):
+        world.commit(name, orders(), {"offset": 9})
+    world.ends(10)
+    world.snapshot()
+    world.listed(mirror("b"))
+    world.snapshot()
+    replication = world.book._replication
+    for made in (replication._views._made, replication._positions_made):
+        assert {flow.connector for flow in made} == {"b"}
+
+
+def test_partitions_are_told_in_order_whichever_was_committed_first():
+    world = mirrors()
+    for partition in (2, 0, 1):
+        world.commit("mm2", orders(partition), {"offset": 9})
+    assert [view.partition for view in world.snapshot().mirror_partitions] == [0, 1, 2]
+
+
+def test_syncs_of_which_there_are_no_others_are_the_very_same():
+    world = mirrors()
+    world.synced(10)
+    before = world.snapshot().syncs
+    assert len(before) == 1
+    world.ends(20)
+    world.now += 1
+    assert world.snapshot().syncs is before
+
+
+# --- who is told of an answer --------------------------------------------------------------------
+# Of most answers only what they change is told; where more than that is new, all has to be.
+BOTH = pytest.mark.parametrize("topics", [(PROD,), (PROD, OFFSETS)], ids=["one", "both"])
+
+
+def at_rest() -> World:
+    """Flow mm2 of either Connect cluster has copied all of orders-0, and two answers say so."""
+    world = World(sites=("lab", "prod"))
+    for site, topic in (("lab", OFFSETS), ("prod", PROD)):
+        world.listed(mirror(syncs_topic=None), site=site)
+        world.found(topic, site=site)
+        world.tail(topic=topic, whole=True)
+        world.commit("mm2", orders(), {"offset": 9}, topic=topic)
+    for _ in range(2):
+        world.ends(to(10, 10))
+    return world
+
+
+def copied(world: World, partition: int = 0) -> MirrorPartitionView:
+    """By the flow of prod."""
+    (view,) = (
+        view
+        for view in world.snapshot().mirror_partitions
+        if (view.connect_cluster, view.partition) == ("prod", partition)
+    )
+    return view
+
+
+def test_of_a_flow_at_rest_every_answer_tells_when_its_log_was_last_seen_to_end_there():
+    world = at_rest()
+    seen_at = world.now = world.now + 1
+    world.ends(10)
+    world.now += 1
+    world.ends(15)
+    assert copied(world).behind_since == seen_at
+
+
+def test_a_clock_that_is_set_back_leaves_nothing_of_a_flow_at_rest_in_the_future():
+    world = at_rest()
+    seen_at = world.now = world.now - 10
+    world.ends(10)
+    world.now += 1
+    world.ends(15)
+    assert copied(world).behind_since == seen_at
+
+
+def test_a_partition_that_is_new_beside_a_flow_at_rest_is_to_be_read_from_its_position():
+    world = at_rest()
+    world.commit("mm2", orders(1), {"offset": 4}, topic=PROD)
+    world.ends(to(10, 10))
+    view = copied(world, 1)
+    assert (view.lag, view.caught_up, view.probe_from) == (5, None, 5)
+
+
+@BOTH
+def test_a_partition_that_is_new_since_the_asking_waits_for_the_next_answer(topics):
+    world = at_rest()
+    asked = world.ask_ends()
+    for topic in topics:
+        world.commit("mm2", orders(1), {"offset": 9}, topic=topic)
+    world.ends(to(10, 12), number=asked)
+    assert copied(world, 1).lag is None
+    seen_at = world.now = world.now + 1
+    world.ends(to(10, 10))
+    assert copied(world, 1).lag == 0
+    world.now += 1
+    world.ends(to(10, 15))
+    assert copied(world, 1).behind_since == seen_at
+
+
+@BOTH
+def test_the_answer_after_one_that_was_asked_too_early_tells_of_what_it_does_not_change(topics):
+    world = at_rest()
+    asked = world.ask_ends()
+    for topic in topics:
+        world.commit("mm2", orders(1), {"offset": 9}, topic=topic)
+    world.ends(to(10, 10), number=asked)
+    seen_at = world.now = world.now + 1
+    world.ends(to(10, 10))
+    world.now += 1
+    world.ends(to(10, 15))
+    assert copied(world, 1).behind_since == seen_at
+
+
+# --- what checkpoint tasks may have forgotten ----------------------------------------------------
+
+
+def kept(world: World, syncs: KafkaTopic) -> int | None:
+    """What MM2 translates an offset to that lies long before the newest sync, as far as is known
+    of its task.
+    """
+    known = world.book._replication._syncs[syncs].read[TopicPartition("orders", 0)]
+    return known.store.translate(50)
+
+
+def two_clusters() -> World:
+    world = World(sites=("lab", "prod"))
+    world.listed(mirror())
+    world.listed(mirror("more", syncs_topic=MORE.topic), site="prod")
+    for topic in (SYNCS, MORE):
+        world.tail(topic=topic, whole=True)
+        for upstream in (50, 100, 200):
+            world.synced(upstream, syncs_topic=topic)
+    return world
+
+
+def test_a_task_that_begins_anew_forgets_the_syncs_of_its_own_connect_cluster_alone():
+    world = two_clusters()
+    before = kept(world, SYNCS)
+    assert kept(world, MORE) == before
+    world.book._replication.checkpoint_task_restarted("lab")
+    assert kept(world, SYNCS) != before
+    assert kept(world, MORE) == before
+
+
+def test_a_task_that_begins_anew_before_any_sync_was_read_has_nothing_to_forget():
+    world = World()
+    world.listed(mirror())
+    world.book._replication.checkpoint_task_restarted("lab")
+    assert world.snapshot().syncs == ()
