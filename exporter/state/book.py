@@ -103,7 +103,6 @@ class Book:
         self._histories: Joined[StateHistory] = Joined()
         self._budget = Budget(series_per_connector_max)
         self._readiness = Readiness(self._sites, self._inputs, self._replication, self._failover)
-        self._topology = Topology(offsets_topics=(), flows=())
         self._connectors: tuple[list[tuple[Connector, ...]], tuple[ConnectorView, ...]] = ([], ())
         self._rebuild_topology()
 

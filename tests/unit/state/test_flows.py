@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from exporter.model.observations import BrokersSeen
 from exporter.model.topology import KafkaTopic
-from exporter.state.flows import cluster_at, mirror_flows, sink_groups
+from exporter.state.flows import cluster_at, mirror_flows, named_over_found, sink_groups
+from tests.changed import replace
 
 from .worlds import SYNCS, mirror, mirrors, sink, source
 
@@ -58,3 +59,15 @@ def test_brokers_that_are_seen_are_addresses_to_know_a_cluster_by():
     assert world.snapshot().topology.flows[0].upstream == "west"
     world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
     assert world.snapshot().topology.flows[0].upstream is None
+
+
+def test_a_target_with_a_known_address_is_that_cluster_wherever_the_connector_runs():
+    (flow,) = mirror_flows("lab", "west", (mirror(syncs_on_source=False),), ADDRESSES)
+    assert (flow.downstream, flow.offset_syncs) == ("east", KafkaTopic("east", SYNCS.topic))
+
+
+def test_flows_are_told_in_order_those_that_are_named_among_those_that_are_found():
+    found = mirror_flows("lab", "east", (mirror("z"), mirror("b")), ADDRESSES)
+    named = [replace(found[0], connector=name) for name in ("y", "a")]
+    flows = named_over_found(named, found)
+    assert [flow.connector for flow in flows] == ["a", "b", "y", "z"]

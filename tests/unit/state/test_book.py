@@ -1,0 +1,134 @@
+"""What the book hands on to others, and in which order it tells of several Connect clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.baselines import Baselines
+from exporter.model.connectors import ConnectorConfigured
+from exporter.model.observations import (
+    BaselinesSeen,
+    ControlSeen,
+    ListingRecord,
+    ListingTopicsFound,
+    NotificationsFailed,
+    PipelineSeen,
+    SinkOffset,
+)
+from exporter.model.pipeline import PipelineStatus
+from exporter.model.readings import ProbesRead
+from exporter.model.remedies import RemedySeen, ReplicaSeen
+from exporter.model.topology import KafkaTopic, ListingTopics, StatusTopic
+from exporter.state.site import ConnectSite
+
+from .test_histories import STATUS, found
+from .test_listing import CONFIGS, MM2
+from .worlds import FILE, OFFSETS, World, files, mirror, sink, source
+
+PROD = KafkaTopic("east", "prod-offsets")
+
+
+def both() -> World:
+    """Two Connect clusters, the later by name first; each has a source and a sink."""
+    world = World(sites=("prod", "lab"))
+    for site, topic in (("prod", PROD), ("lab", OFFSETS)):
+        world.found(topic, site=site)
+        world.listed(source("files"), sink("sink"), site=site)
+        world.tail(topic=topic, whole=True)
+        world.commit("files", FILE, {"position": 1}, topic=topic)
+    return world
+
+
+def test_what_nothing_else_depends_on_is_in_the_next_snapshot():
+    world = World()
+    remedies = RemedySeen(at=world.now, mode="observe")
+    replica = ReplicaSeen(leading=True)
+    world.see(
+        PipelineSeen(PipelineStatus()),
+        BaselinesSeen(Baselines(made_at=world.now, until=world.now, connectors=())),
+        NotificationsFailed((("timeout", 3),)),
+        ControlSeen(hooks=(("taken", 2),), refused=(("token", 1),)),
+        remedies,
+        replica,
+    )
+    snapshot = world.snapshot()
+    assert snapshot.pipeline.status == PipelineStatus()
+    assert snapshot.usual.valid
+    assert snapshot.notifications_failed == (("timeout", 3),)
+    assert (snapshot.hooks_received, snapshot.control_refused) == ((("taken", 2),), (("token", 1),))
+    assert (snapshot.remedies, snapshot.replica) == (remedies, replica)
+
+
+def test_what_is_no_observation_is_a_mistake():
+    with pytest.raises(AssertionError):
+        World().see("nothing")
+
+
+def test_reads_of_single_records_are_counted_by_reason():
+    world = World()
+    for made in ((("stuck", 1), ("age", 2)), (("stuck", 3),)):
+        world.see(ProbesRead("west", world.now, (), made=made, skipped=(("z", 1), ("busy", 4))))
+    snapshot = world.snapshot()
+    assert snapshot.probes == (("age", 2), ("stuck", 4))
+    assert snapshot.probes_skipped == (("busy", 8), ("z", 2))
+
+
+def test_of_several_connect_clusters_all_is_told_by_name():
+    world = both()
+    snapshot = world.snapshot()
+    names = ["lab", "prod"]
+    assert [view.connect_cluster for view in snapshot.source_partitions] == names
+    assert [view.connect_cluster for view in snapshot.connectors] == [*["lab"] * 2, *["prod"] * 2]
+    topology = snapshot.topology
+    assert [at.connect_cluster for at in topology.offsets_topics] == names
+    assert [(at.connect_cluster, at.group) for at in topology.sinks] == [
+        (name, "connect-sink") for name in names
+    ]
+
+
+def test_what_was_cut_is_told_by_reason():
+    world = files(source_partitions_max=1)
+    for name, position in (("one", 1), ("two", 1), ("one", 2**53 + 1)):
+        world.commit("files", {"filename": name}, {"position": position})
+    assert world.snapshot().dropped == (("inexact", 1), ("source_partitions_max", 1))
+
+
+def test_without_a_bound_all_partitions_are_shown():
+    world = files()
+    for number in range(100):
+        world.commit("files", {"filename": str(number)}, {"position": 1})
+    assert (len(world.partitions()), world.snapshot().dropped) == (100, ())
+
+
+def test_connectors_are_pictured_anew_when_any_cluster_has_another_list_and_only_then():
+    world = both()
+    before = world.snapshot().connectors
+    world.sinks(SinkOffset("sink", "orders", 0, committed=1, log_end=2))
+    assert world.snapshot().connectors is before
+    world.listed(source("files"), site="prod")
+    names = [(view.connect_cluster, view.name) for view in world.snapshot().connectors]
+    assert names == [("lab", "files"), ("lab", "sink"), ("prod", "files")]
+
+
+# --- what one cluster finds out is known at once -------------------------------------------------
+
+
+def test_a_status_topic_of_one_cluster_is_followed_whatever_the_others_have():
+    world = World(sites=("lab", "prod"))
+    world.found(site="lab")
+    world.found(PROD, site="prod")
+    world.see(found(STATUS))
+    assert world.snapshot().topology.statuses == (StatusTopic("lab", STATUS),)
+
+
+def test_a_flow_that_one_clusters_topics_list_is_followed_whatever_the_others_have():
+    restless = ConnectSite(name="lab", kafka="east", rest=False)
+    world = World(sites=(restless, "prod"))
+    world.listed(mirror("other"), site="prod")
+    world.see(ListingTopicsFound(ListingTopics("lab", CONFIGS, None)))
+    world.tail(ListingRecord(ConnectorConfigured("mm2", MM2)), topic=CONFIGS, whole=True)
+    flows = world.snapshot().topology.flows
+    assert [(at.connect_cluster, at.connector) for at in flows] == [
+        ("lab", "mm2"),
+        ("prod", "other"),
+    ]
