@@ -1,0 +1,318 @@
+"""What becomes of records, one round after the other: what is new, what is urgent, what is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.connectors import Task
+from exporter.model.readings import LogBounds
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from exporter.state import fate
+from exporter.state.account import NOTHING_LOST
+from exporter.state.fate import (
+    GRACE_S,
+    TOLD_EVERY_S,
+    UNSEEN_S,
+    Activity,
+    Fates,
+    Round,
+    doing,
+)
+from exporter.state.pace import WINDOW_S
+from exporter.state.snapshot import Loss
+from exporter.state.trail import News
+from tests.changed import replace
+
+from .worlds import NOW, World, mirror, source
+
+FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
+ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
+DAY_S = 86_400.0
+PATIENCE_S = 60.0
+
+
+class Looks:
+    """Rounds of one flow, ten seconds apart unless it is said otherwise."""
+
+    def __init__(self, flow: MirrorFlow = FLOW) -> None:
+        self.fates = Fates()
+        self.flow = flow
+        self.now = NOW
+
+    def __call__(
+        self,
+        known: dict[TopicPartition, int | None],
+        *ends: int,
+        ids: dict[str, str | None] | None = None,
+        bounds: dict[TopicPartition, LogBounds] | None = None,
+        doing: str | None = None,
+        news: News | None = None,
+        later_s: float = 10.0,
+    ) -> frozenset[TopicPartition]:
+        """`ends` are those of orders-0, orders-1 and so on."""
+        self.now += later_s
+        logs = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+        return self.fates.look(
+            Round(
+                now=self.now,
+                flow=self.flow,
+                known=known,
+                bounds=logs if bounds is None else bounds,
+                ids=ids,
+                doing=doing,
+                came=() if news is None or not news.came else set(known),
+                news_of=lambda _where: news,
+                patience_s=PATIENCE_S,
+            )
+        )
+
+    def remembered(self) -> None:
+        self.fates.changed = self.fates.urgent = False
+
+    def lost(self, where: TopicPartition = ZERO) -> dict[str, int]:
+        """The causes of which there is anything."""
+        return {cause: count for cause, count in self.fates.told(self.flow, where)[0] if count}
+
+    def recreations(self) -> int:
+        return sum(at.count for at in self.fates.recreations_of([self.flow]))
+
+
+def at_rest() -> Looks:
+    """All of orders-0 is copied, which is remembered."""
+    look = Looks()
+    look({ZERO: 99}, 100)
+    look.remembered()
+    return look
+
+
+# --- what has to be remembered -------------------------------------------------------------------
+
+
+def test_before_anything_is_looked_at_there_is_nothing_to_remember():
+    book = World().book
+    assert (book.urgent, book.remembered()) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("later_s", "changed"),
+    [(0.0, False), (0.5, False), (TOLD_EVERY_S - 1, False), (TOLD_EVERY_S, True), (-1.0, True)],
+)
+def test_that_all_is_as_it_was_is_told_once_an_hour_and_when_the_clock_goes_back(later_s, changed):
+    look = Looks()
+    look({ZERO: 99})  # and its log cannot be read
+    look.remembered()
+    look({ZERO: 99}, later_s=later_s)
+    assert (look.fates.changed, look.fates.urgent) == (changed, False)
+
+
+def test_another_id_has_to_be_remembered_though_no_log_was_read_with_it():
+    look = Looks()
+    look({ZERO: 99}, 100, ids={"orders": "a"})
+    look.remembered()
+    look({ZERO: 99}, ids={"orders": "b"})
+    assert (look.fates.changed, look.fates.urgent) == (True, True)
+
+
+def test_where_the_pace_is_measured_from_has_to_be_remembered():
+    look = at_rest()
+    look({ZERO: 99}, 100, later_s=WINDOW_S / 2 - 1)
+    assert not look.fates.changed
+    look({ZERO: 99}, 100, later_s=1.0)
+    assert look.fates.changed
+
+
+def test_a_log_end_that_fell_is_urgent():
+    look = at_rest()
+    look({ZERO: 99}, 10)
+    assert look.fates.urgent
+
+
+# --- what is new ---------------------------------------------------------------------------------
+
+
+def test_of_whom_something_else_is_told_is_said_once():
+    look = Looks()
+    look({ZERO: 99, ONE: 99}, 100, 100)
+    assert look.fates.news_of(FLOW) == set()
+    begins = {ZERO: LogBounds(150, 200, 200), ONE: LogBounds(0, 100, 100)}
+    for _ in range(8):
+        look({ZERO: 99, ONE: 99}, bounds=begins)
+    assert look.lost() == {"retention": 50}
+    assert look.fates.news_of(FLOW) == {ZERO}
+    assert look.fates.news_of(FLOW) == set()
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "all"])
+def test_of_what_rests_only_what_came_is_looked_at(committed):
+    flow = replace(FLOW, read_committed=committed)
+    look, log = Looks(flow), {ZERO: LogBounds(0, 120, 100)}
+    copied = {ZERO: 99 if committed else 119}
+    assert look(copied, bounds=log) == {ZERO}
+    assert look(copied, bounds=log) == frozenset()
+    assert look(copied, bounds=log, news=News(newest=119, came=True)) == {ZERO}
+
+
+def test_what_came_is_needed_while_it_is_open_what_became_of_records():
+    look, news = Looks(), News(newest=50, came=True)
+    look({ZERO: 99}, 200)
+    begins = {ZERO: LogBounds(150, 200, 200)}
+    assert look({ZERO: 180}, bounds=begins, news=news) == frozenset()
+    assert look({ZERO: 190}, bounds=begins, news=News(newest=190, came=True)) == {ZERO}
+
+
+def test_a_topic_whose_id_is_not_certain_waits_for_the_next_look():
+    look = at_rest()
+    assert look({ZERO: 99}, 10, ids={"payments": "p"}) == frozenset()
+    assert look.recreations() == 0
+
+
+# --- topics made anew ----------------------------------------------------------------------------
+
+
+def test_a_topic_made_anew_with_as_many_records_does_not_rest():
+    look = Looks()
+    look({ZERO: 99}, 100, ids={"orders": "a"})
+    look({ZERO: 99}, 100, ids={"orders": "b"})
+    for _ in range(7):
+        look({ZERO: 99}, 100, ids={"orders": "b"})
+    look({ZERO: 150}, 200, ids={"orders": "b"})
+    assert (look.recreations(), look.lost()) == (1, {"recreated": 100})
+
+
+def test_an_id_that_is_not_given_any_more_is_no_other_one():
+    look = Looks()
+    look({ZERO: 99}, 100, ids={"orders": "a"})
+    look({ZERO: 99}, 100, ids={"orders": None})
+    look({ZERO: 99}, 100, ids={"orders": "a"})
+    assert look.recreations() == 0
+
+
+def test_a_topic_is_made_anew_once_though_its_partitions_fall_one_after_the_other():
+    look = Looks()
+    ends = [100, 100, 100]
+    for number in range(3):
+        look({ZERO: 99, ONE: 99, TWO: 99}, *ends)
+        ends[number] = 0
+        look({ZERO: 99, ONE: 99, TWO: 99}, *ends)
+        assert look.recreations() == 1
+
+
+def test_an_edit_of_another_partition_does_not_hide_that_a_topic_was_made_anew():
+    look = Looks()
+    look({ZERO: 99, ONE: 500}, 100, 100)
+    look({ZERO: 99, ONE: 500}, 10, 100)
+    assert look.recreations() == 1
+
+
+def test_topics_made_anew_are_told_by_name():
+    look = Looks()
+    known = {TopicPartition(topic, 0): 9 for topic in ("b", "a")}
+    for new in ("1", "2"):
+        look(known, ids={"a": new, "b": new})
+    assert [at.topic for at in look.fates.recreations_of([FLOW])] == ["a", "b"]
+
+
+# --- what the connector does ---------------------------------------------------------------------
+
+
+def edited(*states: str | None) -> dict[str, int]:
+    """What is lost when a position beyond the end was waited with for a minute at a time, in these
+    states of its connector, and goes on from there.
+    """
+    look = Looks()
+    for state in states:
+        look({ZERO: 200}, 100, doing=state, later_s=PATIENCE_S)
+    look({ZERO: 250}, 300, doing=states[-1])
+    return look.lost()
+
+
+def test_who_runs_and_meets_the_end_of_the_log_begins_at_its_start_and_loses_nothing():
+    assert edited("running", "running") == {}
+    assert edited(None, None) == {"altered": 101}
+
+
+def test_who_has_only_begun_to_run_has_met_no_end_yet():
+    assert edited(None, "running") == {"altered": 101}
+
+
+def test_old_syncs_do_not_hide_a_patch_while_it_is_stopped():
+    look, old = Looks(), News(newest=99)
+    for _ in range(4):
+        look({ZERO: 99}, 1000, doing="stopped", news=old)
+    for _ in range(2):
+        look({ZERO: 499}, 1000, doing="stopped", news=old)
+    for position in (499, 600):
+        look({ZERO: position}, 1000, doing="running", news=old)
+    assert look.lost() == {"altered": 400}
+
+
+def test_a_reset_ends_what_an_edit_began():
+    look = Looks()
+    look({ZERO: 200}, 100)
+    look({ZERO: None}, 100)
+    look({ZERO: 250}, 300)
+    assert look.lost() == {}
+
+
+def test_what_lasted_was_so_at_the_last_look_and_for_so_long():
+    assert Activity("running", since=NOW, looked_at=NOW).lasted("running", 0.0)
+    stopped = Activity("stopped", since=NOW, looked_at=NOW + GRACE_S)
+    assert stopped.lasted("stopped", GRACE_S)
+    assert not stopped.lasted("stopped", GRACE_S + 1)
+    assert not stopped.lasted("running", 0.0)
+
+
+RUNS, FAILED = Task(0, "running"), Task(1, "failed")
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks", "told"),
+    [
+        pytest.param("running", (RUNS, FAILED), "running", id="one task runs"),
+        pytest.param("running", (FAILED,), None, id="no task runs"),
+        pytest.param("running", (), None, id="no task yet"),
+        pytest.param("failed", (RUNS,), None, id="failed"),
+        pytest.param("paused", (RUNS,), None, id="paused"),
+        pytest.param("paused", (), None, id="paused without tasks"),
+        pytest.param("stopped", (), "stopped", id="stopped"),
+        pytest.param("stopped", (RUNS,), None, id="being stopped"),
+    ],
+)
+def test_a_connector_runs_or_is_stopped_if_that_is_certain(state, tasks, told):
+    other = source("files", state="stopped", tasks=())
+    listed = (other, replace(mirror(), state=state, tasks=tasks))
+    assert doing(listed, "mm2", live=True) == told
+    assert doing(listed, "mm2", live=False) is None
+
+
+def test_of_a_connector_that_is_not_listed_nothing_is_known():
+    assert doing((mirror(),), "other", live=True) is None
+    assert doing(None, "mm2", live=True) is None
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_seen():
+    look = at_rest()
+    look({ZERO: 99}, 100, later_s=UNSEEN_S + 1)
+    look.fates.forget_unseen()
+    assert look.fates.told(FLOW, ZERO) == (NOTHING_LOST, None)
+    assert set(look.fates.flows) == {("lab", "mm2", "west", "east")}
+
+
+def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_its_flow():
+    look = at_rest()
+    look.flow = replace(FLOW, connector="other")
+    for later_s, kept in ((DAY_S, {"mm2", "other"}), (UNSEEN_S, {"other"})):
+        look({ZERO: 99}, 100, later_s=later_s)
+        look.fates.forget_unseen()
+        assert {connector for _, connector, _, _ in look.fates.flows} == kept
+
+
+def test_the_oldest_range_makes_room_for_the_newest(monkeypatch):
+    monkeypatch.setattr(fate, "LOSSES_MAX", 2)
+    fates = Fates()
+    for first in (10, 20, 30):
+        fates.keep(Loss("lab", "mm2", "west", "east", "orders", 0, "retention", first, first, NOW))
+    assert [loss.first for loss in fates.losses] == [20, 30]
