@@ -1,6 +1,6 @@
 from exporter.model.observations import TopicFactsRead
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
-from exporter.state.facts import FACTS_STALE_S, INTRUDER_RECENT_S
+from exporter.state.facts import FACTS_EVERY_S, FACTS_STALE_S, INTRUDER_RECENT_S
 
 from .worlds import FILE, OFFSETS, World, source
 
@@ -49,6 +49,24 @@ def test_facts_that_nobody_confirms_disappear():
     assert problems(world)
     world.now += 1
     assert problems(world) == []
+
+
+def test_a_reading_that_fails_takes_nothing_away():
+    world = World()
+    world.see(TopicFactsRead(kafka="east", facts=(facts(),), at=world.now))
+    world.now += 2 * FACTS_EVERY_S
+    assert problems(world)
+
+
+def test_the_cluster_that_lists_an_intruder_is_named_and_no_other_is():
+    world = World(sites=("one", "three", "two"))
+    for site, name in (("one", "ours"), ("two", "theirs"), ("three", "others")):
+        world.listed(source(name), site=site)
+    world.found(site="one")
+    world.tail(whole=True)
+    world.commit("theirs", FILE, {"position": 1})
+    (problem,) = world.snapshot().topic_problems
+    assert problem.detail == "connector theirs of two commits into it"
 
 
 def test_a_connector_of_another_cluster_that_commits_here_makes_the_topic_shared():

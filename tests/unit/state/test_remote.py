@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.model.topology import MirrorFlow
-from exporter.state.remote import DEFAULT, IDENTITY, remote_topic
+from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.remote import DEFAULT, IDENTITY, beside, remote_topic
 from tests.changed import replace
 
 FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)
@@ -24,3 +24,10 @@ def test_of_a_policy_that_nobody_knows_what_is_there_decides_if_it_is_one() -> N
     assert remote_topic(unknown, "orders", ("orders",)) == "orders"
     assert remote_topic(unknown, "orders", ("orders", "west.orders")) is None
     assert remote_topic(unknown, "orders", ()) is None
+
+
+def test_checkpoints_and_heartbeats_of_either_name_may_lie_beside_what_is_copied() -> None:
+    flow = replace(FLOW, downstream="east")
+    names = ("west.checkpoints.internal", "heartbeats", "west.heartbeats")
+    assert beside(flow) == tuple(KafkaTopic("east", name) for name in names)
+    assert beside(FLOW) == ()

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.observations import GROUPS, SinkOffset
+from exporter.model.observations import (
+    GROUPS,
+    ConnectorsListed,
+    InputId,
+    InputSucceeded,
+    SinkOffset,
+    SinkOffsetsRead,
+)
 from exporter.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import TopicPartition
 from exporter.state.ages import LOG_ENDS, RECORD
@@ -115,3 +122,28 @@ def test_what_retention_took_from_a_sink_is_not_waited_for():
     world = sinking()
     world.sinks(replace(offset(committed=40), log_start=70))
     assert world.sunk()[0].probe_from == 70
+
+
+def test_before_there_is_a_list_no_sink_is_shown():
+    world = World()
+    world.sinks(offset())
+    assert world.sunk() == ()
+    world.listed(sink("s"))
+    assert len(world.sunk()) == 1
+
+
+def test_sinks_are_told_by_connect_cluster_whichever_answered_first():
+    world = World(sites=("lab", "prod"))
+    for name in ("prod", "lab"):
+        world.see(
+            ConnectorsListed(name, (sink("s"),)),
+            SinkOffsetsRead(name, (offset(),)),
+            InputSucceeded(InputId(name, GROUPS), world.now),
+        )
+    assert [view.connect_cluster for view in world.sunk()] == ["lab", "prod"]
+
+
+def test_a_sink_that_has_yet_to_read_its_first_record_is_probed_from_there():
+    world = sinking()
+    world.sinks(offset(committed=0, log_end=1))
+    assert world.sunk()[0].probe_from == 0
