@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.connectors import Condition, ConnectorStatus, StatusRecord, TaskStatus
+from exporter.model.connectors import (
+    Condition,
+    ConnectorStatus,
+    StatusRecord,
+    TaskStatus,
+    TopicUse,
+)
 from exporter.model.observations import ListingRecord, TopicFactsRead
 from exporter.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRole
 from exporter.state import histories
+from exporter.state.histories import Histories
 from exporter.state.site import ConnectSite
 
 from .worlds import World, files, source
@@ -183,3 +190,52 @@ def test_the_same_histories_are_given_while_nothing_changes():
     before = world.snapshot().histories
     world.listed(source("files"))
     assert world.snapshot().histories is before
+
+
+# --- by themselves -------------------------------------------------------------------------------
+
+
+def heard(known: Histories, *says: StatusRecord, whole: bool = False) -> list[list[str]]:
+    """The states of each, after these records."""
+    known.apply(tuple(ListingRecord(at) for at in says), whole=whole)
+    return [[change.state for change in at.changes] for at in known.views()]
+
+
+LATE = task("unassigned", generation=1)
+
+
+def test_every_read_that_tells_something_is_told_and_no_other():
+    known = Histories("lab")
+    assert heard(known, task("running")) == [["running"]]
+    before = known.views()
+    assert heard(known, task("failed"), TopicUse("orders", "files", 0, 0.0)) == [
+        ["running", "failed"]
+    ]
+    after = known.views()
+    assert after is not before
+    assert heard(known, TopicUse("orders", "files", 0, 0.0)) == [["running", "failed"]]
+    assert known.views() is after
+    assert heard(known, whole=True) == []
+
+
+def test_a_picture_of_who_has_not_changed_stays():
+    known = Histories("lab")
+    heard(known, connector("running"), task("running"))
+    first = known.views()[0]
+    heard(known, task("failed"))
+    assert known.views()[0] is first
+
+
+@pytest.mark.parametrize("how", ["another topic", "read again without it", "deleted"])
+def test_after_what_takes_it_away_no_generation_is_too_old(how):
+    known = Histories("lab")
+    assert heard(known, task("running", generation=5), LATE) == [["running"]]
+    if how == "another topic":
+        known.forget()
+        assert known.views() == ()
+        assert heard(known, LATE) == [["unassigned"]]
+    elif how == "deleted":
+        assert heard(known, task(None), LATE) == [["running", "deleted", "unassigned"]]
+    else:
+        heard(known, whole=True)
+        assert heard(known, LATE) == [["unassigned"]]

@@ -20,3 +20,17 @@ def test_the_answer_is_the_same_object_until_something_is_another_one():
     assert homes.of(frozenset({"a"}), dedicated, HOME) == ((HOME, frozenset({"a"})),)
     assert homes.of(names, {}, HOME) == ((HOME, names),)
     assert homes.of(names, {}, OWN) == ((OWN, names),)
+
+
+def test_any_one_that_is_another_makes_another_answer():
+    homes, names, dedicated = Homes(), frozenset({"a", "b"}), {"b": OWN}
+    homes.of(names, dedicated, HOME)
+    assert homes.of(names, {"b": HOME}, HOME) == ((HOME, names),)
+    homes.of(names, dedicated, HOME)
+    assert homes.of(names, dedicated, OWN) == ((OWN, names),)
+
+
+def test_topics_are_told_in_order():
+    dedicated = {name: KafkaTopic("east", f"offsets-{name}") for name in "gcaehbfd"}
+    told = Homes().of(frozenset(dedicated), dedicated, HOME)
+    assert [topic.topic[-1] for topic, _ in told] == [*"abcdefgh"]

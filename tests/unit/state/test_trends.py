@@ -72,6 +72,7 @@ def test_a_clock_that_is_set_back_takes_the_marks_of_the_future_away():
 def test_a_number_that_would_be_rounded_is_a_gap():
     trends = Trends()
     assert records(trends.see(seen(START, lag=2**53 + 1))) == [None]
+    assert records(Trends().see(seen(START, lag=2**53))) == [2**53]
 
 
 def test_a_source_is_told_by_the_time_since_it_advanced():
@@ -80,6 +81,19 @@ def test_a_source_is_told_by_the_time_since_it_advanced():
     assert mark.connectors.keys == (("lab", "files"),)
     assert unpacked(mark.connectors.quiet_seconds) == (42.0,)
     assert unpacked(mark.connectors.lag_seconds) == (None,)
+
+
+@pytest.mark.parametrize(("before_s", "quiet_s"), [(0.5, 0.5), (-7.0, 0.0)], ids=["just", "will"])
+def test_what_is_yet_to_advance_by_our_clock_is_not_quiet(before_s, quiet_s):
+    view = replace(FORGOTTEN, advanced_at=START - before_s)
+    (mark,) = Trends().see(replace(EMPTY, at=START, source_partitions=(view,)))
+    assert unpacked(mark.connectors.quiet_seconds) == (quiet_s,)
+
+
+def test_subjects_are_told_by_name():
+    sinks = tuple(replace(SINK, connector=name) for name in "cab")
+    (mark,) = Trends().see(replace(EMPTY, at=START, sink_partitions=sinks))
+    assert [name for _, name in mark.connectors.keys] == [*"abc"]
 
 
 def test_beyond_the_bound_they_are_cut_and_counted(monkeypatch):

@@ -46,3 +46,9 @@ def test_a_damaged_one_takes_what_was_known_away(book):
     assert book.view(1000.0).valid
     book.read(BaselinesSeen(None))
     assert book.view(1000.0) == NOTHING_PUBLISHED
+
+
+def test_what_was_taken_away_does_not_grow_old(book):
+    book.read(SEEN)
+    book.read(BaselinesSeen(None))
+    assert book.view(2000.0 + TOO_OLD_S) == NOTHING_PUBLISHED
