@@ -17,6 +17,11 @@ def mirrored(*views, partial=frozenset()) -> Snapshot:
     return replace(EMPTY, at=AT, mirror_partitions=views, partial=partial)
 
 
+def test_what_has_no_partition_has_none():
+    assert overall.NOTHING.partitions == 0
+    assert overall.connectors(replace(EMPTY, at=AT)) == {}
+
+
 def test_lags_are_summed_up_and_the_oldest_record_counts():
     second = replace(MIRROR, partition=8, lag=21, behind_since=AT - 300.0)
     found = overall.flows(mirrored(MIRROR, second))[FLOW]
