@@ -178,12 +178,16 @@ class Theatre:
 
     def _rejects(self) -> None:
         """A person does not want it, if that still counts."""
-        journal = SimJournal(self.folder, Fuse(), self.watch)
         plan_id, now = self.world.plan.plan_id, self.world.line.now()
-        journal.decide(
-            plan_id, lambda records: decisions.rejection(records, by="ada", because="no", now=now)
-        )
-        journal.close()
+        # With a full disk nothing is decided, and they are told so.
+        with (
+            closing(SimJournal(self.folder, Fuse(), self.watch)) as journal,
+            suppress(JournalDamaged),
+        ):
+            journal.decide(
+                plan_id,
+                lambda records: decisions.rejection(records, by="ada", because="no", now=now),
+            )
 
     # --- everybody else --------------------------------------------------------------------------
 
