@@ -156,8 +156,7 @@ class TailRead:
 
     positions      next offset to read, per partition
     behind         records between positions and the topic's end; None if the end was not asked for
-    as_of          when the end was last asked for that is read by now: what came before is known,
-                   what came since may be; None if no end was reached yet
+    as_of          when the end that is read by now was asked for; None if none was reached yet
     caught_up      the tail has passed the end that it saw at its start
     whole          the records are the whole topic: whatever else was known of it is no longer there
     undecodable    live records that could not be decoded, by reason
@@ -307,8 +306,6 @@ class SinkOffsetsRead:
     at: float | None = None
 
 
-# Who follows a partition: Connect cluster, connector, and the partition as it knows it (a sink's
-# without a source alias).
 @dataclass(frozen=True, slots=True)
 class RestOffsetsAsked:
     """We are about to `GET /connectors/{c}/offsets`: the answer may be any offset seen from now

@@ -49,6 +49,8 @@ class EndsRead:
     ids: dict[str, str | None] | None = None
 
 
+# Who follows a partition: Connect cluster, connector, and the partition as it knows it (a sink's
+# without a source alias).
 Follower = tuple[str, str, MirrorPartition | TopicPartition]
 
 

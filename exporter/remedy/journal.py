@@ -43,7 +43,7 @@ LOCKS: Final = "locks"
 _AT_ONCE: Final = 1000  # records read in one go
 VERSION: Final = 3  # 1 knew no records but those of steps, 2 no replicas
 # Of pages, for each thread that reads the journal, which it does from where it stopped. By itself
-# SQLite keeps 2 MiB: all of a year's.
+# SQLite keeps 2 MiB: all that two hundred plans have written.
 CACHE_KIB: Final = 256
 CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
 _BEFORE_REPLICAS: Final = 2  # of all records but Led: older programs read those of one daemon

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
 from exporter.model.observations import TAIL
 from exporter.model.readings import FirstRecord, LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.serve.columns import Family
 from exporter.serve.families import Build, Reload, collect
 from exporter.state import budget
 from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION, Budget
@@ -37,9 +39,12 @@ def file(number: int) -> dict:
     return {"filename": f"/{number}"}
 
 
+def served(world: World) -> Iterable[Family]:
+    return collect(world.snapshot(), Build("1", "1", "3"), Reload(successful=True, at=0.0))
+
+
 def rows(world: World, name: str) -> set[tuple[str, ...]]:
-    build, last = Build("1", "1", "3"), Reload(successful=True, at=0.0)
-    for family in collect(world.snapshot(), build, last):
+    for family in served(world):
         if family.spec.name == f"offsetwatch_{name}":
             return set(family.labels)
     raise AssertionError(name)
@@ -92,11 +97,10 @@ def test_the_time_of_the_change_at_the_source_is_a_series_too():
 
 def series(world: World, before: Counter[str]) -> int:
     """How many series of partitions there are more than before, which is brought up to date."""
-    build, last = Build("1", "1", "3"), Reload(successful=True, at=0.0)
     of_partitions = ("source_partition", "partition")
     now = Counter(
         family.spec.name
-        for family in collect(world.snapshot(), build, last)
+        for family in served(world)
         if set(family.spec.labels) & set(of_partitions)
         for _ in family.labels
     )

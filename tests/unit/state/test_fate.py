@@ -399,32 +399,21 @@ def test_a_topic_made_anew_while_nobody_looked_is_found_at_the_next_start_once()
     assert flow.lost() == {"recreated": 1000}
 
 
-def test_a_partition_that_had_not_heard_of_the_new_topic_still_has_not():
+@pytest.mark.parametrize("again", [(), ("c",)], ids=["once", "once more after the restart"])
+def test_a_partition_that_had_not_heard_of_the_new_topic_still_has_not(again):
     flow = copying(899, 899)
     flow.id = "b"
     away = flow.logs.pop(1)
     flow.look(end=0)
     flow.restart()
+    for topic_id in again:
+        flow.id = topic_id
+        flow.look()
     flow.logs[1] = away
     flow.wait()
     flow.wait()
     assert flow.lost(1) == {"recreated": 100}
-    assert flow.recreations() == 1
-
-
-def test_nor_has_it_if_the_topic_is_made_anew_once_more():
-    flow = copying(899, 899)
-    flow.id = "b"
-    away = flow.logs.pop(1)
-    flow.look(end=0)
-    flow.restart()
-    flow.id = "c"
-    flow.look()
-    flow.logs[1] = away
-    flow.wait()
-    flow.wait()
-    assert flow.lost(1) == {"recreated": 100}
-    assert flow.recreations() == 2
+    assert flow.recreations() == 1 + len(again)
 
 
 def test_what_is_recalled_is_told_though_nothing_was_before():

@@ -422,9 +422,10 @@ def two(*, end: int = 6) -> World:
     return world
 
 
-def told_ends(world: World, *ends: int) -> None:
+def told_ends(world: World, *ends: int, number: int | None = None) -> None:
+    """The answer to a question of now, or to the one of this number."""
     bounds = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
-    world.ends(bounds)
+    world.ends(bounds, number=number)
 
 
 def log_ends(world: World) -> list[int]:
@@ -469,8 +470,7 @@ def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_wit
     world = two()
     asked = world.ask_ends()
     world.commit("mm2", orders(0), {"offset": 20})
-    same = {TopicPartition("orders", at): LogBounds(0, 6, 6) for at in (0, 1)}
-    world.ends(same, number=asked)
+    told_ends(world, 6, 6, number=asked)
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (5, 0)
     told_ends(world, 6, 6)
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (20, 15)
@@ -478,13 +478,12 @@ def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_wit
 
 def test_so_do_the_answers_to_two_questions_that_were_under_way_at_once():
     world = two()
-    same = {TopicPartition("orders", at): LogBounds(0, 6, 6) for at in (0, 1)}
     asked = []
     for position in (20, 30):
         asked.append(world.ask_ends())
         world.commit("mm2", orders(0), {"offset": position})
     for number, position in zip(asked, (5, 20), strict=True):
-        world.ends(same, number=number)
+        told_ends(world, 6, 6, number=number)
         assert world.mirrored().lag_position == position
 
 
