@@ -314,11 +314,12 @@ class Agent:
         self._holding = {at: held for at, held in self._holding.items() if at in approved}
         for plan_id, plan in approved.items():
             dossier = self._ledger.dossiers[plan_id]
+            grounds = self._conductor.grounds()
             admitted = self._planner.admit(plan, self._incident(plan), approval_of(dossier))
             self._trip(admitted.tripped)
             blocking = [at for at in admitted.answers if at.answer is not Answer.PASS]
             if not blocking:
-                self._conductor.carry_out(plan, self._incident(plan), dossier)
+                self._conductor.carry_out(plan, self._incident(plan), dossier, grounds)
                 return True
             self._hold_back(plan_id, dossier, blocking)
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -24,6 +24,8 @@ from exporter.remedy.plan import Frozen, Plan
 from exporter.remedy.planner import Planner
 from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.runner import Result, Runner
+
+ASKED_S_MAX: Final = 60.0  # a slow Connect may take so long to answer all that guards ask
 
 _log = structlog.get_logger()
 
@@ -53,6 +55,24 @@ class Life(NamedTuple):
     pause: Callable[[float], None]
     stopping: Callable[[], bool] = lambda: False
     hurry: Callable[[], bool] = lambda: False
+
+
+class Grounds(NamedTuple):
+    """What guards were asked upon, from right before they were: `at` by the steady clock, `bounds`
+    as the journal had them (Fleet.bounds).
+    """
+
+    at: float
+    bounds: tuple[object, ...]
+
+    def against(self, now: float, bounds: tuple[object, ...]) -> str | None:
+        """Why what they said does not count any more; None while it does."""
+        age_s = now - self.at
+        if age_s > ASKED_S_MAX:
+            return f"its guards were asked {age_s:.0f} s ago"
+        if bounds != self.bounds:
+            return "its guards were asked before people, or other plans, changed what may be done"
+        return None
 
 
 @dataclass(slots=True)
@@ -109,9 +129,21 @@ class Conductor:
             return True
         return False
 
-    def carry_out(self, plan: Plan, incident: Incident | None, dossier: Dossier) -> None:
-        """From its first step to its last, or as far as it goes."""
+    def grounds(self) -> Grounds:
+        """To be asked for before a plan's guards are."""
+        return Grounds(self._life.steady.now(), self._ledger.fleet.bounds())
+
+    def carry_out(
+        self, plan: Plan, incident: Incident | None, dossier: Dossier, grounds: Grounds
+    ) -> None:
+        """From its first step to its last, or as far as it goes. It is not begun where its guards
+        would have to be asked once more.
+        """
         approval = approval_of(dossier)
+
+        def against() -> str | None:
+            self._ledger.read_on()
+            return grounds.against(self._life.steady.now(), self._ledger.fleet.bounds())
 
         def recheck(frozen: Frozen) -> tuple[str, ...]:
             del frozen
@@ -127,7 +159,7 @@ class Conductor:
 
         try:
             with self._drivers.driver(plan) as driver:
-                result = self._runner(plan, driver).run(plan, recheck)
+                result = self._runner(plan, driver).run(plan, recheck, against)
         except Left:
             return
         except (Busy, Unfinished) as exc:  # a person is at work on it with the toolbox

@@ -150,6 +150,20 @@ class Fleet:
             incident for whose, (_, incident) in self._held.items() if whose in stopped
         )
 
+    def bounds(self) -> tuple[object, ...]:
+        """What guards ask that people and other plans may change at any moment: where this is the
+        same as before, so is what they said of it.
+        """
+        return (
+            self.mode,
+            self.pause,
+            frozenset(self.breakers),
+            frozenset(self.ended_at.items()),
+            self.at_work(),
+            len(self.skips),
+            len(self.restarts),
+        )
+
     # --- taking in -------------------------------------------------------------------------------
 
     def take(self, seq: int, plan_id: str, record: AnyRecord) -> None:

@@ -22,7 +22,9 @@ denies, or does not know, and what is not known is a no. Every refusal is writte
 with the guards that spoke against it.
 
 A guard is asked before a plan is made (*plan*), before its first step (*admit*), and while the
-connector stands still, before its offset is set (*alter*). Those that hold back
+connector stands still, before its offset is set (*alter*). What they say before the first step
+counts for a minute, and only as long as nobody has set the mode, held everything, or begun with
+another plan meanwhile: else they are asked once more. Those that hold back
 
 - **everyone** are asked whoever wants it, a person with a plan of his own too;
 - **detected** plans are not asked of a person's own plan, which rests on his own evidence;

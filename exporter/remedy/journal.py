@@ -96,6 +96,11 @@ class Line(NamedTuple):
     v: int
 
 
+Against = Callable[[], str | None]
+"""Why something is not to be done, asked for right before it is; None where nothing speaks against
+it.
+"""
+
 Publish = Callable[[Sequence[Line]], None]
 """Has lines written where all replicas read them, together, before they are on this disk. Raises
 NotLeader if they are not known to be there.
@@ -132,16 +137,18 @@ class Journal:
         """Let go of the file."""
         self._db.close()
 
-    def open(self, plan: Plan, record: Opened) -> None:
+    def open(self, plan: Plan, record: Opened, against: Against = lambda: None) -> None:
         """Write a plan's first record, and lock its place and connector. Raises Unfinished if
-        another plan has them, and Overtaken if this one was begun or refused by others meanwhile:
-        who was about to begin it may have stood still for any time.
+        another plan has them, and Overtaken if this one was begun or refused by others meanwhile,
+        or `against` says why it is not to be begun any more, with nobody else in between: who was
+        about to begin it may have stood still for any time.
         """
         at = plan.subject
         with self._writing():
             stands = self._stands(plan.plan_id)
-            if stands not in {None, Stands.APPROVED}:
-                raise Overtaken(f"plan {plan.plan_id} is not begun: it is {stands} by now")
+            said = against() if stands in {None, Stands.APPROVED} else f"it is {stands} by now"
+            if said is not None:
+                raise Overtaken(f"plan {plan.plan_id} is not begun: {said}")
             other = self.open_plan(at.place, at.connector)
             if other is not None:
                 raise Unfinished(

@@ -29,7 +29,7 @@ from exporter.errors import (
 )
 from exporter.remedy import backups, engine, words
 from exporter.remedy.driver import Answer, Driver, Outcome
-from exporter.remedy.journal import Journal
+from exporter.remedy.journal import Against, Journal
 from exporter.remedy.moves import (
     Aborted,
     Blind,
@@ -184,16 +184,19 @@ class Runner:
         self._reached: Progress | None = None
         self._looked_at = 0.0
 
-    def run(self, plan: Plan, recheck: Rechecker | None = None) -> Result:
+    def run(
+        self, plan: Plan, recheck: Rechecker | None = None, against: Against = lambda: None
+    ) -> Result:
         """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
-        it answers speaks against going on. Raises Busy or Unfinished, having done nothing.
+        it answers speaks against going on. Raises Busy, Unfinished, or Overtaken (Journal.open,
+        which asks `against`), having done nothing.
         """
         at = plan.subject
         with self._journal.at_work(at.place, at.connector, self._since()):
             move = engine.begin(plan, self._clock.now(), self._limits)
             (opened,) = move.records
             assert isinstance(opened, Opened)
-            self._journal.open(plan, opened)
+            self._journal.open(plan, opened, against)
             return self._carry_on(move._replace(records=()), recheck)
 
     def recover(self, plan_id: str) -> Result:

@@ -58,6 +58,14 @@ def done_before(journal: Journal, plan: Plan, now: float, *, skips: int, parked:
         journal.append(told, (said,))
 
 
+def past_of_all(journal: Journal) -> fleet.Fleet:
+    """What the journal says by now."""
+    past = fleet.Fleet()
+    for seq, plan_id, record in journal.since(1, 10_000):
+        past.take(seq, plan_id, record)
+    return past
+
+
 def against(
     journal: Journal,
     plan: Plan,
@@ -69,9 +77,7 @@ def against(
 ) -> frozenset[str]:
     """The guards that do not let it begin, or go on, of those that the journal answers."""
     assert plan.remedy is not None
-    past = fleet.Fleet()
-    for seq, plan_id, record in journal.since(1, 10_000):
-        past.take(seq, plan_id, record)
+    past = past_of_all(journal)
     at = plan.subject
     case = Case(at.place, at.connector, plan.remedy.action, plan=plan, approval=approval)
     facts = Facts(
@@ -98,10 +104,7 @@ def against(
 
 def lowered(journal: Journal) -> Mode:
     """The mode that a person has set; Mode.AUTO for none."""
-    past = fleet.Fleet()
-    for seq, plan_id, record in journal.since(1, 10_000):
-        past.take(seq, plan_id, record)
-    return _lowered(past)
+    return _lowered(past_of_all(journal))
 
 
 def _lowered(past: fleet.Fleet) -> Mode:

@@ -96,7 +96,8 @@ _ABORTED = tuple(
     Schedule(SINK, want=(at, "abort")) for at in (1.0, 21.93, 21.95, 21.97, 21.98, 21.99)
 )
 _CLOCK_SET = tuple(_faulty(1, _LATE, deaths=(at,), skew=(0.0, 3600.0)) for at in range(26, 32))
-_FROZEN_EARLY = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (6, 7))
+_EARLY = (6, 7)  # when its guards were asked, and it is about to begin
+_FROZEN_EARLY = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in _EARLY)
 _FROZEN_LATE = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (51, 53))
 _LOST_FOR_GOOD = (
     Schedule(SINK, faults=tuple((number, Fault(How.DROPPED)) for number in (2, 3, 4))),
@@ -138,6 +139,16 @@ BUGS: Final = (
         "who wakes begins what others have ended",
         plants.begun_whatever_became_of_it,
         _FROZEN_EARLY,
+    ),
+    Bug(
+        "who wakes begins on what guards said before",
+        plants.begun_on_old_answers,
+        tuple(replace(at, full=(250.0, 1)) for at in _FROZEN_EARLY),
+    ),
+    Bug(
+        "who wakes begins whatever people did meanwhile",
+        plants.begun_whatever_people_did,
+        tuple(Schedule(SINK, frozen=(at, 50.0), lowered_s=2.0) for at in _EARLY),
     ),
     Bug("who wakes goes by what was seen before", plants.old_looks_are_believed, _FROZEN_LATE),
     Bug("nobody is locked out by who stands still", plants.no_lock_while_at_work, _FROZEN_LATE),

@@ -10,7 +10,7 @@ I6   budgets, and how many plans there may be at once (bounds.py)
 I7   no change after a foreign one was seen
 I8   the target is behind what is skipped, and in the log
 I9   nothing after the end
-I10  nothing that nobody has allowed, and nothing in mode observe (bounds.py)
+I10  nothing that nobody has allowed, or guards long ago; nothing in mode observe (bounds.py)
 I11  it ends or parks, in time, and leaves nothing stopped that no plan is open for
 I12  what is carried out is what was approved
 I13  the journal has no gap
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tests.sim.bounds import Bounds
 
 LOOK_S_MAX = 31.0  # between a look and what is asked for because of it
+ASKED_S_MAX = 61.0  # between the guards' answers and the beginning
 Q_S = 120.0  # how long what was asked for in doubt may still happen
 
 
@@ -103,7 +104,7 @@ class Watch:
         self._config: Sighting | None = None
         self._end: int | None = None
         self._stopped_since: float | None = None
-        self.began = world.line.now()
+        self.began = self.asked_at = world.line.now()
         self._opened_turn = self._begun_turn = self._intended_turn = 0
 
     @staticmethod
@@ -176,6 +177,10 @@ class Watch:
                     bool(approved) and approved[-1].plan_sha256 == record.plan.sha256,
                     "I12",
                     "what is carried out is not what was approved",
+                )
+                age_s = self.world.line.now() - self.asked_at
+                must(
+                    age_s <= ASKED_S_MAX, "I10", f"begun {age_s:.0f} s after the guards were asked"
                 )
                 self._opened_turn = self._begun_turn = self._turn
                 self.bounds.opened_at = self.world.line.now()

@@ -13,6 +13,7 @@ import msgspec
 from exporter.clients.connect_write import ConnectWriter
 from exporter.errors import Ambiguous
 from exporter.remedy import backups, engine, guards_bounds, progress, runner
+from exporter.remedy.conductor import Grounds
 from exporter.remedy.desk import Mode
 from exporter.remedy.driver import Answer, Look, Standing
 from exporter.remedy.drivers import rest, rest_answers
@@ -55,9 +56,10 @@ def target_recomputed_on_recovery(put: Put) -> None:
 def plan_adjusted_as_it_is_opened(put: Put) -> None:
     opened = Journal.open
 
-    def adjusted(self: Any, plan: Any, record: Any) -> None:
+    def adjusted(self: Any, plan: Any, record: Any, against: Any) -> None:
         steps = tuple(_moved(step) for step in plan.steps)
-        opened(self, plan, Opened(at=record.at, plan=msgspec.structs.replace(plan, steps=steps)))
+        other = Opened(at=record.at, plan=msgspec.structs.replace(plan, steps=steps))
+        opened(self, plan, other, against)
 
     begun = engine.begin
 
@@ -164,6 +166,7 @@ def waited_by_anothers_clock(put: Put) -> None:
 
 def begun_whatever_became_of_it(put: Put) -> None:
     put(Journal, "_stands", lambda _self, _plan_id: None)
+    put(Grounds, "against", lambda _self, _now, _bounds: None)
 
 
 def old_looks_are_believed(put: Put) -> None:
@@ -307,6 +310,16 @@ def observing_is_proposing(put: Put) -> None:
         "mode_of",
         lambda *of, **given: max(mode_of(*of, **given), Mode.PROPOSE, key=list(Mode).index),
     )
+
+
+def begun_on_old_answers(put: Put) -> None:
+    against = Grounds.against
+    put(Grounds, "against", lambda self, _now, bounds: against(self, self.at, bounds))
+
+
+def begun_whatever_people_did(put: Put) -> None:
+    against = Grounds.against
+    put(Grounds, "against", lambda self, now, _bounds: against(self, now, self.bounds))
 
 
 def budget_forgotten(put: Put) -> None:

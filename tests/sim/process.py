@@ -19,7 +19,7 @@ import httpx
 from exporter.errors import Busy, Overtaken
 from exporter.model.records import RawRecord
 from exporter.remedy import backups, decisions
-from exporter.remedy.conductor import approval_of
+from exporter.remedy.conductor import Grounds, approval_of
 from exporter.remedy.desk import Mode
 from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
 from exporter.remedy.drivers.proofs import ProofSteps
@@ -27,7 +27,7 @@ from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.whole import WithProofs
 from exporter.remedy.facts import Approval
 from exporter.remedy.fleet import POLICY
-from exporter.remedy.journal import Journal
+from exporter.remedy.journal import Against, Journal
 from exporter.remedy.moves import Aborted, Interrupted
 from exporter.remedy.plan import Action, Plan
 from exporter.remedy.policy import Policy
@@ -87,9 +87,9 @@ class SimJournal(Journal):
         super().__init__(folder)
         self._db.execute("PRAGMA synchronous = OFF")  # processes end here, machines do not
 
-    def open(self, plan: Plan, record: Opened) -> None:
+    def open(self, plan: Plan, record: Opened, against: Against = lambda: None) -> None:
         self.fuse.burn("before opened")
-        super().open(plan, record)
+        super().open(plan, record, against)
         self.watch.appended(self, (record,))
         self.fuse.burn("after opened")
 
@@ -269,22 +269,32 @@ class Instance:
         nothing left to do.
         """
         plan = self.world.plan
-        found = decisions.dossier(self.journal.records(plan.plan_id))
-        assert found is not None
-        if found.stands is decisions.Stands.RUNNING:
+        while True:
+            found = decisions.dossier(self.journal.records(plan.plan_id))
+            assert found is not None
+            if found.stands is decisions.Stands.RUNNING:
+                self.working = True
+                return self.runner.finish_earlier(PLACE, NAME)
+            if found.stands is not decisions.Stands.APPROVED:
+                return None
+            grounds = Grounds(self._clock.now(), self._bounds())
+            self.watch.asked_at = self.world.line.now()
+            if self._against(policy, approval_of(found)):
+                return None  # it waits, and is void some time later
+            self.fuse.burn("about to begin")
             self.working = True
-            return self.runner.finish_earlier(PLACE, NAME)
-        if found.stands is not decisions.Stands.APPROVED:
-            return None
-        if self._against(policy, approval_of(found)):
-            return None  # it waits, and is void some time later
-        self.fuse.burn("about to begin")
-        self.working = True
-        try:
             recheck = Recheck(self.world, self.watch, self.journal, self.sight, policy, self._clock)
-            return self.runner.run(found.plan, lambda _frozen: recheck.problems())
-        except Overtaken:
-            return None
+            try:
+                return self.runner.run(
+                    found.plan,
+                    lambda _frozen, recheck=recheck: recheck.problems(),
+                    lambda grounds=grounds: grounds.against(self._clock.now(), self._bounds()),
+                )
+            except Overtaken:
+                self.working = False
+
+    def _bounds(self) -> tuple[object, ...]:
+        return bounds.past_of_all(self.journal).bounds()
 
     def rival(self, moment: str) -> None:
         """While this one works nobody else does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.remedy.journal import Journal
+from exporter.remedy.journal import Against, Journal
 from exporter.remedy.plan import Plan
 from exporter.remedy.records import AnyRecord, Opened
 
@@ -36,9 +36,9 @@ class FragileJournal(Journal):
         super().__init__(folder)
         self._db.execute("PRAGMA synchronous = OFF")  # processes end here, machines do not
 
-    def open(self, plan: Plan, record: Opened) -> None:
+    def open(self, plan: Plan, record: Opened, against: Against = lambda: None) -> None:
         self.fuse.burn()
-        super().open(plan, record)
+        super().open(plan, record, against)
         self.fuse.burn()
 
     def append(self, plan_id: str, records: tuple[AnyRecord, ...]) -> None:

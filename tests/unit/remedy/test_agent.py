@@ -253,6 +253,41 @@ def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
     assert agency.dossier(plan_id).stands is Stands.ENDED
 
 
+@pytest.mark.parametrize("meanwhile", ["nothing", "stood still", "mode", "pause"])
+def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, meanwhile):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    agency.approve(plan_id)
+    admit = agency.planner.admit
+
+    def standing_still(*asked):
+        answers, now = admit(*asked), agency.connect.line.now()
+        match meanwhile:
+            case "stood still":
+                agency.wait(61.0)
+            case "mode":
+                asked = {"mode": "observe", "by": "ada", "because": "wait"}
+                agency.ledger.journal.control(ModeSet(at=now, **asked))
+            case "pause":
+                asked = {"paused": True, "until": now + 10.0, "by": "ada", "because": "wait"}
+                agency.ledger.journal.control(PauseSet(at=now, **asked))
+        return answers
+
+    agency.planner.admit = standing_still
+    agency.agent.step()
+    agency.planner.admit = admit
+    stands = agency.dossier(plan_id).stands
+    if meanwhile == "nothing":
+        assert stands is Stands.ENDED
+        return
+    assert stands is Stands.APPROVED
+    assert agency.changes() == []
+    agency.go_on(15)
+    later = Stands.VOID if meanwhile == "mode" else Stands.ENDED
+    assert agency.dossier(plan_id).stands is later
+
+
 def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(tmp_path):
     agency = Agency(tmp_path, AUTO)
     agency.bad(good=0)
