@@ -105,7 +105,7 @@ class LogReaders:
         idle: frozenset[TopicPartition],
         limit_s: float,
     ) -> list[Told]:
-        if idle.isdisjoint(partitions):
+        if not idle or idle.isdisjoint(partitions):  # an empty set would look at each, too
             return self._asked(reader, partitions, offset, limit_s)
         led = [at for at in partitions if at not in idle]
         told = dict(zip(led, self._asked(reader, led, offset, limit_s), strict=True))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, chain, count
 from typing import Final
 
 from exporter.clients.kafka_facts import KafkaFacts
@@ -32,11 +32,17 @@ TURNS_MAX: Final = 36
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a cluster is asked about: made once for as long as it stays the same."""
+    """What a cluster is asked about: made once for as long as it stays the same.
+
+    partitions  in order
+    topics      of each how many of these are its own
+    places      and which
+    """
 
     made_of: tuple[tuple[MirrorPartitionView, ...], tuple[MirrorFlow, ...]]
     partitions: tuple[TopicPartition, ...]
     topics: Mapping[str, int]
+    places: Mapping[str, range]
     stable: bool
 
 
@@ -128,10 +134,13 @@ class EndsPoll:
         partitions = tuple(sorted(found))
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
+        topics = Counter(at.topic for at in partitions)
+        ends = dict(zip(topics, accumulate(topics.values()), strict=True))
         self._wanted = wanted = _Wanted(
             made_of=made_of,
             partitions=partitions,
-            topics=Counter(at.topic for at in partitions),
+            topics=topics,
+            places={at: range(ends[at] - many, ends[at]) for at, many in topics.items()},
             stable=any(flow.read_committed for flow in flows.values()),
         )
         return wanted
@@ -149,27 +158,24 @@ class EndsPoll:
         if last is not None and last.of is not partitions:
             last = None
         starts: list[int | None] = [None] * len(partitions) if last is None else [*last.starts]
-        turn = frozenset(topics)
-        self._ask_starts(
-            partitions,
-            starts,
-            [
-                place
-                for place, at in enumerate(partitions)
-                if starts[place] is None or at.topic in turn
-            ],
-        )
+        # Of ten thousand at rest to look at each one takes as long as to ask: lists are compared
+        # and searched as a whole.
+        turn = chain.from_iterable(wanted.places[topic] for topic in topics)
+        if None in starts:
+            turn = chain(turn, (place for place, at in enumerate(starts) if at is None))
+        self._ask_starts(partitions, starts, sorted(frozenset(turn)))
         ends = admin.log_offsets(partitions, LATEST, committed=False)
-        # A log that ends before it was seen to begin is another one.
-        self._ask_starts(
-            partitions,
-            starts,
-            [
-                place
-                for place, (start, end) in enumerate(zip(starts, ends, strict=True))
-                if start is not None and end is not None and end < start
-            ],
-        )
+        if last is None or (starts, ends) != (last.starts, last.ends):
+            # A log that ends before it was seen to begin is another one.
+            self._ask_starts(
+                partitions,
+                starts,
+                [
+                    place
+                    for place, (start, end) in enumerate(zip(starts, ends, strict=True))
+                    if start is not None and end is not None and end < start
+                ],
+            )
         stable_ends = (
             admin.log_offsets(partitions, LATEST, committed=True) if wanted.stable else ends
         )
