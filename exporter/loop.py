@@ -33,6 +33,7 @@ Recall = Callable[[str, Callable[[bytes], None]], None]  # give the document of 
 QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
 BATCHES_AT_ONCE_MAX = 1024  # so that a flood cannot keep a snapshot from being published
 TAKES_PER_TICK = 16
+TAKES_AT_REST = 4  # while nothing comes: to wake up is most of what a loop at rest does
 SHOWS_PER_TICK = 4
 SHOWN_SHARE = 0.05  # of the time, which is what pictures within a tick may take at most
 REST = 0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
@@ -174,8 +175,11 @@ class Loop:
         """Tick until `stopped(seconds)`, which waits that long for a stop, says True. Then save."""
         begun = self._steady.now()
         due, show_due = begun + self._tick_s, begun + self._tick_s / SHOWS_PER_TICK
-        while not stopped(self._pause_s(due)):
-            self._take(self._clock.now(), self._waiting())
+        takes = TAKES_AT_REST
+        while not stopped(self._pause_s(due, takes)):
+            batch = self._waiting()
+            takes = TAKES_PER_TICK if batch else TAKES_AT_REST
+            self._take(self._clock.now(), batch)
             begun = self._steady.now()
             if begun >= due:
                 self._publish(self._clock.now())
@@ -187,8 +191,8 @@ class Loop:
                 show_due = begun + max(self._tick_s / SHOWS_PER_TICK, took_s / SHOWN_SHARE)
         self._remember(self._clock.now(), last=True)
 
-    def _pause_s(self, due: float) -> float:
-        return min(max(0.0, due - self._steady.now()), self._tick_s / TAKES_PER_TICK)
+    def _pause_s(self, due: float, takes: int) -> float:
+        return min(max(0.0, due - self._steady.now()), self._tick_s / takes)
 
     def _waiting(self) -> Batch:
         """What has been put since it was last asked, in its order."""

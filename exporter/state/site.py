@@ -280,8 +280,8 @@ class Site:
         """Does it have, or may it have, a connector that needs the cluster's offsets topic?"""
         if self.listed is None:
             return not self.of.rest
-        kinds = {at.kind for at in self.listed if at.name not in self._dedicated}
-        return bool(kinds & {ConnectorKind.SOURCE, ConnectorKind.MIRROR})
+        needs = {ConnectorKind.SOURCE, ConnectorKind.MIRROR}
+        return any(at.kind in needs and at.name not in self._dedicated for at in self.listed)
 
     def has_sinks(self) -> bool:
         """Does it have a sink?"""

@@ -14,6 +14,7 @@ from exporter.loop import (
     QUEUE_BATCHES_MAX,
     SAVE_EVERY_S,
     SHOWN_SHARE,
+    TAKES_AT_REST,
     TAKES_PER_TICK,
     Loop,
 )
@@ -108,12 +109,23 @@ def waits(clock, rounds):
     return stopped
 
 
+def waits_until(clock, seconds):
+    """The same, and is told to stop after so long."""
+    until = clock.now() + seconds
+
+    def stopped(pause: float) -> bool:
+        clock.advance(pause)
+        return clock.now() > until
+
+    return stopped
+
+
 def test_what_is_put_is_taken_in_at_the_next_tick_in_its_order(loop, clock):
     loop.put((InputSucceeded(REST, 1.0),))
     loop.put((InputSucceeded(REST, 2.0),))
-    loop.run(waits(clock, TAKES_PER_TICK - 1))
+    loop.run(waits_until(clock, 0.9))
     assert loop.snapshot is EMPTY
-    loop.run(waits(clock, TAKES_PER_TICK))
+    loop.run(waits_until(clock, 1.0))
     (view,) = loop.snapshot.inputs
     assert view.last_success_at == 2.0
 
@@ -234,7 +246,7 @@ def test_nothing_is_shown_within_a_tick_that_brought_no_records(loop, clock):
     loop.step(clock.now(), seen(clock))
     first = loop.snapshot
     loop.put((InputSucceeded(REST, clock.now()),))
-    loop.run(waits(clock, TAKES_PER_TICK - 1))
+    loop.run(waits_until(clock, 0.9))
     assert loop.snapshot is first
 
 
@@ -255,7 +267,23 @@ def test_the_loop_stops_when_told(loop, clock):
         return len(waited) == 4
 
     loop.run(stopped)
-    assert waited == [1.0 / TAKES_PER_TICK] * 4
+    assert len(waited) == 4
+
+
+def test_what_comes_is_looked_for_often_and_seldom_while_nothing_does(loop, clock):
+    waited = []
+
+    def stopped(seconds: float) -> bool:
+        waited.append(seconds)
+        if len(waited) in {2, 3}:
+            loop.put((InputSucceeded(REST, 1.0),))
+        clock.advance(seconds)
+        return len(waited) == 6
+
+    loop.run(stopped)
+    often, seldom = 1.0 / TAKES_PER_TICK, 1.0 / TAKES_AT_REST
+    left = 1.0 - 3 * seldom - 2 * often
+    assert waited == [seldom, seldom, often, often, seldom, left]
 
 
 def test_a_flood_does_not_keep_a_snapshot_from_being_published(loop, clock):
