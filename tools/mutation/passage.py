@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import sys
 import threading
@@ -25,11 +26,17 @@ class Passage:
     took_s: Mapping[int, float]
     failing: tuple[str, ...] = ()  # when they are looked at
 
-    def tests(self, mutant: Mutant, near: frozenset[int], s_max: float) -> list[int]:
+    def tests(
+        self,
+        mutant: Mutant,
+        near: frozenset[int],
+        s_max: float,
+        naming: frozenset[int] = frozenset(),
+    ) -> list[int]:
         """Those to try a mutant with: the near ones first, and each time the quickest.
 
         The lines of a module itself were run when it was imported, by no test: so a change there
-        is tried with all that pass by the module, or with what is near.
+        is tried with all that pass by the module or import it by name, or with what is near.
         """
         if mutant.function:
             found = self._by(mutant.path, mutant.lines)
@@ -39,7 +46,8 @@ class Passage:
                 for (path, _), tests in self.by_line.items()
                 for test in tests
                 if path == mutant.path
-            } or {test for test in near if test in self.took_s}
+            } | {test for test in naming if test in self.took_s}
+            found = found or {test for test in near if test in self.took_s}
         chosen, left_s = [], s_max
         for test in sorted(found, key=lambda test: (test not in near, self.took_s[test], test)):
             if self.took_s[test] <= left_s:
@@ -49,6 +57,18 @@ class Passage:
 
     def _by(self, path: str, lines: range) -> set[int]:
         return {test for line in lines for test in self.by_line.get((path, line), ())}
+
+
+def imported(source: str) -> set[str]:
+    """The paths of modules, as they would be, of all that a file imports: a name may be one."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{name.name}" for name in node.names)
+        if isinstance(node, ast.Import):
+            found.update(name.name for name in node.names)
+    return {f"{name.replace('.', '/')}{end}" for name in found for end in (".py", "/__init__.py")}
 
 
 @contextlib.contextmanager

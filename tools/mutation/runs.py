@@ -24,7 +24,7 @@ from hypothesis import Phase, settings
 from tools.mutation import afresh
 from tools.mutation.forks import Forks, answer_of
 from tools.mutation.mutants import Mutant
-from tools.mutation.passage import Passage, lines_seen
+from tools.mutation.passage import Passage, imported, lines_seen
 
 HANGS_AFTER_S: Final = 20.0  # of computing, on top of ten times what the tests took unchanged
 
@@ -67,6 +67,7 @@ class Runs:
         self._tests_s_max = tests_s_max
         self._failed = False
         self._near: dict[str, frozenset[int]] = {}
+        self._naming: dict[str, frozenset[int]] = {}  # by module, those whose file imports it
         self.passage = Passage({}, {})
         self.left_out: set[str] = set()  # modules whose tests fail where all is imported again
 
@@ -91,6 +92,7 @@ class Runs:
             )
             for package in {_package(each) for each in self._mutants}
         }
+        self._naming = _naming(session.items)
         gc.collect()
         functions = _functions(self._root)
         gc.freeze()  # what is collected is not looked at again by every fork
@@ -179,7 +181,8 @@ class Runs:
         self._forks.start(passes, limit_s=HANGS_AFTER_S + 10 * took_s, then=then)
 
     def _tests(self, mutant: Mutant) -> list[int]:
-        return self.passage.tests(mutant, self._near[_package(mutant)], self._tests_s_max)
+        near, naming = self._near[_package(mutant)], self._naming.get(mutant.path, frozenset())
+        return self.passage.tests(mutant, near, self._tests_s_max, naming)
 
     def _file(self, mutant: Mutant) -> str:
         return str(self._root / mutant.path)
@@ -187,6 +190,15 @@ class Runs:
 
 def _package(mutant: Mutant) -> str:
     return mutant.path.split("/")[1]
+
+
+def _naming(items: Sequence[pytest.Item]) -> dict[str, frozenset[int]]:
+    named = {path: imported(path.read_text(encoding="utf-8")) for path in {i.path for i in items}}
+    found = defaultdict(set)
+    for at, item in enumerate(items):
+        for path in named[item.path]:
+            found[path].add(at)
+    return {path: frozenset(tests) for path, tests in found.items()}
 
 
 def _functions(root: Path) -> Functions:

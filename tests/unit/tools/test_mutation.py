@@ -6,7 +6,7 @@ import pytest
 
 from tools.mutation import passage
 from tools.mutation.mutants import Mutant, mutants
-from tools.mutation.passage import Passage, lines_seen
+from tools.mutation.passage import Passage, imported, lines_seen
 
 
 def changed(source: str) -> list[str]:
@@ -93,6 +93,20 @@ def test_a_mutant_is_tried_with_the_tests_that_pass_by_it_near_ones_first_and_wi
     passage = Passage({("m.py", 2): frozenset({0, 1, 2, 3})}, {0: 1.0, 1: 2.0, 2: 0.5, 3: 99.0})
     assert passage.tests(mutant, frozenset({1}), s_max=20.0) == [1, 2, 0]
     assert Passage({("m.py", 1): frozenset({0})}, {0: 1.0}).tests(mutant, frozenset({0}), 1.0) == []
+
+
+def test_a_constant_is_tried_with_what_imports_its_module_beside_what_passes_by_it():
+    (mutant,) = mutants("m.py", "MOST = 5\n")
+    passage = Passage({("m.py", 9): frozenset({0})}, {0: 1.0, 1: 2.0, 2: 0.5})
+    near = frozenset({1, 2})
+    assert passage.tests(mutant, near, 20.0, naming=frozenset({1, 3})) == [1, 0]
+    assert Passage({}, passage.took_s).tests(mutant, near, 20.0) == [2, 1]  # nothing names it
+
+
+def test_what_a_file_imports_is_told_by_its_paths():
+    found = imported("import a.b\nfrom a.c import d as e\nfrom . import f\n")
+    modules = {"a/b.py", "a/c.py", "a/c/d.py"}
+    assert found == modules | {each.replace(".py", "/__init__.py") for each in modules}
 
 
 def test_the_lines_that_run_are_seen_and_no_others():
