@@ -499,6 +499,20 @@ def test_until_everything_was_read_again_nothing_is_said_to_be_mended():
     assert play.names() == []
 
 
+def test_what_is_seen_before_everything_was_read_again_is_told_as_it_is_seen():
+    play = task_failed()
+    since = play.only().since
+    play.restart()
+    play.world = World(sites=("lab",))
+    play.world.now = since + INTERVAL_S
+    play.world.listed(failed(failure="java.lang.IllegalStateException: of now"))
+    play.look()
+    assert not play.snapshot().ready
+    assert play.only().since == since
+    assert registers.LAST_SEEN not in dict(play.only().evidence)
+    assert "of now" in str(play.only().evidence)
+
+
 def test_nothing_is_remembered_twice():
     play = filed()
     assert play.register.remembered() is not None

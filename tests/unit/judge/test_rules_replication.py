@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.judge.falls import Recopy
 from exporter.judge.rules_replication import NEAR_INTERVALS
 from exporter.judge.seen import TOLD_INTERVALS
 from exporter.judge.words import length, moment
@@ -16,6 +17,7 @@ from tests.changed import replace
 from tests.unit.state.worlds import mirrors, orders
 
 from .plays import INTERVAL_S, LOOK_S, Play
+from .test_rules import what_is_usual
 
 TOLD_S = TOLD_INTERVALS * INTERVAL_S
 
@@ -132,6 +134,13 @@ def test_a_loss_is_told_for_as_long_as_its_partition_lies_in_the_hole(headroom, 
     assert ("mm2_records_lost" in play.names()) is told
 
 
+def test_a_loss_of_a_partition_that_is_not_copied_any_more_lies_in_no_hole():
+    play = flow({})
+    play.more["losses"] = (lost(play, partition=1, at=play.world.now - 2 * TOLD_S),)
+    play.look()
+    assert play.names() == []
+
+
 # --- topic_recreated -----------------------------------------------------------------------------
 
 
@@ -189,11 +198,12 @@ def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
     )
 
 
-def test_a_topic_made_anew_explains_the_positions_of_its_own_flow_alone():
+@pytest.mark.parametrize(("connector", "explained"), [("mm2", True), ("other", False)])
+def test_a_topic_made_anew_explains_the_positions_of_its_own_flow_alone(connector, explained):
     play = flow({"ahead": 7})
-    play.more["recreations"] = (recreated(play, connector="other"),)
+    play.more["recreations"] = (recreated(play, connector=connector),)
     play.run(1.2)
-    assert "mm2_position_ahead" in play.names()
+    assert ("mm2_position_ahead" not in play.names()) is explained
 
 
 # --- recopy --------------------------------------------------------------------------------------
@@ -227,4 +237,49 @@ def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first()
     assert told.evidence[0][1].endswith(moment(began))
 
 
-# --- lag_unusual: see test_rules.py ---------------------------------------------------------------
+def test_what_is_copied_again_is_one_trouble_of_a_flow_whatever_its_topics():
+    play = flow({})
+    recopies = play.register._memory.falls.recopies
+    for topic in ("orders", "returns"):
+        where = ("lab", "mm2", topic, 0)
+        recopies[where] = Recopy(where, 100, 10, play.world.now)
+    (bounds,) = play.world.snapshot().mirror_partitions
+    play.more["mirror_partitions"] = (bounds, replace(bounds, topic="returns"))
+    play.run(1.2)
+    assert "copies 2 partitions a second time" in found(play, Name.RECOPY).summary
+
+
+def test_what_is_copied_of_a_topic_that_is_known_to_be_another_by_the_same_look_is_no_second_copy():
+    play = flow({"committed": 49, "committed_at": 0.0})
+    (view,) = play.world.snapshot().mirror_partitions
+    play.more["recreations"] = (recreated(play, age_s=LOOK_S),)
+    again = replace(view, committed=9, committed_at=play.world.now + 1)
+    play.more["mirror_partitions"] = (again,)
+    play.run(1.2)
+    assert play.names() == ["mm2_topic_recreated"]
+    assert play.register._memory.falls.recopies == {}
+
+
+# --- lag_unusual: see test_rules.py as well -------------------------------------------------------
+
+
+def waiting(*partitions: dict) -> Play:
+    """A flow of which a hundred and fifty is as much as there ever is to copy."""
+    play = flow(*partitions)
+    what_is_usual(play)
+    play.run(3.5)
+    return play
+
+
+def test_the_most_of_what_waits_is_told_first():
+    told = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), Name.MM2_LAG_UNUSUAL)
+    assert told.summary.startswith("It has 570 records still to copy")
+    assert told.evidence == (
+        ("orders-1", "500 records"),
+        ("orders-2", "40 records"),
+        ("orders-0", "30 records"),
+    )
+
+
+def test_where_nothing_readable_is_left_nothing_waits():
+    assert waiting({"lag": 500, "caught_up": True}, {"lag": 30}).names() == []
