@@ -44,6 +44,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
         (Name.CHECKPOINTS_STALE, ("lab", ""), "west->east", groups_input(FLOW.key)),
         (Name.CHECKPOINTS_STALE, ("lab", ""), "west->east", SYNCS),
         ("ahead", ("lab", "mm2"), "orders-0", ENDS),
+        ("checkpoints", ("lab", ""), "west->east g orders-0", SYNCS),
         ("below", ("lab", "out"), "orders-0 9", ASKED.id),
     ],
 )

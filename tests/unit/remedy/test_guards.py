@@ -251,6 +251,13 @@ def test_where_nothing_speaks_against_it_everything_passes(action, kind, stage):
     assert guards.permission(said) is Permission.ACT
 
 
+@pytest.mark.parametrize("stage", [PLAN, ADMIT])
+@pytest.mark.parametrize("action", [RESTART, STOP])
+def test_what_failed_as_a_whole_may_be_started_again_or_stopped(action, stage):
+    given = facts(action, state="failed")
+    assert against(guards.evaluate(given, POLICY, stage, by_person=False)) == {}
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_a_persons_restore_passes(kind):
     said = guards.evaluate(standing(RESTORE, kind), POLICY, ALTER, by_person=True)

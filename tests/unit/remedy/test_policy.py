@@ -426,6 +426,10 @@ def test_a_clock_goes_as_it_first_did_before_its_first_change():
     assert clock.local(NOW + 100) == NOW + 100 + 7_200
 
 
+def test_a_clock_of_which_nothing_is_said_is_that_of_utc():
+    assert Clock().local(NOW) == NOW
+
+
 def test_a_rule_and_a_policy_of_which_nothing_is_said_are_what_configuration_means_by_nothing():
     given = configured()
     plain = Policy()
