@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.config import shape
 from exporter.judge.judge import Judge
 from exporter.judge.settings import Settings
 from exporter.model.findings import Scope, Verdict
@@ -17,6 +18,10 @@ from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Row
 def estate(logs: int = 3) -> Estate:
     mm2 = Mirror(name="mm2", logs=[Log(steady(20.0)) for _ in range(logs)])
     return Estate(mm2, Rows(name="rows", rate=steady(1.0)))
+
+
+def test_the_rhythm_of_which_nothing_is_said_is_that_of_a_configuration_which_says_nothing():
+    assert Settings().interval_s == shape.Judge().interval_s
 
 
 def test_there_is_nothing_new_to_remember_between_two_looks():
