@@ -15,8 +15,9 @@ first sight: what was copied without having been committed shows with the next c
 3  Another topic (its id changed, or its end fell below the position): what was not copied of the
    old one is lost, up to the last end that was seen, once its last commits had `patience_s`.
 4  Another topic, and the position goes on from where it stood: MM2 sought into the new log and
-   passed over its records up to there. If it goes back instead, it copies the new log from its
-   start, and nothing of it is lost. Until one of the two happens neither is counted.
+   passed over its records up to there. If it goes back instead, or had no position any more as it
+   was reset, it copies the new log from its start, and nothing of it is lost. Until one of the two
+   happens neither is counted.
 5  An edit: the position lies beyond the end of a log that did not fall, or it moved while the
    connector was stopped, with its last flush long done and no sync. As in 4: what lies between is
    lost when the position goes on from there, and not if it is taken back, or MM2 met the end of the
@@ -226,10 +227,13 @@ class Account:
         """The log is another one, or has lost its end."""
         if self.tail is not None:
             yield RECREATED, *self.tail
-        back = self.position is not None and seen.position < min(self.position, seen.end)
         first, last = self.settled, self.end - 1
-        if not back and self.leap is None:  # what was committed of the old log in the meantime
-            first = max(first, min(seen.position + 1, self.end))
+        if self.position is None:  # it was reset: what runs has begun at the start of the new log
+            back = seen.position < seen.end and not seen.quiet
+        else:
+            back = seen.position < min(self.position, seen.end)
+            if not back and self.leap is None:  # committed of the old log in the meantime
+                first = max(first, min(seen.position + 1, self.end))
         new = seen.renewed or seen.start < self.start
         self.tail = (first if new else max(first, seen.end), last)
         self.settled = seen.start if new else seen.end

@@ -401,6 +401,33 @@ def test_a_log_end_that_fell_to_the_very_position_fell_below_what_was_copied():
     assert at.lost == [(RECREATED, 900, 999)]
 
 
+def test_a_position_after_a_reset_is_of_the_new_topic_and_was_copied_from_its_start():
+    """The offset was reset, and the topic made anew, before anything was committed again."""
+    at = Watched(899)
+    at.account.position_gone()
+    at.look(renewed=True, position=950, end=3000)
+    at.look(position=2000)
+    at.wait(600)
+    assert at.lost == [(RECREATED, 900, 999)]
+
+
+def test_a_position_that_is_set_after_a_reset_while_stopped_passes_over_what_lies_before_it():
+    at = Watched(899)
+    at.account.position_gone()
+    at.look(renewed=True, position=950, end=3000, quiet=True)
+    at.look(position=2000, quiet=False)
+    assert at.lost == [(RECREATED, 900, 999), (RECREATED, 0, 950)]
+
+
+def test_a_position_past_the_end_after_a_reset_is_of_neither_topic():
+    at = Watched(899)
+    at.account.position_gone()
+    at.look(renewed=True, position=50, end=50)
+    at.look(end=3000)
+    at.look(position=2999)
+    assert (RECREATED, 0, 50) in at.lost
+
+
 def test_two_recreations_lose_two_tails():
     at = Watched(899)
     at.look(renewed=True, position=5, end=10)

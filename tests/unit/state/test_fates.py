@@ -197,6 +197,16 @@ def test_a_topic_is_made_anew_once_though_its_partitions_fall_one_after_the_othe
         assert look.recreations() == 1
 
 
+def test_a_topic_made_anew_after_its_offset_was_reset_has_lost_nothing_of_itself():
+    look = Looks()
+    look({ZERO: 99}, 100, ids={"orders": "id-1"})
+    look({ZERO: None}, 0, ids={"orders": "id-2"})
+    look({ZERO: 40}, 50, ids={"orders": "id-2"})
+    look({ZERO: 90}, 100, ids={"orders": "id-2"}, later_s=PATIENCE_S)
+    assert look.lost() == {}
+    assert look.recreations() == 1
+
+
 def test_an_edit_of_another_partition_does_not_hide_that_a_topic_was_made_anew():
     look = Looks()
     look({ZERO: 99, ONE: 500}, 100, 100)
