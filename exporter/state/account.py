@@ -243,14 +243,13 @@ class Account:
             self._syncs_told(self.leap, seen.news)
         if back:  # this is already a position in the new log
             self.leap = None
-            self.settled = max(self.settled, seen.position + 1)
         self.start = seen.start
         self.pace.restart()
 
     def _leap_told(self, leap: Leap, seen: Look) -> Iterator[Lost]:
         """Which of the two happened?"""
         position = seen.position
-        if seen.news is not None and not seen.quiet:
+        if seen.news is not None:
             self._syncs_told(leap, seen.news)
         leap.harmless |= seen.runs and position >= seen.end and seen.waited(leap.since)
         leap.harmless &= not seen.quiet  # it will be started anew, from the position

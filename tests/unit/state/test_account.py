@@ -227,12 +227,13 @@ def test_without_syncs_a_jump_further_than_could_be_copied_is_a_loss(now):
     ]
 
 
-def test_without_syncs_a_jump_that_may_have_been_copied_is_not_counted():
+@pytest.mark.parametrize(("passed", "lost"), [(200, False), (300, False), (301, True)])
+def test_without_syncs_a_jump_that_may_have_been_copied_is_not_counted(passed, lost):
     at = steady(100)
     reached = at.seen.position + 1
-    at.look(position=reached + 250, start=reached + 200)
+    at.look(position=reached + 350, start=reached + passed)
     at.wait(600)
-    assert at.lost == []
+    assert bool(at.lost) is lost
 
 
 def test_without_syncs_a_jump_over_records_that_were_not_there_a_flush_ago_is_not_counted():
@@ -828,6 +829,8 @@ def test_the_pace_is_what_was_copied_between_two_commits(now):
     at.wait(50)
     at.look(position=at.seen.position + 120)  # in a minute
     assert at.account.pace.best == pytest.approx(100 / EVERY_S)
+    at.look(position=at.seen.position + 500)
+    assert at.account.pace.best == pytest.approx(500 / EVERY_S)
 
 
 def test_neither_a_rewind_nor_an_edit_is_a_pace():
