@@ -232,8 +232,9 @@ class Account:
             back = seen.position < seen.end and not seen.quiet
         else:
             back = seen.position < min(self.position, seen.end)
-            if not back and self.leap is None:  # committed of the old log in the meantime
-                first = max(first, min(seen.position + 1, self.end))
+            if self.leap is None:  # what was committed of the old log, in the meantime as well
+                reached = self.position if back else seen.position
+                first = max(first, min(reached + 1, self.end))
         new = seen.renewed or seen.start < self.start
         self.tail = (first if new else max(first, seen.end), last)
         self.settled = seen.start if new else seen.end

@@ -21,6 +21,13 @@ def test_a_jump_that_waits_for_its_sync_is_no_edit_when_the_connector_is_stopped
 # --- a topic that is another one -----------------------------------------------------------------
 
 
+def test_what_was_committed_of_the_old_topic_is_not_lost_with_it_though_a_sync_was_waited_for():
+    at = Watched(99)
+    at.look(position=320, start=150, news=synced(99))
+    at.look(renewed=True, position=5, start=0, end=10)
+    assert at.lost == [(RECREATED, 321, 999)]
+
+
 def test_what_the_syncs_told_of_a_topic_made_anew_is_taken_in_look_by_look():
     at = Watched(899)
     at.look(renewed=True, end=0)
