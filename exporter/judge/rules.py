@@ -81,12 +81,12 @@ def explained(found: Iterable[Finding]) -> Iterator[Finding]:
     by_connector: dict[tuple[str, str | None], list[Finding]] = {}
     for finding in found:
         by_connector.setdefault((finding.connect_cluster, finding.connector), []).append(finding)
-    for (_, connector), findings in by_connector.items():
+    for findings in by_connector.values():
         names = {finding.name for finding in findings}
         silenced = {
             weaker: name
             for name in reversed(EXPLAINS)
-            if name in names and connector is not None
+            if name in names
             for weaker in EXPLAINS[name]
             if weaker in names
         }

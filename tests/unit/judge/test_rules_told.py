@@ -405,7 +405,12 @@ def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
     play.blind.add(tail)
     play.world.tail(behind=70, positions=((0, 1),))
     play.run(1.2, each=lambda: play.world.tail_failed("timeout"))
-    assert found(play, Name.INPUT_DOWN).summary == f"tail {OFFSETS} cannot be read: no luck."
+    (view,) = (at for at in play.world.snapshot().inputs if at.id == tail)
+    assert view.tail is not None
+    for behind in (None, 70):  # whether or not it was heard of lately
+        play.more["inputs"] = (replace(view, tail=replace(view.tail, behind=behind)),)
+        play.look()
+        assert found(play, Name.INPUT_DOWN).summary == f"tail {OFFSETS} cannot be read: no luck."
 
 
 def test_a_tail_of_which_nothing_is_heard_is_said_not_to_answer():
