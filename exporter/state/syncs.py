@@ -43,8 +43,8 @@ PIECES_MAX: Final = 64
 class Piece:
     """Syncs on one line: the first and the last of them, upstream and downstream.
 
-    joined    nothing was lost between the piece before and this one, so the gap between them ends
-              where this one begins
+    joined    nothing was lost between the piece before, if there is one, and this one, so the gap
+              between them ends where this one begins
     """
 
     first: tuple[int, int]
@@ -74,7 +74,7 @@ class SyncHistory:
             elif upstream - last[0] == downstream - last[1]:
                 self.pieces[-1].last = new
                 return False
-        self.pieces.append(Piece(first=new, last=new, joined=joined and bool(self.pieces)))
+        self.pieces.append(Piece(first=new, last=new, joined=joined))
         if len(self.pieces) > PIECES_MAX:
             del self.pieces[0]
         return True

@@ -54,6 +54,12 @@ def test_in_a_gap_of_a_line_that_goes_on_a_record_is_where_the_line_before_has_i
     assert history(*gap, joined=False).best(15, END) is None
 
 
+def test_in_a_gap_a_record_is_no_further_than_the_next_sync_wherever_its_log_began():
+    gap = ((0, 100), (10, 110), (30, 125))
+    assert [history(*gap).best(upstream, END) for upstream in (15, 28)] == [115, 125]
+    assert history(*gap, joined=False).best(15, END) is None
+
+
 def test_a_gap_that_may_lie_elsewhere_is_known_where_every_place_of_it_comes_to_the_same():
     one_missing = history((0, 0), (10, 10), (30, 29), joined=False)
     assert [one_missing.best(upstream, END) for upstream in (11, 12, 29)] == [11, None, None]
