@@ -123,6 +123,43 @@ def test_the_newest_mode_counts_and_records_are_counted() -> None:
     assert (found.mode, found.seq) == (modes[1], 2)
 
 
+OTHER = msgspec.structs.replace(
+    small(Restart(), Action.RESTART_FAILED, "p2"), subject=Subject("rest", "lab", "other", "sink")
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "before", "last"),
+    [
+        (SKIP, (), ModeSet(at=4.0, mode="observe", by="ada", because="no")),
+        (SKIP, (), PauseSet(at=4.0, paused=True, until=None, by="ada", because="no")),
+        (SKIP, (), BreakerSet(at=4.0, scope="lab/orders", open=True, by="ada", because="no")),
+        (OTHER, begun(OTHER)[:2], opened(OTHER)),
+        (OTHER, begun(OTHER), asked(0)),
+        (OTHER, begun(OTHER), ended()),
+        (SKIP, begun(SKIP), asked(5)),
+    ],
+)
+def test_what_people_and_other_plans_change_is_another_ground(
+    plan: Plan, before: tuple[AnyRecord, ...], last: AnyRecord
+) -> None:
+    found = fleet(*before, plan=plan)
+    bounds = found.bounds()
+    assert fleet(*before, plan=plan).bounds() == bounds
+    assert fleet(last, plan=plan, into=found).bounds() != bounds
+
+
+def test_a_plan_that_began_and_ended_meanwhile_is_another_ground() -> None:
+    assert fleet(*begun(OTHER), ended(), plan=OTHER).bounds() != Fleet().bounds()
+
+
+def test_what_is_proposed_decided_or_seen_meanwhile_is_no_other_ground() -> None:
+    found = fleet(*begun(SKIP))
+    bounds = found.bounds()
+    fleet(proposed(OTHER), approved(), plan=OTHER, into=found)
+    assert found.bounds() == bounds
+
+
 def test_a_breaker_that_a_person_opens_a_person_closes() -> None:
     first, again, closed = (
         BreakerSet(at=at, scope="lab/orders", open=is_open, by="ada", because=f"x{at:.0f}")
