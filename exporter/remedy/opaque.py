@@ -2,12 +2,11 @@
 
 A file's lines, a table's rows and a database's log are not ours to read, and most offsets have no
 successor that could be worked out. So nothing is identified; it is said what would have to be
-given, and what is given is looked at as far as type, shape and size go. Pure.
+given, to `offsets alter`. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 from exporter.decode.dialects import (
@@ -19,17 +18,11 @@ from exporter.decode.dialects import (
     Dialect,
     dialect_of,
 )
-from exporter.decode.jsontext import encode_sorted
-from exporter.decode.orders import is_sql_server_lsn
-from exporter.model.offsets import INT64_MAX, INT64_MIN, Scalar
 from exporter.remedy import native
 from exporter.remedy.plan import Pair
 from exporter.remedy.poison import Evidence, NotIdentified, OpaqueSubject, fields_of
 
-OFFSET_CHARS_MAX: Final = 16_384
-_TEXT_GROWTH_MAX: Final = 64  # a set of transactions may be longer; a resume token is not
 _TIMES: Final = ("timestamp", "timestamp_nanos")
-_NUMBERED: Final = {"sink": ("kafka_offset",), "mirror": ("offset",)}
 
 
 def propose_only(subject: OpaqueSubject) -> NotIdentified:
@@ -81,77 +74,5 @@ def propose_only(subject: OpaqueSubject) -> NotIdentified:
     )
 
 
-def check_by_person(kind: str, frm: Pair, value: str) -> tuple[str, ...]:
-    """What is wrong with an offset that a person gives, a clause each: as far as type, shape and
-    size tell. That nothing is wrong does not mean that it is the right one.
-
-    kind   `source`, `sink` or `mirror`
-    frm    the partition, and the offset that is stored
-    value  JSON
-    """
-    if len(value) > OFFSET_CHARS_MAX:
-        return (f"longer than {OFFSET_CHARS_MAX} characters",)
-    if value.strip() == "null":
-        return ("null would forget the offset, and start from the beginning",)
-    stored, wanted = fields_of(frm.offset), fields_of(value)
-    if not wanted:
-        return ("no JSON map of plain values",)
-    if not stored:
-        return ("nothing is stored that it could be held against",)
-    if encode_sorted(wanted) == encode_sorted(stored):
-        return ("that is what is stored already",)
-    return tuple(_flaws(kind, _dialect(frm), stored, wanted))
-
-
 def _dialect(pair: Pair) -> Dialect:
     return dialect_of(fields_of(pair.partition))
-
-
-def _flaws(
-    kind: str, dialect: Dialect, stored: Mapping[str, Scalar], wanted: Mapping[str, Scalar]
-) -> Iterator[str]:
-    for name in sorted(stored.keys() - wanted.keys()):
-        yield f"`{name}` is missing"
-    for name in sorted(wanted.keys() - stored.keys()):
-        yield f"`{name}` is not among what is stored"
-    longs = _NUMBERED.get(kind, dialect.longs)
-    for name in sorted(wanted.keys() & stored.keys()):
-        flaw = _flaw(stored[name], wanted[name], never_negative=name in longs)
-        if flaw is not None:
-            yield f"`{name}` {flaw}"
-    if _in_snapshot(stored) or _in_snapshot(wanted):
-        yield "a snapshot is under way: its offset holds the progress of that"
-
-
-def _flaw(stored: Scalar, wanted: Scalar, *, never_negative: bool) -> str | None:
-    if type(stored) is not type(wanted) and stored is not None:
-        return f"is {_type(wanted)}, where {_type(stored)} is stored"
-    if isinstance(wanted, int) and not INT64_MIN <= wanted <= INT64_MAX:
-        return "has more than 64 bits"
-    if isinstance(wanted, int) and never_negative and wanted < 0:
-        return "is negative"
-    if not isinstance(wanted, str) or not isinstance(stored, str):
-        return None
-    if len(wanted) > 2 * len(stored) + _TEXT_GROWTH_MAX:
-        return f"is a text of {len(wanted)} characters, where {len(stored)} are stored"
-    if is_sql_server_lsn(stored) and not is_sql_server_lsn(wanted):
-        return "is no LSN like the one that is stored"
-    return None
-
-
-def _type(value: Scalar) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int():
-            return "a whole number"
-        case float():
-            return "a number with a fraction"
-        case _:
-            return "a text"
-
-
-def _in_snapshot(fields: Mapping[str, Scalar]) -> bool:
-    return fields.get("snapshot") not in {None, False, "", "false"}
