@@ -247,11 +247,16 @@ def _values(
             contents.where,
             f"{connector} {pair.partition}: Connect's bytes for such a partition cannot be told",
         )
-    now = {(at.key, at.kpartition): _offset(contents, at) for at in standing}
-    for key, kpartition in sorted(places, key=lambda at: (at[1] or 0, at[0] or b"")):
-        there = now.get((key, kpartition))
-        if not (isinstance(there, SourceOffset) and there.text == pair.offset):
-            yield _raw(key, value, kpartition)
+    has = {(at.key, at.kpartition) for at in standing if _is(_offset(contents, at), pair.offset)}
+    counts = _offset(contents, _effective(contents, connector, pair.partition, records))
+    if not _is(counts, pair.offset):  # what it has in one partition is older than that in another
+        has = {at for at in has if at[0] != looked_up}
+    for key, kpartition in sorted(places - has, key=lambda at: (at[1] or 0, at[0] or b"")):
+        yield _raw(key, value, kpartition)
+
+
+def _is(offset: SourceOffset | Undecodable | None, text: str) -> bool:
+    return isinstance(offset, SourceOffset) and offset.text == text
 
 
 def _place(contents: Contents, key: bytes, records: tuple[_Of, ...]) -> int | None:

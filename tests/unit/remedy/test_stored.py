@@ -157,6 +157,23 @@ def test_nothing_is_removed_that_is_not_there():
     assert set_records(found, "c", (Pair(FILE, None), Pair(MIRROR, None))) == ()
 
 
+@pytest.mark.parametrize(
+    ("younger", "written"),
+    [
+        pytest.param(None, ((KEY, AT_1, 20),), id="removed-elsewhere"),
+        pytest.param(AT_2, ((KEY, AT_1, 3), (KEY, AT_1, 20)), id="another-elsewhere"),
+        pytest.param(AT_1, (), id="the-same-elsewhere"),
+    ],
+)
+def test_an_offset_that_a_younger_record_in_another_partition_takes_back_is_written_anew(
+    younger, written
+):
+    found = topic(Stored(KEY, AT_1, 20, 5, 100.0), Stored(KEY, younger, 3, 1, 200.0))
+    wanted = Pair(FILE, '{"position":1}')
+    assert (wanted in pairs(found, "c")) is (not written)
+    assert set_records(found, "c", (wanted,)) == tuple(record(*at) for at in written)
+
+
 def test_removing_takes_every_key_of_the_source_partition():
     spaced = b'["c", {"filename":"/x"}]'
     other = b'["c",{"filename":"/y"}]'
