@@ -27,7 +27,14 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from exporter.history.tables import BRONZE_RECORDS, SILVER_SNAPSHOTS, TABLES, Table
+from exporter.history.tables import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    SILVER_SNAPSHOTS,
+    TABLES,
+    Table,
+)
 from lab import killing
 from lab.clients import settings
 from lab.cluster import Lab
@@ -52,8 +59,10 @@ AT_START, IN_BATCH, AT_WRITE = "while starting", "in a batch", "as a batch was w
 MOMENTS: Final = {AT_START: (2, (0.5, 15.0)), IN_BATCH: (5, (0.0, 2.5)), AT_WRITE: (3, (0.0, 2.5))}
 OUTAGE_S: Final = (2.0, 8.0)
 
-# Snapshots are made when a day is over, which it may be between two runs.
-COMPARED: Final = tuple(table for table in TABLES if table != SILVER_SNAPSHOTS)
+# Snapshots are made when a day is over, which it may be between two runs. Samples are of the moment
+# at which a run asked, and of as many runs as came to that.
+NOT_COMPARED: Final = (SILVER_SNAPSHOTS, BRONZE_LOG_ENDS, BRONZE_GROUP_OFFSETS)
+COMPARED: Final = tuple(table for table in TABLES if table not in NOT_COMPARED)
 READ_AT: Final = ("ingest_ts", "first_read_at", "last_read_at")
 
 CONFIG: Final = """\
