@@ -143,7 +143,8 @@ class Actor:
 
     def _begin(self) -> bool:
         for plan_id, plan in self._ledger.fleet.approved().items():
-            self._conductor.carry_out(plan, None, self._ledger.dossiers[plan_id])
+            grounds = self._conductor.grounds()
+            self._conductor.carry_out(plan, None, self._ledger.dossiers[plan_id], grounds)
             return True
         return False
 
