@@ -4,11 +4,12 @@ for the ids of their topics. Scheduled by the daemon; two rounds may be under wa
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, chain, count
+from itertools import chain, count
 from typing import Final
 
 from exporter.clients.kafka_facts import KafkaFacts
@@ -36,14 +37,17 @@ class _Wanted:
 
     partitions  in order
     topics      of each how many of these are its own
-    places      and which
     """
 
     made_of: tuple[tuple[MirrorPartitionView, ...], tuple[MirrorFlow, ...]]
     partitions: tuple[TopicPartition, ...]
     topics: Mapping[str, int]
-    places: Mapping[str, range]
     stable: bool
+
+    def places(self, topic: str) -> range:
+        """Which of all partitions are this topic's."""
+        first = bisect_left(self.partitions, TopicPartition(topic, -1))
+        return range(first, first + self.topics[topic])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +138,10 @@ class EndsPoll:
         partitions = tuple(sorted(found))
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
-        topics = Counter(at.topic for at in partitions)
-        ends = dict(zip(topics, accumulate(topics.values()), strict=True))
         self._wanted = wanted = _Wanted(
             made_of=made_of,
             partitions=partitions,
-            topics=topics,
-            places={at: range(ends[at] - many, ends[at]) for at, many in topics.items()},
+            topics=Counter(at.topic for at in partitions),
             stable=any(flow.read_committed for flow in flows.values()),
         )
         return wanted
@@ -160,7 +161,7 @@ class EndsPoll:
         starts: list[int | None] = [None] * len(partitions) if last is None else [*last.starts]
         # Of ten thousand at rest to look at each one takes as long as to ask: lists are compared
         # and searched as a whole.
-        turn = chain.from_iterable(wanted.places[topic] for topic in topics)
+        turn = chain.from_iterable(wanted.places(topic) for topic in topics)
         if None in starts:
             turn = chain(turn, (place for place, at in enumerate(starts) if at is None))
         self._ask_starts(partitions, starts, sorted(frozenset(turn)))

@@ -267,7 +267,7 @@ def test_the_loop_stops_when_told(loop, clock):
         return len(waited) == 4
 
     loop.run(stopped)
-    assert len(waited) == 4
+    assert waited == [1.0 / TAKES_AT_REST] * 4
 
 
 def test_what_comes_is_looked_for_often_and_seldom_while_nothing_does(loop, clock):
