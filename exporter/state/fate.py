@@ -17,6 +17,7 @@ from exporter.model.connectors import Connector
 from exporter.model.readings import LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.account import NOTHING_LOST, RECREATED, Account, Counts, Look, Lost
+from exporter.state.pace import WINDOW_S
 from exporter.state.snapshot import Loss, TopicRecreation
 from exporter.state.trail import News
 
@@ -98,6 +99,7 @@ class Fates:
         self.version = 0
         self.news: dict[FlowKey, set[TopicPartition]] = {}
         self._doing: dict[FlowKey, Activity] = {}
+        self._passed = False  # did time alone pass somewhere since it was last told?
         self._looked_at = self._changed_at = 0.0
 
     # --- taking in -------------------------------------------------------------------------------
@@ -126,10 +128,13 @@ class Fates:
                 self.changed |= _kept(fate, where) != kept
             self._fallen(fate, fell, at.now)
         self._looked_at = at.now
-        # That all was looked at again is told for UNSEEN_S alone.
-        self.changed |= self.urgent or not 0 <= at.now - self._changed_at < TOLD_EVERY_S
+        # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
+        # stands still is measured may be as old as another window, or it would be told all the
+        # time: topics take turns.
+        told_every_s = WINDOW_S if self._passed else TOLD_EVERY_S
+        self.changed |= self.urgent or not 0 <= at.now - self._changed_at < told_every_s
         if self.changed:
-            self._changed_at = at.now
+            self._changed_at, self._passed = at.now, False
         return frozenset(told)
 
     def _rests(self, at: Round, where: TopicPartition, fate: TopicFate) -> bool:
@@ -144,7 +149,7 @@ class Fates:
         end = log.stable_end if at.flow.read_committed else log.end
         if not account.rests(position, log.start, end, at.now):
             return False
-        self.changed |= account.pace.middle is not middle
+        self._passed |= account.pace.middle is not middle
         return True
 
     def _take(

@@ -113,11 +113,36 @@ def test_another_id_has_to_be_remembered_though_no_log_was_read_with_it():
     assert (look.fates.changed, look.fates.urgent) == (True, True)
 
 
-def test_where_the_pace_is_measured_from_has_to_be_remembered():
+def test_where_the_pace_of_what_stands_still_is_measured_from_is_told_once_a_window():
     look = at_rest()
+    look({ZERO: 99}, 100, later_s=WINDOW_S / 2)  # another moment takes the place of the first
+    assert not look.fates.changed
     look({ZERO: 99}, 100, later_s=WINDOW_S / 2 - 1)
     assert not look.fates.changed
     look({ZERO: 99}, 100, later_s=1.0)
+    assert look.fates.changed
+    look.remembered()
+    look({ZERO: 99}, 100, later_s=1.0)
+    assert not look.fates.changed
+
+
+def test_where_the_pace_is_measured_from_is_not_told_again_beside_something_else():
+    look = at_rest()
+    look({ZERO: 99}, 100, later_s=WINDOW_S / 2)
+    look({ZERO: 100}, 101)
+    assert look.fates.changed
+    look.remembered()
+    look({ZERO: 100}, 101, later_s=WINDOW_S / 2 - 1)
+    assert not look.fates.changed
+    look({ZERO: 100}, 101, later_s=WINDOW_S / 2 + 1)
+    assert look.fates.changed
+
+
+def test_the_pace_of_what_moves_is_told_at_once():
+    look = at_rest()
+    look({ZERO: 99}, 110, later_s=WINDOW_S / 2)  # nothing else is new but its end
+    look.remembered()
+    look({ZERO: 99}, 110, later_s=WINDOW_S / 2)
     assert look.fates.changed
 
 
