@@ -10,7 +10,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from itertools import compress
+from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
@@ -26,6 +27,13 @@ BATCH_S_MAX: Final = 3.0
 PARTITIONS_ASKED: Final = 200  # by one question: librdkafka's time goes by the square of them
 
 Told = int | ClientError
+
+
+class _Question(NamedTuple):
+    """Some of the partitions, and the same as librdkafka is asked for them."""
+
+    of: Sequence[TopicPartition]
+    wanted: list[ck.TopicPartition]
 
 
 class LogReaders:
@@ -46,6 +54,9 @@ class LogReaders:
             "enable.auto.commit": False,
         }
         self._readers: dict[bool, ck.Consumer] = {}
+        # Of the partitions that are asked for again and again, as long as it is the same tuple: to
+        # say it all anew for each round was an eighth of what a round takes.
+        self._last: tuple[Sequence[TopicPartition], int, list[_Question]] = ((), LATEST, [])
         self._making = threading.Lock()
         self._unsettled = False
 
@@ -63,17 +74,29 @@ class LogReaders:
         idle = self._leaderless(reader, until) if self._unsettled else frozenset()
         self._unsettled = bool(idle)
         found: list[Told] = []
-        for first in range(0, len(partitions), PARTITIONS_ASKED):
-            some = partitions[first : first + PARTITIONS_ASKED]
+        for some in self._questions(partitions, offset):
             try:
-                found += self._batch(reader, some, offset, idle, min(BATCH_S_MAX, _left(until)))
+                found += self._batch(reader, some, idle, min(BATCH_S_MAX, _left(until)))
             except ck.KafkaException as exc:
                 if not isinstance(translate(self._name, exc.args[0]), TimedOut):
                     raise
                 idle = self._leaderless(reader, until)
                 self._unsettled = True
-                found += self._batch(reader, some, offset, idle, _left(until))
+                found += self._batch(reader, some, idle, _left(until))
         return found
+
+    def _questions(self, partitions: Sequence[TopicPartition], offset: int) -> list[_Question]:
+        known, known_offset, questions = self._last
+        if partitions is known and offset == known_offset:
+            return questions
+        parts = (
+            partitions[first : first + PARTITIONS_ASKED]
+            for first in range(0, len(partitions), PARTITIONS_ASKED)
+        )
+        questions = [_Question(some, _wanted(some, offset)) for some in parts]
+        if isinstance(partitions, tuple) and offset == LATEST:  # another sequence may change
+            self._last = (partitions, offset, questions)
+        return questions
 
     def poll(self) -> None:
         """Have errors of connections told."""
@@ -100,34 +123,29 @@ class LogReaders:
     def _batch(
         self,
         reader: ck.Consumer,
-        partitions: Sequence[TopicPartition],
-        offset: int,
+        some: _Question,
         idle: frozenset[TopicPartition],
         limit_s: float,
     ) -> list[Told]:
-        if not idle or idle.isdisjoint(partitions):  # an empty set would look at each, too
-            return self._asked(reader, partitions, offset, limit_s)
-        led = [at for at in partitions if at not in idle]
-        told = dict(zip(led, self._asked(reader, led, offset, limit_s), strict=True))
+        if not idle or idle.isdisjoint(some.of):  # an empty set would look at each, too
+            return self._asked(reader, some.wanted, limit_s)
+        led = [at not in idle for at in some.of]
+        told = iter(self._asked(reader, list(compress(some.wanted, led)), limit_s))
         nobody = Unsettled(self._name, "nobody leads it")
-        return [told.get(at, nobody) for at in partitions]
+        return [next(told) if at else nobody for at in led]
 
     def _asked(
-        self,
-        reader: ck.Consumer,
-        partitions: Sequence[TopicPartition],
-        offset: int,
-        limit_s: float,
+        self, reader: ck.Consumer, wanted: list[ck.TopicPartition], limit_s: float
     ) -> list[Told]:
-        wanted = [ck.TopicPartition(at.topic, at.partition, offset) for at in partitions]
         if not wanted:
             return []
         try:
             found = reader.offsets_for_times(wanted, timeout=limit_s)
         except ck.KafkaException as exc:  # it is of all of them, and need not be of the others
             return [self._why_not(exc.args[0])] * len(wanted)
-        if all(at.error is None and at.offset >= 0 for at in found):
-            return [at.offset for at in found]
+        offsets: list[int] = [at.offset for at in found]
+        if min(offsets) >= 0 and all(at.error is None for at in found):
+            return [*offsets]
         return [self._one(at) for at in found]
 
     def _one(self, at: ck.TopicPartition) -> Told:
@@ -147,6 +165,10 @@ class LogReaders:
             raise ck.KafkaException(error)
         self._unsettled |= isinstance(found, Unsettled)
         return found
+
+
+def _wanted(partitions: Sequence[TopicPartition], offset: int) -> list[ck.TopicPartition]:
+    return [ck.TopicPartition(at.topic, at.partition, offset) for at in partitions]
 
 
 def _left(until: float) -> float:

@@ -9,7 +9,7 @@ import confluent_kafka as ck
 import pytest
 
 from exporter.clients import log_readers
-from exporter.clients.log_readers import LATEST, LogReaders
+from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
 from exporter.errors import NotFound, Unsettled
 from exporter.model.topology import TopicPartition
 
@@ -27,6 +27,7 @@ class Cluster:
         self.ends = {HERE: 7, THERE: 9}
         self.leaderless: set[TopicPartition] = set()
         self.asked: list[list[TopicPartition]] = []
+        self.offsets: list[int] = []
         self.described = 0
         self.levels: list[str] = []
         self.patience: list[float] = []
@@ -38,6 +39,7 @@ class Cluster:
     def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
         places = [TopicPartition(at.topic, at.partition) for at in wanted]
         self.asked.append(places)
+        self.offsets += {at.offset for at in wanted}
         self.patience.append(timeout)
         if self.leaderless & set(places):
             raise ck.KafkaException(TIMED_OUT)
@@ -132,3 +134,45 @@ def test_there_is_one_client_for_each_isolation_level(cluster, readers):
     for committed in (False, True, False, True):
         readers.ask([HERE], LATEST, committed=committed)
     assert cluster.levels == ["read_uncommitted", "read_committed"]
+
+
+def test_what_is_asked_again_is_the_same_question(cluster, readers, monkeypatch):
+    """To make ten thousand of them anew for each round takes an eighth of the round."""
+    asked: list[list[ck.TopicPartition]] = []
+    ask = cluster.offsets_for_times
+    monkeypatch.setattr(
+        cluster, "offsets_for_times", lambda wanted, timeout: asked.append(wanted) or ask(wanted, 1)
+    )
+    partitions = (HERE, THERE)
+    for _ in range(2):
+        readers.ask(partitions, LATEST, committed=False)
+    assert asked[0] is asked[1]
+    assert [(at.topic, at.partition, at.offset) for at in asked[0]] == [
+        ("t", 0, LATEST),
+        ("t", 1, LATEST),
+    ]
+
+
+@pytest.mark.parametrize("made", [tuple, list])
+def test_other_partitions_or_another_offset_are_another_question(cluster, readers, made):
+    asked = made([HERE, THERE])
+    readers.ask(asked, LATEST, committed=False)
+    readers.ask(asked, EARLIEST, committed=False)
+    readers.ask(made([THERE]), LATEST, committed=False)
+    if isinstance(asked, list):
+        asked.pop()
+    readers.ask(asked, LATEST, committed=False)
+    assert cluster.asked == [
+        [HERE, THERE],
+        [HERE, THERE],
+        [THERE],
+        [HERE, THERE] if made is tuple else [HERE],
+    ]
+    assert cluster.offsets == [LATEST, EARLIEST, LATEST, LATEST]
+
+
+def test_who_is_led_is_asked_for_and_who_is_not_has_no_answer_in_any_order(cluster, readers):
+    cluster.leaderless = {HERE}
+    partitions = (HERE, THERE, HERE)
+    for _ in range(2):
+        assert cluster.ask(readers, *partitions) == [Unsettled, 9, Unsettled]
