@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Final, NamedTuple, Protocol
 
 from exporter.clients.kafka_probe import Answer
@@ -59,12 +60,13 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class ProbeMemory:
-    """What is remembered of one Kafka cluster between rounds: who was asked for when, and which
-    topics not to ask for before when.
+    """What is remembered of one Kafka cluster between rounds: who was asked for when, which topics
+    not to ask for before when, and what a round was made of in which nobody wanted anything.
     """
 
     asked_at: dict[Follower, float] = field(default_factory=dict)
     denied_until: dict[str, float] = field(default_factory=dict)
+    nothing_in: tuple[object, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,13 @@ def poll_probes(
 ) -> Batch:
     """One round; nothing if there is nothing to read. `open_reader(committed)` may raise, too."""
     began = clock.now()
+    # As long as these are the same objects nobody can want anything; there may be 100,000 views.
+    made_of = (snapshot.mirror_partitions, snapshot.sink_partitions, snapshot.topology)
+    if memory.nothing_in is not None and all(map(is_, made_of, memory.nothing_in)):
+        return ()
     wanted = (*_wanted_by_flows(snapshot, kafka), *_wanted_by_sinks(snapshot, kafka))
     _forget(memory, wanted, began)
+    memory.nothing_in = None if wanted else made_of
     if not wanted:
         return ()
     chosen, skipped = _chosen(wanted, memory, budget.reads_max)

@@ -65,10 +65,13 @@ class Site:
         return replace(EMPTY, mirror_partitions=views, topology=topology)
 
     def round(self, *views: MirrorPartitionView, stopped: bool = False) -> ProbesRead | None:
+        return self.look(self.snapshot(*views), stopped=stopped)
+
+    def look(self, snapshot: Snapshot, *, stopped: bool = False) -> ProbesRead | None:
         found = poll_probes(
             "west",
             self.readers.__getitem__,
-            self.snapshot(*views),
+            snapshot,
             self.memory,
             self.budget,
             self.kafka.clock,
@@ -87,6 +90,37 @@ def test_a_partition_that_wants_nothing_is_not_read():
     site = Site()
     assert site.round(lagging(None)) is None
     assert site.asked == []
+
+
+@dataclass
+class Counted:
+    """Views, and how often they were looked through."""
+
+    views: list[MirrorPartitionView]
+    looked: int = 0
+
+    def __iter__(self):
+        self.looked += 1
+        return iter(self.views)
+
+
+def test_where_nobody_wants_anything_views_are_looked_through_once():
+    site = Site()
+    rests = Counted([lagging(None)])
+    snapshot = replace(site.snapshot(), mirror_partitions=rests)
+    for _ in range(3):
+        assert site.look(snapshot) is None
+    assert rests.looked == 1
+    assert site.round(lagging(0)) is not None
+    assert site.round(lagging(0)) is not None  # somebody does: each round is one
+
+
+def test_a_flow_that_was_not_known_before_is_looked_for_in_the_same_views():
+    site = Site(flows=())
+    unknown = site.snapshot(lagging(0))
+    assert site.look(unknown) is None
+    site.flows = (FLOW,)
+    assert site.look(replace(unknown, topology=site.snapshot().topology)) is not None
 
 
 def test_the_first_record_is_told_with_the_offset_it_was_looked_for_from():
