@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 VERSION = "4.3.1"
 LISTING = "/connectors?expand=status&expand=info"
+MIRROR_TASK = "org.apache.kafka.connect.mirror.MirrorSourceTask"
 
 Config = Mapping[str, str]
 Offsets = list[tuple[Mapping[str, Any], Mapping[str, Any]]]
@@ -61,7 +62,7 @@ def _task_config(config: Config, offsets: Offsets) -> Config:
     if "source.cluster.alias" not in config:
         return config
     given = ",".join(f"{place['topic']}-{place['partition']}" for place, _ in offsets)
-    return {**config, "task.assigned.partitions": given}
+    return {**config, "task.class": MIRROR_TASK, "task.assigned.partitions": given}
 
 
 class _Handler(BaseHTTPRequestHandler):
