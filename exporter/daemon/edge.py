@@ -36,7 +36,7 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.rest import ConnectorsPoll
+from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
 from exporter.ingest.roles import Role
 from exporter.ingest.tail import Tail
 from exporter.ingest.transactions import OpenTransactions
@@ -76,6 +76,7 @@ class Edge:
         }
         self._homes = {connect.name: connect.kafka for connect in config.connect}
         self._readers = wiring.readers(config)
+        self._assignments = {at: AssignmentsPoll(reader) for at, reader in self._readers.items()}
         self._sweeps = wiring.sweeps(config)
         self._ends = {
             name: EndsPoll(admin, self._put, self._clock) for name, admin in self._admins.items()
@@ -222,14 +223,17 @@ class Edge:
                 self._put(answer)
 
     def _poll_assignments(self, connect_cluster: str) -> None:
-        for flow in self.snapshot.topology.flows:
-            if flow.connect_cluster == connect_cluster and not self._stop.is_set():
+        found = self.snapshot.topology.flows
+        flows = [flow for flow in found if flow.connect_cluster == connect_cluster]
+        self._assignments[connect_cluster].keep({flow.connector for flow in flows})
+        for flow in flows:
+            if not self._stop.is_set():
                 self._poll_assignment(flow)
 
     def _poll_assignment(self, flow: MirrorFlow) -> None:
-        reader = self._readers.get(flow.connect_cluster)
-        if reader is not None:
-            self._put(poll_assignment(reader, flow.connector))
+        poll = self._assignments.get(flow.connect_cluster)
+        if poll is not None:
+            self._put(poll_assignment(poll, flow.connector))
 
     def _check_offsets(self, connect: Connect) -> None:
         connectors = [

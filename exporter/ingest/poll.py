@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clients.wire import forget_locals
 from exporter.clock import Clock
-from exporter.decode.connect_rest import decode_assignment, decode_connectors
 from exporter.errors import ClientError, Denied
 from exporter.ingest import rest
 from exporter.model.observations import (
@@ -32,7 +30,6 @@ from exporter.model.observations import (
     SinkOffset,
     SinkOffsetsRead,
 )
-from exporter.model.offsets import Undecodable
 from exporter.model.readings import LogBounds
 from exporter.model.topology import SinkGroup, TopicPartition
 
@@ -95,7 +92,7 @@ def poll_rest_offsets(
         put((failure(InputId(sweep.name, CONNECT_REST), exc),))
 
 
-def poll_assignment(reader: ConnectReader, connector: str) -> Batch:
+def poll_assignment(poll: rest.AssignmentsPoll, connector: str) -> Batch:
     """What a MirrorSourceConnector gave its tasks.
 
     While it is stopped it has none, and what it had is still what it has to do; whether it is has
@@ -103,19 +100,12 @@ def poll_assignment(reader: ConnectReader, connector: str) -> Batch:
     poll asks the same workers.
     """
     try:
-        assigned = decode_assignment(reader.tasks(connector))
-        if isinstance(assigned, Undecodable) or not (assigned or _runs(reader, connector)):
+        assigned = poll.ask(connector)
+        if not (assigned or poll.runs(connector)):
             return ()
     except ClientError:
         return ()
-    return (PartitionsAssigned(reader.name, connector, assigned),)
-
-
-def _runs(reader: ConnectReader, connector: str) -> bool:
-    listed = decode_connectors(reader.connectors())
-    return not isinstance(listed, Undecodable) and any(
-        (at.name, at.state) == (connector, "running") for at in listed
-    )
+    return (PartitionsAssigned(poll.name, connector, assigned),)
 
 
 def poll_brokers(admin: KafkaAdmin) -> Batch:

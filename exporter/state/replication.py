@@ -80,9 +80,11 @@ class Replication:
 
         An answer that comes after the connector went must not wait for the next of that name.
         """
-        self._assigned.pop((connect_cluster, connector), None)
-        if partitions is not None and (connect_cluster, connector) in self._listed():
-            self._assigned[connect_cluster, connector] = partitions
+        of = (connect_cluster, connector)
+        known = self._assigned.pop(of, None)
+        if partitions is not None and of in self._listed():
+            # The same object: else each picture would compare the two, a thousand partitions each.
+            self._assigned[of] = known if known == partitions else partitions
 
     def _listed(self) -> frozenset[tuple[str, str]]:
         return frozenset(

@@ -19,7 +19,7 @@ from exporter.errors import ClientError, NotFound, Unreachable
 from exporter.ingest import poll
 from exporter.ingest.ends import EndsPoll
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
-from exporter.ingest.rest import ConnectorsPoll
+from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
 from exporter.ingest.roles import Role, role_in
 from exporter.loop import Loop
 from exporter.model.observations import (
@@ -98,6 +98,7 @@ class Daemon:
         self.tails: dict[KafkaTopic, _Following] = {}
         self.due: dict[str, float] = {}
         self._states: dict[str, ConnectorsPoll] = {}
+        self._assignments: dict[str, AssignmentsPoll] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
         self._ends: dict[str, EndsPoll] = {}
         self.failover = FailoverPolls(
@@ -150,7 +151,7 @@ class Daemon:
 
     def _look(self, snapshot: Snapshot, now: float) -> None:
         for site in self.world.sites.values():
-            reader = self._reader(site.name)
+            assignments = self._assignments_of(site.name)
             asked = next(at.poll for at in self.config.connect if at.name == site.name)
             if self._every(f"rest {site.name}", asked.state_s, now):
                 self._put(poll.poll_connectors(self._states_of(site.name), self.clock))
@@ -158,7 +159,7 @@ class Daemon:
                 if flow.connect_cluster == site.name and self._every(
                     f"assigned {flow.connector}", ASSIGNED_S, now
                 ):
-                    self._put(poll.poll_assignment(reader, flow.connector))
+                    self._put(poll.poll_assignment(assignments, flow.connector))
             sinks = [at for at in snapshot.topology.sinks if at.connect_cluster == site.name]
             if self._every(f"groups {site.name}", asked.groups_s, now):
                 if sinks:
@@ -247,6 +248,11 @@ class Daemon:
         if name not in self._states:
             self._states[name] = ConnectorsPoll(self._reader(name))
         return self._states[name]
+
+    def _assignments_of(self, name: str) -> AssignmentsPoll:
+        if name not in self._assignments:
+            self._assignments[name] = AssignmentsPoll(self._reader(name))
+        return self._assignments[name]
 
     def _reader(self, name: str) -> Any:
         site, world = self.world.sites[name], self.world

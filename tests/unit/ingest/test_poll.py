@@ -17,7 +17,7 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.rest import ConnectorsPoll
+from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -188,7 +188,7 @@ def listed(state: str) -> httpx.Response:
 
 def test_what_the_tasks_were_given_is_what_a_connector_copies():
     answers = {"/connectors/mm2/tasks": tasks("orders-0,orders-1", "eu-orders-0")}
-    assert poll_assignment(worker(answers), "mm2") == (
+    assert poll_assignment(AssignmentsPoll(worker(answers)), "mm2") == (
         PartitionsAssigned(
             "lab",
             "mm2",
@@ -203,7 +203,7 @@ def test_what_the_tasks_were_given_is_what_a_connector_copies():
 def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards(state, believed):
     """One that was stopped since it was listed has none either, and has to copy what it had to."""
     answers = {"/connectors/mm2/tasks": tasks(), "/connectors": listed(state)}
-    seen = poll_assignment(worker(answers), "mm2")
+    seen = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
     assert seen == ((PartitionsAssigned("lab", "mm2", frozenset()),) if believed else ())
 
 
@@ -222,7 +222,30 @@ def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards
     ],
 )
 def test_an_assignment_that_cannot_be_had_is_no_news(answers):
-    assert poll_assignment(worker(answers), "mm2") == ()
+    assert poll_assignment(AssignmentsPoll(worker(answers)), "mm2") == ()
+
+
+def test_the_same_answer_is_decoded_once_until_its_connector_was_forgotten():
+    answers = {"/connectors/mm2/tasks": tasks("orders-0")}
+    poll = AssignmentsPoll(worker(answers))
+    first = poll.ask("mm2")
+    poll.keep({"mm2", "another"})
+    assert poll.ask("mm2") is first
+    poll.keep({"another"})
+    again = poll.ask("mm2")
+    assert again == first
+    assert again is not first
+
+
+def test_another_answer_is_another_assignment():
+    answers = {"/connectors/mm2/tasks": tasks("orders-0")}
+    poll = AssignmentsPoll(worker(answers))
+    assert poll.ask("mm2") == {ORDERS}
+    answers["/connectors/mm2/tasks"] = tasks("orders-0,orders-1")
+    assert poll.ask("mm2") == {ORDERS, TopicPartition("orders", 1)}
+    answers["/connectors/mm2/tasks"] = httpx.Response(200, content=b"{}")
+    with pytest.raises(Malformed, match="GET tasks of mm2: tasks_shape"):
+        poll.ask("mm2")
 
 
 def snapshot(*, read_committed: bool = False, upstream: str = "west") -> Snapshot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.observations import TAIL, OffsetsTopicLost
+from exporter.model.observations import TAIL, OffsetsTopicLost, PartitionsAssigned
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 
@@ -264,3 +264,30 @@ def test_an_assigned_partition_with_an_empty_log_has_nothing_before_it():
     assert trio(world) == (None, 30, 0)
     world.ends(bounds(20, start=30))  # cut back between the two questions
     assert trio(world) == (None, 20, 0)
+
+
+class Compared(frozenset[TopicPartition]):
+    """An assignment that knows how often it was held against another one."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return super().__eq__(other)
+
+    __hash__ = frozenset.__hash__
+
+
+def test_an_assignment_told_again_is_held_against_the_last_one_once_and_not_by_each_picture():
+    world = mirrors()
+    told = [Compared({TopicPartition("orders", 0)}) for _ in range(2)]
+    world.see(PartitionsAssigned("lab", "mm2", told[0]))
+    world.ends(bounds(100))
+    world.snapshot()
+    Compared.times = 0
+    world.see(PartitionsAssigned("lab", "mm2", told[1]))
+    assert Compared.times == 1
+    for _ in range(3):
+        world.snapshot()
+    assert Compared.times == 1
