@@ -46,7 +46,10 @@ class RealSite:
         self._lab = lab
         major, minor, *_ = version.split(".")
         self.version = (int(major), int(minor))
-        self._http = httpx.Client(timeout=100.0, trust_env=False)
+        # No connection is kept: asked by many threads at once, httpcore may close one that it has
+        # just given to somebody ("Bad file descriptor").
+        one_each = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(timeout=100.0, trust_env=False, limits=one_each)
 
     def close(self) -> None:
         self._http.close()
