@@ -31,7 +31,9 @@ FILES = (6_250, 25_000, 100_000)
 MIRRORED = (625, 2_500, 10_000)
 SCRAPES = 4  # of memory: zlib and the writer have then what they keep
 SCRAPE_S = 10.0
-SETTLE_S = 240.0  # a verdict needs three intervals, and until then all are thought over each minute
+# A verdict needs three intervals, and comes with the look after them, a minute later at most; until
+# it is reached all are thought over each minute.
+SETTLE_S = 300.0
 REST_S = 60.0
 CLIENTS = 10
 ROUNDS = 30
