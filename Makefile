@@ -115,7 +115,7 @@ test-rest: $(STAMP)
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
-	HYPOTHESIS_PROFILE=proofs $(BIN)/pytest -q tests/properties --hypothesis-seed=$(SEED)
+	HYPOTHESIS_PROFILE=proofs $(BIN)/pytest -q -n auto tests/properties --hypothesis-seed=$(SEED)
 	@$(BIN)/python -m tests.sim --seed $(SEED)
 	@$(BIN)/python -m tests.fuzz --seed $(SEED)
 	@$(BIN)/python -m tests.history.scoring --first $(SEED) --seeds 100
