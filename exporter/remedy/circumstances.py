@@ -66,12 +66,13 @@ class Now(NamedTuple):
 
 
 class Ill:
-    """Who is not as it should be. Asked once a second, of verdicts that mostly are the last ones:
-    there may be 100,000, so they are looked through when there are others.
+    """Who is not as it should be. Asked once a second, of verdicts and connectors that mostly are
+    the last ones: there may be 100,000, so they are looked through when there are others.
     """
 
     def __init__(self) -> None:
         self._read: tuple[tuple[Judgement, ...], frozenset[Whose]] = ((), frozenset())
+        self._listed: tuple[tuple[ConnectorView, ...], frozenset[Whose]] = ((), frozenset())
 
     def of(self, snapshot: Snapshot) -> frozenset[Whose]:
         """Failed, stalled or silent."""
@@ -83,7 +84,9 @@ class Ill:
                 if at.verdict in bad and at.scope is Scope.CONNECTOR
             )
             self._read = (snapshot.judgements, frozenset(found))
-        return unhealthy(snapshot) | self._read[1]
+        if self._listed[0] is not snapshot.connectors:
+            self._listed = (snapshot.connectors, unhealthy(snapshot))
+        return self._listed[1] | self._read[1]
 
 
 def kind_of(view: ConnectorView | None) -> facts.Kind:

@@ -342,10 +342,9 @@ def _look(
     )
 
 
-def doing(listed: Collection[Connector] | None, connector: str, *, live: bool) -> str | None:
+def doing(found: Connector | None, *, live: bool) -> str | None:
     """The state of a connector, as far as a look needs it; None if it is neither certainly."""
-    found = next((at for at in listed or () if live and at.name == connector), None)
-    if found is None:
+    if found is None or not live:
         return None
     if found.state == "stopped" and not found.tasks:
         return "stopped"

@@ -71,7 +71,8 @@ class Site:
         self.runs: frozenset[str] = frozenset()  # their names, with those that nobody asked for
         self._inputs = inputs
         self._partitions_max = partitions_max
-        self._listed_names: frozenset[str] = frozenset()
+        self._by_name: dict[str, Connector] = {}
+        self._names: frozenset[str] = frozenset()
         self._enlisted: tuple[Connector, ...] | None = None
         self._dedicated: dict[str, KafkaTopic | None] = {}
         self._used: frozenset[KafkaTopic] = frozenset()
@@ -98,7 +99,8 @@ class Site:
             return  # what was made of them stays the same objects
         self._enlisted = connectors
         self.listed = tuple(at for at in connectors if self.of.wants_connector(at.name))
-        self._listed_names = frozenset(at.name for at in self.listed)
+        self._by_name = {at.name: at for at in self.listed}
+        self._names = frozenset(self._by_name)
         self.runs = frozenset(at.name for at in connectors)
 
     def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
@@ -245,7 +247,11 @@ class Site:
 
     def gone(self, connector: str) -> bool:
         """Is there a list of connectors, and this one not in it?"""
-        return self.listed is not None and connector not in self._listed_names
+        return self.listed is not None and connector not in self._by_name
+
+    def connector(self, name: str) -> Connector | None:
+        """As it was last listed; None where it was not, or nobody knows."""
+        return self._by_name.get(name)
 
     def listing_live(self, now: float) -> bool:
         """May the states of its connectors be shown?"""
@@ -290,7 +296,7 @@ class Site:
     def names(self) -> frozenset[str]:
         """The connectors to show; without any list, all that have an offset."""
         if self.listed is not None:
-            return self._listed_names
+            return self._names
         held = {name for book in self._books.values() for name in book.connectors()}
         return frozenset(name for name in held if self.of.wants_connector(name))
 

@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from exporter.model.connectors import ConnectorKind, Task
-from exporter.model.findings import FailureRun, Finding, FindingName, Severity
+from exporter.model.findings import (
+    FailureRun,
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
+from exporter.remedy.circumstances import Ill
 from exporter.remedy.incidents import Incident, What, incidents, is_target, unhealthy
 from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
 
@@ -81,6 +90,20 @@ def test_what_was_just_started_again_shows_nothing_and_is_in_the_same_trouble(
     assert found.shows is shows
     assert found.key == only(seen(view(FAILED), runs=(run(),))).key
     assert unhealthy(seen(at)) == (frozenset({("lab", "orders")}) if shows else frozenset())
+
+
+def test_who_is_ill_is_told_by_the_connectors_and_by_the_verdicts_of_now():
+    ill, well = Ill(), seen(view(RUNNING))
+    assert ill.of(well) == frozenset()
+    failed = replace(well, connectors=seen(view(FAILED)).connectors)
+    assert ill.of(failed) == {("lab", "orders")}
+    assert ill.of(replace(failed, at=failed.at + 1)) == {("lab", "orders")}
+    assert ill.of(well) == frozenset()
+    silent = Judgement(Scope.CONNECTOR, "lab", "files", "", Verdict.SILENT, 5, "so it is", 1.0)
+    assert ill.of(replace(well, judgements=(silent,))) == {("lab", "files")}
+    fine = replace(silent, connector="more", verdict=Verdict.OK)
+    both = replace(failed, judgements=(silent, fine))
+    assert ill.of(both) == {("lab", "files"), ("lab", "orders")}
 
 
 def test_trouble_keeps_its_key_while_it_is_the_same():

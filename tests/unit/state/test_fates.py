@@ -23,7 +23,7 @@ from exporter.state.snapshot import Loss
 from exporter.state.trail import News
 from tests.changed import replace
 
-from .worlds import NOW, World, mirror, source
+from .worlds import NOW, World, mirror
 
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
 ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
@@ -314,15 +314,13 @@ RUNS, FAILED = Task(0, "running"), Task(1, "failed")
     ],
 )
 def test_a_connector_runs_or_is_stopped_if_that_is_certain(state, tasks, told):
-    other = source("files", state="stopped", tasks=())
-    listed = (other, replace(mirror(), state=state, tasks=tasks))
-    assert doing(listed, "mm2", live=True) == told
-    assert doing(listed, "mm2", live=False) is None
+    found = replace(mirror(), state=state, tasks=tasks)
+    assert doing(found, live=True) == told
+    assert doing(found, live=False) is None
 
 
 def test_of_a_connector_that_is_not_listed_nothing_is_known():
-    assert doing((mirror(),), "other", live=True) is None
-    assert doing(None, "mm2", live=True) is None
+    assert doing(None, live=True) is None
 
 
 # --- what is kept --------------------------------------------------------------------------------
