@@ -1,6 +1,7 @@
 """
 A TCP relay that can stop forwarding without closing anything: what a client sees of a network that
-is cut off. Called by failovers.py, by real tests and for chaos.
+is cut off; or forward late: what it sees of one that is far away. Called by failovers.py, by real
+tests, for chaos and by the bench.
 """
 
 import asyncio
@@ -18,10 +19,13 @@ READY_S_MAX = 30.0
 class Relay:
     """From a port of its own to another one. While it is held, nothing passes, and nobody is told;
     what was sent meanwhile goes on its way afterwards. While it is cut, connections break.
+
+    late_s   by which everything arrives later, in each direction
     """
 
     def __init__(self, port: int, towards: int) -> None:
         self.port = port
+        self.late_s = 0.0
         self._towards = towards
         self._there, self._back = asyncio.Event(), asyncio.Event()
         self._there.set()
@@ -114,11 +118,16 @@ class Relay:
     async def _forward(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, free: asyncio.Event
     ) -> None:
+        loop = asyncio.get_running_loop()
         with suppress(OSError):
             while piece := await source.read(PIECE_BYTES):
                 await free.wait()
-                sink.write(piece)
+                if self.late_s:
+                    loop.call_later(self.late_s, sink.write, piece)
+                else:
+                    sink.write(piece)
                 await sink.drain()
+        await asyncio.sleep(self.late_s)  # what is on its way arrives first
         with suppress(OSError):
             sink.close()
 

@@ -195,6 +195,18 @@ def test_a_relay_that_holds_answers_lets_questions_through(
     assert client.recv(1) == b"B"
 
 
+def test_what_passes_late_arrives_in_order(between: Relay, client: socket.socket):
+    between.late_s = 0.05
+    began = time.monotonic()
+    for piece in (b"b", b"c", b"d"):
+        client.sendall(piece)
+    heard = b""
+    while len(heard) < 3:
+        heard += client.recv(10)
+    assert heard == b"BCD"
+    assert time.monotonic() - began >= 2 * between.late_s
+
+
 def test_a_relay_that_is_cut_breaks_what_there_is_and_what_comes(
     between: Relay, client: socket.socket
 ):
