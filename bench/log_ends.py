@@ -5,11 +5,16 @@ position in, and the ids of those topics whose turn it is, before and after. The
 same two questions bare, each in one call of confluent-kafka's `list_offsets`, and no ids. They take
 turns. Beside the poll a thread wants to run every 50 ms, as the daemon's loop wants to: how late it
 is at worst is how long the poll keeps the interpreter to itself.
+
+And how long it takes of a broker that is far away, as the source of a mirror often is: what passes
+between them arrives FAR_S / 2 later. The baseline is the same poll with the questions that are
+quickest to answer for one that is near.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import tempfile
 import threading
@@ -19,12 +24,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
 from bench.growth import exponent
 from bench.wide_cluster import fill, wide_cluster
+from exporter.clients import log_readers
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import SystemClock
 from exporter.ingest.ends import EndsPoll
@@ -32,6 +39,7 @@ from exporter.ingest.poll import Batch
 from exporter.model.readings import EndsRead
 from exporter.model.topology import MirrorFlow, Topology
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+from lab.lone_broker import lone_broker
 
 TOPICS = 50
 PARTITIONS_PER_TOPIC = 1000
@@ -39,6 +47,9 @@ BROKERS = 5
 GROWTH = (16, 4, 1)
 TICK_S = 0.05
 GOAL_S = 3.0
+FAR_S = 0.05
+FAR_TOPICS = 20
+FAR_PARTITIONS_PER_TOPIC = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ class Result:
         )
 
 
-def snapshot(partitions: int) -> Snapshot:
+def snapshot(partitions: int, *, topics: int = TOPICS) -> Snapshot:
     """A flow that has a position in so many partitions, a part of each topic."""
     flow = MirrorFlow(
         connect_cluster="bench",
@@ -76,8 +87,8 @@ def snapshot(partitions: int) -> Snapshot:
             connector="mm2",
             source="wide",
             target="here",
-            topic=f"wide-{number % TOPICS}",
-            partition=number // TOPICS,
+            topic=f"wide-{number % topics}",
+            partition=number // topics,
             committed=0,
             committed_at=None,
             synced=None,
@@ -144,13 +155,7 @@ def _result(bootstrap: str, partitions: int, rounds: int) -> Result:
     seen = snapshot(partitions)
     took: dict[str, list[float]] = {"ours": [], "bare": []}
     late: dict[str, list[float]] = {"ours": [0.0], "bare": [0.0]}
-    told: list[Batch] = []
-
-    def put(batch: Batch) -> bool:
-        told.append(batch)
-        return True
-
-    poll = EndsPoll(admin, put, SystemClock())
+    poll, told = _poll(admin)
     refresh(poll, told, seen)  # connects, and learns who leads
     for _ in range(rounds):
         for who, ask in (
@@ -177,6 +182,44 @@ def results(bootstrap: str, rounds: int) -> list[Result]:
     return [_result(bootstrap, whole // part, rounds) for part in GROWTH]
 
 
+def far(rounds: int) -> str:
+    """The line of a broker that is far away."""
+    took: dict[float, float] = {}
+    seen = snapshot(FAR_TOPICS * FAR_PARTITIONS_PER_TOPIC, topics=FAR_TOPICS)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        lone_broker(Path(directory), relays=1) as broker,
+    ):
+        fill(broker.address, FAR_TOPICS, FAR_PARTITIONS_PER_TOPIC)
+        broker.relays[0].late_s = FAR_S / 2
+        for limit_s in (math.inf, log_readers.FAR_S):
+            poll, told = _poll(KafkaFacts("wide", {"bootstrap.servers": broker.by(0)}))
+            with mock.patch.object(log_readers, "FAR_S", limit_s):
+                refresh(poll, told, seen)  # connects, and learns who leads
+                each = []
+                for _ in range(rounds):
+                    began = time.perf_counter()
+                    refresh(poll, told, seen)
+                    each.append(time.perf_counter() - began)
+            took[limit_s] = statistics.median(each)
+    ours, near = took[log_readers.FAR_S], took[math.inf]
+    return (
+        f"log ends     {len(seen.mirror_partitions)} partitions of a broker {1000 * FAR_S:.0f} ms "
+        f"away: {ours:.2f} s; asked as if it were near {near:.2f} s, ratio {near / ours:.1f}"
+    )
+
+
+def _poll(admin: KafkaFacts) -> tuple[EndsPoll, list[Batch]]:
+    """The daemon's, and what it tells."""
+    told: list[Batch] = []
+
+    def put(batch: Batch) -> bool:
+        told.append(batch)
+        return True
+
+    return EndsPoll(admin, put, SystemClock()), told
+
+
 def measure(rounds: int = 5, bootstrap: str | None = None) -> list[str]:
     """The lines to print. `bootstrap` is of brokers that are up and filled already."""
     if bootstrap is None:
@@ -191,6 +234,7 @@ def measure(rounds: int = 5, bootstrap: str | None = None) -> list[str]:
     return [
         *(at.line() for at in found),
         f"             goal {GOAL_S:.0f} s, grows with the power {grows:.2f}",
+        far(rounds),
     ]
 
 

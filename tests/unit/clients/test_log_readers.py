@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -176,3 +178,60 @@ def test_who_is_led_is_asked_for_and_who_is_not_has_no_answer_in_any_order(clust
     partitions = (HERE, THERE, HERE)
     for _ in range(2):
         assert cluster.ask(readers, *partitions) == [Unsettled, 9, Unsettled]
+
+
+# --- brokers that are far away --------------------------------------------------------------------
+
+
+def sizes(cluster: Cluster, readers: LogReaders, *partitions: TopicPartition) -> list[int]:
+    """Of the questions of one round."""
+    cluster.asked.clear()
+    readers.ask(partitions, LATEST, committed=False)
+    return [len(at) for at in cluster.asked]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are of one partition, or of three."""
+    monkeypatch.setattr(log_readers, "PARTITIONS_ASKED", 1)
+    monkeypatch.setattr(log_readers, "PARTITIONS_ASKED_FAR", 3)
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_far_away_is_asked_less_often_for_more(cluster, readers, monkeypatch):
+    monkeypatch.setattr(log_readers, "FAR_S", -1.0)
+    assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [1, 1, 1, 1]
+    assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [3, 1]
+    assert cluster.ask(readers, HERE, THERE, GONE, HERE) == [7, 9, NotFound, 7]
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_near_again_is_asked_for_fewer_again(cluster, readers, monkeypatch):
+    monkeypatch.setattr(log_readers, "FAR_S", -1.0)
+    partitions = (HERE, THERE, HERE, THERE)
+    sizes(cluster, readers, *partitions)
+    monkeypatch.setattr(log_readers, "FAR_S", math.inf)
+    assert sizes(cluster, readers, *partitions) == [3, 1]
+    assert sizes(cluster, readers, *partitions) == [1, 1, 1, 1]
+
+
+@pytest.mark.usefixtures("small")
+def test_how_far_it_is_one_quick_answer_tells(cluster, readers, monkeypatch):
+    """The others may have waited for something else."""
+    monkeypatch.setattr(log_readers, "FAR_S", 5.0)
+    # When the round begins, and when each question begins and has its answer.
+    ticks = itertools.chain([0.0, 0.0, 9.0, 9.0, 10.0, 10.0, 99.0], itertools.repeat(99.0))
+    monkeypatch.setattr(log_readers, "_left", lambda until: 1.0)
+    monkeypatch.setattr(log_readers, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [1, 1, 1]
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [1, 1, 1]
+
+
+def test_what_fits_into_one_question_says_nothing_of_how_far_it_is(cluster, readers, monkeypatch):
+    monkeypatch.setattr(log_readers, "FAR_S", -1.0)
+    monkeypatch.setattr(log_readers, "PARTITIONS_ASKED", 2)
+    monkeypatch.setattr(log_readers, "PARTITIONS_ASKED_FAR", 3)
+    sizes(cluster, readers, HERE, THERE)
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [2, 1]
+    assert sizes(cluster, readers, HERE, THERE) == [2]
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [3]
