@@ -291,3 +291,15 @@ def test_an_assignment_told_again_is_held_against_the_last_one_once_and_not_by_e
     for _ in range(3):
         world.snapshot()
     assert Compared.times == 1
+
+
+def test_an_assignment_that_nobody_knows_any_more_is_none_where_flows_share_their_syncs():
+    world = mirrors(mirror("a"), mirror("b"))
+    for connector in ("a", "b"):
+        world.commit(connector, orders(0), {"offset": 5})
+    world.assigned(0, connector="a")
+    world.ends(bounds(100))
+    world.see(PartitionsAssigned("lab", "a", None))  # as of a cluster that is read from its topics
+    world.ends(bounds(100))
+    found = {view.connector: view.lag for view in world.snapshot().mirror_partitions}
+    assert found == {"a": 94, "b": 94}
