@@ -169,6 +169,14 @@ def test_a_copy_that_was_changed_is_damaged(change):
     assert isinstance(rebuilt(replace(copy_of(RECORD), **change)), Damaged)
 
 
+@pytest.mark.parametrize("number", range(len(enclosed(RECORD, ABOUT))))
+def test_a_copy_that_lacks_one_of_its_headers_passes_for_nothing_else(number):
+    headers = [*enclosed(RECORD, ABOUT)]
+    headers[number] = ("something else", None)
+    found = rebuilt(replace(copy_of(RECORD), headers=tuple(headers)))
+    assert found is None or isinstance(found, Damaged) or found.record == RECORD
+
+
 @pytest.mark.parametrize("key", [None, b""], ids=["null", "empty"])
 def test_null_that_became_empty_is_damaged_and_so_is_the_reverse(key):
     copy = copy_of(replace(RECORD, key=key))
