@@ -24,6 +24,9 @@ Identity = tuple[str, int, int]
 Bytes = tuple[bytes | None, bytes | None]
 """Key and value."""
 
+# Of the flow. No alias of a lab's own MirrorMaker: what that writes by its aliases (checkpoints)
+# would be read as this flow's.
+SOURCE: Final = "elsewhere"
 PARTITIONS: Final = 5
 FILES: Final = 40
 MIRRORED: Final = 12
@@ -165,7 +168,7 @@ def _commit(number: int) -> tuple[bytes, bytes | None]:
         of: list[object] = ["files", {"filename": f"/in/{number % FILES}"}]
         value = _json({"position": number})
     else:
-        partition = {"cluster": "west", "partition": number % MIRRORED, "topic": "orders"}
+        partition = {"cluster": SOURCE, "partition": number % MIRRORED, "topic": "orders"}
         of = ["mirror", partition]
         value = _json({"offset": number})
     if number % 37 == 0:

@@ -38,7 +38,7 @@ from exporter.history.tables import (
 from lab import killing
 from lab.clients import settings
 from lab.cluster import Lab
-from lab.commits import Bytes, Commits, Identity
+from lab.commits import SOURCE, Bytes, Commits, Identity
 from lab.errors import LabError
 from lab.killing import commit, counts
 from lab.options import LabOptions
@@ -72,7 +72,7 @@ kafka:
 connect:
   - {{name: ledger, kafka: east, offsets_topic: {offsets}}}
 flows:
-  - source: west
+  - source: {source}
     target: east
     upstream: west
     downstream: east
@@ -164,7 +164,11 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int) -> Report:
     name = f"kills-{time.time_ns()}"
     commits = Commits(lab, offsets=f"{name}-offsets", syncs=f"{name}-syncs", rate_per_s=RATE_PER_S)
     config = CONFIG.format(
-        east=lab.east, west=lab.west, offsets=commits.offsets, syncs=commits.syncs
+        east=lab.east,
+        west=lab.west,
+        source=SOURCE,
+        offsets=commits.offsets,
+        syncs=commits.syncs,
     )
     base = directory / "history"
 

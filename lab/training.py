@@ -5,7 +5,7 @@ Called by `python -m lab classes`.
 """
 
 from lab import classes
-from lab.commits import Commits
+from lab.commits import SOURCE, Commits
 from lab.history_kills import CONFIG, RATE_PER_S
 from lab.killing import bed
 from lab.options import LabOptions
@@ -31,7 +31,9 @@ def train() -> None:
         commits = Commits(lab, offsets="offsets", syncs="syncs", rate_per_s=RATE_PER_S)
         with commits:
             commits.await_acknowledged(COMMITS)
-        config = CONFIG.format(east=lab.east, west=lab.west, offsets="offsets", syncs="syncs")
+        config = CONFIG.format(
+            east=lab.east, west=lab.west, source=SOURCE, offsets="offsets", syncs="syncs"
+        )
         product = Product(lab, directory=directory, port=free_port(), config=config)
         verb = ("history", "run", "--available-now", "--config", str(product.config))
         command = ("env", f"SPARK_SUBMIT_OPTS={options}", *EXPORTER, *verb)

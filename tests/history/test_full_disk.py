@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions, history_kills
-from lab.commits import Commits
+from lab.commits import SOURCE, Commits
 from lab.errors import LabError
 from lab.history_kills import BUG, CONFIG, RATE_PER_S, Report
 from lab.killing import commit
@@ -40,7 +40,11 @@ def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
     name = f"full-{time.time_ns()}"
     commits = Commits(lab, offsets=f"{name}-offsets", syncs=f"{name}-syncs", rate_per_s=RATE_PER_S)
     config = CONFIG.format(
-        east=lab.east, west=lab.west, offsets=commits.offsets, syncs=commits.syncs
+        east=lab.east,
+        west=lab.west,
+        source=SOURCE,
+        offsets=commits.offsets,
+        syncs=commits.syncs,
     )
     with small_disk(tmp_path / "disk") as disk:
         assert disk.mounted
