@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -69,6 +69,13 @@ def answered(
     return answer
 
 
+def vanishes(value: object) -> bool:
+    """Is nothing of it left in a URL, so that the request may be a valid one after all?"""
+    return value is None or (
+        isinstance(value, list | tuple | dict) and all(at is None for at in value)
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
@@ -80,6 +87,7 @@ def answered(
 def test_what_is_described_is_answered_as_described(stage, session, operation, mode, data):
     role = data.draw(st.sampled_from(["operator", "hook", "viewer", None]), label="role")
     case = data.draw(operation.as_strategy(mode), label="request")
+    assume(mode is GenerationMode.POSITIVE or not any(map(vanishes, case.query.values())))
     if mode is GenerationMode.POSITIVE and data.draw(st.booleans(), label="known"):
         if "id" in case.path_parameters:
             case.path_parameters["id"] = data.draw(st.sampled_from(["p1", "p2", "p3"]))
