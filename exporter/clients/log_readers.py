@@ -28,9 +28,9 @@ BATCH_S_MAX: Final = 3.0
 # By one question: librdkafka's time goes by the square of them. It has one question under way on a
 # connection, whoever asks: to brokers that are far away 50,000 partitions would be as far as 250
 # times there and back, and that is worth more than the time.
-PARTITIONS_ASKED: Final = 200
+PARTITIONS_ASKED: Final = 100
 PARTITIONS_ASKED_FAR: Final = 1000
-FAR_S: Final = 0.02  # each question of a round took longer
+FAR_S: Final = 0.01  # each question of a round took longer
 
 Told = int | ClientError
 

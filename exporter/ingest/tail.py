@@ -34,7 +34,7 @@ from exporter.model.observations import (
 from exporter.model.topology import KafkaTopic, TopicPartition
 
 READ_RECORDS_MAX = 10_000
-READ_TIMEOUT_S = 0.5  # how late a tail of a silent topic hears that it is to stop
+READ_TIMEOUT_S = 1.0  # how late a tail of a silent topic hears that it is to stop
 CHECK_EVERY_S = 2.0  # how often the topic's end is asked for: our own lag, and a sign of life
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 15.0
