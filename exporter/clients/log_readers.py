@@ -82,19 +82,22 @@ class LogReaders:
         self._unsettled = bool(idle)
         found: list[Told] = []
         quickest_s = math.inf
-        for some in self._questions(partitions, offset):
-            began = time.monotonic()
-            try:
-                found += self._batch(reader, some, idle, min(BATCH_S_MAX, _left(until)))
-            except ck.KafkaException as exc:
-                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
-                    raise
-                idle = self._leaderless(reader, until)
-                self._unsettled = True
-                found += self._batch(reader, some, idle, _left(until))
-            quickest_s = min(quickest_s, time.monotonic() - began)
-        if len(found) > PARTITIONS_ASKED:  # else it makes no difference
-            self._far = quickest_s > FAR_S
+        try:
+            for some in self._questions(partitions, offset):
+                began = time.monotonic()
+                try:
+                    found += self._batch(reader, some, idle, min(BATCH_S_MAX, _left(until)))
+                except ck.KafkaException as exc:
+                    if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                        raise
+                    idle = self._leaderless(reader, until)
+                    self._unsettled = True
+                    found += self._batch(reader, some, idle, _left(until))
+                quickest_s = min(quickest_s, time.monotonic() - began)
+        finally:
+            # Also of a round that took too long: the next one is to come to its end.
+            if found and len(partitions) > PARTITIONS_ASKED:  # else it makes no difference
+                self._far = quickest_s > FAR_S
         return found
 
     def _questions(self, partitions: Sequence[TopicPartition], offset: int) -> list[_Question]:

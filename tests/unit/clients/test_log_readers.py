@@ -235,3 +235,22 @@ def test_what_fits_into_one_question_says_nothing_of_how_far_it_is(cluster, read
     assert sizes(cluster, readers, HERE, THERE, HERE) == [2, 1]
     assert sizes(cluster, readers, HERE, THERE) == [2]
     assert sizes(cluster, readers, HERE, THERE, HERE) == [3]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
+    cluster, readers, monkeypatch
+):
+    monkeypatch.setattr(log_readers, "FAR_S", -1.0)
+    ask, partitions = cluster.offsets_for_times, (HERE, THERE, HERE, THERE)
+
+    def late(wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        if len(cluster.asked) == 2:
+            raise ck.KafkaException(TIMED_OUT)
+        return ask(wanted, timeout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "offsets_for_times", late)
+        with pytest.raises(ck.KafkaException):
+            cluster.ask(readers, *partitions)
+    assert sizes(cluster, readers, *partitions) == [3, 1]
