@@ -4,7 +4,7 @@ another answer. Called by site.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from exporter.model.topology import KafkaTopic
 
@@ -16,9 +16,9 @@ class Homes:
     """Made once for as long as what it is made of stays the very same objects."""
 
     def __init__(self) -> None:
-        self._made: tuple[frozenset[str], Dedicated, KafkaTopic | None, Told] | None = None
+        self._made: tuple[Collection[str], Dedicated, KafkaTopic | None, Told] | None = None
 
-    def of(self, names: frozenset[str], dedicated: Dedicated, home: KafkaTopic | None) -> Told:
+    def of(self, names: Collection[str], dedicated: Dedicated, home: KafkaTopic | None) -> Told:
         """These connectors by topic, the topics in order. Where one is `dedicated` to a connector
         it is that, otherwise `home`; who has none is left out.
         """

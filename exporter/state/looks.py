@@ -84,7 +84,7 @@ class Looks:
                 known=known,
                 bounds=seen.bounds,
                 ids=seen.ids,
-                doing=doing(site.connector(flow.connector), live=site.listing_live(now)),
+                doing=doing(site.by_name.get(flow.connector), live=site.listing_live(now)),
                 came=() if read is None else read[1].came,
                 news_of=news_of,
                 patience_s=self._patience_s,

@@ -46,9 +46,8 @@ class Sinks:
         if not self._inputs.live(InputId(cluster, GROUPS), now):
             return
         site = self._sites[cluster]
-        listed = {connector.name for connector in site.listed or ()}
         for at in self._offsets[cluster]:
-            if at.connector in listed and site.of.wants_topic(at.topic):
+            if at.connector in site.by_name and site.of.wants_topic(at.topic):
                 behind = self._behind(cluster, at)
                 yield SinkPartitionView(
                     connect_cluster=cluster,

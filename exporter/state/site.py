@@ -10,7 +10,7 @@ only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,11 +68,10 @@ class Site:
         self.of = of
         self.home: KafkaTopic | None = None
         self.listed: tuple[Connector, ...] | None = None
+        self.by_name: Mapping[str, Connector] = {}  # the same; another object for another list
         self.runs: frozenset[str] = frozenset()  # their names, with those that nobody asked for
         self._inputs = inputs
         self._partitions_max = partitions_max
-        self._by_name: dict[str, Connector] = {}
-        self._names: frozenset[str] = frozenset()
         self._enlisted: tuple[Connector, ...] | None = None
         self._dedicated: dict[str, KafkaTopic | None] = {}
         self._used: frozenset[KafkaTopic] = frozenset()
@@ -99,8 +98,7 @@ class Site:
             return  # what was made of them stays the same objects
         self._enlisted = connectors
         self.listed = tuple(at for at in connectors if self.of.wants_connector(at.name))
-        self._by_name = {at.name: at for at in self.listed}
-        self._names = frozenset(self._by_name)
+        self.by_name = {at.name: at for at in self.listed}
         self.runs = frozenset(at.name for at in connectors)
 
     def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
@@ -247,11 +245,7 @@ class Site:
 
     def gone(self, connector: str) -> bool:
         """Is there a list of connectors, and this one not in it?"""
-        return self.listed is not None and connector not in self._by_name
-
-    def connector(self, name: str) -> Connector | None:
-        """As it was last listed; None where it was not, or nobody knows."""
-        return self._by_name.get(name)
+        return self.listed is not None and connector not in self.by_name
 
     def listing_live(self, now: float) -> bool:
         """May the states of its connectors be shown?"""
@@ -293,10 +287,10 @@ class Site:
         """Does it have a sink?"""
         return any(at.sink is not None for at in self.listed or ())
 
-    def names(self) -> frozenset[str]:
+    def names(self) -> Collection[str]:
         """The connectors to show; without any list, all that have an offset."""
         if self.listed is not None:
-            return self._names
+            return self.by_name
         held = {name for book in self._books.values() for name in book.connectors()}
         return frozenset(name for name in held if self.of.wants_connector(name))
 
