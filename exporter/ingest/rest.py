@@ -5,8 +5,10 @@ Called by the polls and by the verbs. Raises what the client raises.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from hashlib import blake2b
+from typing import Generic, TypeVar
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
@@ -14,6 +16,8 @@ from exporter.errors import Malformed
 from exporter.model.connectors import Connector
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
+
+T = TypeVar("T")
 
 
 def listed(reader: ConnectReader) -> tuple[Connector, ...]:
@@ -23,31 +27,38 @@ def listed(reader: ConnectReader) -> tuple[Connector, ...]:
 
 def listed_in(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
     """The same, of an answer that has come."""
-    found = decode_connectors(body)
-    if isinstance(found, Undecodable):
-        raise Malformed(connect_cluster, f"GET /connectors: {found.reason}")
-    return found
+    return _sound(connect_cluster, "GET /connectors", decode_connectors(body))
+
+
+class _Answer(Generic[T]):
+    """To one question, over and over: most are the one before, byte by byte, and are decoded once.
+    They may have megabytes, which are not kept.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[bytes, T] | None = None
+
+    def of(self, body: bytes, decode: Callable[[bytes], T]) -> T:
+        """What it says, the very same object while it is the same. Raises what `decode` raises."""
+        digest, known = blake2b(body).digest(), self._known
+        if known is None or known[0] != digest:
+            self._known = known = (digest, decode(body))
+        return known[1]
 
 
 class ConnectorsPoll:
-    """The connectors of one Connect cluster, over and over. Most answers are the one before, byte
-    by byte: then so are the connectors, the very same object. For one thread at a time.
+    """The connectors of one Connect cluster, over and over: the very same object while the answer
+    is the same. For one thread at a time.
     """
 
     def __init__(self, reader: ConnectReader) -> None:
         self.name = reader.name
         self._reader = reader
-        self._digest = b""
-        self._connectors: tuple[Connector, ...] = ()
+        self._answer: _Answer[tuple[Connector, ...]] = _Answer()
 
     def ask(self) -> tuple[Connector, ...]:
         """Every connector with its state."""
-        body = self._reader.connectors()
-        digest = blake2b(body).digest()  # an answer may have megabytes, which are not kept
-        if digest != self._digest:
-            self._connectors = listed_in(self.name, body)
-            self._digest = digest
-        return self._connectors
+        return self._answer.of(self._reader.connectors(), partial(listed_in, self.name))
 
 
 class AssignmentsPoll:
@@ -58,20 +69,14 @@ class AssignmentsPoll:
     def __init__(self, reader: ConnectReader) -> None:
         self.name = reader.name
         self._reader = reader
-        self._known: dict[str, tuple[bytes, frozenset[TopicPartition]]] = {}
+        self._answers: dict[str, _Answer[frozenset[TopicPartition]]] = {}
 
     def ask(self, connector: str) -> frozenset[TopicPartition]:
         """All partitions that its tasks copy."""
         body = self._reader.tasks(connector)
-        digest = blake2b(body).digest()
-        known = self._known.get(connector)
-        if known is not None and known[0] == digest:
-            return known[1]
-        found = decode_assignment(body)
-        if isinstance(found, Undecodable):
-            raise Malformed(self.name, f"GET tasks of {connector}: {found.reason}")
-        self._known[connector] = (digest, found)
-        return found
+        asked = f"GET tasks of {connector}"
+        answer = self._answers.setdefault(connector, _Answer())
+        return answer.of(body, lambda told: _sound(self.name, asked, decode_assignment(told)))
 
     def runs(self, connector: str) -> bool:
         """Does Connect say just now that it runs?"""
@@ -79,8 +84,8 @@ class AssignmentsPoll:
 
     def keep(self, connectors: Collection[str]) -> None:
         """Forget what others were given."""
-        for gone in self._known.keys() - set(connectors):
-            self._known.pop(gone, None)
+        for gone in self._answers.keys() - set(connectors):
+            self._answers.pop(gone, None)
 
 
 def offsets(reader: ConnectReader, connector: str) -> tuple[tuple[str, str | None], ...]:
@@ -92,7 +97,10 @@ def offsets_in(
     connect_cluster: str, connector: str, body: bytes
 ) -> tuple[tuple[str, str | None], ...]:
     """The same, of an answer that has come."""
-    found = decode_offsets(body)
+    return _sound(connect_cluster, f"GET offsets of {connector}", decode_offsets(body))
+
+
+def _sound(connect_cluster: str, asked: str, found: T | Undecodable) -> T:
     if isinstance(found, Undecodable):
-        raise Malformed(connect_cluster, f"GET offsets of {connector}: {found.reason}")
+        raise Malformed(connect_cluster, f"{asked}: {found.reason}")
     return found
