@@ -26,7 +26,7 @@ ASK_S_MAX: Final = 10.0  # for all partitions
 # For a question: then it is asked once more, of those that are led, and may take all the rest.
 BATCH_S_MAX: Final = 3.0
 # By one question: librdkafka's time goes by the square of them. It has one question under way on a
-# connection, whoever asks: to brokers that are far away 50,000 partitions would be as far as 250
+# connection, whoever asks: to brokers that are far away 50,000 partitions would be as far as 500
 # times there and back, and that is worth more than the time.
 PARTITIONS_ASKED: Final = 100
 PARTITIONS_ASKED_FAR: Final = 1000
@@ -82,21 +82,20 @@ class LogReaders:
         self._unsettled = bool(idle)
         found: list[Told] = []
         quickest_s = math.inf
-        try:
-            for some in self._questions(partitions, offset):
-                began = time.monotonic()
-                try:
-                    found += self._batch(reader, some, idle, min(BATCH_S_MAX, _left(until)))
-                except ck.KafkaException as exc:
-                    if not isinstance(translate(self._name, exc.args[0]), TimedOut):
-                        raise
-                    idle = self._leaderless(reader, until)
-                    self._unsettled = True
-                    found += self._batch(reader, some, idle, _left(until))
-                quickest_s = min(quickest_s, time.monotonic() - began)
-        finally:
-            # Also of a round that took too long: the next one is to come to its end.
-            if found and len(partitions) > PARTITIONS_ASKED:  # else it makes no difference
+        for some in self._questions(partitions, offset):
+            began = time.monotonic()
+            try:
+                found += self._batch(reader, some, idle, min(BATCH_S_MAX, _left(until)))
+            except ck.KafkaException as exc:
+                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                    raise
+                idle = self._leaderless(reader, until)
+                self._unsettled = True
+                found += self._batch(reader, some, idle, _left(until))
+            quickest_s = min(quickest_s, time.monotonic() - began)
+            # At once: a round that takes too long and ends here is not to be asked for like this
+            # again. Where one question is all of it, it makes no difference.
+            if len(partitions) > PARTITIONS_ASKED:
                 self._far = quickest_s > FAR_S
         return found
 
