@@ -203,10 +203,11 @@ def rebuilt(copy: RawRecord) -> SetAside | Damaged | None:
         record = _record(copy, told, copy.headers[:count])
         about = _about(told)
         wanted = _needed(told, f"{OURS}sha256")
+        nulls = {name: told[f"{OURS}null_{name}"] for name in ("key", "value")}
     except (KeyError, TypeError, ValueError, IndexError) as exc:
         return Damaged(f"its headers are not as they were written: {exc}")
     for name, part in (("key", copy.key), ("value", copy.value)):
-        if told.get(f"{OURS}null_{name}") != _flag(part is None):
+        if nulls[name] != _flag(part is None):
             return Damaged(f"its {name} is not as it was written: null or not")
     if record.sha256 != wanted:
         return Damaged("it does not hash to what was written")
