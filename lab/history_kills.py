@@ -65,7 +65,7 @@ NOT_COMPARED: Final = (SILVER_SNAPSHOTS, BRONZE_LOG_ENDS, BRONZE_GROUP_OFFSETS)
 COMPARED: Final = tuple(table for table in TABLES if table not in NOT_COMPARED)
 READ_AT: Final = ("ingest_ts", "first_read_at", "last_read_at")
 
-CONFIG: Final = """\
+_CONFIG: Final = """\
 kafka:
   east: {{bootstrap: "{east}"}}
   west: {{bootstrap: "{west}"}}
@@ -163,13 +163,7 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int) -> Report:
     report = Report(seed=seed, commit=commit())
     name = f"kills-{time.time_ns()}"
     commits = Commits(lab, offsets=f"{name}-offsets", syncs=f"{name}-syncs", rate_per_s=RATE_PER_S)
-    config = CONFIG.format(
-        east=lab.east,
-        west=lab.west,
-        source=SOURCE,
-        offsets=commits.offsets,
-        syncs=commits.syncs,
-    )
+    config = config_of(lab, commits)
     base = directory / "history"
 
     def product(name: str, base: Path, more: str = "") -> Product:
@@ -197,6 +191,17 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int) -> Report:
         if mine != its:
             report.different.append(f"{table.path}: {len(mine)} rows and {len(its)}")
     return report
+
+
+def config_of(lab: Lab, commits: Commits) -> str:
+    """Of a product that follows what these commits go to."""
+    return _CONFIG.format(
+        east=lab.east,
+        west=lab.west,
+        source=SOURCE,
+        offsets=commits.offsets,
+        syncs=commits.syncs,
+    )
 
 
 # ---- blows --------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ Called by `python -m lab classes`.
 """
 
 from lab import classes
-from lab.commits import SOURCE, Commits
-from lab.history_kills import CONFIG, RATE_PER_S
+from lab.commits import Commits
+from lab.history_kills import RATE_PER_S, config_of
 from lab.killing import bed
 from lab.options import LabOptions
 from lab.ports import free_port
@@ -31,9 +31,7 @@ def train() -> None:
         commits = Commits(lab, offsets="offsets", syncs="syncs", rate_per_s=RATE_PER_S)
         with commits:
             commits.await_acknowledged(COMMITS)
-        config = CONFIG.format(
-            east=lab.east, west=lab.west, source=SOURCE, offsets="offsets", syncs="syncs"
-        )
+        config = config_of(lab, commits)
         product = Product(lab, directory=directory, port=free_port(), config=config)
         verb = ("history", "run", "--available-now", "--config", str(product.config))
         command = ("env", f"SPARK_SUBMIT_OPTS={options}", *EXPORTER, *verb)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions, history_kills
-from lab.commits import SOURCE, Commits
+from lab.commits import Commits
 from lab.errors import LabError
-from lab.history_kills import BUG, CONFIG, RATE_PER_S, Report
+from lab.history_kills import BUG, RATE_PER_S, Report, config_of
 from lab.killing import commit
 from lab.ports import free_port
 from lab.product import Product
@@ -39,13 +39,6 @@ def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
 ) -> None:
     name = f"full-{time.time_ns()}"
     commits = Commits(lab, offsets=f"{name}-offsets", syncs=f"{name}-syncs", rate_per_s=RATE_PER_S)
-    config = CONFIG.format(
-        east=lab.east,
-        west=lab.west,
-        source=SOURCE,
-        offsets=commits.offsets,
-        syncs=commits.syncs,
-    )
     with small_disk(tmp_path / "disk") as disk:
         assert disk.mounted
         base = disk.folder / "history"
@@ -53,7 +46,7 @@ def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
             lab,
             directory=tmp_path / "product",
             port=free_port(),
-            config=config,
+            config=config_of(lab, commits),
             extra=f'history: {{path: "{base}", heap: 700m}}\n',
         )
         with commits:
