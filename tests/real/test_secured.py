@@ -123,20 +123,19 @@ def serves(product: Product) -> None:
 
 
 @pytest.fixture(scope="module")
-def filled(secured: Lab, product: Product) -> Product:
-    """The same, once it shows what connectors have copied."""
+def filled(secured: Lab, product: Product) -> None:
+    """The daemon shows what connectors have copied."""
     secured.append_lines(20)
     secured.produce("west", "orders", 60)
     becomes(product, 60, "mm2_source_log_end_offset", topic="orders")
     becomes(product, 0, "mm2_replication_lag_records")
     becomes(product, 0, "sink_lag_records")
-    return product
 
 
+@pytest.mark.usefixtures("filled")
 def test_over_scram_and_client_certificates_the_positions_are_those_of_rest_and_brokers(
-    secured: Lab, filled: Product
+    secured: Lab, product: Product
 ) -> None:
-    product = filled
     # One that was slow to answer, as on a busy machine, is up again after its next reading.
     eventually(product, "every input up", lambda: {*samples(product, "input_up").values()} == {1.0})
     for tally in (compare.with_rest(product, secured), compare.with_brokers(product, secured)):
@@ -149,10 +148,10 @@ def test_over_scram_and_client_certificates_the_positions_are_those_of_rest_and_
 
 @pytest.mark.spark
 @pytest.mark.proof
+@pytest.mark.usefixtures("filled")
 def test_the_pipeline_reads_the_same_brokers_and_says_no_secret(
-    secured: Lab, filled: Product
+    secured: Lab, product: Product
 ) -> None:
-    product = filled
     tally = compare.with_pipeline(product)
     assert tally.mismatches == []
     assert tally.compared >= 6
