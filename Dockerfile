@@ -77,7 +77,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     && /opt/offsetwatch/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /opt/offsetwatch/lib \
     && OFFSETWATCH_CACHE=/opt/offsetwatch/share/cache /opt/offsetwatch/bin/python -c \
-        'from exporter.history.jars import spark_jars; spark_jars()' \
+        'from exporter.history.spark.jars import spark_jars; spark_jars()' \
     && rm /opt/offsetwatch/share/cache/jars.lock \
     && /build/bin/python -m tools.sbom --target pipeline --installed /opt/offsetwatch \
         --report /report.json --report /report-history.json --jars /opt/offsetwatch/share/cache \

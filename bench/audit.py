@@ -27,11 +27,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from bench import cpu
-from exporter.history.audit import AuditSpec, audit
-from exporter.history.comparing import DOWN, UP, Clusters
-from exporter.history.pinning import Bounds, Pinned, Sides, pin
-from exporter.history.security import kafka_options
-from exporter.history.session import spark_session
+from exporter.history.audit.comparing import DOWN, UP, Clusters
+from exporter.history.audit.job import AuditSpec, audit
+from exporter.history.audit.pinning import Bounds, Pinned, Sides, pin
+from exporter.history.spark.security import kafka_options
+from exporter.history.spark.session import spark_session
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from lab import Lab, LabOptions, specimens
 from lab.clients import settings

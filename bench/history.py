@@ -31,13 +31,13 @@ from pyspark.sql import functions as sf
 from bench import commits, cpu
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import SystemClock
-from exporter.history import bronze, lake
-from exporter.history.feed import Feed, planned
-from exporter.history.records import Role
-from exporter.history.security import kafka_options
-from exporter.history.session import spark_session
-from exporter.history.stream import BronzeStream
-from exporter.history.tables import (
+from exporter.history.pipeline import bronze, lake
+from exporter.history.pipeline.feed import Feed, planned
+from exporter.history.pipeline.records import Role
+from exporter.history.pipeline.stream import BronzeStream
+from exporter.history.spark.security import kafka_options
+from exporter.history.spark.session import spark_session
+from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
     Column,

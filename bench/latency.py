@@ -28,14 +28,14 @@ import pyarrow.parquet as pq
 from bench import commits, cpu
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import SystemClock
-from exporter.history import lake
-from exporter.history.feed import Feed, planned
-from exporter.history.jobs import PipelineSpec, run_continuous
-from exporter.history.records import roles
-from exporter.history.security import kafka_options
-from exporter.history.session import spark_session
-from exporter.history.stream import BronzeStream
-from exporter.history.tables import BRONZE_RECORDS
+from exporter.history.pipeline import lake
+from exporter.history.pipeline.feed import Feed, planned
+from exporter.history.pipeline.jobs import PipelineSpec, run_continuous
+from exporter.history.pipeline.records import roles
+from exporter.history.pipeline.stream import BronzeStream
+from exporter.history.spark.security import kafka_options
+from exporter.history.spark.session import spark_session
+from exporter.history.tables.schemas import BRONZE_RECORDS
 from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until

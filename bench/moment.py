@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exporter.history import lake
-from exporter.history.files import IN_ORDER
-from exporter.history.tables import (
+from exporter.history.pipeline import lake
+from exporter.history.tables.files import IN_ORDER
+from exporter.history.tables.schemas import (
     ARROW,
     BRONZE_RECORDS,
     CONNECT_OFFSETS,

@@ -29,7 +29,7 @@ from bench import commits, cpu
 from bench.history import KAFKA, PARTITIONS, WARM_UP, Bed, decoded
 from bench.site import Size, Watcher, fill, watched
 from bench.visible import CONNECTORS
-from exporter.history.session import spark_session
+from exporter.history.spark.session import spark_session
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
 

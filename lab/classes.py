@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from exporter.history.downloads import publish
+from exporter.history.spark.downloads import publish
 from lab.errors import LabError
 from lab.java import ARCHIVE, archive_folder, home, tool, version
 

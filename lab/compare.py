@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from exporter.history import read
+from exporter.history.tables import read
 from lab import consoles
 from lab.clients import settings
 from lab.cluster import ClusterName, Lab

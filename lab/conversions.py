@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from exporter.remedy.formats import Converter, read
-from exporter.remedy.json_format import Reading
+from exporter.remedy.locate.formats import Converter, read
+from exporter.remedy.locate.json_format import Reading
 from lab.errors import LabError
 from lab.jars import jars
 from lab.java import tool

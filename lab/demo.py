@@ -25,8 +25,9 @@ from rich.table import Table
 from rich.text import Text
 
 from exporter.errors import HistoryError
-from exporter.history import asof, read
-from exporter.history.jars import spark_jars
+from exporter.history.queries import asof
+from exporter.history.spark.jars import spark_jars
+from exporter.history.tables import read
 from lab import compare, demo_poison
 from lab.cluster import Lab
 from lab.jars import jars

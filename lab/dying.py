@@ -159,7 +159,7 @@ def hurry(doubt_s: float) -> None:
 
     Where only our own process has died, the workers have answered long before.
     """
-    from exporter.remedy.progress import Limits  # noqa: PLC0415
+    from exporter.remedy.engine.progress import Limits  # noqa: PLC0415
 
     made = Limits.__init__
     names = [field.name for field in fields(Limits)]

@@ -27,7 +27,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from exporter.history.tables import (
+from exporter.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from exporter.errors import HistoryError
-from exporter.history.downloads import cache_directory, publish
+from exporter.history.spark.downloads import cache_directory, publish
 from lab.errors import LabError
 from lab.java import tool
 

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from exporter import config
 from exporter.cli import carrying
-from exporter.cli.listener import Listener
-from exporter.cli.remote_desk import RemoteDesk
+from exporter.cli.remote.listener import Listener
+from exporter.cli.remote.remote_desk import RemoteDesk
 from exporter.clock import SystemClock
 from exporter.config import Config
 from exporter.errors import ConfigError
-from exporter.remedy.desk import Asked, Mode, NotFound, PeopleDesk, Refused
 from exporter.remedy.journal import NAME
+from exporter.remedy.model.desk import Asked, Mode, NotFound, PeopleDesk, Refused
 from exporter.remedy.office import Office, Planned, World
 
 _LOGIN: Final = Path("/proc/self/loginuid")

@@ -29,12 +29,12 @@ from exporter.state.snapshot import Snapshot
 OK, FINDINGS = 0, 1
 
 try:
-    from exporter.history.audit import Audited, AuditSpec, audit
-    from exporter.history.comparing import Clusters
-    from exporter.history.pinning import Bounds, Pinned, Sides, pin
-    from exporter.history.reasons import Skip, Transforms, skips, transforms
-    from exporter.history.security import kafka_options
-    from exporter.history.verdicts import Finding, Span
+    from exporter.history.audit.comparing import Clusters
+    from exporter.history.audit.job import Audited, AuditSpec, audit
+    from exporter.history.audit.pinning import Bounds, Pinned, Sides, pin
+    from exporter.history.audit.reasons import Skip, Transforms, skips, transforms
+    from exporter.history.audit.verdicts import Finding, Span
+    from exporter.history.spark.security import kafka_options
 except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc
 

@@ -23,13 +23,13 @@ from exporter.cli.offsets import print_changes
 from exporter.clock import Clock, SteadyClock, SystemClock
 from exporter.config import Config
 from exporter.errors import Denied, RemedyError, Unfinished
-from exporter.remedy.driver import Driver
+from exporter.remedy.engine.progress import Limits
 from exporter.remedy.journal import NAME, Journal
-from exporter.remedy.plan import Plan
-from exporter.remedy.progress import Limits
-from exporter.remedy.records import Ending
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.plan import Plan
+from exporter.remedy.model.records import Ending
 from exporter.remedy.runner import Result, Runner, fresh_plan_id, options_at, planned
-from exporter.remedy.words import COMMAND, doing
+from exporter.remedy.views.words import COMMAND, doing
 from exporter.toolbox.changes import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6

@@ -18,8 +18,8 @@ from exporter.cli.reading import AnyWay, loaded, way_of
 from exporter.errors import ConfigError, Denied, Refused, RemedyError
 from exporter.remedy.drivers.strimzi import StrimziDriver
 from exporter.remedy.journal import NAME, Journal
-from exporter.remedy.plan import Alter, Pair, Plan, Write
-from exporter.remedy.records import Ending
+from exporter.remedy.model.plan import Alter, Pair, Plan, Write
+from exporter.remedy.model.records import Ending
 from exporter.remedy.runner import planned
 from exporter.toolbox.bounds import Problem, Request
 from exporter.toolbox.changes import Asked, Prepared, prepare

@@ -16,12 +16,12 @@ from exporter.clock import SystemClock
 from exporter.config import Config
 from exporter.daemon.remedy_parts import parts_of
 from exporter.errors import ClientError
-from exporter.remedy import telling
-from exporter.remedy.desk import GuardTold
 from exporter.remedy.guards import Permission, permission
-from exporter.remedy.incidents import Incident, incidents
 from exporter.remedy.journal import NAME
+from exporter.remedy.model.desk import GuardTold
+from exporter.remedy.model.incidents import Incident, incidents
 from exporter.remedy.planner import Planner, told
+from exporter.remedy.views import telling
 from exporter.state.snapshot import Snapshot
 
 _OF_A_START: Final = frozenset({"start_grace"})

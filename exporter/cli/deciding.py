@@ -13,7 +13,7 @@ from exporter.cli.access import Access, At, at_desk
 from exporter.cli.following import CHANGED, DENIED, OK, Pause, follow
 from exporter.cli.showing import print_plan, to_do
 from exporter.errors import ConfigError
-from exporter.remedy.desk import (
+from exporter.remedy.model.desk import (
     AlreadyDecided,
     Done,
     Expired,

@@ -56,7 +56,7 @@ def access(
 ) -> Access:
     """What the options above say together; `shown` are those of the listener. Raises UsageError."""
     from exporter.cli.access import Access  # noqa: PLC0415 - heavy
-    from exporter.cli.listener import Listener  # noqa: PLC0415
+    from exporter.cli.remote.listener import Listener  # noqa: PLC0415
 
     if url is None:
         for name, value in shown.items():
@@ -122,7 +122,7 @@ def wish(
 ) -> int:
     """Have a plan made; `more` are plan_options. The exit code."""
     from exporter.cli import proposing  # noqa: PLC0415 - heavy
-    from exporter.remedy.desk import Wish  # noqa: PLC0415
+    from exporter.remedy.model.desk import Wish  # noqa: PLC0415
 
     wishes = {
         "stop": Wish.STOP,

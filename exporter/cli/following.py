@@ -13,9 +13,9 @@ from exporter.cli import output
 from exporter.cli.access import At
 from exporter.cli.showing import to_do
 from exporter.daemon import state_dir
-from exporter.remedy.desk import PlanRow, PlanState, PlanTold
-from exporter.remedy.guards_table import AUTOMATIC
-from exporter.remedy.records import Cause, Ending
+from exporter.remedy.guards.table import AUTOMATIC
+from exporter.remedy.model.desk import PlanRow, PlanState, PlanTold
+from exporter.remedy.model.records import Cause, Ending
 from exporter.remedy.runner import exit_code
 
 LOOK_S: Final = 1.0

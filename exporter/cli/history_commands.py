@@ -77,7 +77,7 @@ def history_as_of(**asked: Any) -> None:
     """Print source offsets as they were at a moment, from the tables, without a JVM. Exit code 1 if
     the tables cannot tell.
     """
-    from exporter.cli import asof  # noqa: PLC0415
+    from exporter.cli.queries import asof  # noqa: PLC0415
 
     sys.exit(asof.print_as_of(asof.Asked(**asked)))
 
@@ -98,7 +98,7 @@ def history_timeline(**asked: Any) -> None:
     """Print what happened to a connector, as far as the tables know: how its offsets moved
     otherwise than on, and what remedies came to. Exit code 1 if nothing is known of it.
     """
-    from exporter.cli import timeline  # noqa: PLC0415
+    from exporter.cli.queries import timeline  # noqa: PLC0415
 
     sys.exit(timeline.print_timeline(timeline.Asked(**asked)))
 
@@ -124,7 +124,7 @@ def history_report(**asked: Any) -> None:
     past window: records read again or never, records that were not there yet. Exit code 1 if
     nothing is known of that time.
     """
-    from exporter.cli import report  # noqa: PLC0415
+    from exporter.cli.queries import report  # noqa: PLC0415
 
     sys.exit(report.print_report(report.Asked(**asked)))
 

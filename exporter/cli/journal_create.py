@@ -11,10 +11,11 @@ from typing import Final
 from exporter import config
 from exporter.cli import output
 from exporter.clients import journal_topic
-from exporter.clients.journal_topic import JournalWriter, weaknesses
+from exporter.clients.journal_topic import weaknesses
 from exporter.daemon import state_dir
 from exporter.daemon.replicas import settings_of
 from exporter.errors import ConfigError, RemedyError
+from exporter.remedy.drivers.journal_topic import create_topic, open_writer
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.projection import Projection, value_of
 from exporter.remedy.replica import Settings
@@ -48,7 +49,7 @@ def create(config_path: Path) -> int:
         return WRONG if wrong else OK
     if alone and state_dir.in_use(folder):
         raise RemedyError(f"a daemon uses {folder}, and its journal is to be moved: stop it first")
-    journal_topic.create(settings.kafka, settings.properties, wanted)
+    create_topic(settings.kafka, settings.properties, wanted)
     output.error(f"{where} was made")
     if alone:
         _move(folder, settings)
@@ -67,8 +68,7 @@ def _alone(folder: Path) -> int:
 def _move(folder: Path, settings: Settings) -> None:
     made = journal_topic.topic_of(settings.kafka, settings.properties, settings.wanted.topic)
     assert made is not None
-    writer = JournalWriter(settings.kafka, settings.properties, settings.wanted.topic)
-    writer.begin()
+    writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
     with closing(Journal(folder)) as journal:
         seq = 1
         while lines := journal.lines(seq, _AT_ONCE):

@@ -14,7 +14,7 @@ from exporter.errors import ConfigError
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
 from exporter.remedy.drivers.topics import with_topics
-from exporter.remedy.plan import Create, Delete, Plan, State
+from exporter.remedy.model.plan import Create, Delete, Plan, State
 from exporter.toolbox import connectors, creation
 from exporter.toolbox.changes import Prepared
 

@@ -381,6 +381,6 @@ def offsets_rewind(connector: str, moment: str, **options: Any) -> None:
         raise click.UsageError("--connect is missing: the Connect cluster of --config")
     if where.flow is not None:
         raise click.UsageError("--flow goes with `offsets reset`")
-    from exporter.cli import rewind  # noqa: PLC0415
+    from exporter.cli.queries import rewind  # noqa: PLC0415
 
     sys.exit(rewind.rewind(where, connector, moment, changing, allow_skip=allow_skip))

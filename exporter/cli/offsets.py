@@ -25,8 +25,8 @@ from exporter.decode.source_offsets import decode_value
 from exporter.errors import ConfigError, Denied, NotFound, Refused
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.model.offsets import Order, SourceOffset
-from exporter.remedy.plan import Pair
-from exporter.remedy.requests import entry_of
+from exporter.remedy.engine.requests import entry_of
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.differences import Change, Kind, between
 from exporter.toolbox.documents import Document, kip199, parse
 from exporter.toolbox.place import Place

@@ -28,7 +28,7 @@ def run(
     cut = None if up_to is None else read_cut(up_to)
     configure(loaded.log.level, loaded.log.format)
     try:
-        from exporter.history import jobs  # noqa: PLC0415 - needs the extra
+        from exporter.history.pipeline import jobs  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     with caught_up(loaded, timeout_s) as snapshot:
@@ -59,7 +59,7 @@ def maintain(path: Path, *, as_json: bool) -> int:
     loaded = config.load(path)
     configure(loaded.log.level, loaded.log.format)
     try:
-        from exporter.history import maintain as upkeep  # noqa: PLC0415 - needs the extra
+        from exporter.history.pipeline import maintain as upkeep  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     base = Path(loaded.history.path).resolve()
@@ -91,7 +91,7 @@ def baselines(path: Path, *, as_json: bool) -> None:
     loaded = config.load(path)
     configure(loaded.log.level, loaded.log.format)
     try:
-        from exporter.history import baselines as learning  # noqa: PLC0415 - needs the extra
+        from exporter.history.baselines import job as learning  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     base = Path(loaded.history.path).resolve()
@@ -135,7 +135,7 @@ def baselines(path: Path, *, as_json: bool) -> None:
 def package(folder: Path, *, as_json: bool) -> None:
     """Write what spark-submit needs, and print how it is given."""
     try:
-        from exporter.history import package as packaging  # noqa: PLC0415 - see `run`
+        from exporter.history.spark import package as packaging  # noqa: PLC0415 - see `run`
 
         made = packaging.package(folder)
     except ImportError as exc:
@@ -194,7 +194,7 @@ def _stop_on_signal() -> threading.Event:
 
 
 def _print(report: object, *, as_json: bool) -> None:
-    from exporter.history.jobs import RunReport  # noqa: PLC0415 - needs the extra
+    from exporter.history.pipeline.jobs import RunReport  # noqa: PLC0415 - needs the extra
 
     assert isinstance(report, RunReport)
     rows = {str(topic): count for topic, count in report.rows_read.items()}

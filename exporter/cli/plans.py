@@ -19,16 +19,17 @@ from exporter.cli.reading import way_of
 from exporter.cli.showing import OPEN as IS_OPEN
 from exporter.cli.showing import document, print_plan, to_do
 from exporter.errors import ConfigError, Denied, JournalDamaged
-from exporter.remedy import backups, runner, words
-from exporter.remedy.decisions import Dossier, Stands, dossier
-from exporter.remedy.desk import Damaged, Done, NotFound, PlanRow, PlanState
-from exporter.remedy.driver import Driver
+from exporter.remedy import backups, runner
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.drivers.whole import driver_of
+from exporter.remedy.engine.progress import Limits, replayed
 from exporter.remedy.journal import NAME, Entry, Journal
-from exporter.remedy.plan import Plan
-from exporter.remedy.progress import Limits, replayed
-from exporter.remedy.records import AnyRecord, Kept, decoded
+from exporter.remedy.model.decisions import Dossier, Stands, dossier
+from exporter.remedy.model.desk import Damaged, Done, NotFound, PlanRow, PlanState
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.plan import Plan
+from exporter.remedy.model.records import AnyRecord, Kept, decoded
+from exporter.remedy.views import words
 
 OK, WRONG, DENIED, OPEN = 0, 1, 3, 5
 LINES_MAX = 1000  # of the journal in one request

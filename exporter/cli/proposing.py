@@ -13,8 +13,8 @@ from exporter.cli.planning import world
 from exporter.cli.showing import against, document, print_plan, refused, to_do
 from exporter.errors import ConfigError
 from exporter.remedy import backups
-from exporter.remedy.desk import Asked, KeyReused, NotFound, PlanTold, Proposed, Refused, Wish
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.desk import Asked, KeyReused, NotFound, PlanTold, Proposed, Refused, Wish
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.documents import parse_pair
 
 

@@ -25,8 +25,8 @@ from exporter.remedy.drivers import quarantine_files, replays
 from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at, quarantine_of
 from exporter.remedy.drivers.replays import Asked, Prepared, Target, target_of
 from exporter.remedy.journal import Journal
-from exporter.remedy.quarantine import Kept, SetAside
-from exporter.remedy.records import Replayed
+from exporter.remedy.model.quarantine import Kept, SetAside
+from exporter.remedy.model.records import Replayed
 
 OK, WRONG, DENIED, IN_DOUBT, UNAUTHORISED = 0, 1, 3, 5, 6
 ID_SHOWN = 12

@@ -16,15 +16,15 @@ from exporter.cli.showing import OPEN, document, print_guards
 from exporter.cli.switching import MEANS, paused
 from exporter.config import Config
 from exporter.errors import JournalDamaged
-from exporter.remedy import telling
-from exporter.remedy.desk import GuardTold, Mode, Pause, PlanRow, PlanState
-from exporter.remedy.fleet import Breaker
 from exporter.remedy.journal import NAME
 from exporter.remedy.ledger import Ledger
+from exporter.remedy.model.desk import GuardTold, Mode, Pause, PlanRow, PlanState
+from exporter.remedy.model.fleet import Breaker
+from exporter.remedy.model.policy import FLEET, scope_of
+from exporter.remedy.model.records import IncidentSeen
+from exporter.remedy.model.records import Refused as Held
 from exporter.remedy.office import effective
-from exporter.remedy.policy import FLEET, scope_of
-from exporter.remedy.records import IncidentSeen
-from exporter.remedy.records import Refused as Held
+from exporter.remedy.views import telling
 
 _LIVE = OPEN | {PlanState.PROPOSED, PlanState.APPROVED}
 

@@ -43,7 +43,7 @@ def mode(*, wanted: str | None, because: str | None, as_json: bool, **where: Any
     above what the configuration says.
     """
     from exporter.cli import switching  # noqa: PLC0415
-    from exporter.remedy.desk import Mode  # noqa: PLC0415
+    from exporter.remedy.model.desk import Mode  # noqa: PLC0415
 
     at = access(**where)
     if at.listener is None and at.config_path is None:

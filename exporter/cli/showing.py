@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from exporter.cli import output
-from exporter.remedy.desk import GuardTold, PlanRow, PlanState, PlanTold, Refused
 from exporter.remedy.guards import GUARDS, Reach
-from exporter.remedy.plan import Plan
-from exporter.remedy.words import COMMAND, pairs_of
+from exporter.remedy.model.desk import GuardTold, PlanRow, PlanState, PlanTold, Refused
+from exporter.remedy.model.plan import Plan
+from exporter.remedy.views.words import COMMAND, pairs_of
 
 PAIRS_MAX: Final = 20  # of a step in a table
 OPEN: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})

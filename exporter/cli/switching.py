@@ -9,7 +9,7 @@ from exporter.cli.access import Access, at_desk
 from exporter.cli.moments import parse_span, parse_time
 from exporter.clock import Clock, SystemClock
 from exporter.errors import ConfigError
-from exporter.remedy.desk import Breaker, Mode, NotFound, Pause, Switches
+from exporter.remedy.model.desk import Breaker, Mode, NotFound, Pause, Switches
 
 OK, FINDINGS = 0, 1
 MEANS: Final = {

@@ -12,7 +12,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from exporter.cli import output, own_daemon
+from exporter.cli import output
+from exporter.cli.remote import own_daemon
 from exporter.config import Config
 from exporter.daemon import state_dir
 from exporter.errors import ClientError, ConfigError

@@ -9,9 +9,10 @@ from typing import Final
 import msgspec
 
 from exporter import config
-from exporter.cli import output, own_daemon, told
+from exporter.cli import output, told
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
+from exporter.cli.remote import own_daemon
 from exporter.clients.connect_read import reader_of
 from exporter.decode.source_offsets import partition_label
 from exporter.errors import ClientError, ConfigError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
@@ -32,6 +32,8 @@ from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 
 C = TypeVar("C")
+# The one type of the library that callers see: a record of a tail, or the end of a partition.
+Message: TypeAlias = ck.Message
 
 REQUEST_TIMEOUT_S: Final = 10.0
 RESULT_S_MAX: Final = REQUEST_TIMEOUT_S + 5  # of librdkafka, to say that there is no answer

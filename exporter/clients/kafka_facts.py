@@ -21,7 +21,7 @@ from confluent_kafka import admin as ck_admin
 from exporter.clients.kafka import REQUEST_TIMEOUT_S, RESULT_S_MAX, KafkaAdmin, made
 from exporter.clients.kafka_errors import translate
 from exporter.clients.topic_ids import topic_id_of
-from exporter.errors import ClientError, CutOff, Denied, Malformed, TimedOut, Unreachable
+from exporter.errors import ClientError, CutOff, Denied, Malformed, NotFound, TimedOut, Unreachable
 from exporter.model.topology import TopicPartition
 
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: the broker knows no topic ids
@@ -69,6 +69,26 @@ class TopicShape:
     def may(self, operation: str) -> bool:
         """May we, as far as the broker says?"""
         return self.operations is None or bool({operation, "ALL"} & self.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """How a topic is made. Times are in milliseconds, -1 for without end.
+
+    topic_id                "" if the broker knows no ids (before Kafka 2.8)
+    replication             the least of all its partitions
+    appended                timestamps are the broker's
+    """
+
+    topic_id: str
+    partitions: int
+    replication: int
+    compacted: bool
+    retention_ms: int
+    retention_bytes: int
+    message_bytes_max: int
+    in_sync_min: int
+    appended: bool
 
 
 class KafkaFacts(KafkaAdmin):
@@ -168,6 +188,31 @@ class KafkaFacts(KafkaAdmin):
         except Denied:
             return None
         return int(str(found["max.message.bytes"].value))
+
+    def settings(self, topic: str) -> TopicSettings | None:
+        """Return how a topic is made; None if no topic of this name is visible. Raises
+        ClientError.
+        """
+        shape = self.shapes([topic])[topic]
+        if isinstance(shape, NotFound):
+            return None
+        if isinstance(shape, ClientError):
+            raise shape
+        resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
+        asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+        (future,) = asked.values()
+        found = {name: str(entry.value) for name, entry in self._result(future).items()}
+        return TopicSettings(
+            topic_id=shape.topic_id or "",
+            partitions=shape.partitions,
+            replication=shape.replication,
+            compacted="compact" in found["cleanup.policy"].split(","),
+            retention_ms=int(found["retention.ms"]),
+            retention_bytes=int(found["retention.bytes"]),
+            message_bytes_max=int(found["max.message.bytes"]),
+            in_sync_min=int(found["min.insync.replicas"]),
+            appended=found["message.timestamp.type"] == "LogAppendTime",
+        )
 
     def group_operations(
         self, groups: Collection[str]

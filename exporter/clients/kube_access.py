@@ -1,8 +1,8 @@
 """Where a Kubernetes API server is and who we are to it, and one bounded exchange with it.
 
 Either as a pod is told (the folder of its service account, whose token is read again at each
-request, as it rotates), or as a kubeconfig file says. Called by kube_read.py and kube_write.py.
-Programs that a kubeconfig wants run for a token (`exec`) are not run.
+request, as it rotates), or as a kubeconfig file says. Programs that a kubeconfig wants run for a
+token (`exec`) are not run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 import yaml
 
 from exporter.clients.auth import CannotIdentify
-from exporter.clients.connect_write import without_secrets
+from exporter.clients.redaction import without_secrets
 from exporter.clients.wire import bounds, carry_out, error_of
 from exporter.config.files import problem_with, read_secret
 from exporter.errors import ClientError, ConfigError, Malformed, TooLarge

@@ -1,6 +1,6 @@
 """What is looked up in Kubernetes: GETs, paged and bounded, and what we may do there.
 
-Called by remedy's drivers, the toolbox and discovery. What changes anything is kube_write.py.
+Called by remedy's drivers, the toolbox and discovery. What changes anything is in clients.write.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the YAML file may say of remedies. Read by shape.py.
 
-What is not here is fixed (exporter/remedy/policy.py and its guards): a knob is a promise that
+What is not here is fixed (exporter/remedy/model/policy.py and its guards): a knob is a promise that
 somebody needs another value, and that any value of it is safe.
 """
 

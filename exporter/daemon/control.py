@@ -14,8 +14,8 @@ from exporter.daemon.remedy_parts import parts_of
 from exporter.daemon.replicas import Replicas
 from exporter.errors import NotLeader
 from exporter.model.observations import Observation
-from exporter.remedy.desk import Asked, Hint, Mode, NotFound, Refused
 from exporter.remedy.journal import Line
+from exporter.remedy.model.desk import Asked, Hint, Mode, NotFound, Refused
 from exporter.remedy.office import Office, Planned, World
 from exporter.remedy.planner import Planner, told
 from exporter.serve.control.server import ControlServer

@@ -12,7 +12,8 @@ from pathlib import Path
 import structlog
 
 from exporter.errors import HistoryError
-from exporter.history import published, status
+from exporter.history.baselines import published
+from exporter.history.tables import status
 from exporter.ingest.poll import Batch
 from exporter.model.observations import BaselinesSeen, Observation, PipelineSeen
 

@@ -23,12 +23,12 @@ from exporter.daemon.remedy_parts import Drivers, parts_of
 from exporter.errors import JournalDamaged, NotLeader
 from exporter.model.observations import Observation
 from exporter.model.remedies import FOLLOWS, RemedySeen
-from exporter.remedy import shown
 from exporter.remedy.agent import LOOK_S, Agent
 from exporter.remedy.conductor import Conductor, Life
-from exporter.remedy.decisions import Stands
-from exporter.remedy.desk import Hint
+from exporter.remedy.model.decisions import Stands
+from exporter.remedy.model.desk import Hint
 from exporter.remedy.replica import Replica, Term
+from exporter.remedy.views import shown
 from exporter.state.snapshot import Snapshot
 
 STOP_S: Final = (

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Config
 from exporter.remedy.brokers import KafkaBrokers
-from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.quarantine import quarantine_of
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.drivers.strimzi_owners import Resources
@@ -21,10 +20,11 @@ from exporter.remedy.finding import WindowFinder
 from exporter.remedy.gathering import Gatherer, Time
 from exporter.remedy.journal import Publish
 from exporter.remedy.ledger import Ledger
-from exporter.remedy.plan import Plan
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.plan import Plan
+from exporter.remedy.model.policy import Policy
 from exporter.remedy.planner import Planner
 from exporter.remedy.policies import policy_of
-from exporter.remedy.policy import Policy
 from exporter.state.snapshot import Snapshot
 
 

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from confluent_kafka import Message
-
+from exporter.clients.kafka import Message
 from exporter.decode.configs import decode_config
 from exporter.decode.mm2 import (
     decode_checkpoint,

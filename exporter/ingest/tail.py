@@ -15,9 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import structlog
-from confluent_kafka import Message
 
-from exporter.clients.kafka import BEGINNING, KafkaAdmin, ReadableEnd, TailReader, end_of_partition
+from exporter.clients.kafka import (
+    BEGINNING,
+    KafkaAdmin,
+    Message,
+    ReadableEnd,
+    TailReader,
+    end_of_partition,
+)
 from exporter.clock import Clock
 from exporter.errors import ClientError, NotFound, TopicChanged
 from exporter.ingest.roles import Role

@@ -14,26 +14,26 @@ from typing import Final
 import structlog
 
 from exporter.clock import Clock
-from exporter.remedy import decisions
 from exporter.remedy.circumstances import Case
 from exporter.remedy.conductor import Conductor, Counts, approval_of
-from exporter.remedy.decisions import Dossier, Stands
-from exporter.remedy.desk import Mode
-from exporter.remedy.fleet import POLICY, Fleet, Whose
 from exporter.remedy.guards import Answer, GuardAnswer, Permission, permission
-from exporter.remedy.incidents import Incident, What
 from exporter.remedy.ledger import Ledger
-from exporter.remedy.plan import Action, Plan
-from exporter.remedy.planner import Considered, Planner, told
-from exporter.remedy.policy import Policy
-from exporter.remedy.proposals import DETECTOR
-from exporter.remedy.records import (
+from exporter.remedy.model import decisions
+from exporter.remedy.model.decisions import Dossier, Stands
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.fleet import POLICY, Fleet, Whose
+from exporter.remedy.model.incidents import Incident, What
+from exporter.remedy.model.plan import Action, Plan
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.proposals import DETECTOR
+from exporter.remedy.model.records import (
     Approved,
     BreakerSet,
     Proposed,
     Refused,
     Told,
 )
+from exporter.remedy.planner import Considered, Planner, told
 from exporter.remedy.watching import Watch, Watched
 from exporter.state.snapshot import Snapshot
 

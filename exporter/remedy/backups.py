@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from exporter.disk import sync_folder
-from exporter.remedy.plan import Frozen, Pair
+from exporter.remedy.model.plan import Frozen, Pair
 
 FOLDER: Final = "backups"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

@@ -16,13 +16,13 @@ from exporter.decode.connect_root import ConnectRoot
 from exporter.model.connectors import DELETED, ConnectorKind, StateChange
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
-from exporter.remedy import facts
 from exporter.remedy.classify import Failure
 from exporter.remedy.drivers.rest_sight import Seen
-from exporter.remedy.fleet import Whose
-from exporter.remedy.incidents import Incident, unhealthy
-from exporter.remedy.plan import Action, Alter, Copy, Expect, Pair, Plan, RecordAt
-from exporter.remedy.poison import Identified
+from exporter.remedy.locate.poison import Identified
+from exporter.remedy.model import facts
+from exporter.remedy.model.fleet import Whose
+from exporter.remedy.model.incidents import Incident, unhealthy
+from exporter.remedy.model.plan import Action, Alter, Copy, Expect, Pair, Plan, RecordAt
 from exporter.state.snapshot import ConnectorView, MirrorPartitionView, SinkPartitionView, Snapshot
 
 ALIKE_S: Final = 600.0  # what fails within this time in the same way may have one cause

@@ -13,16 +13,16 @@ import structlog
 
 from exporter.clock import Clock
 from exporter.errors import Busy, ClientError, Overtaken, Unfinished
-from exporter.remedy.decisions import Dossier, Stands
-from exporter.remedy.driver import Driver
-from exporter.remedy.facts import Approval
-from exporter.remedy.fleet import POLICY
-from exporter.remedy.incidents import Incident
+from exporter.remedy.engine.moves import Aborted, Interrupted
+from exporter.remedy.engine.progress import Limits, replayed
 from exporter.remedy.ledger import Ledger
-from exporter.remedy.moves import Aborted, Interrupted
-from exporter.remedy.plan import Frozen, Plan
+from exporter.remedy.model.decisions import Dossier, Stands
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.facts import Approval
+from exporter.remedy.model.fleet import POLICY
+from exporter.remedy.model.incidents import Incident
+from exporter.remedy.model.plan import Frozen, Plan
 from exporter.remedy.planner import Planner
-from exporter.remedy.progress import Limits, replayed
 from exporter.remedy.runner import Result, Runner
 
 ASKED_S_MAX: Final = 60.0  # a slow Connect may take so long to answer all that guards ask

@@ -24,10 +24,10 @@ from exporter.remedy.circumstances import (
     sink_of,
     view_of,
 )
-from exporter.remedy.connector_facts import mirror_facts, sink_facts
 from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.plan import Pair, RecordAt
-from exporter.remedy.poison import (
+from exporter.remedy.locate.connector_facts import mirror_facts, sink_facts
+from exporter.remedy.locate.mirrors import mirror_place
+from exporter.remedy.locate.poison import (
     Identified,
     MirrorSubject,
     NotIdentified,
@@ -36,9 +36,9 @@ from exporter.remedy.poison import (
     SinkSubject,
     Standing,
 )
-from exporter.remedy.poison_mirrors import mirror_place
-from exporter.remedy.poison_sinks import sink_place
-from exporter.remedy.policy import Policy, Profile, profile
+from exporter.remedy.locate.sinks import sink_place
+from exporter.remedy.model.plan import Pair, RecordAt
+from exporter.remedy.model.policy import Policy, Profile, profile
 from exporter.remedy.stood import Stood
 from exporter.remedy.windows import Finder, KafkaReaders
 from exporter.state.remote import DEFAULT, IDENTITY

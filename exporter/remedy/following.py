@@ -9,8 +9,8 @@ from typing import Any, Final
 from exporter.clients.journal_topic import JournalReader
 from exporter.clients.kafka import KafkaAdmin, end_of_partition
 from exporter.errors import JournalDamaged, TimedOut, Unreachable, Unsettled
+from exporter.remedy.model.records import Led
 from exporter.remedy.projection import Projection
-from exporter.remedy.records import Led
 
 WAIT_S: Final = 0.05  # for a record, and for news of the election: a turn of the thread has both
 READ_MAX: Final = 1000

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from exporter.clock import Clock
 from exporter.model.findings import FailureRun
 from exporter.model.topology import TopicPartition
-from exporter.remedy import facts, fleet
 from exporter.remedy.brokers import Brokers, known
 from exporter.remedy.circumstances import (
     Case,
@@ -44,13 +43,14 @@ from exporter.remedy.circumstances import (
     view_of,
 )
 from exporter.remedy.classify import FailureKind
-from exporter.remedy.desk import Mode
 from exporter.remedy.drivers.proofs import position
 from exporter.remedy.drivers.rest_sight import Sight, config_sha256
-from exporter.remedy.incidents import Incident, What
+from exporter.remedy.model import facts, fleet
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.incidents import Incident, What
+from exporter.remedy.model.plan import Action, Pair, RecordAt
+from exporter.remedy.model.policy import Policy, Storm, storm_after
 from exporter.remedy.pasts import in_vain, past_of
-from exporter.remedy.plan import Action, Pair, RecordAt
-from exporter.remedy.policy import Policy, Storm, storm_after
 from exporter.state.snapshot import Snapshot
 
 MEMBERS_APART_S: Final = 5.0  # a group that forms shows within so long

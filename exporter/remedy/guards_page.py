@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from exporter.config.remedy import Remedy
-from exporter.remedy.facts import Kind
 from exporter.remedy.guards import ELSEWHERE, Described, describe
+from exporter.remedy.model.facts import Kind
 from exporter.remedy.policies import policy_of
 
 _HEAD: Final = """\

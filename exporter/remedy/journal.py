@@ -24,9 +24,9 @@ import msgspec
 from exporter.disk import sync_folder
 from exporter.errors import JournalDamaged, NotLeader, Overtaken, Unfinished
 from exporter.remedy import journal_file, locks
-from exporter.remedy.decisions import Stands, dossier
-from exporter.remedy.plan import Alter, Plan
-from exporter.remedy.records import (
+from exporter.remedy.model.decisions import Stands, dossier
+from exporter.remedy.model.plan import Alter, Plan
+from exporter.remedy.model.records import (
     AnyRecord,
     ControlRecord,
     Ended,

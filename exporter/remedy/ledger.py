@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from exporter.remedy.decisions import Dossier, Stands, dossier, folded
-from exporter.remedy.desk import QuarantineRow
-from exporter.remedy.fleet import Fleet
 from exporter.remedy.journal import CONTROL, Journal, Publish
-from exporter.remedy.plan import Copy, Plan
-from exporter.remedy.quarantine import KEPT
-from exporter.remedy.records import AnyRecord, IncidentOver, Proposed, Refused, Verified
+from exporter.remedy.model.decisions import Dossier, Stands, dossier, folded
+from exporter.remedy.model.desk import QuarantineRow
+from exporter.remedy.model.fleet import Fleet
+from exporter.remedy.model.plan import Copy, Plan
+from exporter.remedy.model.quarantine import KEPT
+from exporter.remedy.model.records import AnyRecord, IncidentOver, Proposed, Refused, Verified
 
 _AT_ONCE: Final = 1000  # records read in one go
 

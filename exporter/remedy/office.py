@@ -17,9 +17,12 @@ import msgspec
 
 from exporter.clock import Clock
 from exporter.errors import Busy, JournalDamaged
-from exporter.remedy import backups, records, runner, telling
-from exporter.remedy.decisions import Dossier, No, abortion, approval, folded, rejection
-from exporter.remedy.desk import (
+from exporter.remedy import backups, runner
+from exporter.remedy.journal import CONTROL, Entry, Publish
+from exporter.remedy.ledger import Ledger
+from exporter.remedy.model import records
+from exporter.remedy.model.decisions import Dossier, No, abortion, approval, folded, rejection
+from exporter.remedy.model.desk import (
     AlreadyDecided,
     Asked,
     BackupRow,
@@ -44,10 +47,9 @@ from exporter.remedy.desk import (
     Stale,
     Switches,
 )
-from exporter.remedy.journal import CONTROL, Entry, Publish
-from exporter.remedy.ledger import Ledger
-from exporter.remedy.plan import Plan
-from exporter.remedy.records import AnyRecord, Told
+from exporter.remedy.model.plan import Plan
+from exporter.remedy.model.records import AnyRecord, Told
+from exporter.remedy.views import telling
 
 PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for another world
 HINTS_MAX: Final = 10_000  # alerts repeat for hours; a hint that was forgotten is one more look

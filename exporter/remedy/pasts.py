@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from exporter.remedy import facts, fleet
 from exporter.remedy.circumstances import Case, is_about
 from exporter.remedy.drivers.proofs import position
-from exporter.remedy.incidents import Incident
-from exporter.remedy.plan import Pair
+from exporter.remedy.model import facts, fleet
+from exporter.remedy.model.incidents import Incident
+from exporter.remedy.model.plan import Pair
 
 SETTLED_S: Final = 15.0  # after a restart a task's state is what it is by then
 

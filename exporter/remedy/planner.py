@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from exporter.errors import ClientError
-from exporter.remedy import backups, desk, proposals
+from exporter.remedy import backups
 from exporter.remedy.brokers import known
 from exporter.remedy.circumstances import (
     Case,
@@ -24,14 +24,15 @@ from exporter.remedy.circumstances import (
 )
 from exporter.remedy.classify import SKIPPABLE, Failure, classify
 from exporter.remedy.drivers.rest_sight import Sight, config_sha256
-from exporter.remedy.facts import Approval
 from exporter.remedy.gathering import Gatherer
 from exporter.remedy.guards import Answer, GuardAnswer, Stage, evaluate, trips
-from exporter.remedy.incidents import Incident, What
-from exporter.remedy.plan import Action, Pair, Plan, State, Subject
-from exporter.remedy.poison import Identified, NotIdentified
-from exporter.remedy.policy import Policy
-from exporter.remedy.records import Told
+from exporter.remedy.locate.poison import Identified, NotIdentified
+from exporter.remedy.model import desk, proposals
+from exporter.remedy.model.facts import Approval
+from exporter.remedy.model.incidents import Incident, What
+from exporter.remedy.model.plan import Action, Pair, Plan, State, Subject
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.records import Told
 from exporter.remedy.runner import fresh_plan_id
 from exporter.state.snapshot import Snapshot
 

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 from exporter.config import remedy as shape
 from exporter.config.sink_classes import SAFE, UNSAFE
-from exporter.remedy.desk import Mode
-from exporter.remedy.policy import Budgets, Clock, Policy, Rule, Window
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.policy import Budgets, Clock, Policy, Rule, Window
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _FROM_YEAR, _TO_YEAR = 2020, 2060  # before and after them a zone stays as it was

@@ -18,7 +18,7 @@ import msgspec
 from exporter.errors import JournalDamaged
 from exporter.remedy import backups
 from exporter.remedy.journal import NAME, VERSION, Journal, Line, line_hash
-from exporter.remedy.records import Kept, Opened, Proposed, decoded
+from exporter.remedy.model.records import Kept, Opened, Proposed, decoded
 
 _NEWER: Final = "was written by a newer offsetwatch"
 

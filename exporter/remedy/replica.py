@@ -25,7 +25,6 @@ import structlog
 from exporter.clients.journal_topic import (
     Election,
     JournalReader,
-    JournalWriter,
     Wanted,
     topic_of,
     weaknesses,
@@ -37,10 +36,11 @@ from exporter.errors import (
     OffsetwatchError,
     Unreachable,
 )
+from exporter.remedy.drivers.journal_topic import JournalWriter, open_writer
 from exporter.remedy.following import WAIT_S, Following
 from exporter.remedy.journal import Journal, Line
+from exporter.remedy.model.records import Led
 from exporter.remedy.projection import Projection, value_of
-from exporter.remedy.records import Led
 
 NAME: Final = "journal-replica"
 AGAIN_S: Final = 5.0  # after an error: meanwhile somebody else may be chosen
@@ -285,8 +285,7 @@ class Replica:
         """
         settings = self._settings
         began = time.monotonic()
-        writer = JournalWriter(settings.kafka, settings.properties, settings.wanted.topic)
-        writer.begin()
+        writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
         following.read_to_end(settings.kafka, settings.properties, self._stop.is_set)
         term = Term(writer, following.copy.head[1])
         with closing(Journal(self._folder, term.publish)) as journal:

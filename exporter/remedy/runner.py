@@ -27,10 +27,8 @@ from exporter.errors import (
     Unreachable,
     Unsettled,
 )
-from exporter.remedy import backups, engine, words
-from exporter.remedy.driver import Answer, Driver, Outcome
-from exporter.remedy.journal import Against, Journal
-from exporter.remedy.moves import (
+from exporter.remedy import backups, engine
+from exporter.remedy.engine.moves import (
     Aborted,
     Blind,
     CarryOut,
@@ -53,9 +51,12 @@ from exporter.remedy.moves import (
     Tried,
     Unkept,
 )
-from exporter.remedy.plan import Frozen, Plan
-from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import Cause, Ended, Ending, Kept, Opened, Proposed
+from exporter.remedy.engine.progress import Limits, Progress, replayed
+from exporter.remedy.journal import Against, Journal
+from exporter.remedy.model.driver import Answer, Driver, Outcome
+from exporter.remedy.model.plan import Frozen, Plan
+from exporter.remedy.model.records import Cause, Ended, Ending, Kept, Opened, Proposed
+from exporter.remedy.views import words
 
 Tell = Callable[[str], None]
 Rechecker = Callable[[Frozen], tuple[str, ...]]

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from exporter.model.findings import FailureRun
 from exporter.model.topology import TopicPartition
 from exporter.remedy.circumstances import labels
-from exporter.remedy.fleet import Whose
-from exporter.remedy.poison import Place
+from exporter.remedy.locate.poison import Place
+from exporter.remedy.model.fleet import Whose
 
 KEPT_MAX: Final = 10_000
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.clock import Clock
-from exporter.remedy import incidents
 from exporter.remedy.circumstances import view_of
-from exporter.remedy.decisions import Stands
-from exporter.remedy.incidents import Incident
 from exporter.remedy.ledger import Ledger
-from exporter.remedy.policy import Policy
-from exporter.remedy.records import IncidentOver, IncidentSeen
+from exporter.remedy.model import incidents
+from exporter.remedy.model.decisions import Stands
+from exporter.remedy.model.incidents import Incident
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.records import IncidentOver, IncidentSeen
 from exporter.state.snapshot import Snapshot
 
 CONSIDER_S: Final = 15.0  # evidence costs requests and reads; an alert has it gathered at once

@@ -20,8 +20,9 @@ from exporter.errors import ClientError, Refused, TimedOut, TooLarge
 from exporter.model.readings import LogBounds
 from exporter.model.records import Headers, RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy.opaque import propose_only
-from exporter.remedy.poison import (
+from exporter.remedy.locate.mirrors import find_in_mirror, mirror_place, mirror_refusal, own_rows
+from exporter.remedy.locate.opaque import propose_only
+from exporter.remedy.locate.poison import (
     Answer,
     MirrorSubject,
     NotIdentified,
@@ -32,8 +33,7 @@ from exporter.remedy.poison import (
     Subject,
     Where,
 )
-from exporter.remedy.poison_mirrors import find_in_mirror, mirror_place, mirror_refusal, own_rows
-from exporter.remedy.poison_sinks import find_in_sink, sink_place, sink_refusal
+from exporter.remedy.locate.sinks import find_in_sink, sink_place, sink_refusal
 
 MIRROR_BATCH: Final = 500  # max.poll.records of MirrorMaker's consumer, unless it is set
 

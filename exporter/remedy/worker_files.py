@@ -13,8 +13,8 @@ import structlog
 
 from exporter.config import properties
 from exporter.config.files import problem_with
-from exporter.remedy.connector_facts import OF_WORKER
-from exporter.remedy.coordinates import LOG_CHARS_MAX
+from exporter.remedy.locate.connector_facts import OF_WORKER
+from exporter.remedy.locate.coordinates import LOG_CHARS_MAX
 
 _log = structlog.get_logger()
 

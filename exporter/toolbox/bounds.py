@@ -16,7 +16,7 @@ from exporter.decode.dialects import dialect_of
 from exporter.decode.javamap import connect_key
 from exporter.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.ranges import Log, last_flaw, next_flaw, span
 from exporter.toolbox.shapes import (
     FILE_STREAM,

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, Protocol
 from exporter.errors import Refused
 from exporter.model.offsets import Order
 from exporter.model.topology import TopicPartition
-from exporter.remedy.driver import Driver
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.plan import (
     AnyStep,
     Freeze,
     Frozen,

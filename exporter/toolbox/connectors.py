@@ -10,10 +10,10 @@ from typing import Final
 
 from exporter.config import Connect, Kafka
 from exporter.model.connectors import Connector, ConnectorKind
-from exporter.remedy.driver import Standing
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Workers, kafka_version, workers
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Standing
+from exporter.remedy.model.plan import (
     AnyStep,
     Delete,
     Freeze,

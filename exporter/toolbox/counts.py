@@ -18,7 +18,7 @@ from typing import Final
 from exporter.model.connectors import MirrorSettings
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import LogBounds, Problem
 from exporter.toolbox.mirrored import mirrored, name_of, upstream
 

@@ -19,7 +19,7 @@ from exporter.decode.connector_config import connector_settings
 from exporter.model.connectors import ConnectorKind, ConnectorSettings
 from exporter.remedy.drivers.rest import CREATES_STOPPED, RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.plan import (
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,

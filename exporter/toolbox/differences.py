@@ -9,7 +9,7 @@ from enum import StrEnum
 from exporter.decode.dialects import compare, dialect_of
 from exporter.decode.source_offsets import decode_value
 from exporter.model.offsets import Order, SourceOffset
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.shapes import SINK, decoded
 
 

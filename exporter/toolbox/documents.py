@@ -17,7 +17,7 @@ from typing import Any
 
 from exporter.decode.jsontext import encode_sorted
 from exporter.model.offsets import INT64_MAX, INT64_MIN, Scalar
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.words import nearest
 

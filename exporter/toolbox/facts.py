@@ -21,7 +21,7 @@ from exporter.model.connectors import Connector, ConnectorKind, ConnectorSetting
 from exporter.model.offsets import Undecodable
 from exporter.model.readings import FirstRecord
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.state.flows import cluster_at
 from exporter.toolbox.bounds import Facts, LogBounds
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from exporter.model.connectors import MirrorSettings
-from exporter.remedy.plan import DeleteTopic, Frozen
+from exporter.remedy.model.plan import DeleteTopic, Frozen
 from exporter.toolbox.bounds import Facts, Problem, Request
 from exporter.toolbox.changes import Asked, Author, Prepared, Recheck, Way, prepare
 from exporter.toolbox.counts import Count, said, skips, turned

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from exporter.model.connectors import ConnectorSettings, MirrorSettings
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import LogBounds, Problem
 from exporter.toolbox.counts import Count, count
 from exporter.toolbox.mirrored import mirrored, name_of, offset_text, partition_text, upstream

@@ -8,7 +8,7 @@ from exporter.decode.dialects import mirror_partition
 from exporter.decode.jsontext import encode_sorted, is_flat_map, parse
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 
 
 def upstream(at: MirrorPartition) -> TopicPartition:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 
 Progress = Callable[[int, int | None], None]
 """Called during long reads: records read so far, and how many there are if that is known."""

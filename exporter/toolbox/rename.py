@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from exporter.decode.dialects import MIRROR_HEARTBEAT, MIRROR_SOURCE, dialect_of
 from exporter.decode.jsontext import encode_sorted
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.documents import Document, Section, same_twice
 from exporter.toolbox.shapes import decoded

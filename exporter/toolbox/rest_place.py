@@ -9,7 +9,7 @@ from exporter.errors import ConfigError, Refused
 from exporter.model.connectors import Connector
 from exporter.model.topology import TopicPartition
 from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.place import Overwritten
 
 

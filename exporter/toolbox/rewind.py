@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from exporter.model.offsets import Order
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions
 from exporter.toolbox.changes import Asked, Author, Prepared, Way, prepare
 from exporter.toolbox.counts import Count, count, said

@@ -17,7 +17,7 @@ from exporter.errors import Denied, NotFound
 from exporter.model.connectors import Connector
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.remedy.plan import DeleteTopic
+from exporter.remedy.model.plan import DeleteTopic
 from exporter.state.lint import sibling_names
 from exporter.state.listing import Listing
 from exporter.toolbox.bounds import Problem

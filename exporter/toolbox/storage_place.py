@@ -30,8 +30,8 @@ from exporter.model.connectors import (
 from exporter.model.offsets import LegacyOffset, SourceKey, SourceOffset
 from exporter.remedy.drivers.storage import StorageDriver
 from exporter.remedy.drivers.storages import FileStorage, Storage, TopicStorage, Workers
-from exporter.remedy.plan import Pair, Subject, Write
-from exporter.remedy.stored import (
+from exporter.remedy.model.plan import Pair, Subject, Write
+from exporter.remedy.model.stored import (
     Contents,
     connectors,
     notes,

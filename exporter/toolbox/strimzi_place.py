@@ -25,7 +25,7 @@ from exporter.remedy.drivers.strimzi_seen import (
     aliases,
     gitops,
 )
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.place import Overwritten
 from exporter.toolbox.words import told
 

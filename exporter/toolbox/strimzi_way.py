@@ -11,10 +11,10 @@ from typing import Final
 
 from exporter.model.connectors import ConnectorKind, ConnectorSettings
 from exporter.model.topology import TopicPartition
-from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.strimzi_owners import obstacle
 from exporter.remedy.drivers.strimzi_seen import Seen
-from exporter.remedy.plan import Alter, Pair, Reset, State, Subject
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.plan import Alter, Pair, Reset, State, Subject
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem
 from exporter.toolbox.changes import MOVES, Effect, Standing

@@ -20,9 +20,9 @@ from exporter.errors import ClientError, NotFound
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.remedy.drivers.rest_sight import kafka_version
 from exporter.remedy.drivers.storages import contents_of
-from exporter.remedy.plan import Pair, Write
-from exporter.remedy.stored import pairs as pairs_in
-from exporter.remedy.stored import set_records
+from exporter.remedy.model.plan import Pair, Write
+from exporter.remedy.model.stored import pairs as pairs_in
+from exporter.remedy.model.stored import set_records
 
 BROKEN_SINCE: Final = (3, 8)  # KAFKA-15018
 

@@ -11,11 +11,11 @@ from exporter.clock import Clock
 from exporter.config import Config, Connect
 from exporter.model.connectors import Connector, ConnectorSettings
 from exporter.model.topology import TopicPartition
-from exporter.remedy.driver import Driver
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import workers
 from exporter.remedy.drivers.topics import with_topics
-from exporter.remedy.plan import Alter, Pair, Reset
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.plan import Alter, Pair, Reset
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem
 from exporter.toolbox.changes import MOVES, Effect, Standing

@@ -13,7 +13,8 @@ import pytest
 from exporter.cli import diagnosis
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka_facts import TopicShape
-from exporter.remedy.plan import (
+from exporter.remedy.engine.requests import of_step
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -24,7 +25,6 @@ from exporter.remedy.plan import (
     State,
     ToState,
 )
-from exporter.remedy.requests import of_step
 
 PAGE = (Path(__file__).parents[2] / "docs" / "acls.md").read_text()
 COMMANDS = re.findall(r"^    (kafka-acls .*)$", PAGE, re.MULTILINE)

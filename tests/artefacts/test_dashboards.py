@@ -15,8 +15,8 @@ from dashboards.build import boards, main
 from dashboards.words import MODES, STATES, UNWELL, VERDICTS
 from exporter.model import connectors
 from exporter.model.findings import FindingName, Verdict
-from exporter.remedy.desk import Mode
-from exporter.remedy.guards_table import GUARDS
+from exporter.remedy.guards.table import GUARDS
+from exporter.remedy.model.desk import Mode
 from exporter.serve.catalog import CATALOG
 from tools.promtool import check_rules
 

@@ -7,7 +7,7 @@ from exporter.model.findings import Finding, FindingName, Judgement, Scope, Seve
 from exporter.model.offsets import SourceOffset
 from exporter.model.remedies import GuardSeen, PlanSeen, RemedySeen
 from exporter.model.topology import MirrorFlow, Topology
-from exporter.remedy.guards_table import GUARDS
+from exporter.remedy.guards.table import GUARDS
 from exporter.state.snapshot import EMPTY, Snapshot
 from exporter.state.trends import EVERY_S, Trends
 from tests.changed import replace

@@ -8,9 +8,9 @@ import pytest
 
 from exporter.config import Connect
 from exporter.errors import Ambiguous
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.plan import Alter, Pair, Settle, State, ToState
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import Alter, Pair, Settle, State, ToState
 from tests.contract.worlds import SINK_NAME, SOURCE_NAME, TOPIC, spot, with_sink, with_source
 from tests.fakes.connect_model import Fault, How
 from tests.fakes.connect_model.offsets import identity

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from exporter.remedy.journal import Entry
-from exporter.remedy.plan import Alter, AnyStep, Plan, State, ToState
-from exporter.remedy.records import Ended, Intended, Led, Opened, Parked, Turned
+from exporter.remedy.model.plan import Alter, AnyStep, Plan, State, ToState
+from exporter.remedy.model.records import Ended, Intended, Led, Opened, Parked, Turned
 from tests.failovers.world import Request, offset_of
 
 SLOP_S = 0.05  # between two processes' clocks on one machine

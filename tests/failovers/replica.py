@@ -18,11 +18,12 @@ from exporter.clock import SteadyClock
 from exporter.config import Connect
 from exporter.errors import ClientError, NotLeader
 from exporter.remedy.conductor import Conductor, Life
-from exporter.remedy.driver import Answer, Look, Outcome, Standing
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.engine.progress import Limits
 from exporter.remedy.ledger import Ledger
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.model.plan import (
     Action,
     Alter,
     Copy,
@@ -37,8 +38,7 @@ from exporter.remedy.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.progress import Limits
-from exporter.remedy.records import Approved, Proposed
+from exporter.remedy.model.records import Approved, Proposed
 from exporter.remedy.replica import Replica, Settings, Term
 from tests.contract.worlds import SINK_NAME, TOPIC
 

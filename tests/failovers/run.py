@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.clients.journal_topic import JournalReader, Wanted, create
+from exporter.clients.journal_topic import JournalReader, Wanted
 from exporter.clients.kafka import end_of_partition
+from exporter.clients.write.journal import create
 from exporter.errors import TimedOut, Unreachable, Unsettled
 from exporter.remedy.journal import Entry, Journal, Line
+from exporter.remedy.model.records import Led, decoded
 from exporter.remedy.projection import Projection, line_of
-from exporter.remedy.records import Led, decoded
 from lab.killing import commit, counts
 from lab.lone_broker import LoneBroker, lone_broker
 from lab.processes import Child

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from exporter.remedy.desk import (
+from exporter.remedy.model.desk import (
     AlreadyDecided,
     Asked,
     BackupRow,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from exporter.clients.records_write import Outgoing, TopicSettings
+from exporter.clients.kafka_facts import TopicSettings
+from exporter.clients.write.records import Outgoing
 from exporter.errors import ClientError, NotFound, TimedOut, TooLarge, TopicChanged
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition

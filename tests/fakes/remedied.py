@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from exporter.errors import ClientError
-from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,

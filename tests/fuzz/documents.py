@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from exporter.cli.listener import Asking, Listener, Problem, Reply
+from exporter.cli.remote.listener import Asking, Listener, Problem, Reply
 from exporter.clients.kafka_facts import parse_api_versions
 from exporter.config import properties
 from exporter.errors import ClientError, JournalDamaged, Malformed
@@ -21,11 +21,13 @@ from exporter.judge.settings import Settings
 from exporter.model import baselines
 from exporter.model.records import RawRecord
 from exporter.notify import notifier
-from exporter.remedy import backups, formats, plan, projection, records
-from exporter.remedy.driver import Answer
+from exporter.remedy import backups, projection
 from exporter.remedy.journal import Line, line_hash
-from exporter.remedy.plan import Frozen, Pair, State, ToState
-from exporter.remedy.quarantine import About, Damaged, SetAside, filed, head, unfiled
+from exporter.remedy.locate import formats
+from exporter.remedy.model import plan, records
+from exporter.remedy.model.driver import Answer
+from exporter.remedy.model.plan import Frozen, Pair, State, ToState
+from exporter.remedy.model.quarantine import About, Damaged, SetAside, filed, head, unfiled
 from exporter.serve import findings
 from exporter.state import fate_memory
 from exporter.state.fate import Fates

@@ -20,8 +20,8 @@ from typing import Any, Final
 from multidict import CIMultiDict
 from structlog.testing import capture_logs
 
-from exporter.remedy.desk import PlanState
 from exporter.remedy.journal import Journal
+from exporter.remedy.model.desk import PlanState
 from exporter.serve.control.answers import NDJSON, Answer
 from exporter.serve.control.counts import Counts
 from exporter.serve.control.listener import Listener

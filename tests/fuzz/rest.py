@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from exporter.clients.connect_read import ConnectReader
-from exporter.clients.connect_write import ConnectWriter
+from exporter.clients.write.connect import ConnectWriter
 from exporter.decode import connect_rest
 from exporter.decode.connect_root import ConnectRoot, decode_root
 from exporter.decode.failure import FAILURE_CHARS_MAX, failure_of
@@ -18,8 +18,8 @@ from exporter.errors import ClientError
 from exporter.model.connectors import Connector
 from exporter.model.offsets import Undecodable
 from exporter.remedy.classify import Failure, classify
-from exporter.remedy.driver import Outcome
 from exporter.remedy.drivers.rest_answers import of_offsets, of_request
+from exporter.remedy.model.driver import Outcome
 from tests.corpus.cases import CORPUS
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import FILES

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from exporter.history.changes import change_of
-from exporter.history.tables import (
+from exporter.history.tables.changes import change_of
+from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
     SILVER_COMMITS,

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from exporter.history.tables import (
+from exporter.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from exporter.decode.javamap import connect_key
-from exporter.history.feed import Feed
-from exporter.history.records import Role, decode_batches
-from exporter.history.security import kafka_options
-from exporter.history.tables import (
+from exporter.history.pipeline.feed import Feed
+from exporter.history.pipeline.records import Role, decode_batches
+from exporter.history.spark.security import kafka_options
+from exporter.history.tables.schemas import (
     CHECKPOINTS,
     CONFIGS,
     CONNECT_OFFSETS,

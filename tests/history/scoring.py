@@ -12,7 +12,7 @@ from typing import Final
 import click
 import numpy as np
 
-from exporter.history.habits import habit
+from exporter.history.baselines.habits import habit
 from exporter.model.baselines import Baseline
 from tests.history.months import JUDGED_WEEKS, KINDS, LEARNED_WEEKS, MONDAY, WEEK_S, Life, life
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from exporter.errors import ConfigError
-from exporter.history.slices import Reach, Slice
-from exporter.history.verdicts import Finding, Kind, Span
+from exporter.history.audit.slices import Reach, Slice
+from exporter.history.audit.verdicts import Finding, Kind, Span
 from exporter.model.topology import MirrorFlow, TopicPartition, Topology
 
 ORDERS = TopicPartition("orders", 0)
@@ -48,7 +48,7 @@ def asked(**more: Any) -> Any:
 
 
 def audited(*findings: Finding, pending: int = 0) -> Any:
-    from exporter.history.audit import Audited
+    from exporter.history.audit.job import Audited
 
     of = Slice(ORDERS, "west.orders", 0, 100, 0, 100, (0, 100 - pending))
     reach = Reach(ORDERS, "west.orders", wanted=100, deleted=3, pending=pending, slices=(of,))
@@ -109,7 +109,7 @@ def test_only_what_nothing_explains_counts(
     findings: tuple[Finding, ...], accept: bool, unexplained: int
 ) -> None:
     from exporter.cli.audit import _document
-    from exporter.history.pinning import Bounds
+    from exporter.history.audit.pinning import Bounds
 
     document = _document(
         flow("west", "mm2"), [audited(*findings)], Bounds(), asked(accept_transforms=accept)
@@ -121,7 +121,7 @@ def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from exporter.cli.audit import _print
-    from exporter.history.pinning import Bounds
+    from exporter.history.audit.pinning import Bounds
 
     _print(flow("west", "mm2"), [audited(LOST, SKIPPED, pending=50)], Bounds(share=0.5))
     out = capsys.readouterr().out
@@ -133,7 +133,7 @@ def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
 
 def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
     from exporter.cli.audit import _document, _write
-    from exporter.history.pinning import Bounds
+    from exporter.history.audit.pinning import Bounds
 
     document = _document(flow("west", "mm2"), [audited(LOST)], Bounds(), asked())
     _write(tmp_path / "audit.json", document)

@@ -12,15 +12,15 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from exporter.history.pinning import Bounds, Sides, pin
-from exporter.history.reasons import Skip, Transforms
+from exporter.history.audit.pinning import Bounds, Sides, pin
+from exporter.history.audit.reasons import Skip, Transforms
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from tests.history.rows import sync_key, sync_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from exporter.history.audit import Audited
+    from exporter.history.audit.job import Audited
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -94,9 +94,9 @@ class Bed:
             future.result()
 
     def audited(self, replicated: int | None, bounds: Bounds | None = None, **more: Any) -> Audited:
-        from exporter.history.audit import AuditSpec, audit
-        from exporter.history.comparing import Clusters
-        from exporter.history.security import kafka_options
+        from exporter.history.audit.comparing import Clusters
+        from exporter.history.audit.job import AuditSpec, audit
+        from exporter.history.spark.security import kafka_options
 
         sides = Sides({KAFKA: {"bootstrap.servers": self.bootstrap}})
         pinned = pin(self.flow, {self.at: replicated}, (), bounds or Bounds(), sides)

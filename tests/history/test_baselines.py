@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.errors import HistoryError
-from exporter.history import baselines, published
-from exporter.history.habits import DAY_S, WEEK_S, habit, usual_lag
-from exporter.history.tables import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
+from exporter.history.baselines import job as baselines
+from exporter.history.baselines import published
+from exporter.history.baselines.habits import DAY_S, WEEK_S, habit, usual_lag
+from exporter.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
 from exporter.model.baselines import (
     HOUR_S,
     HOURS,

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from exporter.history import blocks as made_of
-from exporter.history.blocks import MAX, MIN, Block, Blocks, blocks
+from exporter.history.audit import blocks as made_of
+from exporter.history.audit.blocks import MAX, MIN, Block, Blocks, blocks
 
 COUNT = 60_000
 

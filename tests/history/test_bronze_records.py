@@ -18,9 +18,9 @@ from exporter.decode.mm2 import decode_sync_key, decode_sync_value
 from exporter.decode.roles import decode_record, observation
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import HistoryError
-from exporter.history import records as subject
-from exporter.history.records import SCHEMA, Role, decode_batches, roles
-from exporter.history.tables import (
+from exporter.history.pipeline import records as subject
+from exporter.history.pipeline.records import SCHEMA, Role, decode_batches, roles
+from exporter.history.tables.schemas import (
     CHECKPOINTS,
     CONFIGS,
     CONNECT_OFFSETS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from exporter.decode.dialects import position
 from exporter.decode.source_offsets import decode_value
-from exporter.history.changes import change_of, changes
+from exporter.history.tables.changes import change_of, changes
 from exporter.model.offsets import SourceOffset
 
 STATED = st.tuples(

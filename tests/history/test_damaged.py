@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from exporter.cli import cli
 from exporter.errors import HistoryError
-from exporter.history import lake
-from exporter.history.tables import TABLES
+from exporter.history.pipeline import lake
+from exporter.history.tables.schemas import TABLES
 from tests.history.delta import refine_plainly, write
 from tests.history.pasts import NOON, usual
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history import flows, lake, moves_read
-from exporter.history.moves import Moment, Why, replayed
-from exporter.history.moves_told import Report, minutes_of, report
-from exporter.history.status import Status
-from exporter.history.tables import GOLD_FLOWS
+from exporter.history.failover_report import read as moves_read
+from exporter.history.failover_report.moves import Moment, Why, replayed
+from exporter.history.failover_report.told import Report, minutes_of, report
+from exporter.history.pipeline import lake
+from exporter.history.tables import flows
+from exporter.history.tables.schemas import GOLD_FLOWS
+from exporter.history.tables.status import Status
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
 
@@ -428,11 +430,11 @@ def test_tables_that_are_damaged_or_not_there_are_named(table: str, tmp_path: Pa
 
 def test_more_than_can_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual().write(tmp_path)
-    monkeypatch.setattr("exporter.history.moves_read.SAMPLES_MAX", 5)
+    monkeypatch.setattr("exporter.history.failover_report.read.SAMPLES_MAX", 5)
     with pytest.raises(HistoryError, match="more than 5 samples"):
         told(tmp_path)
     monkeypatch.undo()
-    monkeypatch.setattr("exporter.history.moves_told.MINUTES_MAX", 20)
+    monkeypatch.setattr("exporter.history.failover_report.told.MINUTES_MAX", 20)
     with pytest.raises(HistoryError, match="shorter time"):
         told(tmp_path)
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.history import files
-from exporter.history.tables import Column, Table
+from exporter.history.tables import files
+from exporter.history.tables.schemas import Column, Table
 from tests.history.delta import lenient
 
 THINGS = Table(

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.errors import HistoryError
-from exporter.history import checkpoints
-from exporter.history.generations import Gap, GapReason, Held, Plan, Source, plan
+from exporter.history.pipeline import checkpoints
+from exporter.history.tables.generations import Gap, GapReason, Held, Plan, Source, plan
 
 T = "connect-offsets"
 SOURCE = Source(topics={T: "id"}, starts={(T, 0): 0, (T, 1): 5}, ends={(T, 0): 100, (T, 1): 100})

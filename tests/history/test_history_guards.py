@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history import jars
-from exporter.history.runlock import only_run
-from exporter.history.security import kafka_options
+from exporter.history.spark import jars
+from exporter.history.spark.runlock import only_run
+from exporter.history.spark.security import kafka_options
 
 
 class Noon:

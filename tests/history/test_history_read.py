@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history import read
-from exporter.history.tables import (
+from exporter.history.tables import read
+from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,

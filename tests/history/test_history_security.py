@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history.security import kafka_options
+from exporter.history.spark.security import kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from exporter.history.lags import LOOK_S
-from exporter.history.tables import (
+from exporter.history.pipeline.lags import LOOK_S
+from exporter.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
     GOLD_FLOWS,
@@ -84,7 +84,7 @@ def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Ro
 @pytest.fixture
 def told(spark: Any, tmp_path: Path) -> Any:
     """(second, connector, lag) of every look."""
-    from exporter.history.lags import lags
+    from exporter.history.pipeline.lags import lags
 
     def tell(
         *rows: Row, flows: Iterable[Row] = (FLOW,), looks: Iterable[Row] = ()
@@ -152,7 +152,7 @@ def test_a_log_of_the_same_name_on_another_cluster_is_another(told: Any) -> None
 
 
 def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
-    from exporter.history.baselines import usual_lags
+    from exporter.history.baselines.job import usual_lags
 
     weeks_s = 8 * 7 * 86_400
     write(tmp_path, GOLD_FLOWS, FLOW)
@@ -168,7 +168,7 @@ def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path)
 
 
 def test_tables_of_an_earlier_version_tell_no_lag(spark: Any, tmp_path: Path) -> None:
-    from exporter.history.baselines import usual_lags
+    from exporter.history.baselines.job import usual_lags
 
     write(tmp_path, SILVER_COMMITS, commit(-1, 4))
     assert usual_lags(spark, tmp_path, float(BEGIN)) == {}

@@ -13,10 +13,10 @@ import pytest
 from deltalake import DeltaTable
 
 from exporter.errors import HistoryError
-from exporter.history import lake
-from exporter.history.files import IN_ORDER
-from exporter.history.lake import Turn
-from exporter.history.tables import Column, Table
+from exporter.history.pipeline import lake
+from exporter.history.pipeline.lake import Turn
+from exporter.history.tables.files import IN_ORDER
+from exporter.history.tables.schemas import Column, Table
 from tests.history.delta import stored
 
 DAYS = Table(

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
 from exporter.clients.kafka import KafkaAdmin
-from exporter.history import maintain
-from exporter.history.tables import BRONZE_RECORDS, TABLES
+from exporter.history.pipeline import maintain
+from exporter.history.tables.schemas import BRONZE_RECORDS, TABLES
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from tests.history.delta import stored
 from tests.history.rows import OFFSETS_TOPIC, SYNCS_TOPIC, offset_key
@@ -25,7 +25,7 @@ from tests.upgrade import lakes, opened
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from exporter.history.jobs import PipelineSpec
+    from exporter.history.pipeline.jobs import PipelineSpec
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -44,7 +44,7 @@ class Broker:
     syncs: KafkaTopic
 
     def spec(self, base: Path) -> PipelineSpec:
-        from exporter.history.jobs import PipelineSpec
+        from exporter.history.pipeline.jobs import PipelineSpec
 
         properties = {"bootstrap.servers": self.bootstrap, "client.id": "test"}
         names = (self.offsets.topic, self.syncs.topic)
@@ -82,7 +82,7 @@ def broker(kafka: str) -> Broker:
 def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
     milestone: str, broker: Broker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    from exporter.history import jobs
+    from exporter.history.pipeline import jobs
 
     base = opened.tables(milestone, tmp_path / "tables")
     # With the columns of then.

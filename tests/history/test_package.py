@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history import jars
-from exporter.history.package import EXECUTORS_NEED, package
+from exporter.history.spark import jars
+from exporter.history.spark.package import EXECUTORS_NEED, package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ def loaded_by(module: str, archive: Path) -> set[str]:
 
 def test_executors_need_what_the_requirements_list_and_nothing_else(packed: Path) -> None:
     made = package(packed)
-    loaded = loaded_by("exporter.history.records", made.archive)
+    loaded = loaded_by("exporter.history.pipeline.records", made.archive)
     ours = {name for name in loaded if not name.startswith("_")}
     assert ours - BROUGHT <= {"exporter", *EXECUTORS_NEED}
     pins = dict(line.split("==") for line in made.requirements.read_text().splitlines())
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     tmp_path: Path, text: str | None, seen: bool
 ) -> None:
-    from exporter.history.shared import look_for
+    from exporter.history.spark.shared import look_for
 
     if text is not None:
         (tmp_path / "_run.lock").write_text(text)
@@ -123,7 +123,7 @@ def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     ],
 )
 def test_only_one_process_needs_no_shared_folder(master: str, local: bool) -> None:
-    from exporter.history.shared import is_local
+    from exporter.history.spark.shared import is_local
 
     assert is_local(master) is local
 
@@ -132,7 +132,7 @@ def test_only_one_process_needs_no_shared_folder(master: str, local: bool) -> No
 def test_a_submitted_run_without_the_jars_is_refused_by_name(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from exporter.history import session
+    from exporter.history.spark import session
 
     session._refuse_without_jars(spark)
     monkeypatch.setitem(session._ENTRANCES, "Kafka source", "org.example.Absent")

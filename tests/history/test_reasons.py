@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.history.reasons import Newest, Reasons, Skip, Transforms, skips, transforms
-from exporter.history.verdicts import Item, Kind, Record, Span
+from exporter.history.audit.reasons import Newest, Reasons, Skip, Transforms, skips, transforms
+from exporter.history.audit.verdicts import Item, Kind, Record, Span
 from exporter.model.topology import TopicPartition
 from exporter.remedy.journal import Entry
-from exporter.remedy.plan import (
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
@@ -21,8 +21,8 @@ from exporter.remedy.plan import (
     State,
     Subject,
 )
-from exporter.remedy.quarantine import receipt_id
-from exporter.remedy.records import AnyRecord, Ended, Ending, Kept, Opened, Verified
+from exporter.remedy.model.quarantine import receipt_id
+from exporter.remedy.model.records import AnyRecord, Ended, Ending, Kept, Opened, Verified
 
 ORDERS = TopicPartition("orders", 0)
 PLACES = frozenset({"payments", "east/mm2-offsets"})

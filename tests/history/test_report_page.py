@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 from exporter.cli import cli
 from exporter.errors import ConfigError, HistoryError
-from exporter.history.moves_file import SCHEMA, write_page
-from exporter.history.moves_page import page
-from exporter.history.moves_plot import STEPS_MAX, Line, plot
+from exporter.history.failover_report.file import SCHEMA, write_page
+from exporter.history.failover_report.page import page
+from exporter.history.failover_report.plot import STEPS_MAX, Line, plot
 from tests.history.pasts import NOON, Past, usual
 from tests.history.test_failover_report import told
 

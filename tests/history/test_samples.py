@@ -10,11 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.errors import Denied, Unreachable
-from exporter.history import lake
-from exporter.history import samples as module
-from exporter.history.records import Role
-from exporter.history.samples import Sampler
-from exporter.history.tables import (
+from exporter.history.pipeline import lake
+from exporter.history.pipeline import samples as module
+from exporter.history.pipeline.records import Role
+from exporter.history.pipeline.samples import Sampler
+from exporter.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     CHECKPOINTS,

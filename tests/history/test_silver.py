@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import HistoryError
-from exporter.history.tables import (
+from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
     RATE_S,
     SILVER,
@@ -61,7 +61,7 @@ def create(base: Path) -> Path:
 
 
 def refined(spark: SparkSession, base: Path, today: int = 0) -> Path:
-    from exporter.history.refine import refine
+    from exporter.history.pipeline.refine import refine
 
     refine(spark, create(base), day_of(today))
     return base

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from exporter.history.slices import APART, Anchors, Known, Reach, reach, sampled
+from exporter.history.audit.slices import APART, Anchors, Known, Reach, reach, sampled
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from exporter.errors import HistoryError, SparkGone, Unreachable
-from exporter.history.status import BYTES_MAX, Status, path_of, read
+from exporter.history.tables.status import BYTES_MAX, Status, path_of, read
 from exporter.model.pipeline import FeedStatus, PipelineStatus
 from tests.fakes.clock import VirtualClock
 
@@ -162,7 +162,7 @@ def test_that_it_cannot_be_written_ends_no_run(tmp_path: Path) -> None:
 
 def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
     script = (
-        "import sys, exporter.history.status\n"
+        "import sys, exporter.history.tables.status\n"
         "sys.exit(bool({'pyspark', 'deltalake', 'pyarrow', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -184,7 +184,7 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
 def test_behind_is_said_only_where_both_vectors_tell(
     latest: str | None, reached: str | None, wanted: int | None
 ) -> None:
-    from exporter.history.watch import behind
+    from exporter.history.pipeline.watch import behind
 
     assert behind(latest, reached) == wanted
 
@@ -220,7 +220,7 @@ class Stream:
 def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
     tmp_path: Path, seen: list[tuple[str, bool]], ended: int
 ) -> None:
-    from exporter.history.watch import Watch
+    from exporter.history.pipeline.watch import Watch
 
     def errors(every_s: float | None) -> dict[str, int]:
         base = tmp_path / str(every_s)

@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.clock import SystemClock
-from exporter.history import read
-from exporter.history.tables import TABLES
+from exporter.history.tables import read
+from exporter.history.tables.schemas import TABLES
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
 from tests.history.rows import feed_of
@@ -20,7 +20,7 @@ from tests.history.rows import feed_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from exporter.history.stream import BronzeStream
+    from exporter.history.pipeline.stream import BronzeStream
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
 
@@ -49,12 +49,12 @@ def checked(stream: BronzeStream, what: str, logs: list[dict[str, object]], even
 def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     lab: Lab, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporter.history.patience.PAUSE_S_MAX", 0.5)
+    monkeypatch.setattr("exporter.history.pipeline.patience.PAUSE_S_MAX", 0.5)
     monkeypatch.setattr("exporter.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
     from exporter.clients.kafka import KafkaAdmin
-    from exporter.history import lake
-    from exporter.history.feed import planned
-    from exporter.history.stream import BronzeStream
+    from exporter.history.pipeline import lake
+    from exporter.history.pipeline.feed import planned
+    from exporter.history.pipeline.stream import BronzeStream
 
     topic_id = KafkaAdmin("east", {"bootstrap.servers": lab.east}).topic_ids([TOPIC])[TOPIC]
     feed = feed_of(lab.east, TOPIC, topic_id)

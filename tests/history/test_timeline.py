@@ -11,13 +11,13 @@ from click.testing import CliRunner, Result
 
 from exporter.cli import cli
 from exporter.errors import ConfigError
-from exporter.history.asof import Unanswerable
-from exporter.history.published import path_of, publish
-from exporter.history.stories import What
-from exporter.history.tables import BRONZE_LOG_ENDS, BRONZE_RECORDS, GOLD_FLOWS, SILVER_LOGS
-from exporter.history.timeline import Question, Timeline, timeline
+from exporter.history.baselines.published import path_of, publish
+from exporter.history.queries.asof import Unanswerable
+from exporter.history.queries.stories import What
+from exporter.history.queries.timeline import Question, Timeline, timeline
+from exporter.history.tables.schemas import BRONZE_LOG_ENDS, BRONZE_RECORDS, GOLD_FLOWS, SILVER_LOGS
 from exporter.model.baselines import HOURS, Baseline, Baselines
-from exporter.remedy.plan import Alter, Pair
+from exporter.remedy.model.plan import Alter, Pair
 from tests.fakes.clock import VirtualClock
 from tests.history.delta import Row, refine_plainly, write
 from tests.history.rows import (

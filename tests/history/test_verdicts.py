@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.history.slices import Slice
-from exporter.history.verdicts import (
+from exporter.history.audit.slices import Slice
+from exporter.history.audit.verdicts import (
     Finding,
     Kind,
     Record,

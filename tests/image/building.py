@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from exporter.history.downloads import cache_directory, publish
+from exporter.history.spark.downloads import cache_directory, publish
 from lab.processes import finished
 from tests.conftest import ROOT
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from exporter import __version__
-from exporter.history.jars import ARTIFACTS, folder_name
+from exporter.history.spark.jars import ARTIFACTS, folder_name
 from tests.conftest import ROOT
 from tests.image.building import REVISION, VERSION, Image
 from tests.image.container import USER

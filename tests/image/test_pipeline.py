@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history import read
+from exporter.history.tables import read
 from lab import Lab, compare
 from lab.errors import LabError
 from lab.jsontext import text

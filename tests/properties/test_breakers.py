@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.remedy.fleet import Fleet
-from exporter.remedy.plan import (
+from exporter.remedy.model.fleet import Fleet
+from exporter.remedy.model.plan import (
     Action,
     Alter,
     Copy,
@@ -23,7 +23,7 @@ from exporter.remedy.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.records import (
+from exporter.remedy.model.records import (
     AnyRecord,
     Approved,
     BreakerSet,

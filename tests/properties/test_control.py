@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.remedy.desk import Wish
+from exporter.remedy.model.desk import Wish
 from exporter.serve.control.hooks import read
 from exporter.serve.control.strict import Wrong, parsed
 from exporter.serve.control.wishes import WantPlan, asked, body_of

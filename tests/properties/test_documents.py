@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.decode.jsontext import encode_sorted
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import Problem, Request, notes, problems
 from exporter.toolbox.differences import between, changes
 from exporter.toolbox.documents import Document, kip199, parse

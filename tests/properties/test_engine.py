@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.remedy import engine
-from exporter.remedy.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.moves import (
+from exporter.remedy.engine.moves import (
     Blind,
     CarryOut,
     End,
@@ -35,7 +34,9 @@ from exporter.remedy.moves import (
     Tried,
     Unkept,
 )
-from exporter.remedy.plan import (
+from exporter.remedy.engine.progress import Limits, Progress, replayed
+from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.model.plan import (
     Alter,
     Create,
     Delete,
@@ -48,8 +49,7 @@ from exporter.remedy.plan import (
     State,
     Write,
 )
-from exporter.remedy.progress import Limits, Progress, replayed
-from exporter.remedy.records import AnyRecord, Cause, Ending
+from exporter.remedy.model.records import AnyRecord, Cause, Ending
 from tests.unit.remedy.plans import plan_of
 
 LIMITS = Limits()

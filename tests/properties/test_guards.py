@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.remedy import guards
-from exporter.remedy.desk import Mode
-from exporter.remedy.facts import Approval, Facts, Kind, Signal
-from exporter.remedy.fleet import Breaker, Skip
 from exporter.remedy.guards import Answer, GuardAnswer, Permission, Stage
-from exporter.remedy.plan import Action, RecordAt
-from exporter.remedy.policy import Budgets, Policy, Rule, Storm, Window, selects, storm_after
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.facts import Approval, Facts, Kind, Signal
+from exporter.remedy.model.fleet import Breaker, Skip
+from exporter.remedy.model.plan import Action, RecordAt
+from exporter.remedy.model.policy import Budgets, Policy, Rule, Storm, Window, selects, storm_after
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,

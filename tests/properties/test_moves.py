@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.history import flows, moves_read
-from exporter.history.moves import replayed
-from exporter.history.moves_known import CheckpointSaid, Ends, Known, Series, Sync
+from exporter.history.failover_report import read as moves_read
+from exporter.history.failover_report.known import CheckpointSaid, Ends, Known, Series, Sync
+from exporter.history.failover_report.moves import replayed
+from exporter.history.tables import flows
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.syncs import PartitionSyncs

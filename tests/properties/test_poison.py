@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy.connector_facts import MirrorFacts, SinkFacts
-from exporter.remedy.formats import Converter, Converters, read
-from exporter.remedy.json_format import Reading
-from exporter.remedy.plan import Pair
-from exporter.remedy.poison import Identified, Seen, Standing
-from exporter.remedy.poison_mirrors import find_in_mirror
-from exporter.remedy.poison_sinks import find_in_sink, sink_place
+from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
+from exporter.remedy.locate.formats import Converter, Converters, read
+from exporter.remedy.locate.json_format import Reading
+from exporter.remedy.locate.mirrors import find_in_mirror
+from exporter.remedy.locate.poison import Identified, Seen, Standing
+from exporter.remedy.locate.sinks import find_in_sink, sink_place
+from exporter.remedy.model.plan import Pair
 from tests.unit.remedy.standstills import (
     AVRO,
     BAD,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.records import RawRecord
-from exporter.remedy.quarantine import (
+from exporter.remedy.model.quarantine import (
     CONNECT,
     COUNT,
     OURS,

@@ -9,8 +9,8 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.remedy.plan import Pair, Raw
-from exporter.remedy.stored import (
+from exporter.remedy.model.plan import Pair, Raw
+from exporter.remedy.model.stored import (
     Contents,
     Stored,
     contents_by_key,

@@ -5,9 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.history.aligning import aligned, gaps
-from exporter.history.slices import Slice
-from exporter.history.verdicts import Finding, Kind, Record, Span, Window, findings, items, left_of
+from exporter.history.audit.aligning import aligned, gaps
+from exporter.history.audit.slices import Slice
+from exporter.history.audit.verdicts import (
+    Finding,
+    Kind,
+    Record,
+    Span,
+    Window,
+    findings,
+    items,
+    left_of,
+)
 from exporter.model.topology import TopicPartition
 
 DOWN_BEGINS = 7000

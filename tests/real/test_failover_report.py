@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer
 
-from exporter.history import flows, moves_read
-from exporter.history.moves import Moment, replayed
+from exporter.history.failover_report import read as moves_read
+from exporter.history.failover_report.moves import Moment, replayed
+from exporter.history.tables import flows
 from lab import Lab
 from lab.clients import settings
 from lab.product import Product

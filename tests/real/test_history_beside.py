@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import QueryBuilder
 
-from exporter.history import read
-from exporter.history.tables import (
+from exporter.history.tables import read
+from exporter.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from exporter.history import read, status
+from exporter.history.tables import read, status
 from lab.product import Product
 from tests.real.seen import becomes, eventually, samples, total
 

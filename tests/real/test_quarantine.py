@@ -21,16 +21,16 @@ from confluent_kafka.admin import AdminClient
 from exporter.cli import cli
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clients.records_read import RawRecord, RecordReader, Window
-from exporter.clients.records_write import RecordWriter
+from exporter.clients.write.records import RecordWriter
 from exporter.config import Kafka
 from exporter.config import Quarantine as Wanted
 from exporter.errors import ClientError, Refused
 from exporter.model import topology
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.copies import CopySteps, KafkaSource
 from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at
-from exporter.remedy.plan import Copy, RecordAt
-from exporter.remedy.quarantine import About, receipt_id
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import Copy, RecordAt
+from exporter.remedy.model.quarantine import About, receipt_id
 from lab import Lab
 from lab.jars import jars
 from lab.java import java

@@ -15,20 +15,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
-from exporter.clients.journal_topic import (
-    RECORD_BYTES_MAX,
-    TRANSACTION_S,
-    JournalWriter,
-    Wanted,
-    create,
-)
+from exporter.clients.journal_topic import RECORD_BYTES_MAX, Wanted
+from exporter.clients.write.journal import TRANSACTION_S, JournalWriter, create
 from exporter.clock import SystemClock
 from exporter.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable
 from exporter.remedy import backups
 from exporter.remedy.journal import NAME, PUBLISHED_BYTES_MAX, Journal, Line
-from exporter.remedy.plan import Frozen, Pair
-from exporter.remedy.projection import Projection, value_of
-from exporter.remedy.records import (
+from exporter.remedy.model.plan import Frozen, Pair
+from exporter.remedy.model.records import (
     Approved,
     Ended,
     Ending,
@@ -41,6 +35,7 @@ from exporter.remedy.records import (
     Proposed,
     Verified,
 )
+from exporter.remedy.projection import Projection, value_of
 from exporter.remedy.replica import Replica, Settings, Standing, Term
 from lab.clients import Cluster
 from lab.lone_broker import LoneBroker, lone_broker

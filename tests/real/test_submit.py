@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
 from exporter.cli import cli
-from exporter.history.tables import SILVER_COMMITS, TABLES, Table
+from exporter.history.tables.schemas import SILVER_COMMITS, TABLES, Table
 from lab import Lab, LabOptions
 from lab.ports import free_port
 from lab.product import Product

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from exporter.config import Config, Connect, Kafka
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState
-from exporter.remedy.undo import way_back
+from exporter.remedy.engine.undo import way_back
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState
 from exporter.toolbox import changes
 from exporter.toolbox.ways import RestWay
 from lab import Lab, LabOptions, specimens

@@ -19,12 +19,12 @@ from confluent_kafka.admin import (
 
 from exporter.clock import SystemClock
 from exporter.errors import Denied
-from exporter.remedy.driver import Standing
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import Freeze, Pair, Plan, Settle, Write
-from exporter.remedy.records import Ending
+from exporter.remedy.model.driver import Standing
+from exporter.remedy.model.plan import Freeze, Pair, Plan, Settle, Write
+from exporter.remedy.model.records import Ending
+from exporter.remedy.model.stored import Contents
 from exporter.remedy.runner import Result, Runner, fresh_plan_id
-from exporter.remedy.stored import Contents
 from exporter.toolbox.storage_place import StoragePlace, storage_of
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, SOLO_TOPIC

@@ -11,17 +11,17 @@ from typing import Final
 
 import msgspec
 
-from exporter.remedy import fleet
 from exporter.remedy.circumstances import Case, planned
-from exporter.remedy.desk import Mode
-from exporter.remedy.facts import Approval, Facts, Kind, Others, Ourselves, Target
 from exporter.remedy.guards import Answer, Stage, evaluate
 from exporter.remedy.journal import Journal
+from exporter.remedy.model import fleet
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.facts import Approval, Facts, Kind, Others, Ourselves, Target
+from exporter.remedy.model.plan import Alter, Plan
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.proposals import DETECTOR
+from exporter.remedy.model.records import Cause, Ended, Ending, Intended, Opened, Parked
 from exporter.remedy.pasts import past_of
-from exporter.remedy.plan import Alter, Plan
-from exporter.remedy.policy import Policy
-from exporter.remedy.proposals import DETECTOR
-from exporter.remedy.records import Cause, Ended, Ending, Intended, Opened, Parked
 from tests.sim.invariants import must
 from tests.sim.schedules import Schedule
 from tests.sim.world import World

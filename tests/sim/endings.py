@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import Alter, State, ToState
-from exporter.remedy.records import Answered, Ended, Ending, Intended, Opened, Parked, Turned
+from exporter.remedy.model.plan import Alter, State, ToState
+from exporter.remedy.model.records import Answered, Ended, Ending, Intended, Opened, Parked, Turned
 from tests.sim.invariants import Broken, Watch, must
 from tests.sim.world import NAME, PLACE, STOP_TOTAL_S
 

@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from exporter.decode.jsontext import encode_sorted
-from exporter.remedy.driver import Answer
 from exporter.remedy.drivers.proofs import position
 from exporter.remedy.drivers.rest_sight import config_sha256
+from exporter.remedy.engine.moves import Aborted, Interrupted
+from exporter.remedy.engine.requests import of_step
 from exporter.remedy.journal import Journal
-from exporter.remedy.moves import Aborted, Interrupted
-from exporter.remedy.plan import Alter, AnyStep, State, ToState
-from exporter.remedy.records import (
+from exporter.remedy.model.driver import Answer
+from exporter.remedy.model.plan import Alter, AnyStep, State, ToState
+from exporter.remedy.model.records import (
     Answered,
     AnyRecord,
     Approved,
@@ -48,7 +49,6 @@ from exporter.remedy.records import (
     Turned,
     Verified,
 )
-from exporter.remedy.requests import of_step
 from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
 
 if TYPE_CHECKING:

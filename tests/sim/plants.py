@@ -10,21 +10,23 @@ from typing import Any
 
 import msgspec
 
-from exporter.clients.connect_write import ConnectWriter
+from exporter.clients.write.connect import ConnectWriter
 from exporter.errors import Ambiguous
-from exporter.remedy import backups, engine, guards_bounds, progress, runner
+from exporter.remedy import backups, engine, runner
 from exporter.remedy.conductor import Grounds
-from exporter.remedy.desk import Mode
-from exporter.remedy.driver import Answer, Look, Standing
 from exporter.remedy.drivers import rest, rest_answers
 from exporter.remedy.drivers.copies import CopySteps
 from exporter.remedy.drivers.proofs import ProofSteps
-from exporter.remedy.fleet import Fleet
+from exporter.remedy.engine import progress
+from exporter.remedy.engine.moves import Move, Pause
+from exporter.remedy.guards import bounds as guards_bounds
 from exporter.remedy.journal import Journal
-from exporter.remedy.moves import Move, Pause
-from exporter.remedy.plan import Alter, Pair, Settle, ToState
-from exporter.remedy.policy import Policy
-from exporter.remedy.records import Ended, Ending, Intended, Opened, Parked, Turned
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.driver import Answer, Look, Standing
+from exporter.remedy.model.fleet import Fleet
+from exporter.remedy.model.plan import Alter, Pair, Settle, ToState
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.records import Ended, Ending, Intended, Opened, Parked, Turned
 from tests.sim.process import SimJournal, SimQuarantine
 
 Put = Callable[[Any, str, Any], None]

@@ -18,22 +18,23 @@ import httpx
 
 from exporter.errors import Busy, Overtaken
 from exporter.model.records import RawRecord
-from exporter.remedy import backups, decisions
+from exporter.remedy import backups
 from exporter.remedy.conductor import Grounds, approval_of
-from exporter.remedy.desk import Mode
 from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
 from exporter.remedy.drivers.proofs import ProofSteps
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.whole import WithProofs
-from exporter.remedy.facts import Approval
-from exporter.remedy.fleet import POLICY
+from exporter.remedy.engine.moves import Aborted, Interrupted
+from exporter.remedy.engine.progress import Limits
 from exporter.remedy.journal import Against, Journal
-from exporter.remedy.moves import Aborted, Interrupted
-from exporter.remedy.plan import Action, Plan
-from exporter.remedy.policy import Policy
-from exporter.remedy.progress import Limits
-from exporter.remedy.quarantine import About, Receipt
-from exporter.remedy.records import AnyRecord, Opened, Proposed
+from exporter.remedy.model import decisions
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.facts import Approval
+from exporter.remedy.model.fleet import POLICY
+from exporter.remedy.model.plan import Action, Plan
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.quarantine import About, Receipt
+from exporter.remedy.model.records import AnyRecord, Opened, Proposed
 from exporter.remedy.runner import Result, Runner
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How

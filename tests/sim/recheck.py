@@ -15,15 +15,15 @@ from exporter.model.readings import LogBounds
 from exporter.model.topology import SinkGroup, TopicPartition, Topology
 from exporter.remedy.brokers import First
 from exporter.remedy.conductor import approval_of
-from exporter.remedy.decisions import dossier
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.drivers.strimzi_owners import Resources
-from exporter.remedy.fleet import Fleet
+from exporter.remedy.engine.progress import Limits, replayed
 from exporter.remedy.gathering import Gatherer, Time
 from exporter.remedy.journal import Journal
+from exporter.remedy.model.decisions import dossier
+from exporter.remedy.model.fleet import Fleet
+from exporter.remedy.model.policy import Policy
 from exporter.remedy.planner import Planner
-from exporter.remedy.policy import Policy
-from exporter.remedy.progress import Limits, replayed
 from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
 from tests.sim.world import NAME, PLACE, QUARANTINE, World
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from exporter.errors import Busy, JournalDamaged
-from exporter.remedy import decisions
+from exporter.remedy.engine.moves import Aborted, Interrupted
 from exporter.remedy.journal import NAME as JOURNAL
 from exporter.remedy.journal import Journal
-from exporter.remedy.moves import Aborted, Interrupted
-from exporter.remedy.policy import Mode, Policy, Rule
-from exporter.remedy.records import Ended, ModeSet, Parked, encoded
+from exporter.remedy.model import decisions
+from exporter.remedy.model.policy import Mode, Policy, Rule
+from exporter.remedy.model.records import Ended, ModeSet, Parked, encoded
 from exporter.remedy.runner import Result
 from tests.fakes.clock import SetClock
 from tests.sim.bounds import Bounds, done_before

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from exporter.config import Connect
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy import proposals
 from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.plan import Pair, Plan, RecordAt, State, Subject
+from exporter.remedy.model import proposals
+from exporter.remedy.model.plan import Pair, Plan, RecordAt, State, Subject
 from tests.fakes.connect_model import MIRROR_SOURCE, SINK, FakeConnect, Timing, Trouble
 from tests.fakes.connect_model.broker import Broker, Record
 from tests.fakes.connect_model.offsets import GLOBAL, Stores

@@ -22,11 +22,11 @@ from click.testing import CliRunner, Result
 
 from exporter.cli import cli
 from exporter.errors import TimedOut
-from exporter.remedy import plan as plans
-from exporter.remedy import records
-from exporter.remedy.driver import Answer, Outcome
 from exporter.remedy.journal import NAME, Journal
-from exporter.remedy.plan import (
+from exporter.remedy.model import plan as plans
+from exporter.remedy.model import records
+from exporter.remedy.model.driver import Answer, Outcome
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -42,7 +42,7 @@ from exporter.remedy.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.records import Answered, Ended, Ending, Intended, Opened, Verified
+from exporter.remedy.model.records import Answered, Ended, Ending, Intended, Opened, Verified
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import Bench, plan_of
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
-from exporter.history import tables
-from exporter.history.tables import BRONZE_RECORDS, TABLES, Table
+from exporter.history.tables import schemas as tables
+from exporter.history.tables.schemas import BRONZE_RECORDS, TABLES, Table
 from tests.history.rows import (
     OFFSETS_TOPIC,
     SYNCS_TOPIC,
@@ -105,7 +105,7 @@ def make(work: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         rows.append(bronze_rows(raw, read_at))
         append(base, BRONZE_RECORDS, rows[-1])
     seen: dict[str, Any] = {}
-    if find_spec("exporter.history.lake"):
+    if find_spec("exporter.history.pipeline.lake"):
         place = {"connect_cluster": "payments", "kafka": "east", "topic": OFFSETS_TOPIC}
         append(base, tables.GOLD_TOPICS, [place])
         for table, found in silver(work / "plainly", [row for run in rows for row in run]).items():
@@ -130,7 +130,7 @@ def silver(work: Path, bronze: list[Row]) -> dict[Table, list[Row]]:
 
 def answers(base: Path) -> dict[str, Any]:
     """Every offset as it was, at each of the moments."""
-    from exporter.history.asof import Question, as_of
+    from exporter.history.queries.asof import Question, as_of
 
     found = {}
     for name, second in MOMENTS.items():
@@ -140,8 +140,8 @@ def answers(base: Path) -> dict[str, Any]:
 
 
 def _create(base: Path, table: Table) -> None:
-    if find_spec("exporter.history.lake"):
-        from exporter.history import lake
+    if find_spec("exporter.history.pipeline.lake"):
+        from exporter.history.pipeline import lake
 
         lake.create(base, table)
         return
@@ -166,8 +166,8 @@ def append(base: Path, table: Table, rows: list[Row]) -> None:
     if not rows:
         return
     names = [column.name for column in table.columns]
-    if find_spec("exporter.history.lake"):
-        from exporter.history import lake
+    if find_spec("exporter.history.pipeline.lake"):
+        from exporter.history.pipeline import lake
 
         values = [tuple(row.get(name) for name in names) for row in rows]
         lake.append(lake.given([lake.batch(values, table)], base, table), base, table)

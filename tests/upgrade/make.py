@@ -44,7 +44,7 @@ def _journal(into: Path) -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
     found = journals.cases()
-    if _there("exporter.remedy.decisions"):
+    if _there("exporter.remedy.model.decisions"):
         from tests.upgrade import remedied
 
         found |= remedied.cases()
@@ -107,11 +107,11 @@ def _text(path: Path, text: str) -> None:
 
 # A part, what has to be there for it, and who makes it.
 PARTS = (
-    ("tables", "exporter.history.tables", _tables),
+    ("tables", "exporter.history.tables.schemas", _tables),
     ("state", "exporter.daemon.state_dir", _state),
     ("journal", "exporter.remedy.journal", _journal),
     ("topic", "exporter.remedy.projection", _topic),
-    ("baselines", "exporter.history.habits", _baselines),
+    ("baselines", "exporter.history.baselines.habits", _baselines),
 )
 
 if __name__ == "__main__":

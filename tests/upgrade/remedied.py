@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from exporter.remedy import records
-from exporter.remedy.driver import Look, Standing
-from exporter.remedy.moves import Aborted
-from exporter.remedy.plan import Action, Alter, Plan, Remedy, Restart, State, ToState
-from exporter.remedy.records import (
+from exporter.remedy.engine.moves import Aborted
+from exporter.remedy.model import records
+from exporter.remedy.model.driver import Look, Standing
+from exporter.remedy.model.plan import Action, Alter, Plan, Remedy, Restart, State, ToState
+from exporter.remedy.model.records import (
     AbortAsked,
     Approved,
     BreakerSet,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from exporter.errors import HistoryError
-from exporter.history import published
+from exporter.history.baselines import published
 from tests.upgrade import opened, usual
 
 ALL = opened.milestones("baselines")

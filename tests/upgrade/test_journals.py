@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from exporter.cli import carrying, cli, plans
 from exporter.errors import JournalDamaged, Overtaken, Unfinished
-from exporter.remedy.decisions import dossier
 from exporter.remedy.journal import NAME, VERSION, Journal, line_hash
-from exporter.remedy.records import Intended, Opened, encoded
+from exporter.remedy.model.decisions import dossier
+from exporter.remedy.model.records import Intended, Opened, encoded
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, opened
 

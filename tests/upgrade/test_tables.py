@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from exporter.errors import HistoryError
-from exporter.history import lake
-from exporter.history.tables import BRONZE_RECORDS, TABLES
-from exporter.history.timeline import Question, timeline
+from exporter.history.pipeline import lake
+from exporter.history.queries.timeline import Question, timeline
+from exporter.history.tables.schemas import BRONZE_RECORDS, TABLES
 from tests.history.delta import refine_plainly, stored
 from tests.upgrade import lakes, opened
 

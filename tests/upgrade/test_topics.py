@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from exporter.errors import JournalDamaged, Unfinished
-from exporter.remedy.decisions import dossier
 from exporter.remedy.journal import VERSION, Journal
+from exporter.remedy.model.decisions import dossier
+from exporter.remedy.model.records import Opened
 from exporter.remedy.projection import Projection, line_of, value_of
-from exporter.remedy.records import Opened
 from tests.unit.remedy.plans import plan_of
 from tests.upgrade import journals, opened, topics
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from exporter.remedy.journal import Journal, Line
+from exporter.remedy.model.records import Led
 from exporter.remedy.projection import Projection, value_of
-from exporter.remedy.records import Led
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, remedied
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from exporter.history.habits import habit, often, usual_lag
+from exporter.history.baselines.habits import habit, often, usual_lag
 from exporter.model.baselines import Baseline, Baselines, TooLittle, decoded, encoded
 from tests.history.months import DAY_S, HOUR_S, MONDAY, WEEK_S
 

@@ -16,9 +16,9 @@ from exporter.config import Kafka
 from exporter.errors import NotFound, Refused, TimedOut, TooLarge, TopicChanged, Unreachable
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy.driver import Answer, Driver, Found, Look, Outcome, Standing
-from exporter.remedy.plan import AnyStep, Copy, Frozen, Plan, RecordAt
-from exporter.remedy.quarantine import KEPT, About, Quarantine
+from exporter.remedy.model.driver import Answer, Driver, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import AnyStep, Copy, Frozen, Plan, RecordAt
+from exporter.remedy.model.quarantine import KEPT, About, Quarantine
 
 READ_S: Final = 30.0
 _BYTES_MAX: Final = 1  # the record itself, however large, and nothing else

@@ -4,10 +4,10 @@ else would be put back, and looked at over REST, which tells at once and asks no
 
 from __future__ import annotations
 
-from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.strimzi import StrimziDriver
-from exporter.remedy.plan import Alter, AnyStep, Frozen, Settle, State, ToState
+from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import Alter, AnyStep, Frozen, Settle, State, ToState
 
 
 class OperatedDriver:

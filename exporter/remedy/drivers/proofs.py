@@ -13,9 +13,9 @@ import msgspec
 
 from exporter.clock import Clock
 from exporter.errors import NotFound
-from exporter.remedy.driver import Look, Standing
 from exporter.remedy.drivers.rest_sight import Seen, Sight
-from exporter.remedy.plan import Pair, Prove, RecordAt
+from exporter.remedy.model.driver import Look, Standing
+from exporter.remedy.model.plan import Pair, Prove, RecordAt
 
 _FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
 

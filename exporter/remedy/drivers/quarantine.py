@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.clients.records_read import RecordReader
-from exporter.clients.records_write import RecordWriter
+from exporter.clients.write.records import RecordWriter
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config, Kafka
 from exporter.config import Quarantine as Wanted
@@ -18,7 +18,7 @@ from exporter.errors import TooLarge
 from exporter.model.records import RawRecord
 from exporter.remedy.drivers.quarantine_files import FileQuarantine
 from exporter.remedy.drivers.quarantine_topic import Topic, TopicQuarantine
-from exporter.remedy.quarantine import About, Kept, Receipt, SetAside
+from exporter.remedy.model.quarantine import About, Kept, Receipt, SetAside
 
 _DAY_MS: Final = 86_400_000
 

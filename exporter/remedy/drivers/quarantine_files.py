@@ -17,7 +17,7 @@ from typing import Final
 from exporter.clock import Clock
 from exporter.disk import sync_folder
 from exporter.model.records import RawRecord
-from exporter.remedy.quarantine import (
+from exporter.remedy.model.quarantine import (
     About,
     Damaged,
     Head,

@@ -12,12 +12,13 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from exporter.clients.records_write import Outgoing, TopicSettings
+from exporter.clients.kafka_facts import TopicSettings
+from exporter.clients.write.records import Outgoing
 from exporter.clock import Clock
 from exporter.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy.quarantine import (
+from exporter.remedy.model.quarantine import (
     About,
     Damaged,
     Kept,

@@ -12,13 +12,14 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.clients.kafka_facts import TopicSettings
 from exporter.clients.records_read import RecordReader
-from exporter.clients.records_write import Outgoing, RecordWriter, TopicSettings
+from exporter.clients.write.records import Outgoing, RecordWriter
 from exporter.config import Kafka
 from exporter.errors import ClientError, Malformed, TimedOut
 from exporter.model.topology import TopicPartition
 from exporter.remedy.drivers.quarantine_topic import READ_BACK_S, Reads, Writes
-from exporter.remedy.quarantine import SetAside
+from exporter.remedy.model.quarantine import SetAside
 
 _WITHOUT_END: Final = -1
 _DAY_MS: Final = 86_400_000

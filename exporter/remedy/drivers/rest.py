@@ -10,17 +10,18 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, Final
 
-from exporter.clients.connect_write import Reply, writer_of
 from exporter.clients.wire import Transport
+from exporter.clients.write.connect import Reply, writer_of
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Connect, Kafka
 from exporter.decode.connect_rest import config_texts
 from exporter.errors import Conflict, Denied, NotFound
-from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.drivers.rest_answers import of_offsets, of_request
 from exporter.remedy.drivers.rest_kafka import KafkaSide
 from exporter.remedy.drivers.rest_sight import Seen, Sight, config_sha256, kafka_version
-from exporter.remedy.plan import (
+from exporter.remedy.engine.requests import of_step
+from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -37,8 +38,7 @@ from exporter.remedy.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.requests import of_step
-from exporter.remedy.stored import raw
+from exporter.remedy.model.stored import raw
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 IDLE_S: Final = 30.0  # a connector that runs without tasks for so long has none to run

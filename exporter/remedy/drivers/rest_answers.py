@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from exporter.clients.connect_write import Reply
-from exporter.remedy.driver import Answer, Outcome
+from exporter.clients.write.connect import Reply
+from exporter.remedy.model.driver import Answer, Outcome
 
 # Said before anything is done: the request could not be read, or the connector's class does not
 # agree with it (FileStream, MM2, sinks of every kind, and what Connect's own code says for them).

@@ -32,7 +32,7 @@ from exporter.errors import ClientError, Malformed, NotFound
 from exporter.model.connectors import Connector
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 
 OFFSETS_TIMEOUT_S: Final = 100.0  # Connect itself may take 90 s for this answer
 READ_TIMEOUT_S: Final = 30.0  # the others come from memory, behind a rebalance at worst

@@ -11,10 +11,10 @@ from typing import Final
 
 from exporter.clock import Clock
 from exporter.errors import ClientError, Denied
-from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.drivers.storages import Storage
-from exporter.remedy.plan import AnyStep, Freeze, Frozen, Raw, Settle, Write
-from exporter.remedy.stored import Contents, contents_by_key, pairs, raw, value_bytes
+from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import AnyStep, Freeze, Frozen, Raw, Settle, Write
+from exporter.remedy.model.stored import Contents, contents_by_key, pairs, raw, value_bytes
 
 _STOP: Final = "stop every worker first"
 

@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from exporter.clients.kafka import TailReader
-from exporter.clients.offsets_write import (
+from exporter.clients.standalone_worker import entries_of, running
+from exporter.clients.whole_topic import LogRecord, Progress, StorageAdmin, ends_of, read_whole
+from exporter.clients.write.offsets import (
     Keyed,
     Written,
     locked,
     replace_file,
     write_records,
 )
-from exporter.clients.standalone_worker import entries_of, running
-from exporter.clients.whole_topic import LogRecord, Progress, StorageAdmin, ends_of, read_whole
 from exporter.errors import ClientError, Conflict, NotFound
-from exporter.remedy.driver import Answer, Outcome
-from exporter.remedy.plan import Raw
-from exporter.remedy.stored import Contents, Stored, value_bytes
+from exporter.remedy.model.driver import Answer, Outcome
+from exporter.remedy.model.plan import Raw
+from exporter.remedy.model.stored import Contents, Stored, value_bytes
 
 Write = Callable[[str, Mapping[str, Any], str, Sequence[Keyed]], Written]
 _SHOWN_MAX: Final = 5

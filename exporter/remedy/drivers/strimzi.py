@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from exporter.clients.connect_write import Reply, without_secrets
 from exporter.clients.kube_access import Access
 from exporter.clients.kube_read import KubeReader
-from exporter.clients.kube_write import KubeWriter
+from exporter.clients.redaction import without_secrets
+from exporter.clients.write.connect import Reply
+from exporter.clients.write.kubernetes import KubeWriter
 from exporter.clock import Clock, SteadyClock
 from exporter.errors import NotFound, Refused, TimedOut
-from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.drivers.rest import as_expected, compared
 from exporter.remedy.drivers.rest_answers import of_offsets
 from exporter.remedy.drivers.strimzi_operator import (
@@ -35,7 +35,9 @@ from exporter.remedy.drivers.strimzi_seen import (
     meaning,
     own_map,
 )
-from exporter.remedy.plan import (
+from exporter.remedy.engine.requests import body_of
+from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Expect,
@@ -47,7 +49,6 @@ from exporter.remedy.plan import (
     State,
     ToState,
 )
-from exporter.remedy.requests import body_of
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 

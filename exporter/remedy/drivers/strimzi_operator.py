@@ -12,16 +12,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from exporter.clients.connect_write import without_secrets
 from exporter.clients.kube_access import Access
 from exporter.clients.kube_read import KubeReader, config_map_path
-from exporter.clients.kube_write import KubeWriter
+from exporter.clients.redaction import without_secrets
+from exporter.clients.write.kubernetes import KubeWriter
 from exporter.clock import Clock, SteadyClock
 from exporter.decode.connect_rest import decode_offsets
 from exporter.errors import Conflict, Malformed, NotFound, Refused, TimedOut
 from exporter.model.offsets import Undecodable
 from exporter.remedy.drivers.strimzi_seen import KINDS, Op, Owner, Seen, own_map
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 
 OPERATION_S: Final = 150.0  # a reconciliation that was missed comes again after 120 s
 EDITS_MAX: Final = 8  # the operator writes the status of what we patch, at about the same time

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from exporter.clients.kube_read import strimzi_path
-from exporter.remedy.plan import State
+from exporter.remedy.model.plan import State
 
 Json = dict[str, Any]
 Op = dict[str, Any]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Protocol
 
-from exporter.clients.topics_write import TopicWriter
+from exporter.clients.write.topics import TopicWriter
 from exporter.config import Kafka
 from exporter.errors import Refused
-from exporter.remedy.driver import Answer, Driver, Found, Look, Outcome, Standing
-from exporter.remedy.plan import AnyStep, DeleteTopic, Frozen
+from exporter.remedy.model.driver import Answer, Driver, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import AnyStep, DeleteTopic, Frozen
 
 
 class Deleter(Protocol):

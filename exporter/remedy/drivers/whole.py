@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from exporter.clients.kube_write import KubeWriter
+from exporter.clients.write.kubernetes import KubeWriter
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Config, Connect
 from exporter.errors import Refused
 from exporter.model.topology import TopicPartition
 from exporter.remedy.brokers import Brokers, KafkaBrokers
-from exporter.remedy.driver import Answer, Driver, Found, Look, Outcome
 from exporter.remedy.drivers.copies import about_of, with_copies
 from exporter.remedy.drivers.operated import OperatedDriver
 from exporter.remedy.drivers.proofs import NothingAfter, ProofSteps
@@ -24,7 +23,8 @@ from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.drivers.strimzi import StrimziDriver
 from exporter.remedy.drivers.strimzi_owners import reader_of, seen_of
-from exporter.remedy.plan import AnyStep, Frozen, Plan, Prove, RecordAt, State
+from exporter.remedy.model.driver import Answer, Driver, Found, Look, Outcome
+from exporter.remedy.model.plan import AnyStep, Frozen, Plan, Prove, RecordAt, State
 from exporter.remedy.planner import FAILURE
 
 

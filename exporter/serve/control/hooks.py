@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from exporter.remedy.desk import Hint
+from exporter.remedy.model.desk import Hint
 from exporter.serve.control.strict import Wrong
 
 VERSION: Final = "4"

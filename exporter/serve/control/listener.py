@@ -20,7 +20,7 @@ from exporter.clock import Clock
 from exporter.config import Control, Web
 from exporter.config.types import is_loopback
 from exporter.errors import JournalDamaged, NotLeader
-from exporter.remedy.desk import Desk
+from exporter.remedy.model.desk import Desk
 from exporter.serve.control import answers, openapi, routes
 from exporter.serve.control.access import Principal, Principals, Role
 from exporter.serve.control.answers import Answer, problem, told

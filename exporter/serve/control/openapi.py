@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from exporter import __version__
-from exporter.remedy.desk import PlanState
+from exporter.remedy.model.desk import PlanState
 from exporter.serve.control.answers import NDJSON
 from exporter.serve.control.routes import PLAN_ID, PREFIX, ROUTES, Route
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from exporter.remedy.desk import (
+from exporter.remedy.model.desk import (
     AlreadyDecided,
     Damaged,
     Desk,

@@ -16,7 +16,7 @@ import structlog
 from exporter.clock import Clock
 from exporter.config import Control, Web
 from exporter.model.observations import ControlSeen
-from exporter.remedy.desk import Desk
+from exporter.remedy.model.desk import Desk
 from exporter.serve.accepting import Accepting
 from exporter.serve.control.connection import Bounds, Server
 from exporter.serve.control.counts import Counts

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from exporter.decode.jsontext import encode_sorted
-from exporter.remedy.desk import Asked, Mode, Wish
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.desk import Asked, Mode, Wish
+from exporter.remedy.model.plan import Pair
 from exporter.serve.control.strict import Wrong
 
 SHA256: Final = "^[0-9a-f]{64}$"

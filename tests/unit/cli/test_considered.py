@@ -13,8 +13,8 @@ from exporter.config import Config, load
 from exporter.daemon.remedy_parts import Parts
 from exporter.errors import Unreachable
 from exporter.remedy.brokers import KafkaBrokers
-from exporter.remedy.desk import Mode
 from exporter.remedy.guards import Permission
+from exporter.remedy.model.desk import Mode
 from tests.changed import replace
 from tests.contract.worlds import SINK_NAME
 from tests.unit.remedy.agency import POLICY, Agency

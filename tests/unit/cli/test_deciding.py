@@ -21,12 +21,20 @@ from exporter.cli.showing import to_do
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ConfigError, Unfinished
 from exporter.errors import Refused as NotConfigured
-from exporter.remedy.decisions import Stands
-from exporter.remedy.desk import PlanState
-from exporter.remedy.driver import Answer, Look, Outcome, Standing
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import Alter, Plan
-from exporter.remedy.records import Approved, Lapsed, Opened, PauseSet, Proposed, Refused, Told
+from exporter.remedy.model.decisions import Stands
+from exporter.remedy.model.desk import PlanState
+from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.model.plan import Alter, Plan
+from exporter.remedy.model.records import (
+    Approved,
+    Lapsed,
+    Opened,
+    PauseSet,
+    Proposed,
+    Refused,
+    Told,
+)
 from tests.unit.remedy.agency import Agency
 from tests.unit.remedy.offices import TOLD, Bureau
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of

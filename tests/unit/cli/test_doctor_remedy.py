@@ -8,9 +8,9 @@ import pytest
 from exporter.cli import doctor_remedy
 from exporter.cli.diagnosis import Line
 from exporter.clients.journal_topic import RECORD_BYTES_MAX, Wanted
+from exporter.clients.kafka_facts import TopicSettings
 from exporter.clients.kube_access import Access
 from exporter.clients.kube_read import KubeReader
-from exporter.clients.records_write import TopicSettings
 from exporter.config import Connect, Strimzi
 from exporter.errors import NotFound
 from exporter.remedy.drivers.strimzi_seen import CLUSTER_LABEL, USES_RESOURCES

@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from exporter.cli import cli
 from exporter.clock import SystemClock
 from exporter.config import Connect
-from exporter.remedy.driver import Outcome
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import AnyStep, Frozen
+from exporter.remedy.model.driver import Outcome
+from exporter.remedy.model.plan import AnyStep, Frozen
 from exporter.remedy.runner import Runner
 from exporter.toolbox.changes import Author
 from exporter.toolbox.connectors import prepare_delete

@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from exporter.cli import cli
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
 from exporter.errors import ConfigError
-from exporter.remedy.driver import Answer
 from exporter.remedy.drivers import rest
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Answer
+from exporter.remedy.model.plan import (
     Alter,
     Freeze,
     Frozen,
@@ -29,7 +29,7 @@ from exporter.remedy.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.records import Answered, Intended, Kept, Opened, Verified
+from exporter.remedy.model.records import Answered, Intended, Kept, Opened, Verified
 from lab.ports import free_port
 from tests.fakes import connect as fake
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from exporter.cli import own_daemon, told, verbs
+from exporter.cli import told, verbs
+from exporter.cli.remote import own_daemon
 from exporter.config import load
 from exporter.errors import Unreachable
 from tests.unit.serve.web.sites import ADA, PASSWORD, Site

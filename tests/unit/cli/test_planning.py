@@ -8,7 +8,7 @@ import pytest
 
 from exporter.cli import planning
 from exporter.cli.access import Access
-from exporter.cli.listener import Listener
+from exporter.cli.remote.listener import Listener
 from exporter.errors import ConfigError, TimedOut
 from tests.unit.remedy.offices import Bureau
 

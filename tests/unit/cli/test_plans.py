@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from exporter.cli import carrying, cli, output, plans
 from exporter.errors import JournalDamaged, TimedOut
-from exporter.remedy import words
+from exporter.remedy.engine.progress import Limits, replayed
 from exporter.remedy.journal import NAME
-from exporter.remedy.plan import Alter, Pair
-from exporter.remedy.progress import Limits, replayed
-from exporter.remedy.records import Opened
+from exporter.remedy.model.plan import Alter, Pair
+from exporter.remedy.model.records import Opened
 from exporter.remedy.runner import Runner, options_at
+from exporter.remedy.views import words
 from tests.changed import replace
 from tests.unit.remedy.plans import AFTER, Bench, plan_of
 

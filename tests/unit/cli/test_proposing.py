@@ -11,11 +11,12 @@ import pytest
 from exporter.cli import proposing
 from exporter.cli.access import person
 from exporter.errors import ConfigError
-from exporter.remedy import backups, desk
-from exporter.remedy.desk import NotFound, Wish
+from exporter.remedy import backups
+from exporter.remedy.model import desk
+from exporter.remedy.model.desk import NotFound, Wish
+from exporter.remedy.model.plan import Pair
+from exporter.remedy.model.records import Proposed, Told
 from exporter.remedy.office import World
-from exporter.remedy.plan import Pair
-from exporter.remedy.records import Proposed, Told
 from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import NEXT, PARTITION

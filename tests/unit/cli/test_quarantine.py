@@ -18,8 +18,8 @@ from exporter.remedy.drivers.quarantine import Quarantines
 from exporter.remedy.drivers.quarantine_files import FileQuarantine, read
 from exporter.remedy.drivers.replays import Target
 from exporter.remedy.journal import Journal
-from exporter.remedy.quarantine import About, SetAside, receipt_id
-from exporter.remedy.records import Replayed
+from exporter.remedy.model.quarantine import About, SetAside, receipt_id
+from exporter.remedy.model.records import Replayed
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs

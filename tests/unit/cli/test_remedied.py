@@ -9,10 +9,17 @@ import pytest
 
 from exporter.cli.remedied import as_document, print_remedied, remedied
 from exporter.config import Config, load
-from exporter.remedy.desk import Mode
-from exporter.remedy.driver import Look, Standing
 from exporter.remedy.journal import NAME
-from exporter.remedy.records import IncidentOver, IncidentSeen, ModeSet, PauseSet, Refused, Told
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.driver import Look, Standing
+from exporter.remedy.model.records import (
+    IncidentOver,
+    IncidentSeen,
+    ModeSet,
+    PauseSet,
+    Refused,
+    Told,
+)
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
 

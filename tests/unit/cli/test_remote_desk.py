@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
-from exporter.cli.listener import BODY_BYTES_MAX, Listener
-from exporter.cli.remote_desk import RemoteDesk
+from exporter.cli.remote.listener import BODY_BYTES_MAX, Listener
+from exporter.cli.remote.remote_desk import RemoteDesk
 from exporter.config import Control
 from exporter.errors import (
     ConfigError,
@@ -30,8 +30,8 @@ from exporter.errors import (
     TooLarge,
     Unreachable,
 )
-from exporter.remedy import desk
-from exporter.remedy.desk import (
+from exporter.remedy.model import desk
+from exporter.remedy.model.desk import (
     AlreadyDecided,
     Done,
     Expired,
@@ -46,8 +46,8 @@ from exporter.remedy.desk import (
     Stale,
     Wish,
 )
-from exporter.remedy.driver import Look, Standing
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.driver import Look, Standing
+from exporter.remedy.model.plan import Pair
 from exporter.serve.control.server import ControlServer
 from exporter.state.snapshot import EMPTY
 from lab.ports import free_port

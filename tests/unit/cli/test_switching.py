@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from exporter.cli import cli, switching
 from exporter.cli.access import Access, person
 from exporter.errors import ConfigError
-from exporter.remedy.desk import Mode
-from exporter.remedy.driver import Look, Standing
-from exporter.remedy.records import ModeSet, PauseSet
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.driver import Look, Standing
+from exporter.remedy.model.records import ModeSet, PauseSet
 from tests.fakes.clock import VirtualClock
 from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from exporter.clients.connect_read import ConnectReader
-from exporter.clients.connect_write import TIMEOUT_S, ConnectWriter, Reply
+from exporter.clients.write.connect import TIMEOUT_S, ConnectWriter, Reply
 from exporter.errors import Conflict, CutOff, TimedOut, Unreachable
 
 URLS = ("http://one:8083", "http://two:8083")

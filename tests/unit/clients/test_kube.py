@@ -13,7 +13,7 @@ import yaml
 
 from exporter.clients.kube_access import Access, access_of
 from exporter.clients.kube_read import KubeReader
-from exporter.clients.kube_write import KubeWriter
+from exporter.clients.write.kubernetes import KubeWriter
 from exporter.errors import (
     ClientError,
     ConfigError,

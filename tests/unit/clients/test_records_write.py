@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from exporter.clients.records_read import RecordReader
-from exporter.clients.records_write import REQUEST_BYTES_MAX, Outgoing, RecordWriter
+from exporter.clients.write.records import REQUEST_BYTES_MAX, Outgoing, RecordWriter
 from exporter.errors import Ambiguous, Malformed, NotFound, TooLarge
 from exporter.model.records import RawRecord
 from exporter.model.topology import TopicPartition

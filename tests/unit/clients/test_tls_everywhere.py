@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import listener
+from exporter.cli.remote import listener
 from exporter.clients import kafka_facts
 from exporter.clients.auth import TlsContext
 from exporter.clients.kube_access import Access
@@ -17,7 +17,7 @@ from lab.certificates import Authority
 
 ROOT = Path(__file__).parents[3]
 # It compares the certificate byte by byte instead, before it sends anything.
-PINNED = "exporter/cli/own_daemon.py"
+PINNED = "exporter/cli/remote/own_daemon.py"
 
 
 @pytest.fixture(scope="module")

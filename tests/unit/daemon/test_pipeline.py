@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from exporter.daemon.pipeline import BaselinesFile, PipelineFile
-from exporter.history import published
-from exporter.history.status import Status, path_of
+from exporter.history.baselines import published
+from exporter.history.tables.status import Status, path_of
 from exporter.ingest.poll import Batch
 from exporter.model.baselines import Baselines
 from exporter.model.observations import BaselinesSeen, PipelineSeen

@@ -16,13 +16,10 @@ from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.readings import LogBounds
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import SinkGroup, Topology
-from exporter.remedy import decisions
 from exporter.remedy.agent import Agent
 from exporter.remedy.brokers import First
 from exporter.remedy.circumstances import Case, Now
 from exporter.remedy.conductor import Conductor, Life
-from exporter.remedy.decisions import Dossier, Stands
-from exporter.remedy.desk import Mode
 from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
 from exporter.remedy.drivers.proofs import ProofSteps, position
 from exporter.remedy.drivers.quarantine_files import FileQuarantine
@@ -32,11 +29,14 @@ from exporter.remedy.drivers.strimzi_owners import Resources
 from exporter.remedy.drivers.whole import WithProofs, nothing_after
 from exporter.remedy.gathering import Gatherer, Time
 from exporter.remedy.ledger import Ledger
-from exporter.remedy.plan import Pair, Plan, RecordAt
+from exporter.remedy.locate.poison import Identified, NotIdentified
+from exporter.remedy.model import decisions
+from exporter.remedy.model.decisions import Dossier, Stands
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.plan import Pair, Plan, RecordAt
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.records import Refused
 from exporter.remedy.planner import Planner
-from exporter.remedy.poison import Identified, NotIdentified
-from exporter.remedy.policy import Policy
-from exporter.remedy.records import Refused
 from exporter.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
 from tests.contract.worlds import SINK_NAME, TOPIC, with_sink
 from tests.fakes.clock import SetClock

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.remedy.journal import Against, Journal
-from exporter.remedy.plan import Plan
-from exporter.remedy.records import AnyRecord, Opened
+from exporter.remedy.model.plan import Plan
+from exporter.remedy.model.records import AnyRecord, Opened
 
 
 class Killed(BaseException):

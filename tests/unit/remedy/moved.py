@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from exporter.remedy import engine
-from exporter.remedy.driver import Look, Standing
-from exporter.remedy.moves import End, Event, LookAt, Looked, Move, Pause
-from exporter.remedy.plan import AnyStep, Frozen, Pair, Plan, State, ToState
-from exporter.remedy.progress import AWAKE_S, Limits, Progress
-from exporter.remedy.records import Cause, Ended, Ending, Parked, Turned
+from exporter.remedy.engine.moves import End, Event, LookAt, Looked, Move, Pause
+from exporter.remedy.engine.progress import AWAKE_S, Limits, Progress
+from exporter.remedy.model.driver import Look, Standing
+from exporter.remedy.model.plan import AnyStep, Frozen, Pair, Plan, State, ToState
+from exporter.remedy.model.records import Cause, Ended, Ending, Parked, Turned
 from tests.unit.remedy.plans import ALTER, plan_of, skip_of
 
 LIMITS = Limits()

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from exporter.remedy.desk import Asked, Hint, Mode, NotFound, Refused, Wish
+from exporter.remedy.model.desk import Asked, Hint, Mode, NotFound, Refused, Wish
+from exporter.remedy.model.plan import Plan
+from exporter.remedy.model.records import Approved, Proposed, Told
 from exporter.remedy.office import Office, Planned, World
-from exporter.remedy.plan import Plan
-from exporter.remedy.records import Approved, Proposed, Told
 from tests.unit.remedy.plans import Bench, skip_of
 
 TOLD = (Told(11, "repeat", "pass", "failed 3 times"), Told(20, "cool_down", "pass", "15 min"))

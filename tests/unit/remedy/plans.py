@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.clock import Clock
-from exporter.remedy.driver import Driver
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Driver
+from exporter.remedy.model.plan import (
     Action,
     Alter,
     AnyStep,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from exporter.model.records import Headers, RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy.connector_facts import MirrorFacts, SinkFacts
-from exporter.remedy.formats import Converter, Converters
-from exporter.remedy.plan import Pair
-from exporter.remedy.poison import MirrorSubject, Seen, SinkSubject, Standing
+from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
+from exporter.remedy.locate.formats import Converter, Converters
+from exporter.remedy.locate.poison import MirrorSubject, Seen, SinkSubject, Standing
+from exporter.remedy.model.plan import Pair
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

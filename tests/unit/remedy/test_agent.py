@@ -9,12 +9,13 @@ import httpx
 import pytest
 
 from exporter.model.findings import Finding, FindingName, Severity
-from exporter.remedy import backups, desk
-from exporter.remedy.decisions import Stands
-from exporter.remedy.desk import Mode
-from exporter.remedy.plan import Action, Pair
-from exporter.remedy.policy import Rule
-from exporter.remedy.records import Ending, ModeSet, PauseSet, Proposed, Refused
+from exporter.remedy import backups
+from exporter.remedy.model import desk
+from exporter.remedy.model.decisions import Stands
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.plan import Action, Pair
+from exporter.remedy.model.policy import Rule
+from exporter.remedy.model.records import Ending, ModeSet, PauseSet, Proposed, Refused
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
 from tests.fakes.connect_model import Fault, How, Person
 from tests.unit.remedy.agency import POLICY, Agency

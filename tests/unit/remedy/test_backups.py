@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from exporter.remedy import backups
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 
 AT = 1_800_000_000.0
 PAIRS = (

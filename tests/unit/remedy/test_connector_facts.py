@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.remedy.connector_facts import (
+from exporter.remedy.locate.connector_facts import (
     OF_WORKER,
     MirrorFacts,
     SinkFacts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.model.topology import TopicPartition
-from exporter.remedy.coordinates import (
+from exporter.remedy.locate.coordinates import (
     LINE_CHARS_MAX,
     LOG_CHARS_MAX,
     Coordinates,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.remedy.decisions import (
+from exporter.remedy.model.decisions import (
     Dossier,
     No,
     Stands,
@@ -14,7 +14,7 @@ from exporter.remedy.decisions import (
     lapse,
     rejection,
 )
-from exporter.remedy.records import (
+from exporter.remedy.model.records import (
     AbortAsked,
     AnyRecord,
     Approved,

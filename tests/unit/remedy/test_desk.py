@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from exporter.remedy import desk
+from exporter.remedy.model import desk
 
 NOUNS = [
     noun

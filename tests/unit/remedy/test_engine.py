@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from exporter.remedy import engine
-from exporter.remedy.driver import Standing
-from exporter.remedy.moves import (
+from exporter.remedy.engine.moves import (
     Aborted,
     Begun,
     End,
@@ -26,7 +25,9 @@ from exporter.remedy.moves import (
     TakenUp,
     Unkept,
 )
-from exporter.remedy.plan import (
+from exporter.remedy.engine.progress import Progress
+from exporter.remedy.model.driver import Standing
+from exporter.remedy.model.plan import (
     Action,
     AnyStep,
     Create,
@@ -36,8 +37,7 @@ from exporter.remedy.plan import (
     State,
     ToState,
 )
-from exporter.remedy.progress import Progress
-from exporter.remedy.records import (
+from exporter.remedy.model.records import (
     Cause,
     Ending,
     Kept,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.remedy.driver import Answer, Outcome, Standing
-from exporter.remedy.moves import Blind, CarryOut, LookAt, Pause, Tried
-from exporter.remedy.plan import Alter, Create, Delete, Pair, State, ToState
-from exporter.remedy.progress import Progress
-from exporter.remedy.records import Answered, Cause, Ended, Ending, Intended, Turned, Verified
+from exporter.remedy.engine.moves import Blind, CarryOut, LookAt, Pause, Tried
+from exporter.remedy.engine.progress import Progress
+from exporter.remedy.model.driver import Answer, Outcome, Standing
+from exporter.remedy.model.plan import Alter, Create, Delete, Pair, State, ToState
+from exporter.remedy.model.records import Answered, Cause, Ended, Ending, Intended, Turned, Verified
 from tests.unit.remedy.moved import (
     ALTERING,
     FROZEN,

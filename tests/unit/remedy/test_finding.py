@@ -14,14 +14,14 @@ from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import FailureRun
 from exporter.model.readings import LogBounds
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
-from exporter.remedy import native
 from exporter.remedy.circumstances import Case, Now
 from exporter.remedy.classify import Failure, FailureKind
 from exporter.remedy.finding import WindowFinder
-from exporter.remedy.incidents import Incident, What
-from exporter.remedy.plan import Action, Pair
-from exporter.remedy.poison import Identified, NotIdentified
-from exporter.remedy.policy import Policy
+from exporter.remedy.locate import native
+from exporter.remedy.locate.poison import Identified, NotIdentified
+from exporter.remedy.model.incidents import Incident, What
+from exporter.remedy.model.plan import Action, Pair
+from exporter.remedy.model.policy import Policy
 from exporter.state.snapshot import EMPTY, ConnectorView, MirrorPartitionView, Snapshot
 from tests.changed import replace
 from tests.fakes.batches import batch, record, store

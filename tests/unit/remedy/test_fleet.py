@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from exporter.remedy.fleet import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
-from exporter.remedy.plan import (
+from exporter.remedy.model.fleet import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
+from exporter.remedy.model.plan import (
     Action,
     Plan,
     RecordAt,
@@ -16,7 +16,7 @@ from exporter.remedy.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.records import (
+from exporter.remedy.model.records import (
     AnyRecord,
     Approved,
     BreakerSet,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.remedy.formats import Converter, Converters, converters, read, read_headers
-from exporter.remedy.json_format import DEPTH_MAX, TEXT_BYTES_MAX, Reading
+from exporter.remedy.locate.formats import Converter, Converters, converters, read, read_headers
+from exporter.remedy.locate.json_format import DEPTH_MAX, TEXT_BYTES_MAX, Reading
 from tests.unit.remedy.standstills import AVRO, JSON, STRING
 
 CONVERTERS = "org.apache.kafka.connect.converters."

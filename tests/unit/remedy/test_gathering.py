@@ -14,14 +14,14 @@ from exporter.config.shape import Strimzi
 from exporter.errors import NotFound
 from exporter.model.observations import InputId
 from exporter.model.topology import KafkaTopic, OffsetsTopic
-from exporter.remedy import fleet
 from exporter.remedy.brokers import Brokers
 from exporter.remedy.circumstances import Case, Now
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.gathering import TAIL_S_MAX, Gatherer, Time
-from exporter.remedy.plan import Action, Pair, RecordAt
-from exporter.remedy.poison import Identified
-from exporter.remedy.policy import Policy
+from exporter.remedy.locate.poison import Identified
+from exporter.remedy.model import fleet
+from exporter.remedy.model.plan import Action, Pair, RecordAt
+from exporter.remedy.model.policy import Policy
 from exporter.state.snapshot import EMPTY, InputView, Snapshot, SourcePartitionView, TailView
 from tests.fakes.clock import VirtualClock
 

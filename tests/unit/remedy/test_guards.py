@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from exporter.remedy import guards, guards_ourselves
-from exporter.remedy.desk import Mode
-from exporter.remedy.facts import Approval, Facts, Kind, Signal
-from exporter.remedy.fleet import Breaker, Skip
+from exporter.remedy import guards
 from exporter.remedy.guards import Answer, Permission, Reach, Stage
-from exporter.remedy.plan import Action, RecordAt
-from exporter.remedy.policy import Policy, Storm, Window
+from exporter.remedy.guards import ourselves as guards_ourselves
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.facts import Approval, Facts, Kind, Signal
+from exporter.remedy.model.fleet import Breaker, Skip
+from exporter.remedy.model.plan import Action, RecordAt
+from exporter.remedy.model.policy import Policy, Storm, Window
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,

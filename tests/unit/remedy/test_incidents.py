@@ -17,7 +17,7 @@ from exporter.model.findings import (
     Verdict,
 )
 from exporter.remedy.circumstances import Ill
-from exporter.remedy.incidents import Incident, What, incidents, is_target, unhealthy
+from exporter.remedy.model.incidents import Incident, What, incidents, is_target, unhealthy
 from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
 
 FAILED, RUNNING = "failed", "running"

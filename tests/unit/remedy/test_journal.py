@@ -14,11 +14,21 @@ import msgspec
 import pytest
 
 from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
-from exporter.remedy import plan, projection
-from exporter.remedy.driver import Answer
+from exporter.remedy import projection
 from exporter.remedy.journal import NAME, VERSION, Journal
-from exporter.remedy.plan import Create, Delete, DeleteTopic, Frozen, Pair, Raw, State, ToState
-from exporter.remedy.records import (
+from exporter.remedy.model import plan
+from exporter.remedy.model.driver import Answer
+from exporter.remedy.model.plan import (
+    Create,
+    Delete,
+    DeleteTopic,
+    Frozen,
+    Pair,
+    Raw,
+    State,
+    ToState,
+)
+from exporter.remedy.model.records import (
     Answered,
     Approved,
     Cause,

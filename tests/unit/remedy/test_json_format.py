@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from exporter.remedy.json_format import (
+from exporter.remedy.locate.json_format import (
     DEPTH_MAX,
     NUMBER_CHARS_MAX,
     TEXT_BYTES_MAX,

@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.remedy.decisions import Stands, dossier
-from exporter.remedy.fleet import Fleet
 from exporter.remedy.ledger import Ledger
-from exporter.remedy.records import (
+from exporter.remedy.model.decisions import Stands, dossier
+from exporter.remedy.model.fleet import Fleet
+from exporter.remedy.model.records import (
     Approved,
     Cause,
     Ended,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.remedy import native
+from exporter.remedy.locate import native
 
 
 @pytest.mark.parametrize(

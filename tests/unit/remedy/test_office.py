@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import CutOff, JournalDamaged
-from exporter.remedy import desk
 from exporter.remedy import office as offices
-from exporter.remedy.desk import (
+from exporter.remedy.journal import NAME
+from exporter.remedy.model import desk
+from exporter.remedy.model.desk import (
     AlreadyDecided,
     Damaged,
     Desk,
@@ -25,11 +26,9 @@ from exporter.remedy.desk import (
     SelfApproval,
     Stale,
 )
-from exporter.remedy.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.journal import NAME
-from exporter.remedy.office import HINTS_MAX, PROPOSAL_S, Office, effective
-from exporter.remedy.plan import Alter
-from exporter.remedy.records import (
+from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.model.plan import Alter
+from exporter.remedy.model.records import (
     BreakerSet,
     ModeSet,
     Opened,
@@ -39,6 +38,7 @@ from exporter.remedy.records import (
     Verified,
     decoded,
 )
+from exporter.remedy.office import HINTS_MAX, PROPOSAL_S, Office, effective
 from tests.unit.remedy.offices import Bureau, asked, hint
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, plan_of, skip_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.remedy import native
-from exporter.remedy.opaque import propose_only
-from exporter.remedy.plan import Pair
-from exporter.remedy.poison import OpaqueSubject
+from exporter.remedy.locate import native
+from exporter.remedy.locate.opaque import propose_only
+from exporter.remedy.locate.poison import OpaqueSubject
+from exporter.remedy.model.plan import Pair
 
 FILE = Pair('{"filename":"/data/in.txt"}', '{"position":100}')
 ROWS = Pair('{"protocol":"1","table":"db.orders"}', '{"incrementing":7}')

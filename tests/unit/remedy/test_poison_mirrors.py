@@ -8,11 +8,11 @@ import pytest
 
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy import native
-from exporter.remedy.connector_facts import MirrorFacts
-from exporter.remedy.plan import Pair, RecordAt
-from exporter.remedy.poison import Identified, MirrorSubject, NotIdentified, Seen
-from exporter.remedy.poison_mirrors import SLACK_BYTES, find_in_mirror
+from exporter.remedy.locate import native
+from exporter.remedy.locate.connector_facts import MirrorFacts
+from exporter.remedy.locate.mirrors import SLACK_BYTES, find_in_mirror
+from exporter.remedy.locate.poison import Identified, MirrorSubject, NotIdentified, Seen
+from exporter.remedy.model.plan import Pair, RecordAt
 from tests.unit.remedy.standstills import (
     AT,
     ID,

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from exporter.model.topology import TopicPartition
-from exporter.remedy import native
-from exporter.remedy.connector_facts import SinkFacts
-from exporter.remedy.formats import Converter, Converters
-from exporter.remedy.plan import Pair, RecordAt
-from exporter.remedy.poison import Identified, NotIdentified, Seen, SinkSubject
-from exporter.remedy.poison_sinks import find_in_sink
+from exporter.remedy.locate import native
+from exporter.remedy.locate.connector_facts import SinkFacts
+from exporter.remedy.locate.formats import Converter, Converters
+from exporter.remedy.locate.poison import Identified, NotIdentified, Seen, SinkSubject
+from exporter.remedy.locate.sinks import find_in_sink
+from exporter.remedy.model.plan import Pair, RecordAt
 from tests.unit.remedy.standstills import (
     AT,
     AVRO,

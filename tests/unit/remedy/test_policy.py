@@ -12,11 +12,10 @@ import pytest
 from exporter.config import parse
 from exporter.config.sink_classes import SAFE, UNSAFE, unsafe
 from exporter.model.findings import FindingName
-from exporter.remedy.desk import Mode
-from exporter.remedy.fleet import Skip
-from exporter.remedy.plan import Action, RecordAt
-from exporter.remedy.policies import policy_of
-from exporter.remedy.policy import (
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.fleet import Skip
+from exporter.remedy.model.plan import Action, RecordAt
+from exporter.remedy.model.policy import (
     Budgets,
     Clock,
     Policy,
@@ -30,6 +29,7 @@ from exporter.remedy.policy import (
     selects,
     storm_after,
 )
+from exporter.remedy.policies import policy_of
 
 NOW = 1_800_000_000.0
 ME = ("lab", "orders-sink")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from exporter.remedy.decisions import Stands
-from exporter.remedy.desk import Mode
-from exporter.remedy.plan import Action
-from exporter.remedy.policy import Policy
-from exporter.remedy.records import Ending, Refused
+from exporter.remedy.model.decisions import Stands
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.plan import Action
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.records import Ending, Refused
 from tests.contract.worlds import SINK_NAME, TOPIC, numbers, state
 from tests.unit.remedy.agency import POLICY, Agency
 from tests.unit.remedy.test_agent import failing, only

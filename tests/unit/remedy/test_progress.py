@@ -7,8 +7,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from exporter.remedy.driver import Answer
-from exporter.remedy.plan import (
+from exporter.remedy.engine.progress import AWAKE_S, Limits, Progress, applied, replayed
+from exporter.remedy.model.driver import Answer
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Frozen,
@@ -21,8 +22,7 @@ from exporter.remedy.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.progress import AWAKE_S, Limits, Progress, applied, replayed
-from exporter.remedy.records import (
+from exporter.remedy.model.records import (
     Answered,
     Cause,
     Ended,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from exporter.remedy.plan import (
+from exporter.remedy.model.plan import (
     Action,
     Alter,
     Copy,
@@ -21,7 +21,7 @@ from exporter.remedy.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.proposals import (
+from exporter.remedy.model.proposals import (
     DETECTOR,
     QUIET_S,
     About,

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from exporter.model.records import RawRecord
-from exporter.remedy import quarantine
-from exporter.remedy.quarantine import (
+from exporter.remedy.model import quarantine
+from exporter.remedy.model.quarantine import (
     CHUNK_BYTES,
     COUNT,
     OURS,

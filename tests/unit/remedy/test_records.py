@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from exporter.remedy import records
-from exporter.remedy.records import (
+from exporter.remedy.model import records
+from exporter.remedy.model.records import (
     Answered,
     Approved,
     Ended,

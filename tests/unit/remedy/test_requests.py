@@ -9,7 +9,8 @@ import pytest
 from exporter.config import Connect
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.plan import (
+from exporter.remedy.engine.requests import of_step
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -23,7 +24,6 @@ from exporter.remedy.plan import (
     State,
     ToState,
 )
-from exporter.remedy.requests import of_step
 from tests.fakes import connect as fake
 
 NAME = "a/b c%"

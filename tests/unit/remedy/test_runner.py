@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from exporter.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
-from exporter.remedy.driver import Answer, Outcome
-from exporter.remedy.plan import Alter, State, ToState
-from exporter.remedy.records import Cause, Ending, Intended, Turned, Verified
+from exporter.remedy.model.driver import Answer, Outcome
+from exporter.remedy.model.plan import Alter, State, ToState
+from exporter.remedy.model.records import Cause, Ending, Intended, Turned, Verified
 from tests.fakes.clock import SetClock
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of

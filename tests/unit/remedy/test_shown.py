@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from exporter.daemon import remediation
-from exporter.remedy import shown
-from exporter.remedy.decisions import Dossier, Stands
-from exporter.remedy.desk import Mode
-from exporter.remedy.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
-from exporter.remedy.records import Proposed, Refused, Told
+from exporter.remedy.model.decisions import Dossier, Stands
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
+from exporter.remedy.model.records import Proposed, Refused, Told
+from exporter.remedy.views import shown
 from tests.unit.remedy.agency import POLICY, Agency
 
 AT = 1_800_000_000.0

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import ClientError, CutOff, TimedOut, Unreachable
-from exporter.remedy.driver import Answer, Outcome
-from exporter.remedy.plan import Alter, AnyStep, Create, Delete, Plan, Reset, State, ToState
-from exporter.remedy.progress import Limits, replayed
-from exporter.remedy.records import Ending, Intended
+from exporter.remedy.engine.progress import Limits, replayed
+from exporter.remedy.model.driver import Answer, Outcome
+from exporter.remedy.model.plan import Alter, AnyStep, Create, Delete, Plan, Reset, State, ToState
+from exporter.remedy.model.records import Ending, Intended
 from exporter.remedy.runner import Result
 from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
 from tests.unit.remedy.plans import AFTER, ALTER, NEW, OLD, Bench, plan_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from exporter.model.records import RawRecord, Window
-from exporter.remedy.connector_facts import SinkFacts
-from exporter.remedy.formats import UNKNOWN, Converter, Converters
-from exporter.remedy.poison import Place, Seen, Suspect
-from exporter.remedy.sink_decode import SHOWN_MAX, against, decode, untold
-from exporter.remedy.stages import CONVERTER, HEADER, KEY, PUT, VALUE
+from exporter.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
+from exporter.remedy.locate.connector_facts import SinkFacts
+from exporter.remedy.locate.formats import UNKNOWN, Converter, Converters
+from exporter.remedy.locate.poison import Place, Seen, Suspect
+from exporter.remedy.locate.sink_decode import SHOWN_MAX, against, decode, untold
 from tests.unit.remedy.standstills import (
     AT,
     AVRO,

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from exporter.errors import CutOff, Unfinished, Unreachable
-from exporter.remedy import decisions
-from exporter.remedy.decisions import No, Stands
-from exporter.remedy.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.moves import Aborted, Interrupted
-from exporter.remedy.plan import Alter, Copy, Expect, Freeze, Plan, Restart, State, ToState
-from exporter.remedy.records import Approved, Ending, Intended, Lapsed, Proposed, Rejected
+from exporter.remedy.engine.moves import Aborted, Interrupted
+from exporter.remedy.model import decisions
+from exporter.remedy.model.decisions import No, Stands
+from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
+from exporter.remedy.model.plan import Alter, Copy, Expect, Freeze, Plan, Restart, State, ToState
+from exporter.remedy.model.records import Approved, Ending, Intended, Lapsed, Proposed, Rejected
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, Bench, skip_of
 
 NOW = 1_800_000_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from exporter.model.findings import FailureRun
-from exporter.remedy.poison import Place
+from exporter.remedy.locate.poison import Place
 from exporter.remedy.stood import KEPT_MAX, Stood
 from tests.unit.remedy.standstills import AT
 

@@ -9,16 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from exporter.clients.offsets_write import Written
 from exporter.clients.standalone_worker import entries_of
 from exporter.clients.whole_topic import HEADER
+from exporter.clients.write.offsets import Written
 from exporter.decode.standalone import write_offsets_file
 from exporter.errors import Denied, TimedOut
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.storage import StorageDriver
 from exporter.remedy.drivers.storages import FileStorage, TopicStorage, Workers
-from exporter.remedy.plan import Alter, Freeze, Frozen, Pair, Raw, Settle, State, ToState, Write
-from exporter.remedy.stored import reset_records, set_records
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import (
+    Alter,
+    Freeze,
+    Frozen,
+    Pair,
+    Raw,
+    Settle,
+    State,
+    ToState,
+    Write,
+)
+from exporter.remedy.model.stored import reset_records, set_records
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 

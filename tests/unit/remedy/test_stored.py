@@ -8,8 +8,8 @@ import pytest
 
 from exporter.decode.partitioner import partition_of
 from exporter.errors import Refused
-from exporter.remedy.plan import Pair, Raw
-from exporter.remedy.stored import (
+from exporter.remedy.model.plan import Pair, Raw
+from exporter.remedy.model.stored import (
     Contents,
     Stored,
     connectors,

@@ -7,12 +7,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from exporter.remedy import telling
-from exporter.remedy.decisions import Dossier, Stands
-from exporter.remedy.desk import GuardTold, PlanState
-from exporter.remedy.driver import Answer
-from exporter.remedy.plan import Frozen, Pair, State, ToState
-from exporter.remedy.records import (
+from exporter.remedy.model.decisions import Dossier, Stands
+from exporter.remedy.model.desk import GuardTold, PlanState
+from exporter.remedy.model.driver import Answer
+from exporter.remedy.model.plan import Frozen, Pair, State, ToState
+from exporter.remedy.model.records import (
     Answered,
     AnyRecord,
     Cause,
@@ -28,6 +27,7 @@ from exporter.remedy.records import (
     Turned,
     Verified,
 )
+from exporter.remedy.views import telling
 from tests.unit.remedy.plans import plan_of, skip_of
 
 PLAN = skip_of()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.remedy.throwables import RULES, veto_of_place, word_of
-from exporter.remedy.throwables.kinds import SKIPPABLE, FailureKind, Hint
-from exporter.remedy.throwables.places import PLACES
+from exporter.remedy.classify.throwables import RULES, veto_of_place, word_of
+from exporter.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, Hint
+from exporter.remedy.classify.throwables.places import PLACES
 
 ERRORS = (Path(__file__).parent / "kafka_errors.txt").read_text().split()
 NAMES = [name for rule in RULES for name in rule.names]

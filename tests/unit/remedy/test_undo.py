@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.remedy.plan import (
+from exporter.remedy.engine.undo import changes, expected, harmless, irreversible, way_back
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
@@ -24,7 +25,6 @@ from exporter.remedy.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.undo import changes, expected, harmless, irreversible, way_back
 from tests.unit.remedy.plans import POISON, plan_of
 
 A, B = Pair("a", "1"), Pair("b", "2")

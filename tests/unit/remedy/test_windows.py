@@ -15,9 +15,9 @@ from exporter.errors import Denied, Refused, TimedOut, Unreachable
 from exporter.model.readings import LogBounds
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
-from exporter.remedy.connector_facts import MirrorFacts, SinkFacts
-from exporter.remedy.plan import Pair
-from exporter.remedy.poison import Identified, NotIdentified, OpaqueSubject
+from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
+from exporter.remedy.locate.poison import Identified, NotIdentified, OpaqueSubject
+from exporter.remedy.model.plan import Pair
 from exporter.remedy.windows import Finder, FindLimits, KafkaReaders
 from tests.fakes.batches import batch, store
 from tests.fakes.batches import record as in_batch

@@ -7,9 +7,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from exporter.remedy import words
-from exporter.remedy.driver import Answer
-from exporter.remedy.plan import (
+from exporter.remedy.engine.progress import Progress
+from exporter.remedy.model.driver import Answer
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
@@ -29,8 +29,7 @@ from exporter.remedy.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.progress import Progress
-from exporter.remedy.records import (
+from exporter.remedy.model.records import (
     AbortAsked,
     Answered,
     AnyRecord,
@@ -59,6 +58,7 @@ from exporter.remedy.records import (
     Turned,
     Verified,
 )
+from exporter.remedy.views import words
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
 A, B = Pair("a", "1"), Pair("b", None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from exporter.remedy import worker_files
-from exporter.remedy.connector_facts import mirror_facts, sink_facts
-from exporter.remedy.coordinates import LOG_CHARS_MAX
-from exporter.remedy.formats import Converter
+from exporter.remedy.locate.connector_facts import mirror_facts, sink_facts
+from exporter.remedy.locate.coordinates import LOG_CHARS_MAX
+from exporter.remedy.locate.formats import Converter
 from tests.unit.remedy.standstills import JSON, STRING
 
 WORKER = f"""

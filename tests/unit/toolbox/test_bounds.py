@@ -14,7 +14,7 @@ import pytest
 
 from exporter.model.connectors import ConnectorKind
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox import documents
 from exporter.toolbox.bounds import (
     Facts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import (
+from exporter.remedy.model.plan import (
     Alter,
     DeleteTopic,
     Freeze,

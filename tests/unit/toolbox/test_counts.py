@@ -3,7 +3,7 @@ import pytest
 from exporter.model.connectors import MirrorSettings
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox import counts
 from exporter.toolbox.bounds import LogBounds
 from exporter.toolbox.counts import Count

@@ -13,8 +13,8 @@ import pytest
 from exporter.config import Config, Kafka
 from exporter.config import Connect as ConnectConfig
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import Create, State
-from exporter.remedy.records import Ending
+from exporter.remedy.model.plan import Create, State
+from exporter.remedy.model.records import Ending
 from exporter.remedy.runner import Result, Runner
 from exporter.toolbox.changes import Author, Prepared
 from exporter.toolbox.creation import Wanted, parse_config, prepare_create

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.model.offsets import Order
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.differences import Kind, between, change, changes, directions
 
 A, B, C = '{"filename":"a"}', '{"filename":"b"}', '{"filename":"c"}'

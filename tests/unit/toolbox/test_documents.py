@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.documents import Document, Section, kip199, parse, parse_pair
 
 # The sample of KIP-199, with the brace that it forgets.

@@ -14,7 +14,7 @@ from exporter.config import Connect, Kafka, parse
 from exporter.errors import Malformed, NotFound
 from exporter.model.connectors import ConnectorKind, ConnectorSettings, MirrorSettings, SinkSettings
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox import facts
 from exporter.toolbox.bounds import LogBounds
 from exporter.toolbox.facts import Kafkas

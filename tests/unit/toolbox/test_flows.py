@@ -7,7 +7,7 @@ import pytest
 
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import (
+from exporter.remedy.model.plan import (
     Alter,
     DeleteTopic,
     Freeze,

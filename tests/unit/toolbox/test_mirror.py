@@ -5,7 +5,7 @@ import pytest
 from exporter.model.connectors import ConnectorKind, ConnectorSettings
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import LogBounds
 from exporter.toolbox.mirror import Chosen, Target, choose, flow, want
 from exporter.toolbox.mirrored import mirrored, partition_text

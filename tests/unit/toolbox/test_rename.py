@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.documents import Document, parse
 from exporter.toolbox.rename import rename
 

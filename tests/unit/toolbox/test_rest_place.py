@@ -9,7 +9,7 @@ import pytest
 from exporter.config import Connect as ConnectConfig
 from exporter.errors import ConfigError, Refused
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.rest_place import RestPlace
 from tests.fakes import connect as fake
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Alter, Frozen, Pair, State
+from exporter.remedy.model.plan import Alter, Frozen, Pair, State
 from exporter.toolbox.bounds import LogBounds, Request
 from exporter.toolbox.flows import FlowChange
 from exporter.toolbox.rewind import prepare_rewind

@@ -7,7 +7,7 @@ import pytest
 
 from exporter.config import parse
 from exporter.model.topology import KafkaTopic
-from exporter.remedy.plan import DeleteTopic
+from exporter.remedy.model.plan import DeleteTopic
 from exporter.toolbox.sites import clearing, sites
 from exporter.toolbox.syncs import Listed
 from tests.fakes.worker import ok, serving

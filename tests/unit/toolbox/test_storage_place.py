@@ -11,7 +11,7 @@ from exporter.config import Kafka
 from exporter.decode.standalone import write_offsets_file
 from exporter.errors import ConfigError, NotFound, Refused
 from exporter.model.connectors import ConnectorKind
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.storage_place import (
     StoragePlace,
     _DistributedSite,

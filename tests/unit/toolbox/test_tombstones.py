@@ -14,7 +14,7 @@ from exporter.config import Config, Kafka
 from exporter.config import Connect as ConnectConfig
 from exporter.errors import Denied
 from exporter.model.connectors import Connector, ConnectorKind
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.tombstones import Around, around, transactional
 
 PARTITION = '{"filename":"/a"}'

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.config import Config, Connect, Kafka
 from exporter.config.shape import Strimzi
-from exporter.remedy.plan import State
+from exporter.remedy.model.plan import State
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.changes import Author, Standing
 from exporter.toolbox.connectors import prepare_delete, prepare_state

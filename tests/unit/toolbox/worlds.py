@@ -6,7 +6,7 @@ from typing import Any
 
 from exporter.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from exporter.model.topology import TopicPartition
-from exporter.remedy.plan import Pair
+from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import Facts, LogBounds
 
 MIRROR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"

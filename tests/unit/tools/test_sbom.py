@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exporter.history.jars import ARTIFACTS
+from exporter.history.spark.jars import ARTIFACTS
 from tools import sbom
 from tools.sbom import Archives, SbomError
 

@@ -11,12 +11,12 @@ import pytest
 from exporter.config import Quarantine as Wanted
 from exporter.errors import ClientError, Refused, TimedOut, TooLarge
 from exporter.model.records import RawRecord
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of, with_copies
 from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at
 from exporter.remedy.drivers.quarantine_files import FileQuarantine
 from exporter.remedy.drivers.quarantine_topic import Topic, TopicQuarantine
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import (
     Action,
     Copy,
     Plan,

@@ -12,15 +12,15 @@ import pytest
 
 from exporter.clients.kube_access import Access
 from exporter.clients.kube_read import KubeReader
-from exporter.clients.kube_write import KubeWriter
+from exporter.clients.write.kubernetes import KubeWriter
 from exporter.config import Connect
 from exporter.errors import Unreachable
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.operated import OperatedDriver
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.strimzi import StrimziDriver
 from exporter.remedy.drivers.strimzi_seen import CONNECTORS, HELD, OFFSETS, Owner
-from exporter.remedy.plan import Alter, Pair, Restart, Settle, State, ToState
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import Alter, Pair, Restart, Settle, State, ToState
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kube import Server

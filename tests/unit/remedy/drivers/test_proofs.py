@@ -9,10 +9,10 @@ import pytest
 
 from exporter.config import Connect
 from exporter.errors import NotFound
-from exporter.remedy.driver import Look, Standing
 from exporter.remedy.drivers.proofs import ProofSteps
 from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.plan import Pair, Prove, RecordAt
+from exporter.remedy.model.driver import Look, Standing
+from exporter.remedy.model.plan import Pair, Prove, RecordAt
 from tests.fakes.clock import VirtualClock
 
 PARTITION = '{"kafka_partition":0,"kafka_topic":"t"}'

@@ -13,7 +13,7 @@ import pytest
 from exporter.model.records import RawRecord
 from exporter.remedy.drivers import quarantine_files
 from exporter.remedy.drivers.quarantine_files import FileQuarantine, read, write
-from exporter.remedy.quarantine import About, SetAside, key_id
+from exporter.remedy.model.quarantine import About, SetAside, key_id
 from tests.fakes.clock import VirtualClock
 
 KEY = "a" * 64

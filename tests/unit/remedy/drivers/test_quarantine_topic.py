@@ -15,7 +15,7 @@ from exporter.remedy.drivers.quarantine_topic import (
     Topic,
     TopicQuarantine,
 )
-from exporter.remedy.quarantine import About, SetAside, partition_of
+from exporter.remedy.model.quarantine import About, SetAside, partition_of
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
 
 KEY = "a" * 64

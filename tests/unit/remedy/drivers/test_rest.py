@@ -10,10 +10,10 @@ import pytest
 
 from exporter.config import Connect as ConnectConfig
 from exporter.errors import CutOff, Denied, NotFound, Unreachable
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.rest import IDLE_S, QUIET_S, RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256, kafka_version, workers
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,

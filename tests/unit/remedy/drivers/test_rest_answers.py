@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.clients.connect_write import Reply
-from exporter.remedy.driver import Answer
+from exporter.clients.write.connect import Reply
 from exporter.remedy.drivers.rest_answers import of_offsets, of_request
+from exporter.remedy.model.driver import Answer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "connect-alter.json"
 RECORDED = json.loads(GOLDEN.read_text())

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from exporter.config import Connect as ConnectConfig
-from exporter.remedy.driver import Outcome
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Outcome
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -29,7 +29,7 @@ from exporter.remedy.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.records import Ending
+from exporter.remedy.model.records import Ending
 from exporter.remedy.runner import Result, Runner
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock

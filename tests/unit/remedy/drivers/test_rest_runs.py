@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from exporter.config import Connect as ConnectConfig
-from exporter.remedy.driver import Outcome
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.journal import Journal
-from exporter.remedy.plan import (
+from exporter.remedy.model.driver import Outcome
+from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
     Freeze,
@@ -28,7 +28,7 @@ from exporter.remedy.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.records import Ending
+from exporter.remedy.model.records import Ending
 from exporter.remedy.runner import Result, Runner
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock

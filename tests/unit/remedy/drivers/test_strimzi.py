@@ -14,9 +14,8 @@ import pytest
 
 from exporter.clients.kube_access import Access
 from exporter.clients.kube_read import KubeReader
-from exporter.clients.kube_write import KubeWriter
+from exporter.clients.write.kubernetes import KubeWriter
 from exporter.errors import ClientError, Conflict, TimedOut
-from exporter.remedy.driver import Answer, Standing
 from exporter.remedy.drivers.strimzi import StrimziDriver, of_words
 from exporter.remedy.drivers.strimzi_operator import OperatorRefused
 from exporter.remedy.drivers.strimzi_seen import (
@@ -29,7 +28,8 @@ from exporter.remedy.drivers.strimzi_seen import (
     gitops,
     mirror_parts,
 )
-from exporter.remedy.plan import Alter, Pair, State, ToState
+from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.plan import Alter, Pair, State, ToState
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kube import LISTED, Server, obliging
 

@@ -1,9 +1,9 @@
 import pytest
 
 from exporter.errors import Denied, Refused
-from exporter.remedy.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.drivers.topics import TopicSteps, WithTopics, with_topics
-from exporter.remedy.plan import DeleteTopic, Freeze
+from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from exporter.remedy.model.plan import DeleteTopic, Freeze
 
 SYNCS = "mm2-offset-syncs.east.internal"
 STEP = DeleteTopic(kafka="west", topic=SYNCS, topic_id="old")

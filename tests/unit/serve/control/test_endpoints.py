@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from exporter.remedy.desk import (
+from exporter.remedy.model.desk import (
     BackupRow,
     Breaker,
     Damaged,

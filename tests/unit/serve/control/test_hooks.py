@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from structlog.testing import capture_logs
 
-from exporter.remedy.desk import Hint
+from exporter.remedy.model.desk import Hint
 from exporter.serve.control.hooks import read
 
 from .stage import ALERT, Stage, alert, payload, until

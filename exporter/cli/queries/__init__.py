@@ -1,0 +1,1 @@
+"""Verbs that answer from the tables, without Spark."""

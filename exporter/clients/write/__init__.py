@@ -1,0 +1,1 @@
+"""The only code that can change anything outside: connectors, offsets, records, topics."""

@@ -1,0 +1,1 @@
+"""What a failover would replay or lose, from the tables. Without Spark."""

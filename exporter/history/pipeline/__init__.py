@@ -1,0 +1,1 @@
+"""The Spark jobs from offset topics to bronze, silver and gold."""

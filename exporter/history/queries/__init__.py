@@ -1,0 +1,1 @@
+"""Answers from the tables: positions as of a moment, timelines. Without Spark."""

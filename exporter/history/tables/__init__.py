@@ -1,0 +1,1 @@
+"""The tables: their columns, and reading and decoding them without Spark."""

@@ -1,0 +1,132 @@
+"""Guards about how much is done: storms, budgets, breakers, how many at once and how often.
+
+Each is asked by guards.py with the facts it names; the first sentence of its docstring is its law.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from exporter.remedy.model.fleet import Breaker, Skip, Whose
+from exporter.remedy.model.policy import (
+    FLEET,
+    Policy,
+    Storm,
+    overdrawn,
+    overdrawn_by_all,
+    scope_of,
+    storm_after,
+)
+from exporter.remedy.model.replies import Reply, denies, held, passes, unknown
+
+PROGRESS_RECORDS: Final = 1_000  # at most one record in a thousand is ever skipped by itself
+RECORDS: Final = 1  # a plan that skips two has to be right twice
+TASKS: Final = 8
+PARTITIONS: Final = 64
+
+
+def storm(
+    *,
+    now: float,
+    storm_before: Storm,
+    connectors: int,
+    unhealthy: frozenset[Whose],
+    in_remedy: frozenset[Whose],
+) -> Reply:
+    """Not too many connectors are unhealthy at once, those in remediation among them; and not for a
+    quarter of an hour after there were.
+    """
+    ill = len(unhealthy | in_remedy)
+    after = storm_after(storm_before, connectors=connectors, unhealthy=ill, now=now)
+    said = f"{ill} of {connectors} connectors are unhealthy or in remediation"
+    calm = (
+        ""
+        if after.calm_since is None
+        else f"; fewer than before for {now - after.calm_since:.0f} s"
+    )
+    return held(f"{said}{calm}", if_=not after.rages)
+
+
+def blast(*, policy: Policy, connect: str, connector: str, in_remedy: frozenset[Whose]) -> Reply:
+    """Few connectors are in remediation at once, and of one connector one plan."""
+    if (connect, connector) in in_remedy:
+        return denies("another plan for this connector is not over")
+    here = sum(whose[0] == connect for whose in in_remedy)
+    said = (
+        f"{here} others in {connect} and {len(in_remedy)} in all are in remediation; with this one "
+        f"{policy.per_connect} and {policy.total} may be"
+    )
+    return held(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
+
+
+def cool_down(*, policy: Policy, now: float, remedied_at: tuple[float, ...]) -> Reply:
+    """A connector is left alone for a while after a remedy has ended."""
+    if not remedied_at:
+        return passes("no remedy has ended here")
+    since_s = now - max(remedied_at)
+    said = f"the last remedy ended {since_s:.0f} s ago; {policy.cool_down_s:.0f} s are asked for"
+    return held(said, if_=since_s >= policy.cool_down_s)
+
+
+def budget_connector(
+    *,
+    policy: Policy,
+    now: float,
+    connect: str,
+    connector: str,
+    skips: tuple[Skip, ...],
+    in_remedy: frozenset[Whose],
+) -> Reply:
+    """Of one connector only so many records are skipped in an hour, a day and a week."""
+    over = overdrawn(policy, skips, in_remedy, (connect, connector), now)
+    return passes("within its budgets") if over is None else denies(f"of this connector {over}")
+
+
+def budget_fleet(
+    *, policy: Policy, now: float, skips: tuple[Skip, ...], in_remedy: frozenset[Whose]
+) -> Reply:
+    """Of all connectors only so many records are skipped in an hour and a day."""
+    over = overdrawn_by_all(policy, skips, in_remedy, now)
+    return passes("within the budgets of all") if over is None else denies(f"of all {over}")
+
+
+def one_record(*, records: int) -> Reply:
+    """A plan skips one record."""
+    return held(f"{records} records are skipped", if_=records == RECORDS)
+
+
+def progress(
+    *,
+    connect: str,
+    connector: str,
+    skips: tuple[Skip, ...],
+    records_since_skip: int | None,
+) -> Reply:
+    """Between two skips a connector delivers a thousand records, or a person has a look."""
+    if not any(skip.whose == (connect, connector) for skip in skips):
+        return passes("nothing was skipped here within a week")
+    if records_since_skip is None:
+        return unknown("how many records were delivered since the last skip")
+    said = f"{records_since_skip} records since the last skip; {PROGRESS_RECORDS} are asked for"
+    return held(said, if_=records_since_skip >= PROGRESS_RECORDS)
+
+
+def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> Reply:
+    """No breaker is open here; only a person closes one."""
+    scopes = {scope_of(connect, connector), FLEET}
+    for each in breakers:
+        if each.scope in scopes:
+            return denies(f"the breaker {each.scope} is open: {each.said}")
+    return passes("no breaker is open here")
+
+
+def proven(*, approved_successes: int) -> Reply:
+    """Nothing is done by itself that was not once approved by a person here, and a success."""
+    said = f"{approved_successes} times approved by a person, and a success"
+    return held(said, if_=approved_successes > 0)
+
+
+def small(*, tasks: int, partitions: int) -> Reply:
+    """What is stopped without approval has at most 8 tasks and 64 partitions."""
+    said = f"{tasks} tasks and {partitions} partitions would stand still"
+    return held(said, if_=tasks <= TASKS and partitions <= PARTITIONS)

@@ -1,0 +1,149 @@
+"""Guards about this daemon, what it may do, and the plan that it is about to carry out.
+
+Each is asked by guards.py with the facts it names; the first sentence of its docstring is its law.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from exporter.remedy.model.desk import Mode
+from exporter.remedy.model.facts import Approval
+from exporter.remedy.model.plan import Action
+from exporter.remedy.model.policy import Policy
+from exporter.remedy.model.replies import Reply, denies, held, passes, unknown
+
+CLOCK_SKEW_S: Final = 30.0  # NTP keeps milliseconds; what is off by this much is not kept at all
+DISK_FREE_BYTES: Final = 100 * 1024 * 1024  # a plan writes kilobytes; a disk this full is filling
+PROPOSED_TTL_S: Final = 3_600.0  # what was seen an hour ago is another morning's news
+APPROVED_TTL_S: Final = 600.0  # who approves expects it to happen now
+
+
+def mode(
+    *, policy: Policy, connect: str, connector: str, action: Action, mode_lowered: Mode
+) -> Reply:
+    """In mode observe nothing is done."""
+    here = policy.mode_of(connect, connector, action, lowered_to=mode_lowered)
+    return held(f"the mode is {here.value} here", if_=here is not Mode.OBSERVE)
+
+
+def mode_auto(*, policy: Policy, mode_lowered: Mode) -> Reply:
+    """Nothing is done without approval but in mode auto."""
+    said = f"configured {policy.mode.value}, and set to {mode_lowered.value}"
+    return held(said, if_=policy.mode is Mode.AUTO and mode_lowered is Mode.AUTO)
+
+
+def kill_switch(*, kill_switch: bool) -> Reply:
+    """Nothing is begun and nothing altered while the stop file is there."""
+    return held("the kill switch is " + ("on" if kill_switch else "off"), if_=not kill_switch)
+
+
+def pause(*, paused: bool) -> Reply:
+    """Nothing is begun and nothing altered while a person holds everything."""
+    return held("a person holds everything" if paused else "nobody holds anything", if_=not paused)
+
+
+def auto_connector(*, policy: Policy, connect: str, connector: str) -> Reply:
+    """Without approval only connectors are touched that are listed by name."""
+    listed = policy.listed(connect, connector)
+    return held(f"{connector} is {'' if listed else 'not '}listed under remedy.auto", if_=listed)
+
+
+def auto_action(*, policy: Policy, connect: str, connector: str, action: Action) -> Reply:
+    """Without approval only those actions are taken that are listed for the connector."""
+    allowed = policy.allowed(connect, connector, action)
+    return held(
+        f"{action.value} is {'' if allowed else 'not '}listed for it under remedy.auto", if_=allowed
+    )
+
+
+def maintenance(*, policy: Policy, now: float) -> Reply:
+    """Nothing is planned or begun in a freeze, or outside of the windows that were given."""
+    why = policy.frozen(now)
+    return passes("no maintenance window speaks against it") if why is None else denies(why)
+
+
+def plan_age(*, now: float, created_at: float, approval: Approval | None) -> Reply:
+    """A plan is begun within an hour after it was made, and ten minutes after it was approved."""
+    age_s = now - created_at
+    if not -CLOCK_SKEW_S <= age_s <= PROPOSED_TTL_S:
+        return denies(f"made {age_s:.0f} s ago; {PROPOSED_TTL_S:.0f} s are allowed")
+    if approval is None:
+        return passes(f"made {age_s:.0f} s ago")
+    since_s = now - approval.at
+    said = f"approved {since_s:.0f} s ago; {APPROVED_TTL_S:.0f} s are allowed"
+    return held(said, if_=-CLOCK_SKEW_S <= since_s <= APPROVED_TTL_S)
+
+
+def approver(*, approval: Approval | None, created_by: str) -> Reply:
+    """Nobody approves his own proposal."""
+    if approval is None:
+        return passes("not approved by a person, and treated so")
+    said = f"made by {created_by}, approved by {approval.by or 'nobody'}"
+    return held(said, if_=bool(approval.by.strip()) and approval.by != created_by)
+
+
+def approved_plan(*, approval: Approval | None, plan_sha256: str) -> Reply:
+    """What is carried out is to the last byte what was approved."""
+    if approval is None:
+        return passes("not approved by a person, and treated so")
+    same = approval.plan_sha256 == plan_sha256
+    return held("the plan is " + ("" if same else "not ") + "the one that was approved", if_=same)
+
+
+def clock(*, clock_skew_s: float, clock_steady: bool) -> Reply:
+    """Our clock agrees with the brokers' within 30 s, and has not jumped."""
+    jumped = "" if clock_steady else ", and it has jumped"
+    said = f"{abs(clock_skew_s):.0f} s between our clock and the brokers'{jumped}"
+    return held(said, if_=clock_steady and abs(clock_skew_s) <= CLOCK_SKEW_S)
+
+
+def journal(*, journal_ok: bool, disk_free_bytes: int) -> Reply:
+    """The journal verifies, can be written to, and has 100 MB to grow."""
+    if not journal_ok:
+        return denies("the journal does not verify, or cannot be written to")
+    said = f"the journal verifies; {disk_free_bytes // 1024**2} MB are free beside it"
+    return held(said, if_=disk_free_bytes >= DISK_FREE_BYTES)
+
+
+def start_grace(*, policy: Policy, now: float, started_at: float) -> Reply:
+    """Just after a start nothing is planned: what looks new then is only new to us."""
+    up_s = now - started_at
+    said = f"watching for {up_s:.0f} s; {policy.start_grace_s:.0f} s are asked for"
+    return held(said, if_=up_s >= policy.start_grace_s)
+
+
+def same_policy(*, policy: Policy, policy_sha256: str) -> Reply:
+    """The policy is the one that the plan was made under."""
+    same = policy_sha256 == policy.sha256
+    return held(f"the policy has {'not ' if same else ''}changed since the plan was made", if_=same)
+
+
+def restored_by_a_person(*, by_person: bool, approval: Approval | None) -> Reply:
+    """Only a person has a backup written back."""
+    wanted = by_person or approval is not None
+    return held("asked for by a person" if wanted else "no person has asked for it", if_=wanted)
+
+
+def operator(*, operator_managed: bool | None, resource_problem: str | None) -> Reply:
+    """What an operator sets back is changed in the resource that it goes by, where nothing speaks
+    against that, and nowhere else.
+    """
+    if not operator_managed:
+        return passes("no operator is known to set it back")
+    if resource_problem is None:
+        return unknown("what the resource says by which an operator keeps this connector")
+    return held(resource_problem or "its resource can be changed", if_=not resource_problem)
+
+
+def unmanaged(
+    *, policy: Policy, connect: str, connector: str, operator_managed: bool | None
+) -> Reply:
+    """Without approval only connectors are touched that nobody else sets back, and somebody has to
+    say so where it cannot be seen.
+    """
+    if operator_managed is False:
+        return passes("it is seen that no operator sets it back")
+    if policy.unmanaged(connect, connector):
+        return passes("said to be set back by nobody else (unmanaged: true)")
+    return unknown("whether an operator or GitOps sets it back; say unmanaged: true if none does")

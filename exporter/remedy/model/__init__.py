@@ -1,0 +1,1 @@
+"""The nouns of remediation: plans, incidents, facts, policies, journal records. Pure."""

@@ -1,0 +1,323 @@
+"""What an offsets topic or file holds of a connector, and which bytes would make it hold more.
+
+Connect finds an offset by the bytes of its key, so everything here goes by bytes. A task is handed
+what stands under the bytes that Connect itself would write for a source partition; other bytes of
+the same meaning are variants, which a connector that orders its maps in its own way may still read.
+So a change is written under all keys that stand there for a source partition, and a key is made up
+only where Connect's own is missing. Pure; called by the storage driver and by places.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import msgspec
+
+from exporter.decode.javamap import connect_key
+from exporter.decode.jsontext import encode_sorted
+from exporter.decode.partitioner import partition_of
+from exporter.decode.source_offsets import decode_key, decode_value
+from exporter.errors import Refused
+from exporter.model.offsets import KeyForm, LegacyOffset, SourceKey, SourceOffset, Undecodable
+from exporter.remedy.model.plan import Pair, Raw
+
+_ENVELOPE: Final = (b'{"schema":null,"payload":', b"}")
+_KEY_ENVELOPE: Final = b'{"schema":'
+
+
+class Stored(NamedTuple):
+    """The newest record of a key in one partition of a topic, or an entry of a file.
+
+    at      Unix seconds; as kpartition and koffset, None in a file
+    ours    it was written by a driver of ours, and says so in a header
+    """
+
+    key: bytes | None
+    value: bytes | None
+    kpartition: int | None = None
+    koffset: int | None = None
+    at: float | None = None
+    ours: bool = False
+
+
+def _age(stored: Stored) -> tuple[float, int]:
+    """Which of two records is the younger one; entries of a file are all of one age."""
+    return (stored.at or 0.0, stored.koffset or 0)
+
+
+class _Of(NamedTuple):
+    """A record that is a connector's, and what its key says."""
+
+    key: SourceKey
+    stored: Stored
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a topic or a file holds now.
+
+    where           `kafka/topic`, or the path of a file
+    partitions      of the topic; None of a file
+    keys_in_envelope, values_in_envelope
+                    whether the worker may be one from before 3.0 that writes envelopes. Only if the
+                    newest record is in one as well is it taken for such a worker
+    """
+
+    where: str
+    stored: tuple[Stored, ...]
+    partitions: int | None
+    keys_in_envelope: bool = False
+    values_in_envelope: bool = False
+
+    @cached_property
+    def by_connector(self) -> dict[str, tuple[_Of, ...]]:
+        """Records by the connector that their key names, tombstones among them."""
+        found: dict[str, list[_Of]] = defaultdict(list)
+        for stored in self.stored:
+            key = decode_key(stored.key)
+            if isinstance(key, SourceKey):
+                found[key.connector].append(_Of(key, stored))
+        return {name: tuple(records) for name, records in found.items()}
+
+    @cached_property
+    def enveloped(self) -> tuple[bool, bool]:
+        """Do (keys, values) stand in envelopes, as their only reader takes them?"""
+        newest = max(
+            (at for at in self.stored if at.value is not None and at.key is not None),
+            key=_age,
+            default=None,
+        )
+        if newest is None:
+            return (False, False)
+        key, value = newest.key or b"", newest.value or b""
+        return (
+            self.keys_in_envelope and key.startswith(_KEY_ENVELOPE),
+            self.values_in_envelope and isinstance(decode_value(value), LegacyOffset),
+        )
+
+    @property
+    def undecided(self) -> bool:
+        """Would a first record have to be in an envelope? Nothing here tells."""
+        asked = self.keys_in_envelope or self.values_in_envelope
+        return asked and not any(at.value is not None for at in self.stored)
+
+
+def connectors(contents: Contents) -> tuple[str, ...]:
+    """Those with an offset, or anything else that is no tombstone."""
+    return tuple(
+        sorted(
+            name
+            for name, records in contents.by_connector.items()
+            if any(at.stored.value is not None for at in records)
+        )
+    )
+
+
+def pairs(contents: Contents, connector: str) -> tuple[Pair, ...]:
+    """What a task would be handed, in order of the partitions."""
+    found = []
+    for identity, records in _by_identity(contents, connector).items():
+        offset = _offset(contents, _effective(contents, connector, identity, records))
+        if isinstance(offset, SourceOffset) and not offset.is_null:
+            found.append(Pair(identity, offset.text))
+    return tuple(sorted(found))
+
+
+def raw(contents: Contents, connector: str) -> tuple[Raw, ...]:
+    """Every record of the connector that is no tombstone, byte for byte."""
+    return tuple(
+        _raw(at.stored.key, at.stored.value, at.stored.kpartition)
+        for at in contents.by_connector.get(connector, ())
+        if at.stored.value is not None
+    )
+
+
+def notes(contents: Contents, connector: str) -> tuple[str, ...]:
+    """What is odd, in a sentence each."""
+    found: list[str] = []
+    for identity, records in sorted(_by_identity(contents, connector).items()):
+        found += _odd(contents, connector, identity, records)
+    return tuple(found)
+
+
+def set_records(contents: Contents, connector: str, wanted: Iterable[Pair]) -> tuple[Raw, ...]:
+    """The records after which these partitions have these offsets; those that have them already
+    need none. Raises Refused where nobody could say which key Connect would look up.
+    """
+    by_identity = _by_identity(contents, connector)
+    found: list[Raw] = []
+    for pair in wanted:
+        records = by_identity.get(pair.partition, ())
+        if pair.offset is None:
+            found += _tombstones(records)
+        else:
+            found += _values(contents, connector, pair, records)
+    return tuple(found)
+
+
+def reset_records(contents: Contents, connector: str) -> tuple[Raw, ...]:
+    """Tombstones for everything that stands under the connector's name, variants and all."""
+    return _tombstones(contents.by_connector.get(connector, ()))
+
+
+def contents_by_key(contents: Contents) -> dict[tuple[bytes | None, int | None], bytes | None]:
+    """(key, partition) -> value, tombstones as None."""
+    return {(at.key, at.kpartition): at.value for at in contents.stored}
+
+
+def value_bytes(record: Raw) -> bytes | None:
+    """What the record's value is."""
+    return None if record.value is None else base64.b64decode(record.value)
+
+
+# --- keys --------------------------------------------------------------------------------------
+
+
+def _by_identity(contents: Contents, connector: str) -> dict[str, tuple[_Of, ...]]:
+    """The records whose key a reader takes for a source partition, by that partition."""
+    found: dict[str, list[_Of]] = defaultdict(list)
+    in_envelope = contents.enveloped[0]
+    for at in contents.by_connector.get(connector, ()):
+        if (at.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope:
+            found[at.key.identity].append(at)
+    return {identity: tuple(records) for identity, records in found.items()}
+
+
+def _looked_up(contents: Contents, connector: str, identity: str) -> bytes | None:
+    """The bytes that Connect looks up; None where that cannot be told (connect_key)."""
+    key = connect_key(connector, msgspec.json.decode(identity))
+    if key is None or not contents.enveloped[0]:
+        return key
+    return key.join(_ENVELOPE)
+
+
+def _effective(
+    contents: Contents, connector: str, identity: str, records: Iterable[_Of]
+) -> Stored | None:
+    """The record that counts. Of a key in two partitions Connect takes the one that it happens to
+    read last; the younger one is the better guess.
+    """
+    wanted = _looked_up(contents, connector, identity)
+    found = [at.stored for at in records if at.stored.key == wanted]
+    return max(found, key=_age, default=None)
+
+
+def _offset(contents: Contents, stored: Stored | None) -> SourceOffset | Undecodable | None:
+    """What a reader makes of its value."""
+    if stored is None:
+        return None
+    found = decode_value(stored.value)
+    if isinstance(found, LegacyOffset):
+        inside = found.offset if contents.enveloped[1] else None
+        return inside if inside is not None else Undecodable("value_legacy_envelope")
+    if contents.enveloped[1] and isinstance(found, SourceOffset):
+        return Undecodable("value_without_envelope")
+    return found
+
+
+# --- records to write --------------------------------------------------------------------------
+
+
+def _values(
+    contents: Contents, connector: str, pair: Pair, records: tuple[_Of, ...]
+) -> Iterator[Raw]:
+    if contents.undecided:
+        raise Refused(
+            contents.where,
+            "it is empty, and internal.key.converter.schemas.enable or its like is set: a worker "
+            "before 3.0 wants envelopes then and a newer one does not; take the setting out of the "
+            "file, or let the worker write its first offset itself",
+        )
+    assert pair.offset is not None
+    value = encode_sorted(msgspec.json.decode(pair.offset))
+    if contents.enveloped[1]:
+        value = value.join(_ENVELOPE)
+    standing = [at.stored for at in records if at.stored.value is not None]
+    places = {(at.key, at.kpartition) for at in standing}
+    looked_up = _looked_up(contents, connector, pair.partition)
+    if looked_up is not None and all(key != looked_up for key, _ in places):
+        places.add((looked_up, _place(contents, looked_up, records)))
+    if not places:
+        raise Refused(
+            contents.where,
+            f"{connector} {pair.partition}: Connect's bytes for such a partition cannot be told",
+        )
+    has = {(at.key, at.kpartition) for at in standing if _is(_offset(contents, at), pair.offset)}
+    counts = _offset(contents, _effective(contents, connector, pair.partition, records))
+    if not _is(counts, pair.offset):  # what it has in one partition is older than that in another
+        has = {at for at in has if at[0] != looked_up}
+    for key, kpartition in sorted(places - has, key=lambda at: (at[1] or 0, at[0] or b"")):
+        yield _raw(key, value, kpartition)
+
+
+def _is(offset: SourceOffset | Undecodable | None, text: str) -> bool:
+    return isinstance(offset, SourceOffset) and offset.text == text
+
+
+def _place(contents: Contents, key: bytes, records: tuple[_Of, ...]) -> int | None:
+    """Where a key that has no value now belongs: where it last stood, or where Java puts it."""
+    if contents.partitions is None:
+        return None
+    gone = [at.stored for at in records if at.stored.key == key]
+    last = max(gone, key=_age, default=None)
+    return partition_of(key, contents.partitions) if last is None else last.kpartition
+
+
+def _tombstones(records: Iterable[_Of]) -> tuple[Raw, ...]:
+    return tuple(
+        _raw(at.stored.key, None, at.stored.kpartition)
+        for at in records
+        if at.stored.value is not None
+    )
+
+
+def _raw(key: bytes | None, value: bytes | None, kpartition: int | None) -> Raw:
+    assert key is not None
+    return Raw(
+        key=base64.b64encode(key).decode(),
+        value=None if value is None else base64.b64encode(value).decode(),
+        kpartition=kpartition,
+    )
+
+
+# --- oddities ----------------------------------------------------------------------------------
+
+
+def _odd(
+    contents: Contents, connector: str, identity: str, records: tuple[_Of, ...]
+) -> Iterator[str]:
+    standing = [at.stored for at in records if at.stored.value is not None]
+    if not standing:
+        return
+    looked_up = _looked_up(contents, connector, identity)
+    variants = [at for at in standing if at.key != looked_up]
+    own = [at for at in standing if at.key == looked_up]
+    if variants:
+        rest = "beside the key that it does" if own else "and no other: a task gets nothing"
+        yield (
+            f"{identity}: {len(variants)} key(s) in bytes that Connect does not look up, {rest}; "
+            f"{_text(variants[0].key)}"
+        )
+    if len(own) > 1:
+        numbers = ", ".join(str(at.kpartition) for at in own)
+        yield (
+            f"{identity}: its key stands in partitions {numbers} of {contents.where}; Connect "
+            "takes the one that it happens to read last"
+        )
+    offset = _offset(contents, _effective(contents, connector, identity, records))
+    if isinstance(offset, Undecodable):
+        yield f"{identity}: its value is no offset ({offset.reason}); a task gets nothing"
+    elif offset is not None and offset.is_null:
+        yield f"{identity}: its value is null; Connect lists it, and a task gets nothing"
+    elif offset is not None and offset.beyond_64_bits:
+        yield f"{identity}: {offset.text} is beyond 64 bits; Connect wraps it round"
+
+
+def _text(key: bytes | None) -> str:
+    text = (key or b"").decode(errors="backslashreplace")
+    return text if len(text) <= 200 else f"{text[:200]}…"

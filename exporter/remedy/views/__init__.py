@@ -1,0 +1,1 @@
+"""Plans and the journal as people are shown them. Pure."""
