@@ -1,8 +1,10 @@
 # Two commands matter: `make demo` shows the main job, `make test` proves it. Each installs what it needs.
 #   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table, and two records to be skipped
 #   make demo ARGS=--alerts    one such record from alert to alert, over a real Prometheus and Alertmanager
-#   make test                  everything, real Kafka, Connect, MM2 and Spark included
-#   make check                 the fast inner loop: format, lint, bandit, import contracts, types, unit tests
+#   make check                 the inner loop: format, lint, import contracts, types, and quick tests, those of what changed first (under a minute)
+#   make test                  each push: all that needs no JVM; on real Kafka, Connect, MM2 and Spark the main job, lag, failover, stories, skips and a kill (20 minutes on two cores)
+#   make full                  make test, and the rest: every story, kill, version and layout, images, a Kubernetes API server (100 minutes)
+#   make rest SIXTH=n          one sixth of what make full has beside make test, 1 to 6; CI runs one after each make test (10 minutes)
 #   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, properties at length
 #   make mutation [ARGS=...]   small changes of the pure core, each tried against its tests (long; less with ARGS="--sample 300")
 #   make bench                 figures as ratios against a named baseline in the same run
@@ -23,7 +25,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test classes chromium buildah image sbom tests-1 tests-2 tests-3 kubernetes test-image test-real test-usual test-kills test-history test-rest check lint unit proofs mutation bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-lab lane-python test-lab test-python test-history full rest rest-lab rest-other classes chromium buildah image sbom proofs mutation bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -46,7 +48,8 @@ demo: $(STAMP)
 lab: $(STAMP)
 	@$(BIN)/python -m lab up $(ARGS)
 
-check: lint unit
+check: $(STAMP)
+	@$(BIN)/python -m tests.check
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -55,17 +58,50 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 
-unit: $(STAMP)
-	$(BIN)/pytest -q -n auto -m 'not real and not spark and not slow and not proof and not image' $(ARGS)
+# Two lanes on two cores: one group of JVMs at a time, and beside it what computes. The table at the
+# end says what each part took.
+TIMINGS := build/timings
+# One after the other, whichever fail.
+PARTS = failed=0; for part in $(1); do $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
+TWO_LANES = rm -rf $(TIMINGS); failed=0; $(MAKE) --no-print-directory -k -j 2 $(1) || failed=1; \
+	$(BIN)/python -m tests.timing $(TIMINGS); exit $$failed
+PYTEST = OFFSETWATCH_TIMINGS=$(TIMINGS) OFFSETWATCH_PART=$@ $(BIN)/pytest
+PUSH := not full and not proof
+REST := full and not proof
 
-# Real tests wait more than they compute: so two parts of them side by side, and beside these, at a
-# lower priority, what computes. Each lab and each Spark belongs to one part. All parts run,
-# whichever fail.
-test: chromium buildah
-	@$(MAKE) --no-print-directory -j 2 lint classes
-	@$(MAKE) --no-print-directory -k -j 3 tests-1 tests-2 tests-3
+test: $(STAMP) chromium
+	@$(call TWO_LANES,lane-lab lane-python)
 
-# Some forty labs and as many Sparks begin sooner for it.
+lane-lab: classes
+	@$(call PARTS,test-lab)
+
+lane-python: $(STAMP)
+	@$(call PARTS,lint test-python test-history)
+
+test-lab: $(STAMP)
+	$(PYTEST) -v -m '$(PUSH)' $(ARGS) tests/real
+
+test-python: $(STAMP)
+	$(PYTEST) -q -m '$(PUSH)' --ignore=tests/real --ignore=tests/history $(ARGS)
+
+test-history: $(STAMP)
+	$(PYTEST) -q -m '$(PUSH)' $(ARGS) tests/history
+
+full:
+	@$(call PARTS,test rest)
+
+# SINCE: also what the changes since that revision touch (tests/tiers.py).
+SIXTH ?= all
+SINCE ?=
+rest: $(STAMP) buildah classes
+	@$(call TWO_LANES,rest-lab rest-other)
+
+rest-lab rest-other: $(STAMP)
+	@files="$$($(BIN)/python -m tests.tiers $(@:rest-%=%) $(SIXTH) $(SINCE))" && \
+		echo "$@, sixth $(SIXTH) of 6: $${files:-nothing}" && \
+		if [ -n "$$files" ]; then $(PYTEST) -v -m '$(REST)' $(ARGS) $$files; fi
+
+# Each JVM of a lab begins with a third less work for it.
 classes: $(STAMP)
 	@$(BIN)/python -m lab classes
 
@@ -80,38 +116,6 @@ buildah:
 	@{ command -v buildah && command -v mmdebstrap; } >/dev/null \
 		|| { apt-get -q update && apt-get -q install -y --no-install-recommends buildah mmdebstrap; } \
 		|| { echo "the tests of the images need buildah: apt-get install buildah mmdebstrap"; exit 1; }
-
-tests-1:
-	@failed=0; for part in test-real test-kills; do \
-		$(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
-
-tests-2: test-usual
-
-tests-3:
-	@failed=0; for part in kubernetes test-image test-history test-rest; do \
-		nice -n 5 $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
-
-# helm and a Kubernetes API server: built from their Go modules, once, into the cache.
-kubernetes: $(STAMP)
-	$(BIN)/python -m tools.kubernetes
-
-test-usual: $(STAMP)
-	$(BIN)/pytest -v -m 'usual and not proof' $(ARGS) tests/real
-
-test-real: $(STAMP)
-	$(BIN)/pytest -v -m 'not usual and not proof' --ignore=tests/real/test_remedy_kills.py $(ARGS) tests/real
-
-test-kills: $(STAMP)
-	$(BIN)/pytest -v $(ARGS) tests/real/test_remedy_kills.py
-
-test-history: $(STAMP)
-	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/history
-
-test-image: $(STAMP)
-	$(BIN)/pytest -v -m 'not proof' $(ARGS) tests/image
-
-test-rest: $(STAMP)
-	$(BIN)/pytest -q -n 2 -m 'not proof' --ignore=tests/real --ignore=tests/history --ignore=tests/image $(ARGS)
 
 proofs: $(STAMP)
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from lab.classes import archive_of, spark_archive
+from lab.classes import archive_of
 from lab.cluster import Lab
 from lab.errors import LabError
 from lab.jars import jars as resolve_jars
@@ -48,15 +48,9 @@ def jars(kafka_version: str) -> None:
 @main.command()
 @_kafka_version
 def classes(kafka_version: str) -> None:
-    """Lay out the classes of Kafka and Spark once, so that every JVM here begins sooner; worth its
-    minute before many labs.
-    """
-    from lab.training import train  # noqa: PLC0415 - slow, and no other verb's
-
+    """Lay out Kafka's classes once, in the cache, so that every JVM of a lab starts sooner."""
     try:
         click.echo(archive_of(resolve_jars(kafka_version)))
-        train()
-        click.echo(spark_archive())
     except LabError as exc:
         raise click.ClickException(str(exc)) from exc
 

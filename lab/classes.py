@@ -1,24 +1,20 @@
 """
-Archives of classes: read, checked and laid out once, so that every later JVM maps them instead. A
-third of what a lab costs to start is the loading of classes, and a fifth of a short run of Spark.
+The archive of Kafka's classes: read, checked and laid out once, so that every later JVM of a lab
+maps them instead. Loading classes is a third of what a lab costs to start.
 
-Called by `python -m lab classes`, which makes them, and by the tests, for their Spark; those of
-Kafka are found by java.py. A JVM without one, or with one of another Java or class path, begins as
-ever.
+`python -m lab classes` makes it, java.py finds it. A JVM without one, or with one of another Java
+or class path, starts as usual.
 """
 
 import subprocess
-import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from exporter.history.spark.downloads import publish
 from lab.errors import LabError
-from lab.java import ARCHIVE, archive_folder, home, tool, version
+from lab.java import ARCHIVE, archive_folder, home, tool
 
 SAID: Final = "said.log"
 DUMP_S_MAX: Final = 300.0
@@ -36,31 +32,6 @@ def archive_of(jars: Path) -> Path:
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise LabError(f"the archive of {jars}: {exc}") from exc
     return folder
-
-
-def spark_archive() -> Path:
-    """Beside the Spark that it is of, whose jars Java knows by place, size and time."""
-    return Path(sys.prefix) / "share" / "offsetwatch" / f"spark-{version()}.jsa"
-
-
-def spark_options() -> str:
-    """For SPARK_SUBMIT_OPTS; empty without an archive."""
-    archive = spark_archive()
-    return f"-XX:SharedArchiveFile={archive}" if archive.exists() else ""
-
-
-@contextmanager
-def training() -> Iterator[str]:
-    """SPARK_SUBMIT_OPTS of one JVM that leaves, when it ends, an archive of all it has loaded. That
-    has to be over when this is left.
-    """
-    archive = spark_archive()
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=archive.parent) as directory:
-        fresh = Path(directory) / archive.name
-        yield f"-XX:ArchiveClassesAtExit={fresh}"
-        if fresh.exists():
-            fresh.rename(archive)
 
 
 def _dump(jars: Path, target: Path) -> None:

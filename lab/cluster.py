@@ -5,6 +5,7 @@ Called by tests, demonstrations and `python -m lab`. It puts the parts in order 
 what a process is stands in processes.py, what it is told in settings.py and connectors.py.
 """
 
+import os
 import shutil
 import signal
 import tempfile
@@ -91,6 +92,7 @@ class Lab(ConnectorVerbs):
         if self._lease is not None:
             raise LabError("the lab is started already")
         began = time.monotonic()
+        _record_start(self.options)
         try:
             self._prepare()
             self._start_processes()
@@ -125,10 +127,8 @@ class Lab(ConnectorVerbs):
 
     @property
     def connect_urls(self) -> tuple[str, ...]:
-        """REST addresses, one per worker, first connect-1."""
-        ports = self._started().ports
-        numbers = (ports.connect_1, ports.connect_2)[: self.options.workers]
-        return tuple(f"http://{LOOPBACK}:{port}" for port in numbers)
+        """REST addresses of the workers that start() starts, first connect-1."""
+        return tuple(self._worker_url(name) for name in self._workers())
 
     @property
     def other_url(self) -> str:
@@ -271,7 +271,7 @@ class Lab(ConnectorVerbs):
         ).children()
 
     def _start_processes(self) -> None:
-        workers = WORKERS[: self.options.workers]
+        workers = self._workers()
         for name in BROKERS:
             self._child(name).start()
         # East first: a worker is the slowest to start and needs nothing else.
@@ -355,7 +355,16 @@ class Lab(ConnectorVerbs):
 
     def _url(self, name: str) -> str:
         beside = {OTHER: self.other_url, STANDALONE: self.solo.url}
-        return beside[name] if name in beside else self.connect_urls[WORKERS.index(name)]
+        return beside[name] if name in beside else self._worker_url(name)
+
+    def _workers(self) -> tuple[str, ...]:
+        names = WORKERS[: self.options.workers]
+        return tuple(name for name in names if name not in self.options.on_demand)
+
+    def _worker_url(self, name: str) -> str:
+        ports = self._started().ports
+        port = dict(zip(WORKERS, (ports.connect_1, ports.connect_2), strict=True))[name]
+        return f"http://{LOOPBACK}:{port}"
 
     def _await(self, what: str, probe: Callable[[], T], *, timeout_s: float = SETTLE_S_MAX) -> T:
         workers = [child for name, child in self._children.items() if name in WORKERS]
@@ -389,3 +398,12 @@ class Lab(ConnectorVerbs):
         if self._lease is None:
             raise LabError("the lab is not started")
         return self._lease
+
+
+def _record_start(options: LabOptions) -> None:
+    """Append a line to the file that OFFSETWATCH_LAB_STARTS names, if it does: a run of the tests
+    counts the labs that it and its child processes start.
+    """
+    if file := os.environ.get("OFFSETWATCH_LAB_STARTS"):
+        with Path(file).open("a") as starts:
+            starts.write(f"{options}\n")

@@ -106,6 +106,12 @@ class LabOptions:
     fail when a server is away. Off, as they take a compiler.
     """
 
+    on_demand: frozenset[str] = frozenset()
+    """
+    Workers that start() leaves out, by name: start_process() starts one when it is needed. None,
+    as only a lab that serves many tests has some that need more workers than others.
+    """
+
     connectors: bool = True
     """Whether start() also creates the standard connectors and waits until they run."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +18,7 @@ ROOT = Path(__file__).parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from lab.classes import spark_options  # noqa: E402
-from lab.java import tool  # noqa: E402
-
-# Every Spark begins sooner then, in whatever process.
-if shutil.which(tool("java")) and (options := spark_options()):
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
+from tests import timing  # noqa: E402
 
 # The same examples in every run: a failure is one of the change, not of the day.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=60)
@@ -44,6 +38,7 @@ settings.load_profile(PROFILE)
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads it
 def pytest_configure(config: pytest.Config) -> None:
+    timing.register(config)
     if PROFILE == "proofs" and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
 

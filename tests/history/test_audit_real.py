@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from exporter.history.audit.job import Audited
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 KAFKA = "east"
 _numbers = itertools.count()

@@ -19,6 +19,7 @@ from lab.product import Product
 from lab.small_disk import small_disk
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.real,
     pytest.mark.spark,
     pytest.mark.slow,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from exporter.history.pipeline.jobs import PipelineSpec
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 # All in the proofs; with every change the oldest and the newest.
 ALL = opened.milestones("tables")

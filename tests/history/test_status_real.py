@@ -16,7 +16,7 @@ from tests.history.test_stream_real import FILE, WAIT_S_MAX, Bed, eventually
 if TYPE_CHECKING:
     pass
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 bed = test_stream_real.bed
 

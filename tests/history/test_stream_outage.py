@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from exporter.history.pipeline.stream import BronzeStream
 
-pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 TOPIC = "offsets"
 WAIT_S_MAX = 120.0

@@ -207,6 +207,7 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
     assert len(identities) == len(set(identities)) == 12
 
 
+@pytest.mark.full
 def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 
@@ -231,6 +232,7 @@ def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> N
     assert bed.pos() == {"mm2": 20}  # what was refused changed nothing
 
 
+@pytest.mark.full
 def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 
@@ -258,6 +260,7 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
     assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
 
 
+@pytest.mark.full
 def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
     bed: Bed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +313,7 @@ def continuous(spec: PipelineSpec) -> Iterator[list[RunReport]]:
             reports.append(running.result(WAIT_S_MAX))
 
 
+@pytest.mark.full
 def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed) -> None:
     bed.commit((FILE, b'{"position":0}', 0))
     written = 1
@@ -340,6 +344,7 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
     assert sorted([*offsets, *range(gap.from_offset, gap.to_offset)]) == [*range(written + 1)]
 
 
+@pytest.mark.full
 def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 
@@ -364,6 +369,7 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
     assert jobs.run_available_now(bed.spec()).notices == ()
 
 
+@pytest.mark.full
 def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,6 +397,7 @@ def runlock_is_free(base: Path) -> bool:
         return False
 
 
+@pytest.mark.full
 def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 
@@ -409,6 +416,7 @@ def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
     assert len(identities) == len(set(identities)) == 13
 
 
+@pytest.mark.full
 def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 
@@ -430,6 +438,7 @@ def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(be
     assert len(set(bed.identities())) == len(bed.identities()) == 6
 
 
+@pytest.mark.full
 def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 
@@ -451,6 +460,7 @@ def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed:
     ]
 
 
+@pytest.mark.full
 def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 
@@ -470,6 +480,7 @@ def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
     assert len(set(bed.identities())) == len(bed.identities()) == 4
 
 
+@pytest.mark.full
 def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
     from exporter.history.pipeline import jobs
 

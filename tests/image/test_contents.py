@@ -17,7 +17,7 @@ from tests.image.building import REVISION, VERSION, Image
 from tests.image.container import USER
 from tools.sbom import pins
 
-pytestmark = pytest.mark.image
+pytestmark = [pytest.mark.image, pytest.mark.full]
 
 TARGETS = ("daemon", "pipeline")
 CONFIG = "/etc/offsetwatch/config.yaml"

@@ -26,7 +26,7 @@ from tests.image.container import USER, Container, Volume, running, writable
 from tests.image.secret import Secret
 from tests.real.seen import MIRRORED, becomes, scraped, settled
 
-pytestmark = [pytest.mark.image, pytest.mark.real]
+pytestmark = [pytest.mark.image, pytest.mark.real, pytest.mark.full]
 
 READY_S_MAX = 180.0
 ROTATED_S_MAX = 120.0

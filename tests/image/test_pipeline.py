@@ -19,7 +19,7 @@ from tests.image.container import USER, Container, Volume, running, writable
 from tests.image.secret import Secret
 from tests.real.seen import MIRRORED
 
-pytestmark = [pytest.mark.image, pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.image, pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 STATE = "/var/lib/offsetwatch"
 PATH = "/etc/offsetwatch/config.yaml"

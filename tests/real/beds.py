@@ -2,8 +2,7 @@
 
 An idle lab with its daemon takes as much of a small machine as a test does, and pytest ends what a
 whole session shares when the session ends. Here tests that need the same come one after the other,
-and what the next one does not need ends at once. Those on the lab that most share are marked
-`usual`, so that all others can be run beside them. conftest.py registers this as a plugin: of what
+and what the next one does not need ends at once. conftest.py registers this as a plugin: of what
 a session shares a conftest.py in a folder hears nothing.
 """
 
@@ -20,10 +19,9 @@ HERE: Final = Path(__file__).parent
 # Each lab behind what is built on it. A test stands with the first that it needs; those that need
 # none come last.
 LABS: Final = (
-    ("product", "toolbox", "lab"),
+    ("stage", "product", "toolbox", "lab"),
     ("exact_product", "exact"),
     ("begun", "watched"),
-    ("stage",),
     ("older",),
 )
 SHARED: Final = tuple(name for names in LABS for name in names)
@@ -40,9 +38,6 @@ class Beds:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put ours in order, where they are."""
         ours = {item for item in items if item.path.is_relative_to(HERE)}
-        for item in ours:
-            if _place(item) < len(LABS[0]):
-                item.add_marker(pytest.mark.usual)
         ordered = iter(sorted((item for item in items if item in ours), key=_place))
         items[:] = [next(ordered) if item in ours else item for item in items]
 

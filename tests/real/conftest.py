@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions, Load
+from lab.connectors import FILE_SINK, FILE_SOURCE, MM2_CHECKPOINT, MM2_HEARTBEAT, MM2_SOURCE
 from lab.onlooker import onlooker, unchanged
 from lab.options import KAFKA_VERSION
 from lab.ports import free_port
@@ -47,6 +48,10 @@ assert STORIES.keys() == {*ACTS, *REFUSES}
 # Connect clusters of `exact`, and the topics of their offsets.
 SITES = {"lab": "connect-offsets", "other": "other-offsets"}
 
+# Runs only while incidents are acted out: other tests are about a worker that is alone.
+SECOND_WORKER = "connect-2"
+STANDARD_CONNECTORS = (FILE_SOURCE, FILE_SINK, MM2_SOURCE, MM2_CHECKPOINT, MM2_HEARTBEAT)
+
 # `make proofs` has the toolbox go through all its tests on an older Kafka too.
 KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
 
@@ -57,7 +62,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    with Lab(LabOptions(kafka_version=KAFKA)) as running:
+    """The lab of a whole run. Each test has topics, groups and connectors of its own in it."""
+    options = LabOptions(
+        kafka_version=KAFKA,
+        offset_flush_interval_ms=1000,
+        authorizer=True,
+        workers=2,
+        on_demand=frozenset({SECOND_WORKER}),
+    )
+    with Lab(options) as running:
         yield running
 
 
@@ -130,15 +143,19 @@ def staged(lab: Lab, directory: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def stage(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Where incidents are acted out, beside standard connectors that work under load throughout."""
-    options = LabOptions(offset_flush_interval_ms=1000, authorizer=True, workers=2)
-    with (
-        Lab(options) as running,
-        Load(running, rate_per_s=5.0),
-        staged(running, tmp_path_factory.mktemp("stage")) as made,
-    ):
-        yield made
+    lab.start_process(SECOND_WORKER)
+    try:
+        with (
+            Load(lab, rate_per_s=5.0),
+            staged(lab, tmp_path_factory.mktemp("stage")) as made,
+        ):
+            yield made
+    finally:
+        lab.terminate(SECOND_WORKER)
+        for name in STANDARD_CONNECTORS:
+            lab.wait_running(name)
 
 
 @pytest.fixture(scope="session")

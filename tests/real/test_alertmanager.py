@@ -23,7 +23,7 @@ from tests.unit.notify.findings import LOST, STUCK, snapshot
 from tests.unit.serve.control.stage import serving, token
 from tools.alertmanager import alertmanager
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 DEADLINE_S = 30.0
 KNOWN = {"connect_cluster": "lab", "connector": "orders"}

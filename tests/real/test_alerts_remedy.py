@@ -18,7 +18,7 @@ from lab.stories import hands, poison
 from lab.stories.sinks import NOT_JSON
 from tests.real.telling import SKIP, Told, asked, looks_again, plan_of
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 NAME = "alerted"
 APPROVED = ("--yes", "--because", "looked at the record")

@@ -22,7 +22,7 @@ from lab.stories import hands
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
 
-pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 COPIED_S_MAX = 90.0
 BEFORE, PLANTED, AFTER = 1500, 300, 700

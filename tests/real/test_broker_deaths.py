@@ -21,7 +21,7 @@ from lab import Lab, LabOptions
 from lab.cluster import WEST_GROUP
 from lab.waiting import NotYet, until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 WANTED = [TopicPartition("orders", number) for number in range(3)]
 BACK_S_MAX = 10.0

@@ -17,7 +17,7 @@ from lab.product import Product
 from tests.real.conftest import FAST
 from tests.real.seen import becomes, eventually, samples, total
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 OFFSETS = "ledger-offsets"
 SITE = f"{{name: ledger, kafka: east, offsets_topic: {OFFSETS}}}"

@@ -7,7 +7,7 @@ import pytest
 from lab import chaos
 from lab.faults import Kind
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 # Begins with the death of the daemon, so that one process lives through all others, and sets its
 # clock forward by a year; a broker is away for half a minute.

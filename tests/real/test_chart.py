@@ -18,7 +18,7 @@ from lab.kube import Json, Kubernetes
 from tests.chart.conftest import VARIANTS
 from tools import kubernetes
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 NAMESPACES = ("monitoring", "kafka", "mirrors", "elsewhere")
 CONNECTOR = {

@@ -17,7 +17,7 @@ from tests.contract.sites import ModelSite
 from tests.real.conftest import KAFKA
 from tests.real.contract_site import RealSite
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 # Most of what they do is waiting: for a commit, for a rebalance of the workers' group.
 AT_ONCE = 8

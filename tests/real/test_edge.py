@@ -206,6 +206,7 @@ def test_the_verbs_say_what_the_daemon_says(lab: Lab, product: Product) -> None:
     product.cli("check")
 
 
+@pytest.mark.full
 def test_the_pipeline_and_the_daemon_agree_at_one_log_end_under_load(
     lab: Lab, product: Product
 ) -> None:

@@ -28,7 +28,7 @@ from lab.waiting import NotYet, until
 from tests.real.seen import WAIT_S_MAX
 from tests.real.test_failover import log, moved, same_count, settled_landing, write
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 TOPIC, GROUP = "orders-reported", "reports"
 RECORDS = 3000

@@ -9,7 +9,7 @@ import pytest
 from tests.failovers.run import CUT, run, strikes
 
 # A broker and two small processes: two minutes.
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 SEED = 11
 FAILOVERS = 10

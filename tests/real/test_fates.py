@@ -15,7 +15,7 @@ from lab.stories import Flow, begin, end, losses
 from tests.real.conftest import FAST_CONNECT
 from tests.real.seen import becomes, eventually, total
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 SELDOM_S = 15.0
 

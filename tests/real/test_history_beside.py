@@ -26,7 +26,7 @@ from lab.product import Product
 from lab.waiting import NotYet, until
 from tests.real.seen import WAIT_S_MAX
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 TOPIC, GROUP, TOLD = "orders-sampled", "samples-group", "told-source"
 SECRET = "hunter2-of-the-told-source"

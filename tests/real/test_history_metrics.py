@@ -10,7 +10,7 @@ from exporter.history.tables import read, status
 from lab.product import Product
 from tests.real.seen import becomes, eventually, samples, total
 
-pytestmark = [pytest.mark.real, pytest.mark.spark]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 
 def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product) -> None:

@@ -14,7 +14,7 @@ import pytest
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 ROOT = Path(__file__).parents[2]
 SETTLE_S_MAX = 60.0

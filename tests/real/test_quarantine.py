@@ -37,7 +37,7 @@ from lab.java import java
 from lab.waiting import NotYet, until
 from tests.real.conftest import KAFKA
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 READ_S = 30.0
 STAMP_MS = 1_700_000_000_123

@@ -24,7 +24,7 @@ from lab.program import EXPORTER
 from lab.waiting import NotYet, until
 
 # A broker and two daemons: a minute.
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 WAIT_S = 240.0
 TOKEN, ALERTS = "t" * 40, "a" * 40

@@ -34,7 +34,7 @@ from tests.real.seen import becomes, total
 from tests.real.telling import QUARANTINE, SKIP, asked
 
 # A lab, and for each moment two minutes in which a request without an answer is waited for.
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 WAIT_S = 420.0
 LINES_MAX = 10_000

@@ -28,7 +28,7 @@ from tests.fakes.tokens import unsigned
 from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import becomes, eventually, samples, total
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 # MirrorMaker names the brokers by their plaintext addresses, so its flow cannot be matched to these
 # clusters and is named.

@@ -8,7 +8,7 @@ from lab.stories import failover
 from tests.real.seen import eventually, samples
 from tests.real.stage import Stage, said
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 STALE = "checkpoints_stale"
 

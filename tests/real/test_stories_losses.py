@@ -34,6 +34,7 @@ def test_retention_that_overtakes_mm2_is_found_with_the_exact_range(stage: Stage
         assert total(stage.product, "source_offset_rewinds_total", connector=flow.connector) == 0
 
 
+@pytest.mark.full
 def test_a_topic_made_anew_and_smaller_is_found(stage: Stage) -> None:
     with (
         stage.flow("smaller", records=40) as flow,
@@ -46,6 +47,7 @@ def test_a_topic_made_anew_and_smaller_is_found(stage: Stage) -> None:
         assert not total(stage.product, "mm2_lost_records_total", connector=flow.connector)
 
 
+@pytest.mark.full
 def test_a_topic_made_anew_that_has_grown_past_the_position_is_found_with_what_is_skipped(
     stage: Stage,
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_topic_made_anew_that_has_grown_past_the_position_is_found_with_what_i
             becomes(stage.product, 40, "mm2_lost_records_total", **where, cause="recreated")
 
 
+@pytest.mark.full
 def test_an_offset_set_past_the_end_is_found_before_anybody_resumes(stage: Stage) -> None:
     with stage.flow("ahead", records=40) as flow, stage.story(f"{AHEAD} {flow.connector}") as story:
         deed = losses.patched_ahead(flow)
@@ -75,6 +78,7 @@ def test_an_offset_set_past_the_end_is_found_before_anybody_resumes(stage: Stage
         losses.copy_on(flow)
 
 
+@pytest.mark.full
 def test_an_offset_past_the_end_that_was_resumed_from_is_found_as_a_second_copy(
     stage: Stage,
 ) -> None:

@@ -12,7 +12,7 @@ from lab.connectors import MM2_HEARTBEAT, MM2_SOURCE
 from lab.stories import Flow, losses, stalls
 from tests.real.stage import INTERVAL_S, Found, Stage, named
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 ORDERS = [("orders", 0), ("orders", 1), ("orders", 2)]
 

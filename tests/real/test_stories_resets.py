@@ -14,6 +14,7 @@ RECOPY = "recopy"
 REMNANT = "remnant_offsets"
 
 
+@pytest.mark.full
 def test_offsets_reset_without_their_syncs_are_half_a_reset(stage: Stage) -> None:
     with stage.flow("half", records=30) as flow, stage.story(f"{HALF} {flow.connector}") as story:
         deed = resets.offsets_reset(flow)
@@ -21,6 +22,7 @@ def test_offsets_reset_without_their_syncs_are_half_a_reset(stage: Stage) -> Non
         losses.copy_on(flow)
 
 
+@pytest.mark.full
 def test_syncs_deleted_without_their_offsets_are_half_a_reset(stage: Stage) -> None:
     with (
         stage.flow("unsynced", records=30) as flow,
@@ -43,6 +45,7 @@ def test_a_restart_that_copies_everything_again_is_found_with_how_far_it_fell(
         assert "199" in said(finding)
 
 
+@pytest.mark.full
 def test_a_connector_that_goes_on_from_an_earlier_life_is_found(stage: Stage) -> None:
     with (
         stage.flow("remnant", records=30) as flow,

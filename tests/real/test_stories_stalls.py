@@ -17,6 +17,7 @@ SILENT = "mm2_silent_stall"
 STALLED = "mm2_stalled"
 
 
+@pytest.mark.full
 def test_a_record_that_mm2_cannot_write_is_suspected_after_the_third_restart(
     stage: Stage,
 ) -> None:
@@ -49,6 +50,7 @@ def test_mm2_that_may_no_longer_read_upstream_is_found_although_everything_says_
             stalls.reading_allowed(flow)
 
 
+@pytest.mark.full
 def test_a_record_that_a_sink_cannot_take_is_suspected_after_the_third_restart(
     stage: Stage,
 ) -> None:

@@ -11,7 +11,7 @@ from lab import Load
 from lab.stories import Flow, stalls
 from tests.real.stage import Stage, named
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 FINDINGS = 1
 Document = dict[str, Any]

@@ -37,7 +37,7 @@ from tests.real.strimzi_resources import (
 )
 from tools import kubernetes
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 MM2 = "mirror"
 VERSIONS = ("v1", "v1beta2")

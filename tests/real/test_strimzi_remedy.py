@@ -29,7 +29,7 @@ from tests.real.conftest import KAFKA
 from tests.real.strimzi_resources import ACCOUNT, CLUSTER, SPACE, account, cluster, connector_of
 from tools import kubernetes
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 VERSION = "v1"
 WAIT_S = 120.0

@@ -8,7 +8,7 @@ import pytest
 
 from lab import Lab, toolbox_kills
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 SEED = 1
 KILLS = 6

@@ -19,7 +19,7 @@ from lab.stories import hands
 from lab.toolbox import Ran, Toolbox
 from lab.waiting import NotYet, until
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 COPIED_S_MAX = 150.0
 RECORDS = 20

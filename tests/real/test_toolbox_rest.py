@@ -26,7 +26,7 @@ from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from tests.real.conftest import KAFKA
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 LINES = 10
 OWN = {"offsets.storage.topic": "own-offsets", "tasks.max": "1"}

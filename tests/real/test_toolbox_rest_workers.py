@@ -19,7 +19,7 @@ from lab.errors import LabError
 from lab.toolbox import Toolbox
 from tests.real.conftest import KAFKA
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 LINES = 10
 ROUNDS = 2

@@ -12,7 +12,7 @@ from lab.ports import free_port
 from lab.product import Product
 from lab.waiting import NotYet, until
 
-pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
 COPIED_S_MAX = 150.0
 

@@ -322,6 +322,7 @@ def test_it_is_true_that(told: dict[str, Future[None]], story: str) -> None:
     told[story].result()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("story", [story.__name__ for story in ENDED_STORIES])
 def test_it_is_true_as_well_that(told_of_ended: dict[str, Future[None]], story: str) -> None:
     told_of_ended[story].result()

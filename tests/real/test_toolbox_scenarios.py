@@ -29,7 +29,7 @@ from lab.specimens import Sink, Source
 from lab.toolbox import VERB_S_MAX, Toolbox
 from lab.waiting import NotYet, until
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 USAGE, DENIED, CHANGED = 2, 3, 4
 LINES = 10

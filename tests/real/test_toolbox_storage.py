@@ -33,7 +33,7 @@ from lab.solo import STANDALONE
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 SEEN_S_MAX = 150.0
 BEFORE, AFTER = 10, 5

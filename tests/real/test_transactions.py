@@ -19,7 +19,7 @@ from lab.product import Product
 from lab.waiting import NotYet, until
 from tests.real.seen import WAIT_S_MAX, becomes, eventually, samples, total
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 TOPIC = "connect-offsets"
 TAIL = {"input": f"east/{TOPIC}", "kind": "tail"}

@@ -21,7 +21,7 @@ from lab.rest import ConnectApi
 from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 OFFSETS = {"lab": Kept("east", "connect-offsets")}
 

@@ -1,0 +1,44 @@
+"""The tiers of tests: nothing that `make test` leaves out is left out of all six sixths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests import tiers
+
+ROOT = Path(__file__).parents[2]
+MARK = "pytest.mark.full"
+
+
+def files_with_marks() -> set[str]:
+    found = (ROOT / "tests").rglob("test_*.py")
+    own = Path(__file__)
+    return {
+        str(path.relative_to(ROOT)) for path in found if path != own and MARK in path.read_text()
+    }
+
+
+def test_every_file_with_tests_of_make_full_alone_is_in_exactly_one_sixth():
+    counts = Counter(file for part in tiers.SIXTHS for file in part)
+
+    assert counts == dict.fromkeys(files_with_marks(), 1)
+
+
+def test_six_consecutive_runs_cover_all_sixths():
+    assert {tiers.sixth_of(commits) for commits in range(948, 954)} == {1, 2, 3, 4, 5, 6}
+
+
+@pytest.mark.parametrize("prefix", tiers.TOUCHED)
+def test_what_a_change_touches_is_there_and_is_run_whatever_the_sixth(prefix: str):
+    assert (ROOT / prefix).exists()
+    wanted = set(tiers.TOUCHED[prefix])
+    assert wanted <= files_with_marks()
+    for number in range(1, 7):
+        assert wanted <= set(tiers.selected(str(number), [f"{prefix}x"]))
+
+
+def test_a_change_elsewhere_adds_nothing():
+    assert tiers.selected("2", ["README.md", "exporter/state/book.py"]) == sorted(tiers.SIXTHS[1])

@@ -1,0 +1,148 @@
+"""What a CI run adds to `make test`: a sixth of the rest of `make full`, and what a change touches.
+
+Tests that `make test` leaves out are marked `full`. SIXTHS has each file with such tests once, so
+that six runs with consecutive numbers run all of them; the files of one sixth share labs where they
+can, and take about as long as those of another. TOUCHED names the real tests that a change under a
+path runs in any case.
+
+    python -m tests.tiers lab 3 HEAD~5    # the files on the lab that sixth 3, or a change, asks for
+    python -m tests.tiers other 3         # all other files of it
+    python -m tests.tiers lab all         # the files of all sixths
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+LANES: Final = ("lab", "other")
+
+SIXTHS: Final[tuple[tuple[str, ...], ...]] = (
+    (
+        "tests/real/test_stories_failover.py",
+        "tests/real/test_stories_losses.py",
+        "tests/real/test_stories_memory.py",
+        "tests/real/test_stories_resets.py",
+        "tests/real/test_stories_stalls.py",
+        "tests/real/test_stories_told.py",
+        "tests/real/test_fates.py",
+        "tests/real/test_changes.py",
+        "tests/history/test_status_real.py",
+    ),
+    (
+        "tests/real/test_variants.py",
+        "tests/real/test_transactions.py",
+        "tests/real/test_toolbox_roundtrip.py",
+        "tests/real/test_toolbox_mirror.py",
+        "tests/real/test_toolbox_scenarios.py",
+        "tests/real/test_toolbox_storage.py",
+        "tests/history/test_audit_real.py",
+    ),
+    (
+        "tests/real/test_remedy_kills.py",
+        "tests/real/test_toolbox_kills.py",
+        "tests/real/test_failovers.py",
+        "tests/real/test_replica_daemons.py",
+        "tests/real/test_replicas_act.py",
+        "tests/history/test_stream_real.py",
+    ),
+    (
+        "tests/real/test_alertmanager.py",
+        "tests/real/test_broker_deaths.py",
+        "tests/real/test_chaos.py",
+        "tests/real/test_contract.py",
+        "tests/real/test_lab.py",
+        "tests/real/test_quarantine.py",
+        "tests/real/test_secured.py",
+        "tests/history/test_full_disk.py",
+        "tests/history/test_stream_outage.py",
+    ),
+    (
+        "tests/real/test_alerts_remedy.py",
+        "tests/real/test_chart.py",
+        "tests/real/test_strimzi.py",
+        "tests/real/test_strimzi_remedy.py",
+        "tests/real/test_toolbox_rest.py",
+        "tests/real/test_toolbox_rest_workers.py",
+        "tests/history/test_older_tables.py",
+    ),
+    (
+        "tests/real/test_audit.py",
+        "tests/real/test_edge.py",
+        "tests/real/test_failover_report.py",
+        "tests/real/test_history_beside.py",
+        "tests/real/test_history_metrics.py",
+        "tests/real/test_toolbox_rewind.py",
+        "tests/image/test_contents.py",
+        "tests/image/test_daemon.py",
+        "tests/image/test_pipeline.py",
+    ),
+)
+
+_CHART: Final = ("tests/real/test_chart.py",)
+_IMAGES: Final = (
+    "tests/image/test_contents.py",
+    "tests/image/test_daemon.py",
+    "tests/image/test_pipeline.py",
+)
+_HISTORY: Final = (
+    "tests/history/test_audit_real.py",
+    "tests/history/test_status_real.py",
+    "tests/history/test_stream_real.py",
+    "tests/real/test_history_beside.py",
+    "tests/real/test_history_metrics.py",
+)
+_KILLS: Final = ("tests/real/test_remedy_kills.py", "tests/real/test_toolbox_kills.py")
+TOUCHED: Final[dict[str, tuple[str, ...]]] = {
+    "helm/": _CHART,
+    "Dockerfile": _IMAGES,
+    "constraints.txt": _IMAGES,
+    "pyproject.toml": _IMAGES,
+    "exporter/history/": _HISTORY,
+    "exporter/remedy/": _KILLS,
+    "exporter/clients/write/": _KILLS,
+}
+
+
+def sixth_of(commits: int) -> int:
+    """Return the number of the sixth, 1 to 6, that follows from the number of commits."""
+    return commits % len(SIXTHS) + 1
+
+
+def selected(sixth: str, changed: Iterable[str]) -> list[str]:
+    """Return the files of a sixth ("1" to "6", or "all") and those that changed paths ask for."""
+    chosen = SIXTHS if sixth == "all" else (SIXTHS[int(sixth) - 1],)
+    files = {file for part in chosen for file in part}
+    for path in changed:
+        for prefix, touched in TOUCHED.items():
+            if path.startswith(prefix):
+                files.update(touched)
+    return sorted(files)
+
+
+def lane_of(file: str) -> str:
+    """Return which of the two lanes a file runs in."""
+    return "lab" if file.startswith("tests/real/") else "other"
+
+
+def changed_since(revision: str) -> list[str]:
+    """Return the paths that differ between a revision and the files here."""
+    command = ["git", "diff", "--name-only", revision]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def main() -> None:
+    """Print the files of one lane, on one line."""
+    lane, sixth, *revisions = sys.argv[1:]
+    assert lane in LANES, f"a lane is one of {LANES}"
+    changed = [path for revision in revisions for path in changed_since(revision)]
+    print(*(file for file in selected(sixth, changed) if lane_of(file) == lane))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
