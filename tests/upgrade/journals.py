@@ -1,8 +1,7 @@
 """A journal with every kind of plan, as the code that it is run with writes one: by its own runner,
-engine and records, on a connector in memory.
+engine and records, on a connector in memory. Run by make.py.
 
-Run by make.py at a milestone. So it may only use what there has been since the first one that had a
-journal; what came with guarded remediation is in remedied.py.
+Plans of the toolbox are here, those of guarded remediation in remedied.py.
 """
 
 from __future__ import annotations
@@ -208,7 +207,7 @@ def standing(bench: Bench) -> dict[str, Any]:
         "state": world.state,
         "config": world.config,
         "offsets": dict(sorted(world.offsets.items())),
-        "copies": sorted(getattr(world, "copies", ())),
+        "copies": sorted(world.copies),
     }
 
 
@@ -218,8 +217,7 @@ def placed(bench: Bench, world: dict[str, Any]) -> None:
     bench.world.state = None if world["state"] is None else State(world["state"])
     bench.world.config = world["config"]
     bench.world.offsets = dict(world["offsets"])
-    if hasattr(bench.world, "copies"):
-        bench.world.copies = set(world["copies"])
+    bench.world.copies = set(world["copies"])
 
 
 def taken_up(folder: Path, plan_id: str, world: dict[str, Any]) -> dict[str, Any]:
@@ -256,17 +254,14 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 def _steps(folder: Path, plan_id: str) -> list[Any]:
-    """What each step is in words, and how it stands; milestones before F do not tell."""
+    """What each step is in words, and how it stands."""
     shown = json.loads(typed(folder, "plan", "show", plan_id, "--json"))
-    return [{"step": at["step"], "standing": at["standing"]} for at in shown.get("steps", ())]
+    return [{"step": at["step"], "standing": at["standing"]} for at in shown["steps"]]
 
 
 def skips(folder: Path) -> list[tuple[str, str]]:
     """What was skipped or may have been, and by which plan."""
     with closing(sqlite3.connect(folder / NAME)) as db:
-        there = "SELECT count(*) FROM sqlite_master WHERE name = 'skips'"
-        if db.execute(there).fetchone() == (0,):
-            return []
         return db.execute("SELECT skip_key, plan_id FROM skips ORDER BY skip_key").fetchall()
 
 

@@ -1,5 +1,5 @@
 """The pipeline's tables, as the code that it is run with makes them: its decoding, its columns, its
-silver. Without Spark, so gold has only what readers need. Run by make.py at a milestone.
+silver. Without Spark, so gold has only what readers need. Run by make.py.
 
 A table is kept as text: its Delta log as it is, and the rows of each file. `rebuilt` makes the
 files again, under the same names; of another size, which is all that changes in the log.
@@ -11,16 +11,17 @@ import base64
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
 
+from exporter.history.pipeline import lake
+from exporter.history.queries.asof import Question, as_of
 from exporter.history.tables import schemas as tables
 from exporter.history.tables.schemas import BRONZE_RECORDS, TABLES, Table
+from tests.history.delta import refine_plainly, stored, write
 from tests.history.rows import (
     OFFSETS_TOPIC,
     SYNCS_TOPIC,
@@ -99,26 +100,21 @@ def make(work: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The tables by their paths, and what this code says of them."""
     base = work / "tables"
     for table in TABLES:
-        _create(base, table)
+        lake.create(base, table)
     rows = []
     for raw, read_at in zip(_runs(), (60, DAY + 60), strict=True):
         rows.append(bronze_rows(raw, read_at))
         append(base, BRONZE_RECORDS, rows[-1])
-    seen: dict[str, Any] = {}
-    if find_spec("exporter.history.pipeline.lake"):
-        place = {"connect_cluster": "payments", "kafka": "east", "topic": OFFSETS_TOPIC}
-        append(base, tables.GOLD_TOPICS, [place])
-        for table, found in silver(work / "plainly", [row for run in rows for row in run]).items():
-            append(base, table, found)
-        seen["as of"] = answers(base)
+    place = {"connect_cluster": "payments", "kafka": "east", "topic": OFFSETS_TOPIC}
+    append(base, tables.GOLD_TOPICS, [place])
+    for table, found in silver(work / "plainly", [row for run in rows for row in run]).items():
+        append(base, table, found)
     made = {table.path: _kept(table.at(base)) for table in TABLES}
-    return made, seen
+    return made, {"as of": answers(base)}
 
 
 def silver(work: Path, bronze: list[Row]) -> dict[Table, list[Row]]:
-    """Of these records, worked out row by row: what the milestone holds its own Spark against."""
-    from tests.history.delta import refine_plainly, stored, write
-
+    """Of these records, worked out row by row: what Spark is held against elsewhere."""
     write(work, BRONZE_RECORDS, *bronze)
     refine_plainly(work, pictured=True)
     return {
@@ -130,8 +126,6 @@ def silver(work: Path, bronze: list[Row]) -> dict[Table, list[Row]]:
 
 def answers(base: Path) -> dict[str, Any]:
     """Every offset as it was, at each of the moments."""
-    from exporter.history.queries.asof import Question, as_of
-
     found = {}
     for name, second in MOMENTS.items():
         told = asdict(as_of(base, Question(at=MORNING + second)))
@@ -139,44 +133,13 @@ def answers(base: Path) -> dict[str, Any]:
     return json.loads(json.dumps(found))
 
 
-def _create(base: Path, table: Table) -> None:
-    if find_spec("exporter.history.pipeline.lake"):
-        from exporter.history.pipeline import lake
-
-        lake.create(base, table)
-        return
-    # Spark made them then, of these columns and properties.
-    from tests.history import delta
-
-    fields = [
-        pa.field(column.name, delta.ARROW[column.type], nullable="NOT NULL" not in column.ddl())
-        for column in table.columns
-    ]
-    table.at(base).mkdir(parents=True)
-    DeltaTable.create(
-        str(table.at(base)),
-        pa.schema(fields),
-        partition_by=list(table.partitioned_by) or None,
-        configuration=dict(table.properties),
-    )
-
-
 def append(base: Path, table: Table, rows: list[Row]) -> None:
     """One commit."""
     if not rows:
         return
     names = [column.name for column in table.columns]
-    if find_spec("exporter.history.pipeline.lake"):
-        from exporter.history.pipeline import lake
-
-        values = [tuple(row.get(name) for name in names) for row in rows]
-        lake.append(lake.given([lake.batch(values, table)], base, table), base, table)
-    else:
-        schema = DeltaTable(str(table.at(base))).to_pyarrow_table().schema
-        plain = [{name: row.get(name) for name in names} for row in rows]
-        write_deltalake(
-            str(table.at(base)), pa.Table.from_pylist(plain, schema=schema), mode="append"
-        )
+    values = [tuple(row.get(name) for name in names) for row in rows]
+    lake.append(lake.given([lake.batch(values, table)], base, table), base, table)
 
 
 # ---- as text, and back --------------------------------------------------------------------------

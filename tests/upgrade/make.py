@@ -1,8 +1,6 @@
-"""Write down what the code of this milestone leaves on disk, for later code to open.
+"""Write down what this code leaves on disk, for later code to open.
 
-    python -m tests.upgrade.make NAME [PART ...]
-
-See README.md for milestones before this one.
+python -m tests.upgrade.make NAME [PART ...]
 """
 
 from __future__ import annotations
@@ -11,11 +9,12 @@ import json
 import shutil
 import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from tests.upgrade import journals, lakes, memories, remedied, topics, usual
 
 MADE = Path(__file__).parent / "made"
 # A journal names its backups by path, and its records cannot be edited: one path for everybody.
@@ -24,31 +23,17 @@ WORK = Path(tempfile.gettempdir()) / "offsetwatch-upgrade"
 
 def main(name: str, *only: str) -> None:
     """All that this code keeps, or these parts alone."""
-    for part, module, make in PARTS:
-        if _there(module) and (not only or part in only):
+    for part, make in PARTS.items():
+        if not only or part in only:
             shutil.rmtree(MADE / name / part, ignore_errors=True)
             make(MADE / name / part)
             print(f"{name}: {part}")  # noqa: T201 - for whoever makes it
 
 
-def _there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even its package
-        return False
-
-
 def _journal(into: Path) -> None:
-    from tests.upgrade import journals
-
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
-    found = journals.cases()
-    if _there("exporter.remedy.model.decisions"):
-        from tests.upgrade import remedied
-
-        found |= remedied.cases()
-    expected = journals.write(WORK / "state", found)
+    expected = journals.write(WORK / "state", journals.cases() | remedied.cases())
     _text(into / "journal.sql", "\n".join(journals.dumped(WORK / "state")) + "\n")
     _json(into / "expected.json", expected)
     shutil.copytree(WORK / "state" / "backups", into / "backups")
@@ -56,8 +41,6 @@ def _journal(into: Path) -> None:
 
 
 def _topic(into: Path) -> None:
-    from tests.upgrade import topics
-
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
     values, expected = topics.write(WORK / "state")
@@ -67,8 +50,6 @@ def _topic(into: Path) -> None:
 
 
 def _state(into: Path) -> None:
-    from tests.upgrade import memories
-
     left, seen = memories.act()
     for part, document in left.items():
         _text(into / f"{part}.json", document.decode())
@@ -76,16 +57,12 @@ def _state(into: Path) -> None:
 
 
 def _baselines(into: Path) -> None:
-    from tests.upgrade import usual
-
     document, seen = usual.learn()
     _text(into / "baselines.json", document.decode())
     _json(into / "expected.json", seen)
 
 
 def _tables(into: Path) -> None:
-    from tests.upgrade import lakes
-
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
     made, seen = lakes.make(WORK)
@@ -105,14 +82,13 @@ def _text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-# A part, what has to be there for it, and who makes it.
-PARTS = (
-    ("tables", "exporter.history.tables.schemas", _tables),
-    ("state", "exporter.daemon.state_dir", _state),
-    ("journal", "exporter.remedy.journal", _journal),
-    ("topic", "exporter.remedy.projection", _topic),
-    ("baselines", "exporter.history.baselines.habits", _baselines),
-)
+PARTS = {
+    "tables": _tables,
+    "state": _state,
+    "journal": _journal,
+    "topic": _topic,
+    "baselines": _baselines,
+}
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -1,7 +1,7 @@
 """What the daemon keeps in state_dir, as the code that it is run with writes it: story.yaml is
 acted out, in virtual time, up to the moment when the daemon is replaced, and then to its end.
 
-Run by make.py at a milestone, and by the tests with what an earlier milestone has left.
+Run by make.py, and by the tests with what an earlier version has left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an earlier milestone has left on disk, put there again."""
+"""What an earlier version has left on disk, put there again."""
 
 from __future__ import annotations
 

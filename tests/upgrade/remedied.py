@@ -1,5 +1,5 @@
 """What guarded remediation adds to a journal: plans that were proposed, decided, skipped a record,
-and what concerns no plan. Run by make.py, at milestones that have it; see journals.py.
+and what concerns no plan. Run by make.py; see journals.py.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from exporter.remedy.model.records import (
     IncidentOver,
     IncidentSeen,
     Lapsed,
+    Led,
     ModeSet,
     PauseSet,
     Proposed,
@@ -110,7 +111,6 @@ def _controls(bench: Bench, plan: Plan) -> None:
 def controls(now: float) -> tuple[ControlRecord, ...]:
     """Of no plan: each kind, and what takes it back."""
     by = {"by": "on-call", "because": "upgrade"}
-    led = getattr(records, "Led", None)  # there is one since replicas share a journal
     return (
         ModeSet(at=now, mode="observe", **by),
         ModeSet(at=now, mode=None, **by),
@@ -131,7 +131,7 @@ def controls(now: float) -> tuple[ControlRecord, ...]:
         ),
         IncidentOver(at=now, incident="i1"),
         Replayed(at=now, receipt="r1", to="east/orders", by="on-call"),
-        *(() if led is None else (led(at=now, name="replica-1"),)),
+        Led(at=now, name="replica-1"),
     )
 
 

@@ -1,4 +1,4 @@
-"""What earlier milestones have learned and published."""
+"""What earlier versions have learned and published as baselines."""
 
 from __future__ import annotations
 

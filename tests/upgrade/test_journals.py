@@ -1,4 +1,4 @@
-"""Journals of earlier milestones, opened by this code."""
+"""Journals of earlier versions, opened by this code."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, opened
 
 ALL = opened.milestones("journal")
-# A plan's hash was of fewer fields before plans could answer to an incident. Nothing was approved
-# by it then: it is shown, and that is all.
-HASHED_OTHERWISE = {"5-toolbox"}
 CONFIG = (
     'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
     'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
@@ -82,29 +79,22 @@ def test_an_older_journal_is_verified_and_every_record_says_what_it_said(as_left
         assert contains(json.loads(encoded(entry.record)), then), f"record {seq}"
 
 
-def test_the_hash_of_an_older_plan_is_what_it_is_approved_by(as_left, expected, milestone):
+def test_the_hash_of_an_older_plan_is_what_it_is_approved_by(as_left, expected):
     with closing(Journal(as_left)) as journal:
         for row in expected["plans"]:
             found = dossier(journal.records(row["plan_id"]))
             assert found is not None
-            if milestone in HASHED_OTHERWISE:
-                assert found.approved_by is None, row["plan_id"]
-            else:
-                assert found.plan.sha256 == row["sha256"], row["plan_id"]
+            assert found.plan.sha256 == row["sha256"], row["plan_id"]
 
 
-def test_the_verbs_say_of_an_older_journal_what_they_said_then(as_left, expected, milestone):
+def test_the_verbs_say_of_an_older_journal_what_they_said_then(as_left, expected):
     now = journals.told(as_left)
-    shown = [
-        {key: row[key] for key in row if key != "sha256" or milestone not in HASHED_OTHERWISE}
-        for row in expected["plans"]
-    ]
-    then = {row["plan_id"]: row for row in shown}
+    then = {row["plan_id"]: row for row in expected["plans"]}
     assert {row["plan_id"]: row for row in now["plans"]}.keys() == then.keys()
     for row in now["plans"]:
         assert contains(row, then[row["plan_id"]]), (row, then[row["plan_id"]])
     for plan_id, steps in expected["steps"].items():
-        assert not steps or now["steps"][plan_id] == steps, plan_id
+        assert now["steps"][plan_id] == steps, plan_id
 
 
 def test_backups_of_an_older_journal_are_found_and_whole_wherever_it_lies_now(as_left):

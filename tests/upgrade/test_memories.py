@@ -1,4 +1,4 @@
-"""What daemons of earlier milestones have remembered, and a daemon of today goes on from."""
+"""What daemons of earlier versions have remembered, and a daemon of today goes on from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from exporter.daemon.state_dir import StateDir
 from tests.upgrade import memories, opened
 
 ALL = opened.milestones("state")
-NAMES = ("judge", "notify", "replication")
-NO_FINDINGS = b'{"kept": [], "memory": {}}'  # a part of judge.json until the ninth milestone
+NAMES = ("findings", "judge", "notify", "replication")
 
 
 @pytest.fixture(scope="module", params=ALL)
@@ -63,10 +62,10 @@ def test_no_older_memory_is_put_aside(milestone, tmp_path):
     assert refused == []
 
 
-@pytest.mark.parametrize("name", [*NAMES, "findings"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_memory_of_a_newer_version_is_put_aside_as_it_is_and_begun_anew(name, tmp_path):
-    newer = json.loads(opened.state(ALL[-1]).get(name, NO_FINDINGS))
-    newer["version"] = newer.get("version", 1) + 1
+    newer = json.loads(opened.state(ALL[-1])[name])
+    newer["version"] += 1
     document = json.dumps(newer).encode()
     state = StateDir(tmp_path / "state")
     try:

@@ -1,4 +1,4 @@
-"""A journal that replicas of an earlier milestone kept in a topic, followed by this code."""
+"""A journal that replicas of an earlier version kept in a topic, followed by this code."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 was alone, as `journal create` puts it there, then what a replica writes that leads and carries out
 a plan.
 
-Run by make.py, at milestones that have replicas; see journals.py. Without a broker: what is handed
-to one is kept, record by record.
+Run by make.py; see journals.py. Without a broker: what is handed to one is kept, record by record.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The document of what is usual, as the code that it is run with learns and writes it. Without
-Spark: what is learned of one connector is worked out in Python. Run by make.py at a milestone.
+Spark: what is learned of one connector is worked out in Python. Run by make.py.
 """
 
 from __future__ import annotations
