@@ -49,9 +49,9 @@ class Together(msgspec.Struct, frozen=True):
 class Told(msgspec.Struct, frozen=True):
     """What is remembered."""
 
-    recopies: tuple[Recopy, ...] = ()
-    together: tuple[Together, ...] = ()
-    meant: tuple[tuple[Who, float], ...] = ()
+    recopies: tuple[Recopy, ...]
+    together: tuple[Together, ...]
+    meant: tuple[tuple[Who, float], ...]
 
 
 _Renewed = tuple[str, str, str]  # Connect cluster, connector, topic

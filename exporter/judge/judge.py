@@ -15,23 +15,20 @@ import msgspec
 from exporter.judge import progress
 from exporter.judge.memory import decoded
 from exporter.judge.progress import Progress
-from exporter.judge.register import Register, Remembered
+from exporter.judge.register import Register
 from exporter.judge.settings import Settings
 from exporter.state.snapshot import Snapshot
 
-VERSION: Final = 1  # documents without one are of it
+VERSION: Final = 1
 
 
 class _Remembered(msgspec.Struct, frozen=True):
     """The document of judge.json. Its parts are lists without names, so what another version means
     by a place has to be told by a number.
-
-    register    the findings, as written before they had a document of their own
     """
 
-    progress: progress.Told | None = None
-    register: Remembered | None = None
-    version: int = VERSION
+    version: int
+    progress: progress.Told
 
 
 class Judge:
@@ -71,15 +68,11 @@ class Judge:
         told = self._progress.remembered()
         if told is None:
             return None
-        return msgspec.json.encode({"version": VERSION, "progress": told})
+        return msgspec.json.encode(_Remembered(version=VERSION, progress=told))
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
         told = decoded(remembered, _Remembered)
         if told.version != VERSION:
             raise ValueError(f"version {told.version}, and this is {VERSION}")
-        if told.progress is not None:
-            self._progress.recall(told.progress)
-        if told.register is not None:
-            # An older daemon wrote this, later than a newer one had findings of their own.
-            self.findings.go_on(told.register)
+        self._progress.recall(told.progress)

@@ -27,10 +27,10 @@ _Document = TypeVar("_Document")
 class Told(msgspec.Struct, frozen=True):
     """All that is remembered."""
 
-    held: tuple[tuple[Key, float, float], ...] = ()
-    failures: tuple[failures.Told, ...] = ()
-    lives: tuple[lives.Told, ...] = ()
-    falls: falls.Told = falls.Told()
+    held: tuple[tuple[Key, float, float], ...]
+    failures: tuple[failures.Told, ...]
+    lives: tuple[lives.Told, ...]
+    falls: falls.Told
 
 
 def decoded(document: bytes, kind: type[_Document]) -> _Document:

@@ -42,12 +42,12 @@ class _Kept(msgspec.Struct, frozen=True):
     seen_at: float
 
 
-class Remembered(msgspec.Struct, frozen=True):
-    """The document of findings.json; before VERSION was in it, a part of judge.json."""
+class _Remembered(msgspec.Struct, frozen=True):
+    """The document of findings.json."""
 
     kept: tuple[_Kept, ...]
     memory: Told
-    version: int = VERSION
+    version: int
 
 
 class Register:
@@ -126,7 +126,11 @@ class Register:
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""
         told = msgspec.json.encode(
-            Remembered(kept=tuple(self._kept.values()), memory=self._memory.remembered())
+            _Remembered(
+                kept=tuple(self._kept.values()),
+                memory=self._memory.remembered(),
+                version=VERSION,
+            )
         )
         if told == self._told:
             return None
@@ -136,16 +140,12 @@ class Register:
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
-        told = decoded(remembered, Remembered)
+        told = decoded(remembered, _Remembered)
         if told.version != VERSION:
             raise ValueError(f"version {told.version}, and this is {VERSION}")
-        self.go_on(told)
-        self._told = remembered
-
-    def go_on(self, told: Remembered) -> None:
-        """The same with a document that has been read already."""
         self._kept = {kept.finding.key: kept for kept in told.kept}
         self._memory.recall(told.memory)
+        self._told = remembered
 
 
 def _shown(kept: _Kept, now: float) -> Finding:

@@ -38,12 +38,10 @@ def test_there_is_nothing_new_to_remember_between_two_looks():
     [
         pytest.param(b"", id="nothing"),
         pytest.param(b'{"progress":', id="cut"),
-        pytest.param(b'{"progress": {"watched": 1}}', id="another shape"),
-        pytest.param(b'{"version": 2}', id="of a newer version"),
-        pytest.param(b'{"register": {"kept": 3}}', id="another shape of findings"),
+        pytest.param(b'{"version": 1, "progress": {"watched": 1}}', id="another shape"),
         pytest.param(b"[]", id="no document"),
-        pytest.param(b'{"progress": {"\xff": "\xff"}}', id="no UTF-8"),
-        pytest.param(b'{"register": {"x": ' + b"[" * 100_000, id="deep"),
+        pytest.param(b'{"version": 1, "progress": {"\xff": "\xff"}}', id="no UTF-8"),
+        pytest.param(b'{"version": 1, "progress": {"x": ' + b"[" * 100_000, id="deep"),
     ],
 )
 def test_what_is_no_such_document_is_refused(damaged):
@@ -51,16 +49,12 @@ def test_what_is_no_such_document_is_refused(damaged):
         Judge(Settings()).recall(damaged)
 
 
-def test_a_document_from_before_findings_had_one_of_their_own_brings_them_along():
-    ill = estate().go(20 * MINUTE)
-    ill.actors[0].hangs = True
-    ill.go(5 * MINUTE)
-    findings = json.loads(ill.told["findings"])
-    assert findings["kept"]
-    del findings["version"]
-    judge = Judge(ill.settings)
-    judge.recall(json.dumps(json.loads(ill.told["judge"]) | {"register": findings}).encode())
-    assert judge.findings.remembered() == ill.told["findings"]
+@pytest.mark.parametrize("version", [{"version": 2}, {}])
+def test_a_document_of_another_version_or_of_none_is_refused(version):
+    nothing = {"at": 0, "watched": 0, "subjects": [], "wholes": [], "tracks": []}
+    Judge(Settings()).recall(json.dumps({"version": 1, "progress": nothing}).encode())
+    with pytest.raises(ValueError, match="version"):
+        Judge(Settings()).recall(json.dumps({**version, "progress": nothing}).encode())
 
 
 def test_verdicts_outlive_the_process_by_what_was_remembered_of_them():

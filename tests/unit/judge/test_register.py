@@ -542,11 +542,22 @@ def test_what_is_remembered_is_small_and_names_what_it_is():
 
 
 @pytest.mark.parametrize(
-    "wrong", [b"{", b"[]", b'{"kept": 7}', b'{"kept": [], "memory": {}, "version": 2}']
+    "wrong", [b"{", b"[]", b'{"kept": 7}', b'{"kept": [], "memory": {}, "version": 1}']
 )
 def test_what_is_no_memory_is_refused(wrong):
     with pytest.raises(ValueError, match=r"."):
         Play(files()).register.recall(wrong)
+
+
+@pytest.mark.parametrize("version", [{"version": 2}, {}])
+def test_a_memory_of_another_version_or_of_none_is_refused(version):
+    falls = {"recopies": [], "together": [], "meant": []}
+    memory = {"held": [], "failures": [], "lives": [], "falls": falls}
+    Play(files()).register.recall(json.dumps({"kept": [], "memory": memory, "version": 1}).encode())
+    with pytest.raises(ValueError, match="version"):
+        Play(files()).register.recall(
+            json.dumps({"kept": [], "memory": memory, **version}).encode()
+        )
 
 
 def test_an_empty_snapshot_has_no_finding():
