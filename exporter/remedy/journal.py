@@ -41,12 +41,12 @@ from exporter.remedy.model.records import (
 NAME: Final = "journal.sqlite"
 LOCKS: Final = "locks"
 _AT_ONCE: Final = 1000  # records read in one go
-VERSION: Final = 3  # 1 knew no records but those of steps, 2 no replicas
+VERSION: Final = 3  # of Led, which replicas alone write
+VERSION_ALONE: Final = 2  # of all other records: all that the journal of one daemon has
 # Of pages, for each thread that reads the journal, which it does from where it stopped. By itself
 # SQLite keeps 2 MiB: all that two hundred plans have written.
 CACHE_KIB: Final = 256
 CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
-_BEFORE_REPLICAS: Final = 2  # of all records but Led: older programs read those of one daemon
 _NOTHING: Final = "0" * 64
 PUBLISHED_BYTES_MAX: Final = (
     15 * 1024 * 1024
@@ -253,8 +253,8 @@ class Journal:
         )
         for seq, v, plan_id, body, prev, sha256 in rows:
             count += 1
-            if v > VERSION:
-                raise self._damaged(seq, f"was written by a newer offsetwatch (version {v})")
+            if (problem := unreadable(v)) is not None:
+                raise self._damaged(seq, problem)
             if seq != count or prev != before or sha256 != line_hash(seq, v, plan_id, body, prev):
                 raise self._damaged(seq, "is not what was written")
             before = sha256
@@ -313,7 +313,7 @@ class Journal:
 
     def _append(self, plan_id: str, record: AnyRecord) -> None:
         seq, prev = self._head()
-        body, v = encoded(record), VERSION if isinstance(record, Led) else _BEFORE_REPLICAS
+        body, v = encoded(record), VERSION if isinstance(record, Led) else VERSION_ALONE
         if self._publish is not None and len(body) > PUBLISHED_BYTES_MAX:
             raise JournalDamaged(
                 f"a record of {len(body)} bytes cannot be written: replicas share those of up to "
@@ -386,6 +386,15 @@ class Journal:
             f"{self.folder / NAME}: record {seq} {what}; no change is made with such a journal. "
             "Keep the file, look at the connectors it names, and start with another --state-dir"
         )
+
+
+def unreadable(v: int) -> str | None:
+    """Return why a line of this version cannot be read; None if it can."""
+    if v > VERSION:
+        return f"was written by a newer offsetwatch (version {v})"
+    if v < VERSION_ALONE:
+        return f"has version {v} of the journal, and this reads {VERSION_ALONE} to {VERSION}"
+    return None
 
 
 def line_hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:

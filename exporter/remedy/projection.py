@@ -11,16 +11,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from exporter.errors import JournalDamaged
 from exporter.remedy import backups
-from exporter.remedy.journal import NAME, VERSION, Journal, Line, line_hash
+from exporter.remedy.journal import NAME, Journal, Line, line_hash, unreadable
 from exporter.remedy.model.records import Kept, Opened, Proposed, decoded
-
-_NEWER: Final = "was written by a newer offsetwatch"
 
 
 class Place(NamedTuple):
@@ -90,8 +88,8 @@ class Projection(Journal):
             record = decoded(line.body)
         except (msgspec.DecodeError, UnicodeEncodeError) as exc:
             raise self._not_in_order(before + 1, f"cannot be read ({exc})") from exc
-        if line.v > VERSION:
-            raise self._not_in_order(line.seq, _NEWER)
+        if (problem := unreadable(line.v)) is not None:
+            raise self._not_in_order(line.seq, problem)
         if line.seq != before + 1:
             raise self._not_in_order(before + 1, f"is missing: {line.seq} comes next")
         head, newest = self._head()

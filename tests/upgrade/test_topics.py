@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from exporter.errors import JournalDamaged, Unfinished
-from exporter.remedy.journal import VERSION, Journal
+from exporter.remedy.journal import VERSION, VERSION_ALONE, Journal
 from exporter.remedy.model.decisions import dossier
 from exporter.remedy.model.records import Opened
 from exporter.remedy.projection import Projection, line_of, value_of
@@ -89,10 +89,19 @@ def test_who_leads_now_goes_on_with_an_older_topic_and_others_follow(tmp_path, v
     followed(leader, more)
 
 
-def test_a_newer_record_is_refused_with_all_that_came_with_it(tmp_path, values, expected):
-    last = line_of(values[-1])._replace(v=VERSION + 1)
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (VERSION + 1, "newer offsetwatch"),
+        (VERSION_ALONE - 1, f"reads {VERSION_ALONE} to {VERSION}"),
+    ],
+)
+def test_a_record_of_another_version_is_refused_with_all_that_came_with_it(
+    tmp_path, values, expected, version, said
+):
+    last = line_of(values[-1])._replace(v=version)
     with closing(Projection(tmp_path / "state", topics.TOPIC, topics.TOPIC_ID)) as copy:
-        with pytest.raises(JournalDamaged, match="newer offsetwatch"):
+        with pytest.raises(JournalDamaged, match=said):
             copy.take([*values[:-1], value_of(last)], len(values))
         assert copy.place == (0, 0)
         copy.take(values, len(values))

@@ -15,7 +15,7 @@ import pytest
 
 from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
 from exporter.remedy import projection
-from exporter.remedy.journal import NAME, VERSION, Journal
+from exporter.remedy.journal import NAME, VERSION, VERSION_ALONE, Journal
 from exporter.remedy.model import plan
 from exporter.remedy.model.driver import Answer
 from exporter.remedy.model.plan import (
@@ -152,8 +152,12 @@ def tampered(folder: Path, *statements: str) -> None:
             f"UPDATE records SET v = {VERSION + 1} WHERE seq = 1",
             "record 1 was written by a newer offsetwatch",
         ),
+        (
+            f"UPDATE records SET v = {VERSION_ALONE - 1} WHERE seq = 1",
+            f"record 1 has version {VERSION_ALONE - 1} of the journal",
+        ),
     ],
-    ids=["body", "plan", "from the middle", "from the end", "all", "newer"],
+    ids=["body", "plan", "from the middle", "from the end", "all", "newer", "not read"],
 )
 def test_a_journal_that_was_tampered_with_is_refused_and_says_where(folder, statement, said):
     tampered(folder, statement)

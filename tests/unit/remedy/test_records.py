@@ -37,7 +37,7 @@ def test_a_record_is_written_in_the_bytes_that_it_always_had() -> None:
     )
 
 
-def test_what_older_records_do_not_say_they_did_not_know() -> None:
+def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
     plan = plan_of()
     said = {"plan": msgspec.to_builtins(plan), "at": 1.0}
     proposed = {"record": "proposed", "mode": "propose", "expires_at": 2.0, **said}
