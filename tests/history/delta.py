@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from exporter.history.tables import read
 from exporter.history.tables.changes import change_of
 from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
@@ -17,6 +18,7 @@ from exporter.history.tables.schemas import (
     SILVER_LOGS,
     SILVER_NEWEST,
     SILVER_SNAPSHOTS,
+    TABLES,
     Table,
 )
 
@@ -49,11 +51,19 @@ def stored(base: Path, table: Table, *, by: str | None = None) -> list[Row]:
     return rows
 
 
+def create_missing(base: Path) -> None:
+    """Create every table that is not there, empty, as a run does before it reads."""
+    for table in TABLES:
+        if not read.exists(base, (table,)):
+            write(base, table)
+
+
 def refine_plainly(base: Path, *, pictured: bool = True) -> None:
     """Silver of all of bronze, made anew, row by row: what the pipeline's has to be equal to.
 
     `pictured`: with a snapshot of every day but the last.
     """
+    create_missing(base)
     records = sorted(stored(base, BRONZE_RECORDS), key=lambda row: (_log(row), row["koffset"]))
     commits = list(_commits(records))
     days = sorted({row["day"] for row in commits})[:-1] if pictured else []

@@ -147,7 +147,7 @@ def test_a_checkpoint_that_cannot_be_read_counts_as_gone(tmp_path: Path) -> None
         assert found.committed is None
 
 
-def test_a_checkpoint_of_a_version_that_kept_no_record_of_it_is_replaced(tmp_path: Path) -> None:
+def test_a_checkpoint_that_lost_the_record_of_what_it_reads_is_replaced(tmp_path: Path) -> None:
     spark_wrote(tmp_path, offsets={0: {T: {"0": 40, "1": 60}}}, commits=(0,))
     made = plan(SOURCE, checkpoints.held(tmp_path, "east/1"), STORED)
     assert (made.number, made.starts, made.gaps) == (1, {(T, 0): 40, (T, 1): 60}, ())

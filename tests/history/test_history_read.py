@@ -88,8 +88,7 @@ def test_bronze_is_counted_by_topic_and_topic_id(tmp_path: Path) -> None:
     )
 
 
-def test_the_topics_are_those_of_the_newest_run_if_there_was_one(tmp_path: Path) -> None:
-    assert read.topics(tmp_path) is None
+def test_the_topics_are_those_of_the_newest_run(tmp_path: Path) -> None:
     row = {"connect_cluster": "payments", "kafka": "east", "topic": "connect-offsets"}
     write(tmp_path, GOLD_TOPICS, row)
     assert read.topics(tmp_path) == (
@@ -105,7 +104,7 @@ def test_a_history_exists_when_every_table_of_it_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ask", [read.progress, read.flow_progress, read.cursor, read.bronze_summary]
+    "ask", [read.progress, read.flow_progress, read.cursor, read.topics, read.bronze_summary]
 )
 def test_where_the_pipeline_has_not_run_a_reader_says_so(ask: Any, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="has not run there yet"):

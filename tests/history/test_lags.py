@@ -165,10 +165,3 @@ def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path)
     assert usual_lags(spark, tmp_path, BEGIN + weeks_s) == {
         ("lab", "mm2"): ((10.0, 10.0, 10.0),) * 168
     }
-
-
-def test_tables_of_an_earlier_version_tell_no_lag(spark: Any, tmp_path: Path) -> None:
-    from exporter.history.baselines.job import usual_lags
-
-    write(tmp_path, SILVER_COMMITS, commit(-1, 4))
-    assert usual_lags(spark, tmp_path, float(BEGIN)) == {}

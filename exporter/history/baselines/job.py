@@ -145,11 +145,9 @@ def usual_lags(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[habits.Lags, ...]]:
     """Of each flow whose log ends were sampled for long enough."""
-    tables = (GOLD_FLOWS, SILVER_COMMITS, BRONZE_RECORDS, BRONZE_LOG_ENDS)
-    if not read.exists(base, tables):
-        return {}  # of an earlier version, and no run since
     flows, commits, records, log_ends = (
-        spark.read.format("delta").load(str(table.at(base))) for table in tables
+        spark.read.format("delta").load(str(table.at(base)))
+        for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_RECORDS, BRONZE_LOG_ENDS)
     )
     # A week more: what is before it is known at the first look.
     since = sf.timestamp_seconds(sf.lit(until - (habits.WEEKS_MAX + 1) * habits.WEEK_S))

@@ -17,12 +17,7 @@ from exporter.history.failover_report.records import Window, query_rows, tuples
 from exporter.history.tables import read, status
 from exporter.history.tables.flows import stored
 from exporter.history.tables.logs import exact, literal, quoted
-from exporter.history.tables.schemas import (
-    BRONZE_GROUP_OFFSETS,
-    BRONZE_LOG_ENDS,
-    GOLD_TOPICS,
-    Table,
-)
+from exporter.history.tables.schemas import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.remote import checkpoints_of, source_topic
 
@@ -187,9 +182,10 @@ def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
 
 def _home(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
     """Where the connector's offsets are: in a topic of its own, or in its cluster's."""
-    found = read.topics(base)
-    if found is None:  # every run that wrote gold/flows wrote this before
-        raise HistoryError(f"{base} holds no {GOLD_TOPICS.path} any more: run the pipeline again")
-    topics = {at.connector: at.at for at in found if at.connect_cluster == flow.connect_cluster}
+    topics = {
+        at.connector: at.at
+        for at in read.topics(base)
+        if at.connect_cluster == flow.connect_cluster
+    }
     home = topics.get(flow.connector, topics.get(None))
     return home if home is not None and home.topic else None

@@ -39,7 +39,7 @@ def held(base: Path, kafka: str) -> Held | None:
         document = json.loads((place / f"g{number}.json").read_text(encoding="utf-8"))
         topics, starts = dict(document["topics"]), places(document["starts"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        topics, starts = {}, {}  # of a version without such a file
+        topics, starts = {}, {}  # lost or damaged: the next generation begins
     checkpoint = folder(base, kafka, number)
     committed, planned = _progress(checkpoint)
     return Held(

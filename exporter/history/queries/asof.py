@@ -164,12 +164,11 @@ class _Site:
         self._logs = found
         self._asked = asked
         cluster = found[0].connect_cluster
-        topics = read.topics(base)
-        self._topics = (
-            None
-            if topics is None
-            else {topic.connector: topic.at for topic in topics if topic.connect_cluster == cluster}
-        )
+        self._topics = {
+            topic.connector: topic.at
+            for topic in read.topics(base)
+            if topic.connect_cluster == cluster
+        }
         self._hidden_from: dict[Log, float | None] = {}
 
     def offsets(self, name: str, then: list[Row], now: list[Row]) -> ConnectorOffsets:
@@ -195,9 +194,8 @@ class _Site:
         at = iso(self._asked.at)
         if self._asked.topic is not None:
             return self._named(self._asked.topic)
-        if self._topics is not None and (name in self._topics or None in self._topics):
-            home = self._topics.get(name, self._topics.get(None))
-            assert home is not None
+        home = self._topics.get(name, self._topics.get(None))
+        if home is not None:
             if not home.topic:
                 raise Unanswerable("it keeps its offsets on a Kafka cluster that is not configured")
             return home

@@ -24,7 +24,6 @@ from exporter.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
-    GOLD_FLOWS,
     OFFSET_SYNCS,
     SILVER_COMMITS,
     SILVER_LOGS,
@@ -80,15 +79,13 @@ def behind(
     base: Path, whose: tuple[str, str], since: float, until: float, usual: Baseline | None
 ) -> tuple[tuple[Behind, ...], str | None]:
     """When it had more to copy than usual; and why that cannot be told, of a flow."""
-    if not read.exists(base, (GOLD_FLOWS,)):
-        return (), None  # of an earlier version, and no run since
     everything = flows_table.stored(base)
     flow = next((at for at in everything if (at.connect_cluster, at.connector) == whose), None)
     if flow is None:
         return (), None
     if flow.upstream is None:
         return (), "where its source is, is not configured: how far it was behind is not known"
-    if usual is None or usual.lag is None or not read.exists(base, (BRONZE_LOG_ENDS,)):
+    if usual is None or usual.lag is None:
         return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
     alone = sum(at.offset_syncs == flow.offset_syncs for at in everything) == 1
     looks = _looks(base, flow, since, until, synced=alone)

@@ -28,7 +28,7 @@ def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
 
 
 def stored(base: Path) -> tuple[MirrorFlow, ...]:
-    """Every flow, in order. Raises HistoryError where no run of this version has been."""
+    """Every flow, in order. Raises HistoryError where no run has been."""
     found = []
     for row in read.all_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")

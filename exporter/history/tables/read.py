@@ -118,12 +118,10 @@ def cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
     return found
 
 
-def topics(base: Path) -> tuple[OffsetsTopic, ...] | None:
+def topics(base: Path) -> tuple[OffsetsTopic, ...]:
     """Where the newest run found offsets to be kept; both names are empty where it could not read
-    them. None if no run of this version has been here.
+    them.
     """
-    if not exists(base, (GOLD_TOPICS,)):
-        return None
     return tuple(
         OffsetsTopic(
             row["connect_cluster"], KafkaTopic(row["kafka"], row["topic"]), row["connector"]
@@ -170,8 +168,6 @@ def log_places(base: Path) -> dict[tuple[str, str, str, int], int]:
 
 def gaps(base: Path, kafka: str) -> frozenset[Gap]:
     """What is missing from bronze for ever, of this Kafka cluster."""
-    if not exists(base, (OPS_GAPS,)):
-        return frozenset()
     return frozenset(
         Gap(
             topic=row["topic"],
