@@ -6,7 +6,6 @@
 #   make full                  make test, and the rest: every story, kill, version and layout, images, a Kubernetes API server (100 minutes)
 #   make rest SIXTH=n          one sixth of what make full has beside make test, 1 to 6; CI runs one after each make test (10 minutes)
 #   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, properties at length
-#   make mutation [ARGS=...]   small changes of the pure core, each tried against its tests (long; less with ARGS="--sample 300")
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
 #   make profile              what the time goes to: of the edge with 100,000 source partitions, of the pipeline over 5 million commits
@@ -25,7 +24,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test lane-lab lane-python test-lab test-python test-history full rest rest-lab rest-other classes chromium buildah image sbom proofs mutation bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-lab lane-python test-lab test-python test-history full rest rest-lab rest-other classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -135,11 +134,6 @@ proofs: $(STAMP)
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py
 	CONTRACT_SEQUENCES=250 CONTRACT_SEED=$(SEED) $(BIN)/pytest -q tests/real/test_contract.py
 	LAB_KAFKA=3.9.2 CONTRACT_SEQUENCES=250 CONTRACT_SEED=$(SEED) $(BIN)/pytest -q tests/real/test_contract.py
-
-# Not part of the proofs: what it finds is for whoever writes tests, and docs/mutation.md tells of it.
-mutation: $(STAMP)
-	@failed=0; for package in decode judge remedy state; do \
-		$(BIN)/python -m tools.mutation $$package $(ARGS) || failed=1; done; exit $$failed
 
 # With docker, podman or buildah, whichever is there. TARGET=pipeline has Spark and a JRE.
 TARGET ?= daemon
