@@ -12,21 +12,21 @@ WORKDIR /src
 COPY constraints.txt ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     python3 -m venv /build \
-    && /build/bin/pip install --quiet --constraint constraints.txt hatchling packaging \
+    && /build/bin/pip install --quiet --constraint constraints.txt hatchling cyclonedx-bom \
     && python3 -m venv --without-pip /opt/offsetwatch
 COPY pyproject.toml README.md ./
 COPY exporter exporter
-COPY tools tools
 RUN /build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheel .
 # Bytecode without time stamps: the image is read-only, so what is not compiled here is compiled at
 # each start and each health check.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     /build/bin/pip --python /opt/offsetwatch/bin/python install --quiet --no-compile \
-        --constraint constraints.txt --report /report.json /wheel/*.whl \
+        --constraint constraints.txt /wheel/*.whl \
     && /opt/offsetwatch/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /opt/offsetwatch/lib \
-    && /build/bin/python -m tools.sbom --target daemon --installed /opt/offsetwatch \
-        --report /report.json --output /opt/offsetwatch/share/doc/offsetwatch/sbom.cdx.json
+    && mkdir -p /opt/offsetwatch/share/doc/offsetwatch \
+    && /build/bin/cyclonedx-py environment --output-reproducible \
+        --output-file /opt/offsetwatch/share/doc/offsetwatch/sbom.cdx.json /opt/offsetwatch
 
 # What both have: somebody to run as, and the folders that are theirs.
 FROM ${BASE_IMAGE} AS runtime
@@ -73,18 +73,21 @@ RUN mkdir -p /usr/share/man/man1 \
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=maven,target=/etc/maven/settings.xml \
     /build/bin/pip --python /opt/offsetwatch/bin/python install --quiet --no-compile \
-        --constraint constraints.txt --report /report-history.json "$(echo /wheel/*.whl)[history]" \
+        --constraint constraints.txt "$(echo /wheel/*.whl)[history]" \
     && /opt/offsetwatch/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /opt/offsetwatch/lib \
     && OFFSETWATCH_CACHE=/opt/offsetwatch/share/cache /opt/offsetwatch/bin/python -c \
         'from exporter.history.spark.jars import spark_jars; spark_jars()' \
     && rm /opt/offsetwatch/share/cache/jars.lock \
-    && /build/bin/python -m tools.sbom --target pipeline --installed /opt/offsetwatch \
-        --report /report.json --report /report-history.json --jars /opt/offsetwatch/share/cache \
-        --output /opt/offsetwatch/share/doc/offsetwatch/sbom.cdx.json
+    && /build/bin/cyclonedx-py environment --output-reproducible \
+        --output-file /opt/offsetwatch/share/doc/offsetwatch/sbom.cdx.json /opt/offsetwatch \
+    && mvn -q -B --file exporter/history/pom.xml \
+        org.cyclonedx:cyclonedx-maven-plugin:2.9.1:makeBom -DoutputFormat=json \
+        -DoutputDirectory=/opt/offsetwatch/share/doc/offsetwatch -DoutputName=sbom-jars.cdx
 
 FROM runtime AS pipeline
 ARG JRE=openjdk-17-jre-headless
+LABEL offsetwatch.sbom.jars="/opt/offsetwatch/share/doc/offsetwatch/sbom-jars.cdx.json"
 USER 0:0
 # hadolint ignore=DL3008
 RUN mkdir -p /usr/share/man/man1 \
