@@ -4,7 +4,9 @@ Called by remedy's drivers and by ingest. Partitions are assigned: nothing here 
 commits, writes, or creates a topic.
 
 Sums are checked elsewhere (clients.records_check). A batch whose sum is right and whose records are
-cut short is passed over in silence: such a window ends with its time, before its end.
+cut short is passed over in silence: such a read runs out of time, as one does that is too slow. It
+raises IncompleteRead, and so does every read that got less far than was asked for: a window that is
+returned is never short of records.
 
 A header's name ends at its first NUL, in librdkafka as in what is read here.
 """
@@ -23,11 +25,11 @@ import confluent_kafka as ck
 from exporter.clients.kafka import made, silent
 from exporter.clients.kafka_errors import translate
 from exporter.clients.records_check import Checked, bad_batch, check
-from exporter.errors import Malformed, TimedOut
-from exporter.model.records import Headers, RawRecord, TimestampType, Window
+from exporter.errors import Malformed, TimedOut, Unsettled
+from exporter.model.records import Headers, IncompleteRead, RawRecord, TimestampType, Window
 from exporter.model.topology import TopicPartition
 
-__all__ = ["RawRecord", "RecordReader", "Window"]
+__all__ = ["IncompleteRead", "RawRecord", "RecordReader", "Window"]
 
 POLL_S: Final = 0.1
 RECEIVE_BYTES_MAX: Final = 512 * 1024 * 1024  # a broker gives the first batch, however large
@@ -104,20 +106,36 @@ class RecordReader:
         bytes_max: int,
         timeout_s: float,
     ) -> Window:
-        """What stands at `start` and after it, up to the end, to `until` (without it), or to the
-        bounds: so many records, so many bytes (one record may be larger), so long (and so long
-        again to check sums). Where the log begins later by now, it is read from there.
+        """Read from `start` up to the end, to `until` (without it), or to the bounds: so many
+        records, so many bytes (one record may be larger). Where the log begins later by now, it is
+        read from there. `timeout_s` is for the read, and again for the check of its sums.
 
         Raises NotFound for a partition that is not there, TopicChanged where the log ends before
-        `start`, TimedOut or Unreachable if nobody answers, Malformed for a record whose headers
-        cannot be told.
+        `start`, IncompleteRead where time ran out on the way, TimedOut or Unreachable if nobody
+        answers, Unsettled where the broker names no end of the log, Malformed for a record whose
+        headers cannot be told.
         """
         deadline = time.monotonic() + timeout_s
         self._errors.clear()
         log_start, end = self._bounds(at, timeout_s)
-        found = _Found(max(start, log_start), until, count_max, bytes_max)
+        found = _Found(max(start, log_start), end, until, count_max, bytes_max)
         if found.done:
             return Window((), found.position, end, log_start)
+        self._read(at, found, deadline)
+        short = "" if found.is_complete else f"read up to {found.position} of {found.last}"
+        if self._check_crcs:
+            checked = check(self._settings, at, found.start, found.position, timeout_s)
+            if checked.sound_to < found.position and not checked.corrupt:
+                short = f"checksums verified up to {checked.sound_to} of {found.position}"
+            found.cut(checked)
+        end = max(end, found.position)  # it may have grown meanwhile
+        window = Window(tuple(found.records), found.position, end, log_start, found.corrupt_at)
+        if short and found.corrupt_at is None:
+            raise IncompleteRead(self._target(at), f"{short} in {timeout_s:g} s", window)
+        return window
+
+    def _read(self, at: TopicPartition, found: _Found, deadline: float) -> None:
+        """Let the window grow until it is done, or until the deadline (monotonic)."""
         consumer = self._consumer
         try:
             consumer.assign([ck.TopicPartition(at.topic, at.partition, found.position)])
@@ -133,10 +151,6 @@ class RecordReader:
             raise translate(self._target(at), exc.args[0]) from exc
         if found.corrupt_at is not None:
             self.close()  # what it would go on with is not to be relied on
-        if self._check_crcs:
-            found.cut(check(self._settings, at, found.start, found.position, timeout_s))
-        end = max(end, found.position)  # it may have grown meanwhile
-        return Window(tuple(found.records), found.position, end, log_start, found.corrupt_at)
 
     @property
     def _consumer(self) -> ck.Consumer:
@@ -158,6 +172,8 @@ class RecordReader:
             raise told from exc
         if found is None:
             raise TimedOut(self._target(at), "where its log begins and ends was not told in time")
+        if min(found) < 0:  # while a broker goes or comes, and without an error
+            raise Unsettled(self._target(at), "the broker gave no offset")
         return found
 
     def _take(self, message: ck.Message, at: TopicPartition, found: _Found) -> None:
@@ -176,28 +192,44 @@ class RecordReader:
 
 
 class _Found:
-    """A window that grows."""
+    """A window that grows.
 
-    def __init__(self, start: int, until: int | None, count_max: int, bytes_max: int) -> None:
+    last    where it is to end, unless a bound ends it before: the end of the log as it was when the
+            read began, or `until`
+    """
+
+    def __init__(
+        self, start: int, end: int, until: int | None, count_max: int, bytes_max: int
+    ) -> None:
         self.records: list[RawRecord] = []
         self.start = self.position = start
+        self.last = end if until is None else min(end, until)
         self.corrupt_at: int | None = None
         self.done = count_max < 1 or (until is not None and until <= start)
         self._until = until
         self._count_max = count_max
         self._bytes_left = bytes_max
 
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether nothing is missing. That a log ends before `start`, only the broker says."""
+        return self.done or self.start <= self.last <= self.position
+
     def ended(self, offset: int | None) -> None:
-        """There is nothing more; markers of transactions have been passed by then."""
+        """Note that nothing more is there; markers of transactions have been passed by then. A
+        replica that is behind its leader says so before the end, and has more later.
+        """
         self.position = max(self.position, offset or 0)
         if self._until is not None:
             self.position = min(self.position, self._until)
-        self.done = True
+        self.done = self.position >= self.last
 
     def corrupted(self, offset: int | None) -> None:
         """A batch that begins here, or began before what was asked for."""
         if self._until is None or (offset or 0) < self._until:
             self.corrupt_at = self.position = max(self.position, offset or 0)
+        else:
+            self.position = self._until
         self.done = True
 
     def cut(self, checked: Checked) -> None:

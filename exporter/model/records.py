@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from exporter.errors import TimedOut
+
 TimestampType = Literal["create", "append", "none"]
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -72,7 +74,8 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a stretch of a partition's log holds.
+    """What a stretch of a partition's log holds, all of it: up to the end, the offset or the bound
+    that the reader was given. A read that ran out of time before that is an IncompleteRead.
 
     next_offset  the first offset that was not looked at
     log_start    where the log began when it was read
@@ -86,6 +89,17 @@ class Window:
     end: int
     log_start: int
     corrupt_at: int | None = None
+
+
+class IncompleteRead(TimedOut):
+    """Time ran out before a window was read as far as was asked for.
+
+    partial     what was read until then; nothing is known of the log from its `next_offset` on
+    """
+
+    def __init__(self, target: str, detail: str, partial: Window) -> None:
+        super().__init__(target, detail)
+        self.partial = partial
 
 
 def name_bytes(name: str) -> bytes:

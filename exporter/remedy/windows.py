@@ -245,8 +245,7 @@ class _Look:
             return None, False
         record = torn.records[0]
         after = self._window(place.at, record.offset + 1, committed=committed, count=1)
-        sound = after.corrupt_at is None and (bool(after.records) or after.next_offset >= after.end)
-        return record, sound
+        return record, after.corrupt_at is None
 
     def letters(self, kafka: str, topic: str) -> tuple[Headers, ...]:
         """The headers of the newest dead letters, none where they cannot be read."""

@@ -13,7 +13,7 @@ from typing import Self
 from exporter.clients.kafka_facts import TopicSettings
 from exporter.clients.write.records import Outgoing
 from exporter.errors import ClientError, NotFound, TimedOut, TooLarge, TopicChanged
-from exporter.model.records import RawRecord, Window
+from exporter.model.records import IncompleteRead, RawRecord, Window
 from exporter.model.topology import TopicPartition
 
 from .clock import VirtualClock
@@ -44,7 +44,8 @@ class Part:
 @dataclass
 class FakeLogs:
     """A cluster. down: what every call raises. spoilt: what becomes of a record that is written.
-    lost: writes raise this, having been carried out (`landed`) or not. silent: reads give nothing.
+    lost: writes raise this, having been carried out (`landed`) or not. silent: reads run out of
+    time with nothing, and at the offset `stalls_at` with what comes before it.
     """
 
     clock: VirtualClock = field(default_factory=VirtualClock)
@@ -57,6 +58,7 @@ class FakeLogs:
     lost: ClientError | None = None
     landed: bool = True
     silent: bool = False
+    stalls_at: int | None = None
     spoilt: Callable[[RawRecord], RawRecord | None] = lambda record: record
     reads: list[tuple[TopicPartition, int]] = field(default_factory=list)
     opened: int = 0
@@ -142,12 +144,14 @@ class FakeLogs:
             raise TopicChanged(self.name, "Local: No offset stored")
         position = max(start, part.start)
         last = part.end if until is None else min(until, part.end)
-        if self.silent:
-            self.clock.advance(timeout_s)
-            return Window((), position, part.end, part.start)
+        stalls_at = position if self.silent else self.stalls_at
         found: list[RawRecord] = []
         size = 0
         while position < last:
+            if position == stalls_at:
+                self.clock.advance(timeout_s)
+                partial = Window(tuple(found), position, part.end, part.start)
+                raise IncompleteRead(self.name, f"read up to {position} of {last}", partial)
             if position == part.corrupt_at:
                 return Window(tuple(found), position, part.end, part.start, position)
             record = part.records.get(position)

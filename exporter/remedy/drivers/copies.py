@@ -13,7 +13,7 @@ import msgspec
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clients.records_read import RecordReader
 from exporter.config import Kafka
-from exporter.errors import NotFound, Refused, TimedOut, TooLarge, TopicChanged, Unreachable
+from exporter.errors import NotFound, Refused, TooLarge, TopicChanged, Unreachable
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
 from exporter.remedy.model.driver import Answer, Driver, Found, Look, Outcome, Standing
@@ -36,7 +36,9 @@ class Source(Protocol):
         ...
 
     def window(self, at: TopicPartition, start: int, until: int) -> Window:
-        """The record at `start`, if there is one before `until`."""
+        """The record at `start`, if there is one before `until`. Raises IncompleteRead where that
+        was not read in time.
+        """
         ...
 
     def close(self) -> None:
@@ -147,8 +149,6 @@ def _looked(source: Source, step: Copy) -> RawRecord | Look:
             return Look(Standing.IMPOSSIBLE, f"the batch of {name} cannot be decoded")
         if at.offset >= window.end:
             return Look(Standing.FOREIGN, f"{name} is not there: the log ends at {window.end}")
-        if window.next_offset <= at.offset:
-            raise TimedOut(at.kafka, f"{name} could not be read in time")
         return Look(Standing.IMPOSSIBLE, f"{name} is gone: there is no record at this offset")
     record = window.records[0]
     if record.sha256 != step.sha256:

@@ -16,7 +16,7 @@ from exporter.clients.kafka_facts import TopicSettings
 from exporter.clients.write.records import Outgoing
 from exporter.clock import Clock
 from exporter.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
-from exporter.model.records import RawRecord, Window
+from exporter.model.records import IncompleteRead, RawRecord, Window
 from exporter.model.topology import TopicPartition
 from exporter.remedy.model.quarantine import (
     About,
@@ -228,10 +228,13 @@ class TopicQuarantine:
         deadline = self._clock.now() + SEARCH_S
         while True:
             begin = self._seen.next.get(partition, 0)
+            late: IncompleteRead | None = None
             try:
                 window = reader.window(
                     at, begin, count_max=_COUNT_MAX, bytes_max=_BYTES_MAX, timeout_s=SEARCH_S
                 )
+            except IncompleteRead as exc:
+                window, late = exc.partial, exc  # the next search goes on behind it
             except TopicChanged:
                 self._seen = _Seen(settings.topic_id)  # of a broker that knows no ids
                 raise
@@ -246,14 +249,17 @@ class TopicQuarantine:
             bad = window.corrupt_at
             position = window.next_offset if bad is None else bad + 1
             self._seen.next[partition] = position
-            if position >= window.end:
+            if late is None and position >= window.end:
                 return
-            if self._clock.now() >= deadline or position == begin:
+            if late is not None or self._clock.now() >= deadline or position == begin:
                 stands = f"stands at {position} of {window.end}"
-                raise TimedOut(self.name, f"partition {partition} could not be read: {stands}")
+                said = f"partition {partition} could not be read: {stands}"
+                raise TimedOut(self.name, said) from late
 
     def _verified(self, reader: Reads, copy: Copy) -> Receipt | None:
-        """The receipt of a copy that is there still, and is what was written."""
+        """The receipt of a copy that is there still, and is what was written. Raises TimedOut where
+        that could not be read.
+        """
         partition, offset, sha256 = copy
         window = reader.window(
             TopicPartition(self._topic.name, partition),
@@ -264,8 +270,6 @@ class TopicQuarantine:
             timeout_s=READ_BACK_S,
         )
         if not window.records:
-            if window.next_offset <= offset and window.corrupt_at is None:
-                raise TimedOut(self.name, f"the copy at {partition}@{offset} could not be read")
             return None
         found = rebuilt(window.records[0])
         if not isinstance(found, SetAside) or found.record.sha256 != sha256:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, Message
 
-from exporter.clients import records_check
+from exporter.clients import records_check, records_read
 from exporter.clients.records_check import Checked, check
-from exporter.clients.records_read import RawRecord, RecordReader, Window
+from exporter.clients.records_read import IncompleteRead, RawRecord, RecordReader, Window
 from exporter.config.types import function_of
-from exporter.errors import ClientError, Malformed, NotFound, TopicChanged
+from exporter.errors import ClientError, Malformed, NotFound, TimedOut, TopicChanged, Unsettled
 from exporter.model.topology import TopicPartition
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import PARTITIONS, MockBroker
@@ -196,9 +199,10 @@ def test_a_batch_that_cannot_be_decoded_is_corrupt_without_a_check_too(broker, r
 def test_a_batch_that_is_cut_short_is_not_passed_over(broker, reader):
     whole = record(b"k", b"v")
     written(broker, batch(whole, whole, payload=whole + b"\x90\x01\x00"))
-    found = read(reader, timeout_s=SOON_S)
-    assert values(found) == [b"v", b"v"]
-    assert found.next_offset == 2 < found.end
+    with pytest.raises(IncompleteRead, match="orders-2: read up to 2 of 3 in 1 s") as caught:
+        read(reader, timeout_s=SOON_S)
+    assert values(caught.value.partial) == [b"v", b"v"]
+    assert caught.value.partial.next_offset == 2
 
 
 @pytest.mark.parametrize("first", [b"\xff\xfe", b"a"])
@@ -226,3 +230,119 @@ def test_a_cluster_that_is_away_is_an_error_and_no_empty_window(broker, reader):
     broker.stop()
     with pytest.raises(ClientError):
         read(reader, timeout_s=2.0)
+
+
+# --- time that runs out ---------------------------------------------------------------------------
+
+
+class ScriptedConsumer:
+    """A Consumer that hands out what it is told to, and then waits in vain, on a clock of its own.
+    Each poll takes a tenth of a second.
+    """
+
+    def __init__(self, end: int, *script: Message | None) -> None:
+        self.now = 0.0
+        self._end = end
+        self._script = deque(script)
+
+    def get_watermark_offsets(self, *_args: object, **_more: object) -> tuple[int, int]:
+        return (0, self._end)
+
+    def assign(self, _partitions: object) -> None:
+        pass
+
+    def unassign(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def poll(self, _timeout_s: float) -> Message | None:
+        self.now += 0.1
+        return self._script.popleft() if self._script else None
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def stored(offset: int) -> Message:
+    return Message(topic=AT.topic, partition=AT.partition, offset=offset, value=b"%d" % offset)
+
+
+def end_at(offset: int) -> Message:
+    error = KafkaError(KafkaError._PARTITION_EOF)
+    return Message(topic=AT.topic, partition=AT.partition, offset=offset, error=error)
+
+
+@pytest.fixture
+def window_of(monkeypatch: pytest.MonkeyPatch):
+    def read_of(consumer: ScriptedConsumer, start: int = 0, *, sound_to: int | None = None, **more):
+        monkeypatch.setattr(records_read, "made", lambda *_: consumer)
+        monkeypatch.setattr(records_read, "time", SimpleNamespace(monotonic=consumer.monotonic))
+        monkeypatch.setattr(records_read, "check", lambda *_: Checked(sound_to or 0, corrupt=False))
+        checked = RecordReader("east", {}, committed=True, check_crcs=sound_to is not None)
+        return read(checked, start, **{"timeout_s": SOON_S, **more})
+
+    return read_of
+
+
+def short_read(window_of, *args, **more) -> IncompleteRead:
+    with pytest.raises(IncompleteRead) as caught:
+        window_of(*args, **more)
+    return caught.value
+
+
+def test_a_read_of_which_nothing_came_in_time_is_no_empty_log(window_of):
+    found = short_read(window_of, ScriptedConsumer(4))
+    assert isinstance(found, TimedOut)
+    assert (found.target, found.detail) == ("east/orders-2", "read up to 0 of 4 in 1 s")
+    assert found.partial == Window((), 0, 4, 0)
+
+
+def test_what_came_until_time_ran_out_is_to_be_had_by_whoever_asks_for_it(window_of):
+    found = short_read(window_of, ScriptedConsumer(4, stored(0), None, stored(1)))
+    assert values(found.partial) == [b"0", b"1"]
+    assert (found.partial.next_offset, found.partial.end) == (2, 4)
+
+
+@pytest.mark.parametrize(("until", "detail"), [(3, "read up to 1 of 3"), (9, "read up to 1 of 4")])
+def test_how_far_a_read_was_to_go_is_told(window_of, until, detail):
+    assert detail in str(short_read(window_of, ScriptedConsumer(4, stored(0)), until=until))
+
+
+def test_a_replica_that_is_behind_its_leader_does_not_say_where_the_log_ends(window_of):
+    behind = [end_at(0), stored(0), stored(1), end_at(2)]
+    assert short_read(window_of, ScriptedConsumer(4, *behind)).partial.next_offset == 2
+    caught_up = ScriptedConsumer(4, *behind, stored(2), end_at(4))
+    assert window_of(caught_up).next_offset == 4
+
+
+@pytest.mark.parametrize("more", [(), (stored(2),)], ids=["the end", "what came since"])
+def test_a_read_that_got_to_the_end_that_there_was_is_complete_without_its_event(window_of, more):
+    found = window_of(ScriptedConsumer(2, stored(0), stored(1), *more))
+    assert found.next_offset == found.end == 2 + len(more)
+
+
+def test_a_log_that_ends_before_the_start_is_not_taken_for_one_that_was_read(window_of):
+    assert short_read(window_of, ScriptedConsumer(2), 4).partial.records == ()
+
+
+def test_records_of_which_the_sums_were_not_checked_in_time_are_not_all_there_are(window_of):
+    log = [stored(0), stored(1), stored(2), end_at(3)]
+    found = short_read(window_of, ScriptedConsumer(3, *log), sound_to=2)
+    assert found.detail == "checksums verified up to 2 of 3 in 1 s"
+    assert (values(found.partial), found.partial.corrupt_at) == ([b"0", b"1"], None)
+    assert len(window_of(ScriptedConsumer(3, *log), sound_to=3).records) == 3
+
+
+def test_a_broker_that_names_no_end_of_the_log_is_not_one_of_an_empty_log(window_of):
+    with pytest.raises(Unsettled, match="orders-2"):
+        window_of(ScriptedConsumer(-1001))
+
+
+def test_a_batch_that_is_corrupt_behind_what_was_asked_for_does_not_shorten_it(window_of):
+    bad = Message(
+        topic=AT.topic, partition=AT.partition, offset=3, error=KafkaError(KafkaError._BAD_MSG)
+    )
+    found = window_of(ScriptedConsumer(4, stored(0), bad), until=2)
+    assert (found.next_offset, found.corrupt_at) == (2, None)

@@ -5,6 +5,7 @@ lie in librdkafka's own broker, and are read as they are in earnest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +14,7 @@ from exporter.config import Config, Connect, Kafka
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import FailureRun
 from exporter.model.readings import LogBounds
+from exporter.model.records import IncompleteRead, Window
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from exporter.remedy.circumstances import Case, Now
 from exporter.remedy.classify import Failure, FailureKind
@@ -274,3 +276,17 @@ def test_what_a_person_names_is_one_record_that_is_there(broker, target, reason)
     written(broker, GOOD, GOOD, GOOD)
     answer = finder(broker).named(case(), now(sink_pair(1)), sinks(), sink_pair(target))
     assert (None if isinstance(answer, Identified) else answer.reason) == reason
+
+
+class StallingReader:
+    """A reader to which nothing comes in time."""
+
+    def window(self, *_args: object, **_more: object) -> Window:
+        raise IncompleteRead("east/orders-0", "read up to 1 of 3 in 20 s", Window((), 1, 3, 0))
+
+
+def test_what_a_person_names_and_cannot_be_read_in_time_is_not_known_to_be_no_record(broker):
+    asked = finder(broker)
+    asked._readers = lambda *_, **__: nullcontext(StallingReader())
+    answer = asked.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))
+    assert answer == NotIdentified("timeout", "east/orders-0: read up to 1 of 3 in 20 s")

@@ -13,7 +13,7 @@ import pytest
 from exporter.config import Kafka
 from exporter.errors import Denied, Refused, TimedOut, Unreachable
 from exporter.model.readings import LogBounds
-from exporter.model.records import RawRecord, Window
+from exporter.model.records import IncompleteRead, RawRecord, Window
 from exporter.model.topology import TopicPartition
 from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
 from exporter.remedy.locate.poison import Identified, NotIdentified, OpaqueSubject
@@ -47,13 +47,16 @@ READ_S = 5.0
 
 @dataclass
 class Log:
-    """A partition. aborted, corrupt: offsets of such records; readers are told as Kafka tells."""
+    """A partition. aborted, corrupt: offsets of such records; readers are told as Kafka tells.
+    stalls_at: where reads run out of time.
+    """
 
     records: list[RawRecord]
     start: int = 0
     aborted: frozenset[int] = frozenset()
     corrupt: frozenset[int] = frozenset()
     stable_end: int | None = None
+    stalls_at: int | None = None
 
     @property
     def end(self) -> int:
@@ -123,6 +126,9 @@ class _Reader:
         for one in log.records:
             if one.offset < start or (self.committed and one.offset in log.aborted):
                 continue
+            if log.stalls_at is not None and one.offset >= log.stalls_at:
+                partial = Window(tuple(found), one.offset, end, log.start)
+                raise IncompleteRead("east", f"read up to {one.offset} of {end}", partial)
             if self.check_crcs and one.offset in log.corrupt:
                 return Window(tuple(found), one.offset, end, log.start, one.offset)
             bytes_max -= one.size_bytes
@@ -256,6 +262,30 @@ def test_what_cannot_be_read_is_said(error, word):
     assert isinstance(answer, NotIdentified)
     assert answer.reason == "window_not_read"
     assert answer.said.endswith(word)
+
+
+def test_a_record_that_is_named_is_not_skipped_while_those_after_it_do_not_come_in_time():
+    facts = SinkFacts(converters=BY_JSON, read_committed=False, logs_records=True)
+    subject = sink(standing(sink_pair(2)), facts=facts, log=log_line(2))
+    world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, BAD)})
+    assert found(world, subject) == "more_than_one_record_fails"
+    world.logs[AT].stalls_at = 3
+    assert found(world, subject) == "window_not_read"
+    world.logs[AT].stalls_at = 5
+    assert found(world, subject) == "more_than_one_record_fails"
+
+
+@pytest.mark.parametrize("stalls_at", [2, 3])
+def test_a_corrupt_record_of_which_bytes_or_followers_do_not_come_is_not_known_to_be_lost(
+    stalls_at,
+):
+    torn = of(0, GOOD, GOOD, b"torn", GOOD, corrupt=frozenset({2}), stalls_at=stalls_at)
+    answer = finder(World({AT: torn})).find(mirror(standing(mirror_pair(1))))
+    assert isinstance(answer, NotIdentified)
+    assert (answer.reason, answer.said) == (
+        "window_not_read",
+        "orders-0 could not be read: timeout",
+    )
 
 
 def test_a_log_that_begins_later_and_one_that_ends_earlier_are_not_read():

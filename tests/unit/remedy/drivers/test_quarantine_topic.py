@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
-from exporter.model.records import RawRecord
+from exporter.model.records import IncompleteRead, RawRecord, Window
 from exporter.remedy.drivers.quarantine_topic import (
     MESSAGE_BYTES_MAX,
     PARTITIONS,
@@ -192,6 +192,36 @@ def test_a_search_that_takes_too_long_goes_on_where_it_was(logs, store):
     assert starts == [0, 1000]
     assert fresh.find(KEY) == receipt
     assert part.end == 2501
+
+
+def test_what_a_search_has_read_when_its_time_runs_out_is_kept_and_is_not_all_there_is(logs, store):
+    first, second = store.put(RECORD, ABOUT), store.put(RECORD, ABOUT)
+    fresh = quarantine(logs)
+    logs.stalls_at = second.offset
+    with pytest.raises(TimedOut, match="stands at 1 of 2") as caught:
+        fresh.find(KEY)
+    assert isinstance(caught.value.__cause__, IncompleteRead)
+    assert fresh._seen.copies == {KEY: [(first.partition, first.offset, RECORD.sha256)]}
+    with pytest.raises(TimedOut):
+        list(fresh.kept())
+    logs.stalls_at = None
+    logs.reads.clear()
+    assert quarantine(logs).find(KEY) == fresh.find(KEY) == second
+
+
+def test_a_search_that_begins_beyond_the_end_and_runs_out_of_time_has_not_found_nothing(
+    logs, store
+):
+    receipt = store.put(RECORD, ABOUT)
+    assert store.find(KEY) == receipt
+
+    class Short(FakeLogs):
+        def window(self, at, start, *_args, **_more):
+            raise IncompleteRead("east", "read up to 1 of 0", Window((), start, start, 0))
+
+    store._reader = Short(clock=logs.clock, topics=logs.topics).open
+    with pytest.raises(TimedOut):
+        store.find(KEY)
 
 
 def test_records_of_others_and_what_cannot_be_decoded_are_passed_over(logs, store):
