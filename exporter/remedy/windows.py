@@ -129,7 +129,7 @@ class Finder:
         batch = min(subject.facts.batch, self._limits.records)
         with self._look(subject.kafka, subject.facts.read_committed, batch) as look:
             seen = look.at_all(still, sink_place)
-            letters: tuple[Headers, ...] = ()
+            letters: tuple[Headers, ...] | None = ()
             if subject.facts.dead_letters is not None and subject.letters_kafka is not None:
                 letters = look.letters(subject.letters_kafka, subject.facts.dead_letters)
             return find_in_sink(subject, seen, letters, look.uncommitted(subject))
@@ -247,8 +247,8 @@ class _Look:
         after = self._window(place.at, record.offset + 1, committed=committed, count=1)
         return record, after.corrupt_at is None
 
-    def letters(self, kafka: str, topic: str) -> tuple[Headers, ...]:
-        """The headers of the newest dead letters, none where they cannot be read."""
+    def letters(self, kafka: str, topic: str) -> tuple[Headers, ...] | None:
+        """Read the headers of the newest dead letters; None where they cannot be read."""
         found: list[Headers] = []
         try:
             ends = self._logs.ends(kafka, topic)
@@ -259,7 +259,7 @@ class _Look:
                 )
                 found += [record.headers for record in window.records]
         except ClientError:
-            return ()
+            return None
         return tuple(found)
 
     def uncommitted(self, subject: SinkSubject) -> frozenset[TopicPartition] | None:

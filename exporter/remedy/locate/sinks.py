@@ -65,12 +65,12 @@ def sink_place(pair: Pair) -> Place | None:
 def find_in_sink(
     subject: SinkSubject,
     seen: Mapping[TopicPartition, Seen],
-    letters: tuple[Headers, ...] = (),
+    letters: tuple[Headers, ...] | None = (),
     uncommitted: frozenset[TopicPartition] | None = None,
 ) -> Answer:
     """See the module.
 
-    letters        the headers of its newest dead letters
+    letters        the headers of its newest dead letters; None if they could not be read
     uncommitted    partitions with records, of which it has committed nothing yet; None if nobody
                    knows
     """
@@ -164,7 +164,7 @@ class _Search:
         self,
         subject: SinkSubject,
         found: tuple[Suspect, ...],
-        letters: tuple[Headers, ...],
+        letters: tuple[Headers, ...] | None,
         uncommitted: frozenset[TopicPartition] | None,
     ) -> None:
         assert subject.failure is not None
@@ -215,7 +215,7 @@ class _Search:
         yield from self._alone()
         if self._facts.logs_records and self._subject.log is not None:
             yield from self._said("error_log", in_log(self._subject.log, self._subject.connector))
-        if self._facts.dead_letters is not None:
+        if self._facts.dead_letters is not None and self._letters is not None:
             said = in_dead_letters(self._letters, self._subject.connector)
             yield from self._said("dead_letter", said)
 
@@ -331,4 +331,5 @@ class _Search:
             ("partitions that stand still", str(len(self._suspects))),
             ("records looked at", str(self._decoded.records)),
         )
-        return (*found, *self._decoded.evidence(self._facts.converters, self._stage))
+        unread = (("dead letters", "could not be read"),) if self._letters is None else ()
+        return (*found, *unread, *self._decoded.evidence(self._facts.converters, self._stage))

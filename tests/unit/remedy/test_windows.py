@@ -359,6 +359,10 @@ def test_the_newest_dead_letters_are_asked():
     )
     assert found(world, subject, letters=1) == "dead_letter"
     assert world.asked[-1][:3] == (LETTERS, 2, 1)
+    world.logs[LETTERS].stalls_at = 2
+    answer = finder(world, letters=1).find(subject)
+    assert isinstance(answer, NotIdentified)
+    assert ("dead letters", "could not be read") in answer.evidence
 
 
 def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
