@@ -129,14 +129,27 @@ class KafkaFacts(KafkaAdmin):
         """
         if not topics:
             return {}
+        return {
+            name: _topic_id(found)
+            for name, found in self._descriptions(topics).items()
+            if not isinstance(found, ClientError)
+        }
+
+    def topic_id_now(self, topic: str) -> str | None:
+        """Return the id of the topic of this name; None where the broker knows no ids (before Kafka
+        2.8). Raises NotFound where there is no such topic, and another ClientError where that is
+        not known.
+        """
+        found = self._descriptions([topic])[topic]
+        if isinstance(found, ClientError):
+            raise found
+        return _topic_id(found)
+
+    def _descriptions(self, topics: Collection[str]) -> dict[str, Any]:
         futures = self._client.describe_topics(
             ck.TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S
         )
-        return {
-            name: _topic_id(found)
-            for name, found in self._answers(futures).items()
-            if not isinstance(found, ClientError)
-        }
+        return self._answers(futures)
 
     def offsets_at(
         self, moments: Mapping[TopicPartition, float]

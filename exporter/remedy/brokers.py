@@ -13,7 +13,7 @@ from exporter.clients.kafka_probe import ProbeReader
 from exporter.clients.whole_topic import StorageAdmin
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Kafka
-from exporter.errors import ClientError, NotFound, Refused, Unsettled
+from exporter.errors import ClientError, Refused, Unsettled
 from exporter.model.readings import LogBounds, NothingUpTo
 from exporter.model.topology import TopicPartition
 
@@ -83,10 +83,7 @@ class KafkaBrokers:
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
         """See Brokers."""
-        found = self._admin(kafka).topic_ids_now([topic])
-        if topic not in found:
-            raise NotFound(kafka, f"topic {topic}")
-        return found[topic]
+        return self._admin(kafka).topic_id_now(topic)
 
     def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
         """See Brokers."""

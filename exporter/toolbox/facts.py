@@ -16,7 +16,7 @@ from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clients.kafka_probe import ProbeReader
 from exporter.config import Config, Connect, Kafka
 from exporter.decode.connect_rest import decode_connectors
-from exporter.errors import ClientError, Malformed, NotFound
+from exporter.errors import ClientError, Malformed, NotFound, TimedOut
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.model.offsets import Undecodable
 from exporter.model.readings import FirstRecord
@@ -212,8 +212,9 @@ def _unnamed(addresses: frozenset[str], section: str) -> str:
 def record_times(
     kafkas: Kafkas, name: str, starts: Mapping[TopicPartition, int], *, committed: bool
 ) -> dict[TopicPartition, float]:
-    """When the first record at or after each of these offsets was written (Unix seconds), as its
-    own timestamp has it; without those that cannot be told.
+    """Return when the first record at or after each of these offsets was written (Unix seconds), as
+    its own timestamp has it; without those that cannot be told. Raises TimedOut where one was not
+    read in time.
     """
     if not starts:
         return {}
@@ -222,6 +223,10 @@ def record_times(
         found = reader.first(starts, READS_S_MAX)
     finally:
         reader.close()
+    late = sorted(starts.keys() - found.keys())
+    if late:
+        said = f"no record of {late[0].topic}-{late[0].partition} came within {READS_S_MAX:g} s"
+        raise TimedOut(name, said)
     return {
         at: answer.at
         for at, answer in found.items()

@@ -61,8 +61,9 @@ def clearing(
                 ),
             ),
         )
-    topic_id = kafkas.at(topic.kafka).topic_ids_now([topic.topic]).get(topic.topic, "")
-    if topic_id == "":
+    try:
+        topic_id = kafkas.at(topic.kafka).topic_id_now(topic.topic)
+    except NotFound:
         return Clearing(None, notes=(f"there is no topic {topic} to be cleared",))
     if topic_id is None:
         wrong = "its brokers know no topic ids (before Kafka 2.8), by which to know it again"

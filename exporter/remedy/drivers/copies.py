@@ -63,10 +63,7 @@ class KafkaSource:
 
     def topic_id(self, topic: str) -> str | None:
         """See Source."""
-        found = self._admin.topic_ids_now([topic])
-        if topic not in found:
-            raise NotFound(self.name, f"topic {topic}")
-        return found[topic]
+        return self._admin.topic_id_now(topic)
 
     def window(self, at: TopicPartition, start: int, until: int) -> Window:
         """See Source."""

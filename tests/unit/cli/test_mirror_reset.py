@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, NotFound
 from exporter.remedy.drivers import rest
 from tests.fakes import connect as fake
 from tests.fakes.broker import MockBroker
@@ -132,9 +132,10 @@ def test_a_flow_that_nobody_copies_is_a_mistake_with_those_there_are(shell):
 
 def test_syncs_that_were_never_made_need_no_clearing(shell, monkeypatch):
     # The mock broker cannot describe topics: what there is stands in its list.
-    monkeypatch.setattr(
-        "exporter.clients.kafka_facts.KafkaFacts.topic_ids_now", lambda _self, _topics: {}
-    )
+    def missing(_self, topic):
+        raise NotFound("west", topic)
+
+    monkeypatch.setattr("exporter.clients.kafka_facts.KafkaFacts.topic_id_now", missing)
     done = shell.reset("--clear-syncs", "--yes")
     assert "there is no topic west/mm2-offset-syncs.east.internal to be cleared" in done.stderr
     assert shell.worker.offsets["mm2"] == {}
@@ -142,8 +143,7 @@ def test_syncs_that_were_never_made_need_no_clearing(shell, monkeypatch):
 
 def test_syncs_that_another_running_connector_uses_are_left_alone(shell, monkeypatch):
     monkeypatch.setattr(
-        "exporter.clients.kafka_facts.KafkaFacts.topic_ids_now",
-        lambda _self, topics: dict.fromkeys(topics, "id"),
+        "exporter.clients.kafka_facts.KafkaFacts.topic_id_now", lambda _self, _topic: "id"
     )
     config = {**shell.worker.connectors["mm2"].config}
     config["connector.class"] = MIRROR.replace("Source", "Checkpoint")

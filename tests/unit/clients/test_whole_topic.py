@@ -200,6 +200,23 @@ def test_an_answer_that_is_not_there_yet_is_waited_for(monkeypatch):
     assert admin.topic_ids_now(["orders"]) == {"orders": "1"}
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, NotFound),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Denied),
+        (KafkaError._TIMED_OUT, TimedOut),
+        (None, TimedOut),
+    ],
+)
+def test_a_topic_of_which_no_id_came_in_time_is_not_known_to_be_gone(code, expected, monkeypatch):
+    monkeypatch.setattr(kafka_facts, "wait", lambda *_, timeout: None)
+    admin = storage_admin(_Client({"orders": _Asked(code)}), monkeypatch)
+    with pytest.raises(expected):
+        admin.topic_id_now("orders")
+    assert admin.topic_ids_now(["orders"]) == {}
+
+
 def test_each_question_to_a_coordinator_is_asked_by_a_client_of_its_own(monkeypatch):
     made: list[_Client] = []
 

@@ -1,4 +1,6 @@
-"""What remedy asks of clusters: that it keeps no connection that it does not need."""
+"""What remedy asks of clusters: that it keeps no connection that it does not need, and takes no
+answer for a no that is none.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from exporter.clients.kafka_facts import KafkaFacts
 from exporter.config import Kafka
+from exporter.errors import ClientError, NotFound, TimedOut
 from exporter.remedy import brokers as brokers_module
 from exporter.remedy.brokers import IDLE_S, KafkaBrokers
+from exporter.remedy.drivers.copies import KafkaSource
 from tests.fakes.clock import VirtualClock
 
 
@@ -58,3 +63,15 @@ def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_wh
     assert all(at.closed for at in admins)
     assert asked.cluster_id("west") == "id of west"
     assert [at.name for at in admins] == ["east", "west", "west"]
+
+
+@pytest.mark.parametrize("error", [TimedOut("east", "no answer"), NotFound("east", "orders")])
+def test_a_topic_that_is_not_described_in_time_is_not_known_to_be_gone(
+    error: ClientError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KafkaFacts, "_descriptions", lambda _self, topics: {topics[0]: error})
+    cluster = Kafka(bootstrap="127.0.0.1:1")
+    with pytest.raises(type(error)):
+        KafkaBrokers({"east": cluster}).topic_id("east", "orders")
+    with pytest.raises(type(error)):
+        KafkaSource("east", cluster).topic_id("orders")

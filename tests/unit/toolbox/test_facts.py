@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.config import Connect, Kafka, parse
-from exporter.errors import Malformed, NotFound
+from exporter.errors import Malformed, NotFound, TimedOut
 from exporter.model.connectors import ConnectorKind, ConnectorSettings, MirrorSettings, SinkSettings
 from exporter.model.topology import TopicPartition
 from exporter.remedy.model.plan import Pair
@@ -109,6 +109,14 @@ def test_a_position_is_as_old_as_the_record_that_stands_there(kafkas):
     assert found == {ORDERS: 103.0}
     assert facts.record_times(kafkas, "west", {ORDERS: 5}, committed=False) == {}
     assert facts.record_times(kafkas, "west", {}, committed=False) == {}
+
+
+def test_a_position_whose_record_does_not_come_in_time_is_not_one_without_an_age(
+    kafkas, monkeypatch
+):
+    monkeypatch.setattr(facts.ProbeReader, "first", lambda *_: {})
+    with pytest.raises(TimedOut, match="no record of orders-0 came within 30 s"):
+        facts.record_times(kafkas, "west", {ORDERS: 3}, committed=False)
 
 
 def worker(body: object) -> Iterator[Connect]:

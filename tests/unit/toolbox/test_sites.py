@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 
 import pytest
 
 from exporter.config import parse
+from exporter.errors import ClientError, NotFound, TimedOut
 from exporter.model.topology import KafkaTopic
 from exporter.remedy.model.plan import DeleteTopic
 from exporter.toolbox.sites import clearing, sites
@@ -16,23 +16,25 @@ from tests.unit.toolbox.test_syncs import ADDRESSES, ME, SYNCS, connector
 
 
 class Kafkas:
-    """Kafkas, of which one cluster has a topic of this id; "" if there is none of the name."""
+    """Kafkas, of which one cluster has a topic of this id, or an error instead."""
 
-    def __init__(self, topic_id: str | None) -> None:
+    def __init__(self, topic_id: str | ClientError | None) -> None:
         self.topic_id = topic_id
 
     def at(self, name: str) -> Kafkas:
         assert name == SYNCS.kafka
         return self
 
-    def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
-        return {} if self.topic_id == "" else dict.fromkeys(topics, self.topic_id)
+    def topic_id_now(self, _topic: str) -> str | None:
+        if isinstance(self.topic_id, ClientError):
+            raise self.topic_id
+        return self.topic_id
 
     def addresses(self) -> dict[str, frozenset[str]]:
         return ADDRESSES
 
 
-def cleared(topic: KafkaTopic | None, topic_id: str | None, *found: Listed):
+def cleared(topic: KafkaTopic | None, topic_id: str | ClientError | None, *found: Listed):
     return clearing(topic, found, Kafkas(topic_id), besides=ME)
 
 
@@ -59,9 +61,14 @@ def test_one_that_could_not_be_known_again_is_not(topic, topic_id, problem):
 
 
 def test_where_there_is_none_there_is_nothing_to_be_done():
-    found = cleared(SYNCS, "")
+    found = cleared(SYNCS, NotFound("west", SYNCS.topic))
     assert (found.step, found.problems) == (None, ())
     assert "no topic" in found.notes[0]
+
+
+def test_one_that_is_not_described_in_time_is_not_taken_for_none():
+    with pytest.raises(TimedOut):
+        cleared(SYNCS, TimedOut("west", "no answer"))
 
 
 def test_a_worker_is_asked_and_flows_that_the_configuration_names_are_known():
