@@ -139,6 +139,24 @@ class Cluster:
             raise LabError(f"{topic} on {self.name}: {left} undelivered, failed: {failures[:3]}")
 
 
+def ask_log_bounds(
+    consumer: Consumer, topic: str, partition: int, timeout_s: float = CALL_S_MAX
+) -> tuple[int, int]:
+    """
+    Ask a broker for (log start, log end) of a partition as this consumer sees it: committed records
+    end at the last stable offset.
+
+    NotYet where it named none: a broker that goes or comes does so without an error, and a log that
+    was not told of is no empty one.
+    """
+    at = TopicPartition(topic, partition)
+    found = consumer.get_watermark_offsets(at, timeout=timeout_s, cached=False)
+    if found is None or min(found) < 0:
+        raise NotYet(f"no log bounds of {topic}-{partition}: {found}")
+    low, high = found
+    return low, high
+
+
 def _result(what: str, future: Future[R]) -> R:
     try:
         return future.result(CALL_S_MAX)

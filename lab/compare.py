@@ -13,13 +13,14 @@ evidence has its own way to one:
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 
 from exporter.history.tables import read
 from lab import consoles
-from lab.clients import settings
+from lab.clients import ask_log_bounds, settings
 from lab.cluster import ClusterName, Lab
 from lab.jsontext import text
 from lab.product import Product, not_read_since
@@ -27,6 +28,7 @@ from lab.rest import ConnectApi
 from lab.waiting import NotYet, until
 
 FRESH_S_MAX = 90.0
+ENDS_S_MAX = 30.0
 SHOWN_MAX = 10
 
 
@@ -326,15 +328,17 @@ def _expect_syncs(
 def log_ends(
     lab: Lab, cluster: ClusterName, wanted: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
-    """High watermarks, asked for as a consumer does: another way than the daemon's."""
+    """Return high watermarks, asked for as a consumer does: another way than the daemon's."""
     bootstrap = lab.west if cluster == "west" else lab.east
     # A consumer of committed records would be given the last stable offset.
     more = {"group.id": "offsetwatch-compare", "isolation.level": "read_uncommitted"}
     consumer = Consumer(settings(bootstrap, **more))
     try:
         return {
-            (topic, partition): consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=10.0
+            (topic, partition): until(
+                f"log end of {topic}-{partition}",
+                partial(ask_log_bounds, consumer, topic, partition),
+                timeout_s=ENDS_S_MAX,
             )[1]
             for topic, partition in wanted
         }

@@ -31,7 +31,8 @@ from lab.processes import TETHER
 MAIN = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 SYNC_FORMATTER = "org.apache.kafka.connect.mirror.formatters.OffsetSyncFormatter"
 HEAP_MB = 128
-# Only a topic that was compacted or cut meanwhile makes the console wait this long.
+# Only a topic that was compacted or cut meanwhile makes the console wait this long, or a machine so
+# busy that it prints nothing for that time.
 QUIET_MS = 20_000
 RUN_S_MAX = 120.0
 COUNT_S_MAX = 60.0
@@ -161,7 +162,12 @@ def _lines(
     arguments: Sequence[str],
     over: Callable[[str], bool],
 ) -> list[str]:
-    """What the console consumer prints until one line is the last, or nothing comes any more."""
+    """
+    Return what the console consumer prints until one line is the last.
+
+    By itself it ends when nothing has come for QUIET_MS, and calls that no error: then as many
+    lines as the topic has records by then were printed, or a LabError says that some are missing.
+    """
     command = java(
         jars(lab.options.kafka_version),
         MAIN,
@@ -192,6 +198,10 @@ def _lines(
         if console.wait() != 0:
             errors.seek(0)
             raise LabError(f"the console consumer of {topic} failed\n{errors.read()[-2000:]}")
+    there = sum(map(len, _held(_bootstrap(lab, cluster), topic).values()))
+    if len(found) < there:
+        quiet = f"and nothing more within {QUIET_MS / 1000:.0f} s"
+        raise LabError(f"the console consumer of {topic} printed {len(found)} of {there}, {quiet}")
     return found
 
 

@@ -27,7 +27,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from lab.clients import CALL_S_MAX, settings
+from lab.clients import CALL_S_MAX, ask_log_bounds, settings
+from lab.errors import LabError
 from lab.jsontext import text
 from lab.waiting import NotYet, until
 
@@ -205,12 +206,7 @@ class LogEnds:
         self.samples.append(EndsSample(asked_at=asked_at, answered_at=time.time(), ends=ends))
 
     def _end(self, topic: str, partition: int) -> int:
-        at = TopicPartition(topic, partition)
-        found = self._consumer.get_watermark_offsets(at, timeout=ENDS_S_MAX, cached=False)
-        # librdkafka has answers without an error that name no offset either.
-        if found is None or found[1] < 0:
-            raise NotYet(f"no log end of {topic}-{partition}: {found}")
-        return int(found[1])
+        return ask_log_bounds(self._consumer, topic, partition, ENDS_S_MAX)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +305,14 @@ def _committed_ends(
         isolation_level=IsolationLevel.READ_COMMITTED,
         request_timeout=CALL_S_MAX,
     )
-    return {
+    ends = {
         (at.topic, at.partition): int(future.result(CALL_S_MAX).offset)
         for at, future in futures.items()
     }
+    unknown = [at for at, end in ends.items() if end < 0]
+    if unknown:
+        raise LabError(f"no log end of {unknown[:3]}")
+    return ends
 
 
 def _bytes(data: object) -> bytes | None:

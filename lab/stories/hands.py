@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab.clients import CALL_S_MAX, FLUSH_S_MAX, settings
+from lab.clients import CALL_S_MAX, FLUSH_S_MAX, ask_log_bounds, settings
 from lab.errors import LabError
 from lab.waiting import NotYet, until
 from lab.witness import Record, Topics
@@ -37,18 +37,19 @@ _EVERYBODY = ("User:*", "*")
 
 
 def bounds(bootstrap: str, topic: str, partition: int = 0) -> tuple[int, int]:
-    """(log start, high watermark), as a consumer asks for them."""
+    """Return (log start, high watermark), as a consumer asks for them."""
     more = {"group.id": "offsetwatch-stories", "isolation.level": "read_uncommitted"}
     consumer = Consumer(settings(bootstrap, **more))
     try:
-        low, high = consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=CALL_S_MAX
+        return until(
+            f"log bounds of {topic}-{partition}",
+            lambda: ask_log_bounds(consumer, topic, partition),
+            timeout_s=SETTLE_S_MAX,
         )
     except KafkaException as exc:
         raise LabError(f"log bounds of {topic}-{partition}: {exc}") from exc
     finally:
         consumer.close()
-    return low, high
 
 
 def delete_records(bootstrap: str, topic: str, before: int, partition: int = 0) -> None:
@@ -201,12 +202,12 @@ def _check_denied(bootstrap: str, topic: str) -> None:
         while time.monotonic() < deadline:
             message = consumer.poll(0.2)
             if message is not None and message.error() is None:
-                break
+                raise NotYet("it can still be read")
             if message is not None:
                 return
     finally:
         consumer.close()
-    raise NotYet("it can still be read")
+    raise NotYet("neither a record nor an error came")
 
 
 def _admin(bootstrap: str) -> AdminClient:

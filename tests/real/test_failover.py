@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 import lab as lab_package
 from lab import Lab
-from lab.clients import settings
+from lab.clients import ask_log_bounds, settings
 from lab.connectors import (
     DOWNSTREAM,
     MM2_CHECKPOINT,
@@ -106,12 +106,34 @@ def log(bootstrap: str, topic: str) -> list[str | None]:
     """The value at every offset of partition 0; None where there is no record."""
     found: list[str | None] = []
     with closing(reader(bootstrap, "reads-all")) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
-        while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
-            for message in consumer.consume(1000, timeout=0.5):
-                found += [None] * (message.offset() - len(found)) + [message.value().decode()]
+        end, messages = read_to_end(consumer, topic, 0)
+    for message in messages:
+        found += [None] * (message.offset() - len(found)) + [message.value().decode()]
     return found + [None] * (end - len(found))
+
+
+def read_to_end(consumer: Consumer, topic: str, start: int) -> tuple[int, list[Message]]:
+    """The end of partition 0, and all records from this offset up to it; an error where they do not
+    come in time.
+    """
+    at = TopicPartition(topic, 0, start)
+    consumer.assign([at])
+    _, end = until(
+        f"the end of {topic}", lambda: ask_log_bounds(consumer, topic, 0), timeout_s=WAIT_S_MAX
+    )
+    found: list[Message] = []
+
+    def probe() -> None:
+        messages = consumer.consume(1000, timeout=0.5)
+        assert [str(message.error()) for message in messages if message.error()] == []
+        found.extend(messages)
+        position = consumer.position([at])[0].offset
+        if position < end:
+            raise NotYet(f"at {position} of {end}, {len(found)} records")
+
+    if start < end:
+        until(f"{topic} read to its end", probe, timeout_s=WAIT_S_MAX)
+    return end, found
 
 
 def reader(bootstrap: str, group: str) -> Consumer:
@@ -214,12 +236,8 @@ def moved(
     """
     done = {value for value in upstream[:offset] if value is not None}
     with closing(reader(lab.east, "moves")) as consumer:
-        where = TopicPartition(f"{UPSTREAM}.{topic}", 0, at)
-        consumer.assign([where])
-        end = consumer.get_watermark_offsets(where, timeout=10)[1]
-        read: list[str] = []
-        while consumer.position([where])[0].offset < end and at < end:
-            read += [message.value().decode() for message in consumer.consume(1000, timeout=0.5)]
+        _, messages = read_to_end(consumer, f"{UPSTREAM}.{topic}", at)
+    read = [message.value().decode() for message in messages]
     rest = {value for value in upstream[offset:] if value is not None}
     again = [value for value in read if value in done]
     return len(again), len(rest - set(read))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from lab import consoles
@@ -44,3 +48,33 @@ def test_a_line_that_is_no_record_is_not_passed_over():
         consoles.read_offsets(["Option --property is deprecated"])
     with pytest.raises(LabError):
         consoles.read_syncs(["Checkpoint{consumerGroupId=g}"])
+
+
+SYNC = "OffsetSync{topicPartition=a-0, upstreamOffset=1, downstreamOffset=2}"
+
+
+@pytest.mark.parametrize(
+    ("read", "printed"),
+    [
+        (consoles.newest_offsets, line('["file",{"filename":"/a"}]', '{"position":1}')),
+        (consoles.newest_syncs, SYNC),
+    ],
+)
+def test_a_console_that_went_quiet_before_the_last_record_has_not_printed_all(
+    read: Callable[..., dict], printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends then by itself, and calls that no error."""
+    lab = SimpleNamespace(
+        west="unused:1", east="unused:2", options=SimpleNamespace(kafka_version="4.3.1")
+    )
+    monkeypatch.setattr(consoles, "jars", Path)
+    monkeypatch.setattr(consoles, "java", lambda *_, **__: ("printf", "%s\n", printed))
+    held = [{3: [0, 1]}, {3: [0, 1]}]
+    monkeypatch.setattr(consoles, "_held", lambda *_: held.pop(0))
+    with pytest.raises(LabError, match="printed 1 of 2, and nothing more within 20 s"):
+        read(lab, "east", "offsets")
+    compacted_meanwhile = [{3: [0, 1]}, {3: [0]}]
+    held[:] = compacted_meanwhile
+    assert len(read(lab, "east", "offsets")) == 1
+    held[:] = [{}]
+    assert read(lab, "east", "offsets") == {}
