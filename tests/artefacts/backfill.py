@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.waiting import until
 from tools.promtool import binaries
 
 from .promql import SCRAPE
@@ -104,12 +104,14 @@ def repeated(text: str, targets: Sequence[Mapping[str, str]], at: int) -> str:
 
 
 def _wait(process: subprocess.Popen[bytes], client: httpx.Client, url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_S_MAX
-    while time.monotonic() < deadline and process.poll() is None:
+    def said() -> str:
+        return log.read_text()[-4000:]
+
+    def ready() -> bool:
+        assert process.poll() is None, f"prometheus has ended:\n{said()}"
         try:
-            if client.get(url).status_code == httpx.codes.OK:
-                return
+            return client.get(url).status_code == httpx.codes.OK
         except httpx.TransportError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError(f"prometheus did not become ready:\n{log.read_text()[-4000:]}")
+            return False
+
+    until(ready, "prometheus becomes ready", timeout_s=START_S_MAX, evidence=said)

@@ -18,10 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests.waiting import until
+
 PROGRAM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
 MISSING: Final = "no chromium here: apt-get install chromium"
 DEADLINE_S: Final = 60.0  # a machine with other things to do starts a browser slowly
-LOOK_S: Final = 0.05
 _FLAGS: Final = (
     "--headless",
     "--no-sandbox",
@@ -116,11 +117,12 @@ class Chromium:
 
     def until(self, script: str) -> None:
         """Wait until an expression is true of the page."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not self.run(f"Boolean({script})"):
-            body = "" if time.monotonic() < deadline else self.run("document.body.innerText")
-            assert not body, f"not within {DEADLINE_S} s: {script}\n{body[:4000]}"
-            time.sleep(LOOK_S)
+        until(
+            lambda: self.run(f"Boolean({script})"),
+            script,
+            timeout_s=DEADLINE_S,
+            evidence=lambda: str(self.run("document.body.innerText"))[:4000],
+        )
 
     def open(self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Go to a page, in a window of this size, and wait until all of it is there."""

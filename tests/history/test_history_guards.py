@@ -63,7 +63,9 @@ def test_a_cluster_without_an_address_is_refused_by_name() -> None:
 def hold(base: Path, held: multiprocessing.synchronize.Event) -> None:
     with only_run(base, Noon()):
         held.set()
-        multiprocessing.Event().wait(60)
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()  # until it is killed
 
 
 def test_a_second_run_is_refused_and_told_who_has_the_path(tmp_path: Path) -> None:

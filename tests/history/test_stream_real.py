@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from exporter.history.tables import read
 from exporter.history.tables.generations import Gap, GapReason
 from exporter.history.tables.schemas import BRONZE_RECORDS
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from lab.waiting import NotYet, until
 from tests.history.rows import feed_of, mirror_key, offset_key, sync_key, sync_value
 
 if TYPE_CHECKING:
@@ -157,10 +157,12 @@ def bed(kafka: str, spark: SparkSession, tmp_path: Path) -> Iterator[Bed]:
 
 
 def eventually(what: str, seen: Callable[[], object], wanted: object) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while seen() != wanted:
-        assert time.monotonic() < deadline, f"{what}: wanted {wanted}, last saw {seen()}"
-        time.sleep(0.2)
+    def probe() -> None:
+        found = seen()
+        if found != wanted:
+            raise NotYet(f"{found}, and not {wanted}")
+
+    until(what, probe, timeout_s=WAIT_S_MAX)
 
 
 def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: Bed) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
@@ -101,9 +100,9 @@ def test_an_answer_that_drips_is_given_up_in_time_wherever_it_drips(head):
                 return
 
     with serving(drip) as worker:
-        began = time.monotonic()
-        assert type(error_of(reader(worker.url, timeout_s=0.5))) is TimedOut
-        assert time.monotonic() - began < 2.0
+        found = error_of(reader(worker.url, timeout_s=0.5))
+    assert type(found) is TimedOut
+    assert found.detail.endswith("no whole answer within 0.5 s")
 
 
 def test_a_worker_that_hangs_costs_its_time_and_the_next_one_answers():
@@ -111,11 +110,9 @@ def test_a_worker_that_hangs_costs_its_time_and_the_next_one_answers():
         worker.gone.wait(30)
 
     with serving(hang) as worker, serving(ok(b"{}")) as other:
-        connect = reader(worker.url, other.url, timeout_s=0.3)
-        assert connect.connectors() == b"{}"
-        began = time.monotonic()
-        connect.connectors()
-        assert time.monotonic() - began < 0.3
+        connect = reader(worker.url, other.url, timeout_s=1.0)
+        assert connect.connectors() == connect.connectors() == b"{}"
+        assert (len(worker.heads), len(other.heads)) == (1, 2)
 
 
 def test_a_port_that_nobody_serves_is_unreachable_and_says_so():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -36,7 +35,7 @@ def follow(
     seen: list[TailRead | InputFailed] = []
     todo = list(steps)
     over = threading.Event()
-    deadline = time.monotonic() + DEADLINE_S
+    given_up = threading.Timer(DEADLINE_S, over.set)
 
     def put(batch) -> None:
         for observation in batch:
@@ -46,20 +45,22 @@ def follow(
             if not todo:
                 over.set()
 
-    def stopped(seconds: float) -> bool:
-        assert time.monotonic() < deadline, f"{len(todo)} steps left; seen last: {seen[-3:]}"
-        return over.wait(seconds)
-
-    Tail(
+    tail = Tail(
         KafkaTopic("east", topic),
         admin=broker.admin(),
         open_reader=broker.reader,
         transactions=OpenTransactions(broker.reader, SystemClock()),
         role_of=SourceRole,
         put=put,
-        stopped=stopped,
+        stopped=over.wait,
         clock=SystemClock(),
-    ).run()
+    )
+    given_up.start()
+    try:
+        tail.run()
+    finally:
+        given_up.cancel()
+    assert not todo, f"{len(todo)} steps left; seen last: {seen[-3:]}"
     return seen
 
 

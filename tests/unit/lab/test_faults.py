@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,16 +197,28 @@ def test_a_relay_that_holds_answers_lets_questions_through(
     assert client.recv(1) == b"B"
 
 
-def test_what_passes_late_arrives_in_order(between: Relay, client: socket.socket):
-    between.late_s = 0.05
-    began = time.monotonic()
+def test_what_passes_late_arrives_in_order(
+    between: Relay, client: socket.socket, monkeypatch: pytest.MonkeyPatch
+):
+    loop, late = between._loop, []
+    assert loop is not None
+    later = loop.call_later
+
+    def at_once(delay_s: float, *what: Any) -> asyncio.TimerHandle:
+        late.append(delay_s)
+        return later(0, *what)
+
+    monkeypatch.setattr(loop, "call_later", at_once)
+    between.late_s = HOUR_S
     for piece in (b"b", b"c", b"d"):
         client.sendall(piece)
     heard = b""
     while len(heard) < 3:
         heard += client.recv(10)
     assert heard == b"BCD"
-    assert time.monotonic() - began >= 2 * between.late_s
+    between.late_s = 0.0  # its end is not to be late
+    assert len(late) >= 2  # on both ways
+    assert set(late) == {HOUR_S}
 
 
 def test_a_relay_that_is_cut_breaks_what_there_is_and_what_comes(

@@ -3,7 +3,6 @@ import random
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,10 +20,10 @@ from exporter.serve.http import Pulse, ReadServer
 from exporter.serve.renders import RENDERS_MAX
 from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
+from tests.waiting import DEADLINE_S, until
 
 from .worlds import BUILD, RELOADED, expected, full
 
-DEADLINE_S = 60.0
 DOCUMENTS = ("/api/v1/connectors", "/api/v1/flows", "/api/v1/findings")
 OF_THE_PAGE = ("/api/v1/overview", "/api/v1/trends")
 ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", *DOCUMENTS, *OF_THE_PAGE)
@@ -104,14 +103,6 @@ def world() -> World:
 def client(world):
     with serving(world) as client:
         yield client
-
-
-def until(condition, what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {DEADLINE_S} s: {what}")
-        time.sleep(0.005)
 
 
 def samples(text: str, parse=parse_text):

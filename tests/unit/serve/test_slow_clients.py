@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from structlog.testing import capture_logs
 
 from exporter.serve import connection, http
 from tests.changed import replace
+from tests.waiting import DEADLINE_S, until
 
-from .test_http import DEADLINE_S, World, serving, until
+from .test_http import World, serving
 from .worlds import full
 
 HOLD_S = 1.0  # a listener that bounds nothing would wait for ever
@@ -146,13 +148,16 @@ def test_who_does_not_take_the_answer_is_cut_off(client, world, monkeypatch):
         until(lambda: answers(client), "another one is answered")
 
 
-def test_a_scrape_that_takes_us_longer_than_a_request_may_take_is_answered(client, world):
+def test_a_scrape_that_takes_us_longer_than_a_request_may_take_is_answered(
+    client, world, monkeypatch
+):
     """Cut off is who keeps us waiting, and not who waits for us."""
-    held = threading.Event()
     snapshot = world.snapshot
 
     def slow() -> object:
-        held.wait(2 * HOLD_S)
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 2 * HOLD_S)
         return snapshot()
 
     world.snapshot = slow

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import pytest
 
 from exporter.config import Control
 from exporter.model.observations import ControlSeen
@@ -21,8 +19,8 @@ from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row
+from tests.waiting import DEADLINE_S
 
-DEADLINE_S = 60.0
 ROLES = ("viewer", "proposer", "approver", "operator", "hook")
 V1 = "/api/v1"
 BECAUSE = "the row is broken at its source"
@@ -188,11 +186,3 @@ def serving(
     finally:
         stage.server.stop()
         stage.client.close()
-
-
-def until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {DEADLINE_S} s: {what}")
-        time.sleep(0.005)

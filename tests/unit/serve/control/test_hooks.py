@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 
 from exporter.remedy.model.desk import Hint
 from exporter.serve.control.hooks import read
+from tests.waiting import until
 
-from .stage import ALERT, Stage, alert, payload, until
+from .stage import ALERT, Stage, alert, payload
 
 HINT = Hint(
     fingerprint="1a30ba71cca2921f",

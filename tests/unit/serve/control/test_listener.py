@@ -10,8 +10,9 @@ from exporter.errors import JournalDamaged, NotLeader
 from exporter.serve.control.access import Principal, Principals, Role
 from exporter.serve.control.routes import ROUTES
 from exporter.serve.failures import FAILURES_MAX, WINDOW_S, Failures
+from tests.waiting import until
 
-from .stage import BECAUSE, ROLES, Stage, control, sha256, token, until
+from .stage import BECAUSE, ROLES, Stage, control, sha256, token
 
 
 def test_every_answer_is_json_that_nobody_keeps_and_the_last_of_its_connection(stage: Stage):

@@ -18,10 +18,11 @@ from exporter.serve.control.connection import Bounds
 from exporter.serve.control.listener import _names
 from exporter.serve.control.tls import ServerTls
 from lab.certificates import Authority
+from tests.waiting import until
 
 from .bad.table import status_of
 from .bad.tls import CLIENTS, NAME, ask, secured, trusting
-from .stage import BECAUSE, Stage, control, serving, until
+from .stage import BECAUSE, Stage, control, serving
 
 
 def test_the_port_is_free_again_when_it_has_stopped():

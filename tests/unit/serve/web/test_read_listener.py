@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from exporter.errors import ConfigError
 from exporter.serve.failures import FAILURES_MAX
 from lab.certificates import Authority
-from tests.unit.serve.control.stage import until
+from tests.waiting import until
 
 from .sites import ADA, HASH, OTHER_HASH, PASSWORD, Site, ask, basic, status
 

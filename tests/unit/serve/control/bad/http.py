@@ -13,7 +13,8 @@ from exporter.serve.families import Reload
 from exporter.serve.http import Pulse, ReadServer
 from exporter.state.snapshot import EMPTY
 from lab.certificates import Authority
-from tests.unit.serve.control.stage import DEADLINE_S, Stage, payload, serving, token, until
+from tests.unit.serve.control.stage import Stage, payload, serving, token
+from tests.waiting import DEADLINE_S, until
 
 from .table import TAKEN, refused, row, status_of
 from .tls import secured
