@@ -53,11 +53,13 @@ class Moment:
     """
     What was said of one partition at one moment, in seconds; None where nothing was.
 
-    at         Unix time
+    since, at  between these the product's figures are of, Unix time by its own clock: of a machine
+               that has other things to do they may be a while apart
     product    mm2_replication_lag_seconds
     jmx        MirrorMaker's replication-latency-ms
     """
 
+    since: float
     at: float
     place: Place
     product: float | None
@@ -76,9 +78,10 @@ def record(product: Product, latency: MirrorLatency, seconds: float) -> list[Mom
     found = []
     ends = time.monotonic() + seconds
     while (began := time.monotonic()) < ends:
-        said, now, own = lag_seconds(product), time.time(), latency.read()
+        since, said, now = _judged_at(product), lag_seconds(product), _judged_at(product)
+        own = latency.read()
         found += [
-            Moment(now, at, said.get(at), own.get((f"{UPSTREAM}.{at[0]}", at[1])))
+            Moment(since, now, at, said.get(at), own.get((f"{UPSTREAM}.{at[0]}", at[1])))
             for at in sorted(said.keys() | _loaded((t.partition(".")[2], n) for t, n in own))
         ]
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
@@ -134,11 +137,18 @@ def replicated(lab: Lab) -> dict[Place, int]:
 
 
 def apart(moments: Sequence[Moment], oldest: Mapping[Place, float]) -> float:
-    """By how many seconds the product differs from the records' own ages at most."""
+    """Tell by how many seconds the product differs from the records' own ages at most."""
     silent = [at for at in moments if at.product is None]
     if silent or not moments:
         raise LabError(f"no mm2_replication_lag_seconds: {silent[:3]}")
-    return max(abs(at.product - (at.at - oldest[at.place])) for at in moments if at.product)
+    return max(_difference_s(at, oldest[at.place]) for at in moments)
+
+
+def _difference_s(moment: Moment, oldest: float) -> float:
+    """Seconds between the product's figure and the nearest age that was right when it was told."""
+    assert moment.product is not None
+    least, most = moment.since - oldest, moment.at - oldest
+    return max(0.0, least - moment.product, moment.product - most)
 
 
 def frozen(moments: Sequence[Moment]) -> bool:
@@ -147,6 +157,11 @@ def frozen(moments: Sequence[Moment]) -> bool:
     for at in moments:
         said.setdefault(at.place, set()).add(at.jmx)
     return bool(said) and all(len(at) == 1 and None not in at for at in said.values())
+
+
+def _judged_at(product: Product) -> float:
+    """When the snapshot that the product answers from was made, Unix time."""
+    return float(product.get("/api/v1/flows")["at"])
 
 
 def _all_wait(product: Product) -> None:
