@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.lone_broker import lone_broker
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -26,9 +28,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[str]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The bootstrap servers of a real broker that creates no topic by itself."""
-    from lab import Lab, LabOptions
-
-    with Lab(LabOptions(connectors=False, ports="free")) as lab:
-        yield lab.east
+    with lone_broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker.address
