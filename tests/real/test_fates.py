@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, LabOptions
+from lab import Lab
 from lab.onlooker import onlooker
 from lab.product import Product
 from lab.stories import Flow, begin, end, losses
@@ -18,13 +18,6 @@ from tests.real.seen import becomes, eventually, total
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
 SELDOM_S = 15.0
-
-
-@pytest.fixture(scope="module")
-def flushing() -> Iterator[Lab]:
-    """Connect commits every second."""
-    with Lab(LabOptions(offset_flush_interval_ms=1000)) as running:
-        yield running
 
 
 @contextmanager
@@ -58,10 +51,10 @@ def looked_at(product: Product, flow: Flow) -> None:
 
 
 def test_retention_that_overtakes_mm2_while_the_daemon_is_down_is_found_at_its_start_once(
-    flushing: Lab, tmp_path: Path
+    lab: Lab, tmp_path: Path
 ) -> None:
-    flow = begin(Flow(flushing, "unseen"), records=30)
-    with watching(flushing, tmp_path, ends_s=1.0) as product:
+    flow = begin(Flow(lab, "unseen"), records=30)
+    with watching(lab, tmp_path, ends_s=1.0) as product:
         looked_at(product, flow)
         product.kill_daemon()
         deed = losses.retention_overtakes(flow)
@@ -82,10 +75,10 @@ def test_retention_that_overtakes_mm2_while_the_daemon_is_down_is_found_at_its_s
 
 
 def test_a_topic_made_anew_while_the_daemon_is_down_is_found_at_its_start_once(
-    flushing: Lab, tmp_path: Path
+    lab: Lab, tmp_path: Path
 ) -> None:
-    flow = begin(Flow(flushing, "renewed"), records=40)
-    with watching(flushing, tmp_path, ends_s=1.0) as product:
+    flow = begin(Flow(lab, "renewed"), records=40)
+    with watching(lab, tmp_path, ends_s=1.0) as product:
         looked_at(product, flow)
         product.kill_daemon()
         deed = losses.recreated_grown(flow)
@@ -103,10 +96,10 @@ def test_a_topic_made_anew_while_the_daemon_is_down_is_found_at_its_start_once(
     end(flow)
 
 
-def test_a_jump_between_two_looks_is_told_by_the_syncs(flushing: Lab, tmp_path: Path) -> None:
+def test_a_jump_between_two_looks_is_told_by_the_syncs(lab: Lab, tmp_path: Path) -> None:
     """MM2 is behind the log start for a moment only, and stands beyond it at the next look."""
-    flow = begin(Flow(flushing, "jumped"), records=30)
-    with watching(flushing, tmp_path, ends_s=SELDOM_S) as product:
+    flow = begin(Flow(lab, "jumped"), records=30)
+    with watching(lab, tmp_path, ends_s=SELDOM_S) as product:
         looked_at(product, flow)
         losses.retention_overtakes(flow)
         losses.copy_on(flow)
