@@ -35,6 +35,7 @@ SIXTHS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     (
         "tests/real/test_variants.py",
+        "tests/real/test_readme.py",
         "tests/real/test_transactions.py",
         "tests/real/test_toolbox_roundtrip.py",
         "tests/real/test_toolbox_mirror.py",

@@ -76,6 +76,7 @@ def test_a_flow_is_set_back_to_a_moment(lab: Lab, shell: Shell) -> None:
         becomes(at, {number: held * 2 for number, held in once.items()})
 
 
+@pytest.mark.full
 def test_a_reset_by_a_properties_file_says_what_it_would_do_and_asks(
     exact: Lab, tmp_path: Path
 ) -> None:
