@@ -24,7 +24,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test lane-lab lane-python test-lab test-python test-history full rest rest-lab rest-other classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-history full rest rest-jvm rest-python classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -69,13 +69,13 @@ PUSH := not full and not proof
 REST := full and not proof
 
 test: $(STAMP) chromium
-	@$(call TWO_LANES,lane-lab lane-python)
+	@$(call TWO_LANES,lane-jvm lane-python)
 
-lane-lab: classes
-	@$(call PARTS,test-lab)
+lane-jvm: classes
+	@$(call PARTS,test-lab test-history)
 
 lane-python: $(STAMP)
-	@$(call PARTS,lint test-python test-history)
+	@$(call PARTS,lint test-python)
 
 test-lab: $(STAMP)
 	$(PYTEST) -v -m '$(PUSH)' $(ARGS) tests/real
@@ -93,9 +93,9 @@ full:
 SIXTH ?= all
 SINCE ?=
 rest: $(STAMP) buildah classes
-	@$(call TWO_LANES,rest-lab rest-other)
+	@$(call TWO_LANES,rest-jvm rest-python)
 
-rest-lab rest-other: $(STAMP)
+rest-jvm rest-python: $(STAMP)
 	@files="$$($(BIN)/python -m tests.tiers $(@:rest-%=%) $(SIXTH) $(SINCE))" && \
 		echo "$@, sixth $(SIXTH) of 6: $${files:-nothing}" && \
 		if [ -n "$$files" ]; then $(PYTEST) -v -m '$(REST)' $(ARGS) $$files; fi

@@ -5,9 +5,9 @@ that six runs with consecutive numbers run all of them; the files of one sixth s
 can, and take about as long as those of another. TOUCHED names the real tests that a change under a
 path runs in any case.
 
-    python -m tests.tiers lab 3 HEAD~5    # the files on the lab that sixth 3, or a change, asks for
-    python -m tests.tiers other 3         # all other files of it
-    python -m tests.tiers lab all         # the files of all sixths
+    python -m tests.tiers jvm 3 HEAD~5    # labs and Spark: sixth 3, and what a change since touches
+    python -m tests.tiers python 3        # all other files of it
+    python -m tests.tiers jvm all         # the files of all sixths
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-LANES: Final = ("lab", "other")
+LANES: Final = ("jvm", "python")
 
 SIXTHS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -115,19 +115,22 @@ def sixth_of(commits: int) -> int:
 
 
 def selected(sixth: str, changed: Iterable[str]) -> list[str]:
-    """Return the files of a sixth ("1" to "6", or "all") and those that changed paths ask for."""
+    """Return the files of a sixth ("1" to "6", or "all") and those that changed paths ask for.
+
+    Those on the lab come before those on Spark, so that one has ended when the other starts.
+    """
     chosen = SIXTHS if sixth == "all" else (SIXTHS[int(sixth) - 1],)
     files = {file for part in chosen for file in part}
     for path in changed:
         for prefix, touched in TOUCHED.items():
             if path.startswith(prefix):
                 files.update(touched)
-    return sorted(files)
+    return sorted(files, key=lambda file: (not file.startswith("tests/real/"), file))
 
 
 def lane_of(file: str) -> str:
     """Return which of the two lanes a file runs in."""
-    return "lab" if file.startswith("tests/real/") else "other"
+    return "jvm" if file.startswith(("tests/real/", "tests/history/")) else "python"
 
 
 def changed_since(revision: str) -> list[str]:

@@ -41,4 +41,14 @@ def test_what_a_change_touches_is_there_and_is_run_whatever_the_sixth(prefix: st
 
 
 def test_a_change_elsewhere_adds_nothing():
-    assert tiers.selected("2", ["README.md", "exporter/state/book.py"]) == sorted(tiers.SIXTHS[1])
+    changed = ["README.md", "exporter/state/book.py"]
+
+    assert set(tiers.selected("2", changed)) == set(tiers.SIXTHS[1])
+
+
+def test_tests_on_the_lab_come_before_those_on_spark():
+    folders = [Path(file).parent.name for file in tiers.selected("all", [])]
+
+    assert folders.index("history") > max(
+        number for number, name in enumerate(folders) if name == "real"
+    )
