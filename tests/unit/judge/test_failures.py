@@ -388,6 +388,14 @@ def test_restarts_at_the_very_moments_of_the_failures_are_between_them(watching)
     assert (run.first_at, run.last_at, run.restarts) == (5.0, 6.0, 2)
 
 
+def test_restarts_before_the_first_failure_of_a_run_are_not_counted_with_it(watching):
+    watching.look(1.0, polled(task("failed")))
+    watching.look(2.0, polled(task("running")))
+    (run,) = watching.look(3.0, polled(task("failed", WORSE)))
+    assert list(watching.failures.of[FILES].restarts) == [2.0]
+    assert (run.kind, run.first_at, run.restarts) == ("org.example.Worse", 3.0, 0)
+
+
 def test_of_a_history_that_has_let_go_of_the_last_one_whatever_is_newer_counts(watching):
     watching.look(1.0, told=(history(change(3.0, "running")),))
     newer = (change(2.0, "failed"), change(3.0, "failed"), change(4.0, "unassigned"))

@@ -261,3 +261,11 @@ def test_every_law_says_what_it_holds():
 )
 def test_the_worst_partition_speaks_for_its_connector(verdicts, found):
     assert worst(verdicts) is found
+
+
+@pytest.mark.parametrize(("days", "verdict"), [(1, UNKNOWN), (7, UNKNOWN), (8, SILENT)])
+def test_a_source_that_is_watched_for_less_than_eight_days_is_never_out_of_character(days, verdict):
+    case = QUIET._replace(watched_s=days * 86_400.0, moved_s=3601.0, longest_s=1200.0)
+    decision = decide(case)
+    assert decision is not None
+    assert decision.verdict is verdict
