@@ -9,8 +9,11 @@ import pytest
 
 from exporter.config import Connect
 from exporter.errors import NotFound
+from exporter.model.topology import TopicPartition
+from exporter.remedy.brokers import First
 from exporter.remedy.drivers.proofs import ProofSteps
 from exporter.remedy.drivers.rest_sight import Sight
+from exporter.remedy.drivers.whole import nothing_after
 from exporter.remedy.model.driver import Look, Standing
 from exporter.remedy.model.plan import Pair, Prove, RecordAt
 from tests.fakes.clock import VirtualClock
@@ -58,3 +61,31 @@ def test_a_connector_that_is_listed_and_not_yet_found_was_not_deleted():
         },
     )
     assert look(listed, NO_CONNECTOR).standing is Standing.NOT_YET
+
+
+# --- whether records wait behind the one that was skipped ----------------------------------------
+
+
+class Log:
+    """Brokers with one partition: the offsets of its committed records, and of all of them."""
+
+    def __init__(self, committed: list[int], everything: list[int]) -> None:
+        self.offsets = {True: committed, False: everything}
+
+    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+        assert (kafka, at) == ("east", TopicPartition("t", 0))
+        found = [number for number in self.offsets[committed] if number >= offset]
+        return First(min(found, default=None), 10)
+
+
+@pytest.mark.parametrize(
+    ("committed", "expected"),
+    [([4, 5], True), ([4, 5, 6], False), ([5, 9], False), ([], True)],
+    ids=["the skipped one is the last", "the next one", "a later one", "none at all"],
+)
+def test_only_records_behind_the_skipped_one_wait_behind_it(committed, expected):
+    assert nothing_after(Log(committed, committed))(STEP.record) is expected
+
+
+def test_a_record_of_an_open_transaction_does_not_wait_yet():
+    assert nothing_after(Log([5], [5, 6]))(STEP.record)

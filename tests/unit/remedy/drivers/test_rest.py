@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from exporter.config import Connect as ConnectConfig
+from exporter.config import Kafka
 from exporter.errors import CutOff, Denied, NotFound, Unreachable
 from exporter.remedy.drivers.rest import IDLE_S, QUIET_S, RestDriver
+from exporter.remedy.drivers.rest_kafka import KafkaSide
 from exporter.remedy.drivers.rest_sight import config_sha256, kafka_version, workers
 from exporter.remedy.model.driver import Answer, Standing
 from exporter.remedy.model.plan import (
@@ -167,6 +169,27 @@ def test_offsets_have_settled_once_they_have_not_moved_for_a_while(stopped):
 def test_nothing_settles_while_somebody_has_resumed_it(stopped):
     stopped.connectors["src"].state = "RUNNING"
     assert standing(driver_of(stopped), Settle()) is Standing.FOREIGN
+
+
+@pytest.mark.parametrize(
+    ("kind", "members", "expected"),
+    [
+        ("sink", ("consumer-1 at /10.0.0.1",), Standing.NOT_YET),
+        ("sink", (), Standing.DONE),
+        ("sink", None, Standing.DONE),  # nobody can tell: Connect checks when it is asked
+        ("source", ("consumer-1 at /10.0.0.1",), Standing.DONE),
+    ],
+)
+def test_a_sink_has_not_settled_while_its_group_has_members(
+    worker, monkeypatch, kind, members, expected
+):
+    monkeypatch.setattr(KafkaSide, "sink_members", lambda *_: members)
+    worker.add("snk", kind=kind, state="STOPPED", tasks=0)
+    kafka = Kafka(bootstrap="broker:9092")
+    driver = RestDriver(config_of(worker.url), "snk", kafka, clock=VirtualClock())
+    look = driver.look(Settle(quiet_s=0.0), None)
+    assert look.standing is expected
+    assert ("consumer-1" in look.said) is (expected is Standing.NOT_YET)
 
 
 # --- offsets -------------------------------------------------------------------------------------

@@ -227,6 +227,21 @@ def test_what_somebody_else_asks_of_the_operator_is_left_to_him() -> None:
     assert server.patches == []
 
 
+def test_what_somebody_else_asks_for_in_place_of_ours_stays_asked_for() -> None:
+    server = Server()
+
+    def meddling(at: Server) -> None:
+        if at.notes.get(OFFSETS) == "list":
+            at.notes[OFFSETS] = "reset"
+            at.touch()
+
+    server.operator = meddling
+    with pytest.raises(Conflict, match="something else: reset"):
+        driver_at(server).offsets()
+    assert server.notes == {OFFSETS: "reset"}
+    assert server.resource["spec"] == {}
+
+
 def test_a_patch_that_comes_too_late_is_made_anew_of_what_is_there_then() -> None:
     server = Server()
     server.operator = obliging
