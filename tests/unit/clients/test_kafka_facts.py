@@ -1,9 +1,14 @@
 import struct
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
+import confluent_kafka as ck
 import pytest
 
 from exporter.clients.kafka_facts import KafkaFacts, parse_api_versions, release, release_of
-from exporter.errors import Malformed, NotFound, Unreachable
+from exporter.errors import Malformed, NotFound, ServerError, Unreachable
 from exporter.model.topology import TopicPartition
 from lab.ports import free_port
 from tests.fakes.broker import PARTITIONS, MockBroker
@@ -90,3 +95,67 @@ def test_a_moment_after_the_last_record_has_no_offset_and_a_missing_topic_is_an_
             facts.offsets_at({TopicPartition("missing", 0): 1.0})
     finally:
         broker.stop()
+
+
+# --- what the mock broker does not answer --------------------------------------------------------
+
+
+class Client:
+    """An admin client whose answers are given: the cleanup.policy of each topic, or an error."""
+
+    def __init__(self, policies: Mapping[str, str | int] | None = None) -> None:
+        self.policies = policies or {}
+        self.milliseconds: dict[TopicPartition, int] = {}
+
+    def list_offsets(self, wanted: Mapping[ck.TopicPartition, Any], **_: Any) -> dict[Any, Any]:
+        for at, spec in wanted.items():
+            self.milliseconds[TopicPartition(at.topic, at.partition)] = spec.timestamp
+        return {at: answered(SimpleNamespace(offset=7)) for at in wanted}
+
+    def describe_configs(self, wanted: list[Any], **_: Any) -> dict[Any, Any]:
+        return {resource: self._config(self.policies[resource.name]) for resource in wanted}
+
+    def _config(self, policy: str | int) -> Future[Any]:
+        if isinstance(policy, int):
+            return answered(ck.KafkaException(ck.KafkaError(policy)))
+        return answered({"cleanup.policy": SimpleNamespace(value=policy)})
+
+    def poll(self, _: float) -> None:
+        """No connection has reported anything."""
+
+
+def answered(answer: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+    return future
+
+
+def facts_of(client: Client) -> KafkaFacts:
+    facts = KafkaFacts("east", {"bootstrap.servers": "broker:9092"})
+    facts._made = client  # type: ignore[assignment]
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("moment", "milliseconds"),
+    [(1_700_000_000.0, 1_700_000_000_000), (1.5, 1500), (0.0001, 1), (0.0, 0), (-1.0, 0)],
+)
+def test_a_moment_is_asked_for_in_whole_milliseconds_and_never_an_earlier_one(moment, milliseconds):
+    client, at = Client(), TopicPartition("timed", 0)
+    assert facts_of(client).offsets_at({at: moment}) == {at: 7}
+    assert client.milliseconds == {at: milliseconds}
+
+
+def test_a_policy_that_we_may_not_see_is_not_known_and_no_failure():
+    client = Client({"seen": "compact", "hidden": ck.KafkaError.TOPIC_AUTHORIZATION_FAILED})
+    found = facts_of(client).policies(["seen", "hidden"])
+    assert found == {"seen": "compact", "hidden": None}
+
+
+def test_a_policy_that_a_broker_fails_to_tell_is_a_failure():
+    client = Client({"seen": "compact", "broken": ck.KafkaError.UNKNOWN})
+    with pytest.raises(ServerError):
+        facts_of(client).policies(["seen", "broken"])
