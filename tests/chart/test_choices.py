@@ -306,6 +306,17 @@ def test_rights_are_there_only_where_they_were_asked_for(
     assert {role["metadata"]["name"].rpartition("-")[2] for role in found} == roles
 
 
+def test_only_the_secrets_that_were_named_may_be_read(tmp_path: Path):
+    values = {"strimzi": {"enabled": True, "secretNames": ["a", "b"]}}
+    rules = [
+        rule
+        for role in of_kind(with_values(values, tmp_path), "Role")
+        for rule in role["rules"]
+        if "secrets" in rule["resources"]
+    ]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in rules] == [(["a", "b"], ["get"])]
+
+
 def test_remedies_alone_bring_no_rights(tmp_path: Path):
     values = {
         "config": {"remedy": {"mode": "auto"}},
@@ -338,3 +349,24 @@ def test_naming_strimzis_resource_needs_no_rights(tmp_path: Path):
     linked = {**LEAST["config"]["connect"][0], "strimzi": {"namespace": "kafka", "name": "lab"}}
     found = with_values({"config": {"connect": [linked]}}, tmp_path)
     assert of_kind(found, "Role") == []
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_volume_outlives_its_release_unless_that_is_not_wanted(keep: bool, tmp_path: Path):
+    """The journal is on one, and what Kafka no longer has is on the other."""
+    values = {
+        "persistence": {"enabled": True, "keep": keep},
+        "history": {"persistence": {"keep": keep}},
+    }
+    for claim in of_kind(with_values(values, tmp_path), "PersistentVolumeClaim"):
+        policy = claim["metadata"].get("annotations", {}).get("helm.sh/resource-policy")
+        assert policy == ("keep" if keep else None), claim["metadata"]["name"]
+
+
+def test_volumes_outlive_their_release_by_default(tmp_path: Path):
+    found = of_kind(
+        with_values({"persistence": {"enabled": True}}, tmp_path), "PersistentVolumeClaim"
+    )
+    assert [at["metadata"]["annotations"]["helm.sh/resource-policy"] for at in found] == [
+        "keep"
+    ] * 2

@@ -93,6 +93,22 @@ def test_nothing_comes_in_but_what_scrapes_and_who_was_named_for_control(tmp_pat
     assert found["spec"]["ingress"] == [{"ports": [{"port": 9640, "protocol": "TCP"}]}]
 
 
+def test_the_control_port_is_open_to_those_who_were_named_and_to_nobody_where_none_were(
+    tmp_path: Path,
+):
+    peers = [{"namespaceSelector": {"matchLabels": {"team": "streaming"}}}]
+    control = {"tls": {"cert_file": "tls.crt", "key_file": "tls.key"}}
+    for named, ports in ((peers, [9640, 9641]), ([], [9640])):
+        values = {
+            "config": {"control": control},
+            "control": {"enabled": True},
+            "networkPolicy": {"enabled": True, "ingress": {"controlFrom": named}},
+        }
+        rules = one(with_values(values, tmp_path), "NetworkPolicy")["spec"]["ingress"]
+        assert [at["port"] for rule in rules for at in rule["ports"]] == ports
+        assert [rule["from"] for rule in rules[1:]] == ([named] if named else [])
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_api_server_is_reached_only_where_strimzi_is_asked_about(enabled: bool, tmp_path: Path):
     values = {
