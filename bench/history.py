@@ -40,6 +40,7 @@ from exporter.history.spark.session import spark_session
 from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
+    OPS_GAPS,
     Column,
     Table,
 )
@@ -148,7 +149,8 @@ def _read(bed: Bed, topic: str) -> DataFrame:
 def decoded(bed: Bed, topic: str, base: Path) -> Path:
     """The pipeline's own stream; returns where its table is."""
     feed = bed.feed(topic)
-    lake.create(base, BRONZE_RECORDS)
+    for table in (BRONZE_RECORDS, OPS_GAPS):
+        lake.create(base, table)
     stream = BronzeStream(bed.spark, base, feed, planned(base, feed), SystemClock())
     stream.start(None)
     stream.finish()

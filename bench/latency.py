@@ -35,7 +35,7 @@ from exporter.history.pipeline.records import roles
 from exporter.history.pipeline.stream import BronzeStream
 from exporter.history.spark.security import kafka_options
 from exporter.history.spark.session import spark_session
-from exporter.history.tables.schemas import BRONZE_RECORDS
+from exporter.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
 from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
@@ -111,7 +111,8 @@ def _follow_bronze(given: PipelineSpec, stop: threading.Event) -> None:
         offsets_per_trigger_max=given.max_offsets_per_trigger,
     )
     with spark_session(master=given.master, heap=given.heap, short=False) as spark:
-        lake.create(given.base, BRONZE_RECORDS)
+        for table in (BRONZE_RECORDS, OPS_GAPS):
+            lake.create(given.base, table)
         stream = BronzeStream(spark, given.base, feed, planned(given.base, feed), SystemClock())
         stream.start(f"{CADENCE_S:.0f} seconds")
         stop.wait()

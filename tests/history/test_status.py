@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from exporter.errors import HistoryError, SparkGone, Unreachable
+from exporter.history.tables.schemas import OPS_GAPS
 from exporter.history.tables.status import BYTES_MAX, Status, path_of, read
 from exporter.model.pipeline import FeedStatus, PipelineStatus
 from tests.fakes.clock import VirtualClock
@@ -220,10 +221,12 @@ class Stream:
 def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
     tmp_path: Path, seen: list[tuple[str, bool]], ended: int
 ) -> None:
+    from exporter.history.pipeline import lake
     from exporter.history.pipeline.watch import Watch
 
     def errors(every_s: float | None) -> dict[str, int]:
         base = tmp_path / str(every_s)
+        lake.create(base, OPS_GAPS)  # as a run does before it watches
         stream: Any = Stream(Query("a"))
         with Status(base, ["east"]) as status:
             watch = Watch(status, base, [stream], VirtualClock(), every_s=every_s)

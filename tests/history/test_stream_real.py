@@ -29,7 +29,7 @@ from exporter.history.pipeline import checkpoints
 from exporter.history.spark.runlock import only_run
 from exporter.history.tables import read
 from exporter.history.tables.generations import Gap, GapReason
-from exporter.history.tables.schemas import BRONZE_RECORDS
+from exporter.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from lab.waiting import NotYet, until
 from tests.history.rows import feed_of, mirror_key, offset_key, sync_key, sync_value
@@ -271,7 +271,8 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
     from exporter.history.pipeline.stream import BronzeStream
 
     feed = feed_of(bed.bootstrap, bed.offsets.topic, bed.topic_ids()[bed.offsets])
-    lake.create(bed.base, BRONZE_RECORDS)
+    for table in (BRONZE_RECORDS, OPS_GAPS):
+        lake.create(bed.base, table)
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     written, stopped = threading.Event(), threading.Event()
 
