@@ -93,7 +93,7 @@ def test_nothing_comes_in_but_what_scrapes_and_who_was_named_for_control(tmp_pat
     assert found["spec"]["ingress"] == [{"ports": [{"port": 9640, "protocol": "TCP"}]}]
 
 
-def test_the_control_port_is_open_to_those_who_were_named_and_to_nobody_where_none_were(
+def test_the_control_port_is_open_to_named_peers_alone(
     tmp_path: Path,
 ):
     peers = [{"namespaceSelector": {"matchLabels": {"team": "streaming"}}}]

@@ -3,7 +3,7 @@ Plants bugs one at a time and reports which test catches each.
 
     python -m tests.planted                      every bug; hours
     python -m tests.planted --area decode        those of one area
-    python -m tests.planted --only "A finding begins anew at every look"
+    python -m tests.planted --only "The start of a finding moves with every poll"
     python -m tests.planted --selection first    with each bug's own tests alone
 
 A bug that its own tests do not catch is tried against all tests without Kafka (`fast`, the

@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 FILE: Final = Path(__file__).with_name("results.md")
+_WORDS: Final = {
+    "make test": "caught by `make test`",
+    "make full": "by `make full` alone",
+    "not caught": "not caught",
+}
 _COLUMNS: Final = ("bug", "area", "caught by", "first failing test")
 
 
@@ -41,7 +46,7 @@ def write_rows(rows: Iterable[Row], names: Sequence[str]) -> None:
 def render(rows: Sequence[Row]) -> str:
     """Return the whole document."""
     tiers = Counter(row.tier for row in rows)
-    counts = ", ".join(f"{tiers[tier]} {_WORDS.get(tier, tier)}" for tier in sorted(tiers))
+    counts = ", ".join(f"{tiers[tier]} {words}" for tier, words in _WORDS.items() if tiers[tier])
     lines = [
         "# What the tests catch",
         "",
@@ -53,12 +58,6 @@ def render(rows: Sequence[Row]) -> str:
         *(_line(row) for row in rows),
     ]
     return "\n".join(lines) + "\n"
-
-
-_WORDS: Final = {
-    "make test": "caught by `make test`",
-    "make full": "by `make full` alone",
-}
 
 
 def _line(cells: Iterable[str]) -> str:

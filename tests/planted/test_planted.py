@@ -1,4 +1,4 @@
-"""The catalogue of bugs fits the source tree."""
+"""The catalogue of bugs fits the source tree, and the table of results fits the catalogue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections import Counter
 import pytest
 import yaml
 
+from tests.planted import simulation
 from tests.planted.catalogue import AREAS, ROOT, Bug, read_bugs
+from tests.planted.results import FILE, read_rows, render
 
 BUGS = read_bugs()
 
@@ -41,3 +43,9 @@ def test_a_text_that_occurs_twice_is_refused():
     bug = Bug("twice", "decode", "a.py", "x", "y", ("tests",))
     with pytest.raises(ValueError, match="occurs 2 times"):
         bug.apply("x x")
+
+
+def test_the_results_have_a_row_for_every_bug_and_for_no_other():
+    rows = read_rows()
+    assert list(rows) == [*(bug.name for bug in BUGS), *simulation.SENTENCES]
+    assert render(list(rows.values())) == FILE.read_text()

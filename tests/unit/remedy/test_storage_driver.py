@@ -252,18 +252,18 @@ def test_a_worker_that_came_with_the_write_may_not_have_read_it(kafka):
     assert "may have begun meanwhile" in outcome.said
 
 
-def test_a_write_is_in_doubt_where_nobody_says_afterwards_whether_a_worker_has_come(kafka):
+def test_a_write_is_in_doubt_where_the_group_of_workers_cannot_be_read_afterwards(kafka):
     storage, step = storage_in(kafka), write_in(kafka)
     driver = StorageDriver(storage, "c", kafka.clock)
     frozen = frozen_by(driver)
     write = storage._write
 
-    def and_then_nobody_answers(*given) -> Written:
+    def write_and_lose_the_broker(*given) -> Written:
         done = write(*given)
         kafka.mute = TimedOut("east", "no broker answers")
         return done
 
-    storage._write = and_then_nobody_answers
+    storage._write = write_and_lose_the_broker
     outcome = driver.carry_out(step, frozen)
     assert outcome.answer is Answer.IN_DOUBT
     assert "no broker answers" in outcome.said

@@ -176,7 +176,7 @@ def test_nothing_settles_while_somebody_has_resumed_it(stopped):
     [
         ("sink", ("consumer-1 at /10.0.0.1",), Standing.NOT_YET),
         ("sink", (), Standing.DONE),
-        ("sink", None, Standing.DONE),  # nobody can tell: Connect checks when it is asked
+        ("sink", None, Standing.DONE),  # unknown: Connect checks when it is asked
         ("source", ("consumer-1 at /10.0.0.1",), Standing.DONE),
     ],
 )

@@ -227,15 +227,15 @@ def test_what_somebody_else_asks_of_the_operator_is_left_to_him() -> None:
     assert server.patches == []
 
 
-def test_what_somebody_else_asks_for_in_place_of_ours_stays_asked_for() -> None:
+def test_an_operation_that_replaced_ours_stays_requested() -> None:
     server = Server()
 
-    def meddling(at: Server) -> None:
+    def replace_the_operation(at: Server) -> None:
         if at.notes.get(OFFSETS) == "list":
             at.notes[OFFSETS] = "reset"
             at.touch()
 
-    server.operator = meddling
+    server.operator = replace_the_operation
     with pytest.raises(Conflict, match="something else: reset"):
         driver_at(server).offsets()
     assert server.notes == {OFFSETS: "reset"}
