@@ -24,7 +24,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-history full rest rest-jvm rest-python classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest rest-jvm rest-python classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -72,7 +72,7 @@ test: $(STAMP) chromium
 	@$(call TWO_LANES,lane-jvm lane-python)
 
 lane-jvm: classes
-	@$(call PARTS,test-lab test-history)
+	@$(call PARTS,test-lab test-spark)
 
 lane-python: $(STAMP)
 	@$(call PARTS,lint test-python)
@@ -81,10 +81,10 @@ test-lab: $(STAMP)
 	$(PYTEST) -v -m '$(PUSH)' $(ARGS) tests/real
 
 test-python: $(STAMP)
-	$(PYTEST) -q -m '$(PUSH)' --ignore=tests/real --ignore=tests/history $(ARGS)
+	$(PYTEST) -q -m '$(PUSH) and not spark' --ignore=tests/real $(ARGS)
 
-test-history: $(STAMP)
-	$(PYTEST) -q -m '$(PUSH)' $(ARGS) tests/history
+test-spark: $(STAMP)
+	$(PYTEST) -q -m '$(PUSH) and spark' $(ARGS) tests/history
 
 full:
 	@$(call PARTS,test rest)
