@@ -397,7 +397,9 @@ def test_a_token_that_is_renewed_meanwhile_is_the_new_one(tmp_path: Path):
 
         worker.answer = answer
         sweep(worker.url, auth=auth).offsets(NAMES[:20], Heard().listener)
-        assert worker.heads[-1]["Authorization"] == "Bearer two"
+        # Requests overlap: the last one to arrive may have been sent before the token was renewed.
+        assert worker.heads[0]["Authorization"] == "Bearer one"
+        assert "Bearer two" in {head["Authorization"] for head in worker.heads}
 
 
 def test_a_secret_that_cannot_be_read_is_told_and_nobody_is_asked(tmp_path: Path):
