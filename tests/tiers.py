@@ -8,6 +8,7 @@ path runs in any case.
     python -m tests.tiers jvm 3 HEAD~5    # labs and Spark: sixth 3, and what a change since touches
     python -m tests.tiers python 3        # all other files of it
     python -m tests.tiers jvm all         # the files of all sixths
+    python -m tests.tiers sixth 980       # the number of the sixth that follows from 980 commits
 """
 
 from __future__ import annotations
@@ -141,8 +142,11 @@ def changed_since(revision: str) -> list[str]:
 
 
 def main() -> None:
-    """Print the files of one lane, on one line."""
+    """Print the files of one lane on one line, or the number of a sixth."""
     lane, sixth, *revisions = sys.argv[1:]
+    if lane == "sixth":
+        print(sixth_of(int(sixth)))  # noqa: T201
+        return
     assert lane in LANES, f"a lane is one of {LANES}"
     changed = [path for revision in revisions for path in changed_since(revision)]
     print(*(file for file in selected(sixth, changed) if lane_of(file) == lane))  # noqa: T201
