@@ -194,15 +194,20 @@ def _given_up(
 
 def _record(message: ck.Message) -> LogRecord:
     kind, stamp = message.timestamp()
-    headers: Any = message.headers() or ()
     return LogRecord(
         kpartition=message.partition() or 0,
         koffset=message.offset() or 0,
         at=None if kind == ck.TIMESTAMP_NOT_AVAILABLE else stamp / 1000,
         key=_bytes(message.key()),
         value=_bytes(message.value()),
-        ours=any(name == HEADER for name, _ in headers),
+        ours=is_ours(message),
     )
+
+
+def is_ours(message: ck.Message) -> bool:
+    """Return whether offsetwatch wrote the record."""
+    headers: Any = message.headers()  # None for nearly all
+    return headers is not None and any(name == HEADER for name, _ in headers)
 
 
 def _bytes(found: object) -> bytes | None:

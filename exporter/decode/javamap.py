@@ -1,13 +1,13 @@
 """How Connect itself would write a map: java.util.HashMap order and Jackson's JSON text.
 
 Needed because Connect finds a stored offset by the BYTES of its key: it serialises the wanted
-source partition again and looks those bytes up (OffsetStorageReaderImpl). A key with the same
-meaning and other bytes is never read. To know which record counts, we must serialise as Connect
-does.
+source partition again and looks those bytes up (OffsetStorageReaderImpl). What passes through REST
+is a HashMap; a task's own map may have any order (state/spellings.py).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -98,8 +98,8 @@ def json_scalar(value: Scalar) -> str | None:
 
 
 def connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes | None:
-    """The key bytes under which Connect looks this source partition up; a connector without
-    partitions has the partition None.
+    """The key bytes under which Connect looks this source partition up over REST, and a task whose
+    map is a HashMap; a connector without partitions has the partition None.
 
     None where that cannot be told: some floats, an integer of more than 64 bits, or text that UTF-8
     cannot carry.
@@ -121,3 +121,32 @@ def _json_map(fields: Mapping[str, Scalar]) -> str | None:
             return None
         written.append(f"{_name(name)}:{text}")
     return f"{{{','.join(written)}}}"
+
+
+class _JavaFloat(str):
+    """The text of a float as it stands in a key: Java's own is not known for sure."""
+
+    __slots__ = ()
+
+
+def is_worker_key(raw: bytes, connector: str) -> bool:
+    """Return whether a worker may have written this key of a flat map, whatever order its fields
+    have.
+    """
+    try:
+        parsed = json.loads(raw, parse_float=_JavaFloat)
+    except (ValueError, RecursionError):
+        return False
+    fields = parsed[1] if isinstance(parsed, list) and len(parsed) == 2 else None
+    if not isinstance(fields, dict):
+        return False
+    written = []
+    for name, value in fields.items():
+        text = str(value) if isinstance(value, _JavaFloat) else json_scalar(value)
+        if text is None:
+            return False
+        written.append(f"{json_string(name)}:{text}")
+    try:
+        return f"[{json_string(connector)},{{{','.join(written)}}}]".encode() == raw
+    except UnicodeEncodeError:
+        return False

@@ -13,12 +13,13 @@ import hashlib
 from typing import Any
 
 from exporter.decode.dialects import MIRROR_SOURCE, dialect_of, mirror_partition
-from exporter.decode.javamap import connect_key
+from exporter.decode.javamap import connect_key, is_worker_key
 from exporter.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
 from exporter.decode.orders import Fields
 from exporter.model.offsets import (
     KeyForm,
     LegacyOffset,
+    MirrorPartition,
     Scalar,
     SourceKey,
     SourceOffset,
@@ -48,13 +49,15 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
     connector, partition = parsed
     if partition is not None and not is_flat_map(partition):
         return Undecodable("key_partition_shape")
+    mirror = None if partition is None else mirror_partition(partition)
     if enveloped:
         form = KeyForm.LEGACY_ENVELOPE
     elif raw == connect_key(connector, partition):
         form = KeyForm.CANONICAL
     else:
         form = KeyForm.VARIANT
-    return _source_key(connector, partition, form)
+    ordered = form is KeyForm.VARIANT and mirror is None and is_worker_key(raw, connector)
+    return _source_key(connector, partition, mirror, form, ordered=ordered)
 
 
 def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
@@ -118,8 +121,14 @@ def _offset(fields: Fields) -> SourceOffset:
     return SourceOffset(text=encode_sorted(fields).decode(), numbers=numbers)
 
 
-def _source_key(connector: str, partition: Partition | None, form: KeyForm) -> SourceKey:
-    mirror = None if partition is None else mirror_partition(partition)
+def _source_key(
+    connector: str,
+    partition: Partition | None,
+    mirror: MirrorPartition | None,
+    form: KeyForm,
+    *,
+    ordered: bool,
+) -> SourceKey:
     dialect = MIRROR_SOURCE if mirror is not None else dialect_of(partition)
     return SourceKey(
         connector=connector,
@@ -128,6 +137,7 @@ def _source_key(connector: str, partition: Partition | None, form: KeyForm) -> S
         form=form,
         dialect=dialect.name,
         mirror=mirror,
+        ordered=ordered,
     )
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from exporter.clients.kafka import Message
+from exporter.clients.whole_topic import is_ours
 from exporter.decode.configs import decode_config
 from exporter.decode.mm2 import (
     decode_checkpoint,
@@ -139,6 +140,7 @@ class SourceRole:
             at=at,
             advanced_at=advanced_at,
             live=live,
+            ours=is_ours(message),
         )
 
     def _key(self, raw: bytes | None) -> SourceKey | Undecodable:

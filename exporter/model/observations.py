@@ -77,6 +77,7 @@ class SourceRecord(msgspec.Struct, frozen=True, gc=False):
     advanced_at             set while bootstrapping only: the record at which the offset last
                             changed, as far as the topic still tells
     live                    False for what was in the topic before we caught up: it counts nowhere
+    ours                    offsetwatch wrote it, and says so in a header
     """
 
     key: SourceKey
@@ -87,6 +88,7 @@ class SourceRecord(msgspec.Struct, frozen=True, gc=False):
     at: float
     advanced_at: float | None
     live: bool
+    ours: bool = False
 
 
 class SyncRecord(msgspec.Struct, frozen=True, gc=False):

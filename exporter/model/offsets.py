@@ -41,10 +41,11 @@ class MirrorPartition(NamedTuple):
 
 
 class KeyForm(StrEnum):
-    """How the bytes of a key relate to what Connect looks up.
+    """How the bytes of a key relate to those that a worker writes.
 
-    canonical         the very bytes
-    variant           the same meaning in other bytes: never read, `offset: null` over REST
+    canonical         of a java.util.HashMap: what REST looks up and writes, and most connectors
+    variant           the same meaning in other bytes: `offset: null` over REST. Its task reads it
+                      if its own map has that order (state/spellings.py)
     legacy_envelope   with a schema around it, as workers before 3.0 wrote if so configured: a later
                       worker passes over it and does not list it
     """
@@ -63,9 +64,10 @@ class SourceKey(msgspec.Struct, frozen=True, gc=False):
     identity    the source partition as JSON with sorted keys: what groups raw keys that mean the
                 same; `null` where the connector has no partitions, which REST can never show
     label       `k=v` pairs sorted by key, cut at 120 bytes: the metric label `source_partition`
-    form        only the value of a canonical key is ever used as the position
+    form        how its bytes relate to those of a HashMap
     dialect     as far as the partition tells (decode/dialects.py)
-    mirror      set if the partition has the shape of MirrorSourceConnector
+    mirror      set if the partition has the shape of MirrorSourceConnector, whose maps are HashMaps
+    ordered     a worker may have written these bytes from a map of another order
     """
 
     connector: str
@@ -74,11 +76,17 @@ class SourceKey(msgspec.Struct, frozen=True, gc=False):
     form: KeyForm
     dialect: str
     mirror: MirrorPartition | None
+    ordered: bool = False
 
     @property
     def canonical(self) -> bool:
-        """Are these the bytes that Connect itself would look up?"""
+        """Are these the bytes that Connect looks up over REST?"""
         return self.form is _CANONICAL
+
+    @property
+    def is_spelling(self) -> bool:
+        """May a task look these bytes up? No worker writes blanks, or other escapes."""
+        return self.ordered or self.form is _CANONICAL
 
     @property
     def without_partition(self) -> bool:

@@ -297,3 +297,24 @@ def test_any_connector_name_survives_its_key(name):
     raw = connect_key(name, {"filename": "/x"})
     assert decode_key(raw).connector == name
     assert decode_key(raw).canonical
+
+
+@pytest.mark.parametrize(
+    ("raw", "ordered"),
+    [
+        (b'["c",{"name":"a","path":"/x"}]', True),
+        (b'["c",{"path":"/x","name":"a"}]', False),
+        (b'["c",{"name": "a","path":"/x"}]', False),
+        (b'["c",{"name":"\\u0061","path":"/x"}]', False),
+        (b'["c",{"name":"a","path":"/x","path":"/x"}]', False),
+        (b'["c",{"name":"\\uD83D\\uDE00","path":"\xc3\xa9"}]', True),
+        (b'["c",{"ratio":1.0E22,"name":null}]', True),
+        (b'["c",{"name":9223372036854775808,"path":"/x"}]', False),
+        (b'["c",{"topic":"t","partition":0,"cluster":"a"}]', False),
+        (b'{"schema":null,"payload":["c",{"name":"a","path":"/x"}]}', False),
+    ],
+)
+def test_bytes_that_a_map_of_another_order_serialises_to_may_be_a_tasks_own(raw, ordered):
+    key = decode_key(raw)
+    assert key.ordered is ordered
+    assert key.is_spelling is (ordered or key.form is KeyForm.CANONICAL)

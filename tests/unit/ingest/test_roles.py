@@ -209,3 +209,25 @@ def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read()
 def test_a_listing_without_keys_is_given_back():
     role = roles.ListingRole(decode_config)
     assert len(role.fold([message(None, b"x", 0), message(COMMIT, b'{"tasks":1}', 1)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "ours"),
+    [(None, False), ([], False), ([("other", b"1")], False), ([("offsetwatch", b"1")], True)],
+)
+def test_a_record_of_an_offsets_topic_says_whether_offsetwatch_wrote_it(headers, ours):
+    written = Message(
+        topic="t",
+        partition=0,
+        offset=7,
+        key=KEY,
+        value=position(1),
+        timestamp=(1, 1),
+        headers=headers,
+    )
+    (record,), _ = SourceRole().live([written])
+    assert record.ours is ours
+    role = SourceRole()
+    role.fold([written])
+    (record,), _ = role.folded()
+    assert record.ours is ours

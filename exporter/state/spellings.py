@@ -1,0 +1,367 @@
+"""Raw keys under which a source partition has offsets, and the one that its task looks up.
+
+A task writes and looks up the bytes that its own map serialises to (OffsetStorageWriter and
+-ReaderImpl): the order of a LinkedHashMap, a TreeMap, or a Map.of, which is another one in each
+JVM. Only what passes through REST is a java.util.HashMap. Several raw keys, the SPELLINGS of one
+source partition, may therefore hold offsets, and nothing in a key tells which one a task reads.
+What is committed under it does:
+
+* The connector goes on committing under the spelling that its task looks up. The newest commit
+  counts: by log offset inside a Kafka partition, by timestamp across them.
+* A record with offsetwatch's header comes from a person, and is no evidence. Nor is a tombstone.
+* A PATCH over REST has no header. It is written once, in HashMap order, while the connector is
+  stopped; a second attempt is another such record. So HashMap order needs three moments to replace
+  another spelling, any other order two, and one is enough to be confirmed again.
+* One class writes all partitions of the same fields alike, so what the connector commits for the
+  others confirms a spelling, too.
+
+Until then neither is vouched for: the position is unknown. Pure; used by the source book, by
+remediation and by the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from exporter.decode.dialects import compare
+from exporter.decode.jsontext import parse
+from exporter.model.observations import SourceRecord
+from exporter.model.offsets import Order, SourceKey, SourceOffset, Undecodable
+
+MOMENT_S: Final = 1.0  # records closer together are one flush, or one request over REST
+_NEEDED: Final = 2
+_NEEDED_OF_REST: Final = 3  # what a person asks of REST twice is not yet a connector that goes on
+_CONTINUES: Final = (Order.AHEAD, Order.SAME)
+
+
+# Names of the fields in the order of the key -> moments at which the connector committed so.
+_Orders = dict[tuple[str, ...], tuple[float, ...]]
+
+
+class Place(NamedTuple):
+    """A record's timestamp in Unix seconds, and where it stands in the topic."""
+
+    at: float
+    partition: int
+    log_offset: int
+
+    def is_after(self, other: Place) -> bool:
+        """Return whether this record is the newer one. Between Kafka partitions there is no order;
+        the newer timestamp is the better guess.
+        """
+        if self.partition == other.partition:
+            return self.log_offset > other.log_offset
+        return self[:2] > other[:2]
+
+
+class Spelling(msgspec.Struct, gc=False):
+    """One raw key of a source partition, and what is known of it.
+
+    place, offset, ours    of its newest record; `ours`: it was written by offsetwatch
+    committed  its newest offset without a header of ours; None if there was none
+    moments    so many times it was committed since any other spelling was
+    first      the offset of the first of those
+    intruder   it appeared while another spelling was in use
+    present    it was among the records of the last reading of the whole topic
+    """
+
+    key: SourceKey
+    raw_key: bytes
+    place: Place
+    offset: SourceOffset | Undecodable | None
+    ours: bool = False
+    committed: Place | None = None
+    moments: int = 0
+    first: SourceOffset | None = None
+    intruder: bool = False
+    present: bool = True
+
+    @property
+    def value(self) -> SourceOffset | None:
+        """What a task that looks this key up is given; None if nothing."""
+        offset = self.offset
+        return offset if isinstance(offset, SourceOffset) and not offset.is_null else None
+
+    @property
+    def by_rest(self) -> bool:
+        """Are these the bytes that REST looks up and writes?"""
+        return self.key.canonical
+
+    @property
+    def needed(self) -> int:
+        """So many moments show that it is the connector that commits under it."""
+        return _NEEDED_OF_REST if self.by_rest else _NEEDED
+
+
+class SpellingChange(NamedTuple):
+    """A task that began to look its offset up under another raw key, and so was given another
+    offset, or none.
+
+    at         Unix seconds: of the newest commit that showed it
+    restarted  it did not go on from the offset under the raw key before
+    """
+
+    before: bytes
+    after: bytes
+    at: float
+    restarted: bool
+
+
+class SpellingInUse(NamedTuple):
+    """Which raw key a task looks up.
+
+    spelling   None if that cannot be told
+    unsure     those that it may be, the newest first; empty if there is no doubt
+    strays     raw keys with an offset that somebody else wrote and no task reads
+    change     the last change of spelling that was seen
+    """
+
+    spelling: Spelling | None
+    unsure: tuple[Spelling, ...] = ()
+    strays: frozenset[bytes] = frozenset()
+    change: SpellingChange | None = None
+
+
+class _Partition(msgspec.Struct):
+    """The spellings of one source partition; `used` were once in use, the last of them last."""
+
+    spellings: dict[bytes, Spelling]
+    used: tuple[bytes, ...] = ()
+    change: SpellingChange | None = None
+
+
+class KeySpellings:
+    """The spellings of one connector's source partitions.
+
+    Records that are not `live` may be added in any order of Kafka partitions, before the first
+    question; live ones in the order in which they were committed.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Partition] = {}
+        self._orders: _Orders = {}
+
+    def __contains__(self, identity: str) -> bool:
+        return identity in self._of
+
+    def add(self, record: SourceRecord) -> None:
+        """Take in a record of a source partition."""
+        self.note(record)
+        partition = self._of.get(record.key.identity)
+        if partition is None:
+            partition = self._of[record.key.identity] = _Partition({})
+        place = place_of(record)
+        spelling = partition.spellings.get(record.raw_key)
+        if spelling is None:
+            spelling = Spelling(record.key, record.raw_key, place, record.offset)
+            spelling.intruder = bool(partition.used)
+            partition.spellings[record.raw_key] = spelling
+        elif spelling.present and not place.is_after(spelling.place):
+            return
+        spelling.present = True
+        spelling.place, spelling.offset, spelling.ours = place, record.offset, record.ours
+        if _is_commit(record):
+            _commit(partition, spelling)
+        if record.live:
+            _decide(partition, self._orders)
+
+    def note(self, record: SourceRecord) -> None:
+        """Take in of a record only what it tells of other source partitions."""
+        if not _is_commit(record):
+            return
+        order = _order(record.raw_key)
+        moments = self._orders.get(order, ())
+        # Ordered: records of different Kafka partitions are read in any order at first.
+        if not any(abs(at - record.at) <= MOMENT_S for at in moments):
+            kept = sorted((*moments, record.at))[-_NEEDED_OF_REST:]
+            self._orders[order] = tuple(kept)
+
+    def in_use(self, identity: str) -> SpellingInUse:
+        """Return which spelling of a source partition its task looks up."""
+        partition = self._of.get(identity)
+        return SpellingInUse(None) if partition is None else _decide(partition, self._orders)
+
+    def spellings(self, identity: str) -> tuple[Spelling, ...]:
+        """Return all raw keys of a source partition, tombstones among them."""
+        partition = self._of.get(identity)
+        return () if partition is None else tuple(partition.spellings.values())
+
+    def begin_whole(self) -> None:
+        """Expect every record of the topic again: what was read before may be in no topic."""
+        for partition in self._of.values():
+            for spelling in partition.spellings.values():
+                spelling.present = False
+
+    def end_whole(self) -> None:
+        """Forget what was not among the records since `begin_whole`."""
+        for identity, partition in list(self._of.items()):
+            for raw_key, spelling in list(partition.spellings.items()):
+                if not spelling.present:
+                    del partition.spellings[raw_key]
+            if not partition.spellings:
+                del self._of[identity]
+
+
+def place_of(record: SourceRecord) -> Place:
+    """Return where a record stands."""
+    return Place(record.at, record.partition, record.log_offset)
+
+
+def spellings_of(records: Iterable[SourceRecord]) -> KeySpellings:
+    """Return the spellings of one connector, of which these are records in any order."""
+    found = KeySpellings()
+    for record in records:
+        found.add(record)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _order(raw_key: bytes) -> tuple[str, ...]:
+    parsed = parse(raw_key)
+    fields = parsed[1] if isinstance(parsed, list) else None  # an envelope is no spelling
+    return tuple(fields) if isinstance(fields, dict) else ()
+
+
+def _is_commit(record: SourceRecord) -> bool:
+    """Return whether a connector may have written it. It writes maps; null is a tombstone."""
+    offset = record.offset
+    value = isinstance(offset, SourceOffset) and not offset.is_null
+    return value and not record.ours and record.key.is_spelling
+
+
+def _commit(partition: _Partition, spelling: Spelling) -> None:
+    place = spelling.place
+    spelling.moments += 1  # no flush, and no request over REST, writes a key twice
+    if spelling.moments == 1:
+        spelling.first = spelling.value
+    spelling.committed = place
+    for other in partition.spellings.values():
+        is_other = other is not spelling and other.committed is not None
+        if is_other and other.committed is not None and place.is_after(other.committed):
+            other.moments = 0
+
+
+def _decide(partition: _Partition, orders: _Orders) -> SpellingInUse:
+    """Return what is in use, and remember it."""
+    chosen, unsure = _choose(partition, orders)
+    if chosen is None:
+        return SpellingInUse(None, unsure, _foreign(partition), partition.change)
+    used = partition.used
+    if not used or used[-1] != chosen.raw_key:
+        before = partition.spellings.get(used[-1]) if used else None
+        if before is not None:
+            partition.change = _change(before, chosen)
+        partition.used = (*(at for at in used if at != chosen.raw_key), chosen.raw_key)
+        chosen.intruder = False
+    strays = _foreign(partition) | {
+        at.raw_key for at in partition.spellings.values() if at.intruder and at.value is not None
+    }
+    return SpellingInUse(chosen, (), strays, partition.change)
+
+
+def _foreign(partition: _Partition) -> frozenset[bytes]:
+    """Return the raw keys with an offset that no worker writes."""
+    return frozenset(
+        raw_key
+        for raw_key, at in partition.spellings.items()
+        if at.value is not None and not at.key.is_spelling
+    )
+
+
+def _change(before: Spelling, after: Spelling) -> SpellingChange:
+    at = (after.committed or after.place).at
+    restarted = not _continues(after.key.dialect, before.value, after.first)
+    return SpellingChange(before.raw_key, after.raw_key, at, restarted)
+
+
+def _continues(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> bool:
+    """Return whether an offset goes on from another. Where the dialect knows no order, one number
+    that is no less is taken for it.
+    """
+    order = compare(dialect, before, after)
+    if order is not Order.UNORDERED:
+        return order in _CONTINUES
+    if before is None or after is None or len(before.numbers) != 1:
+        return False
+    field, number = before.numbers[0]
+    reached = after.number(field)
+    return reached is not None and reached >= number
+
+
+def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+    """Return the spelling in use, or those that it may be."""
+    known = [at for at in partition.spellings.values() if at.key.is_spelling]
+    if len(known) == 1:
+        return known[0], ()
+    own = _newest_first(at for at in known if at.committed is not None)
+    if not own:
+        return _alike(sorted(known, key=lambda at: at.place[:2], reverse=True))
+    newest, others = own[0], [at for at in own[1:] if at.value is not None]
+    used = partition.used[-1] if partition.used else None
+    if newest.raw_key == used:
+        return newest, ()
+    before = next((at for at in known if at.raw_key == used), None)
+    if before is not None and before.value is not None and before not in others:
+        others.append(before)  # it stands as offsetwatch last wrote it
+    if not others and not _is_erased(known, newest):
+        return newest, ()
+    if newest.moments >= newest.needed:
+        return newest, ()
+    confirmed = _confirmed(newest, others, orders)
+    if confirmed is not None:
+        return confirmed, ()
+    once = not newest.by_rest and all(at.moments <= 1 for at in others)
+    if used is None and once and not _is_erased(known, newest):
+        return newest, ()  # nothing but its age speaks for another
+    return _alike([newest, *others])
+
+
+def _newest_first(found: Iterable[Spelling]) -> list[Spelling]:
+    left, ordered = list(found), []
+    while left:
+        newest = left[0]
+        for at in left[1:]:
+            assert at.committed is not None
+            assert newest.committed is not None
+            if at.committed.is_after(newest.committed):
+                newest = at
+        left.remove(newest)
+        ordered.append(newest)
+    return ordered
+
+
+def _is_erased(known: list[Spelling], newest: Spelling) -> bool:
+    """Return whether another spelling was taken back later: it may have been the one in use."""
+    return any(
+        at.offset is None and at is not newest and at.place.is_after(_committed(newest))
+        for at in known
+    )
+
+
+def _committed(spelling: Spelling) -> Place:
+    return spelling.place if spelling.committed is None else spelling.committed
+
+
+def _confirmed(newest: Spelling, others: list[Spelling], orders: _Orders) -> Spelling | None:
+    """Return the spelling in whose order the connector goes on with its other partitions."""
+    at = _committed(newest).at
+    since = list(_moments_since(orders, newest, at - MOMENT_S))
+    going_on = [other for other in others if any(_moments_since(orders, other, at + MOMENT_S))]
+    if len(since) >= newest.needed:
+        return None if going_on else newest
+    established = len(orders.get(_order(newest.raw_key), ())) > 1
+    return going_on[0] if going_on and not established else None
+
+
+def _moments_since(orders: _Orders, spelling: Spelling, since: float) -> Iterator[float]:
+    return (at for at in orders.get(_order(spelling.raw_key), ()) if at > since)
+
+
+def _alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+    """Return the first if it does not matter which one it is: all say the same."""
+    texts = {None if at.value is None else at.value.text for at in found}
+    return (found[0], ()) if len(texts) == 1 else (None, tuple(found))
