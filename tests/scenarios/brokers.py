@@ -10,10 +10,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from types import SimpleNamespace
 
+import confluent_kafka as ck
 from confluent_kafka import Message
 
-from exporter.clients.log_readers import EARLIEST
+from exporter.clients.kafka_errors import translate
+from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
 from exporter.errors import ClientError
 from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
 from exporter.model.topology import TopicPartition
@@ -117,7 +120,12 @@ class Topic:
 
 
 class Cluster:
-    """A Kafka cluster as clients see it. `down` is what every question raises."""
+    """A Kafka cluster as clients see it.
+
+    down      what every question raises
+    raises    the same, made anew each time
+    sick      partitions of which brokers tell an error in place of their log's ends
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -125,6 +133,9 @@ class Cluster:
         self.groups: dict[str, dict[TopicPartition, int]] = {}
         self.internal: dict[str, Internal] = {}
         self.down: ClientError | None = None
+        self.raises: Callable[[], Exception] | None = None
+        self.sick: dict[TopicPartition, ck.KafkaError] = {}
+        self._readers = LogReaders(name, {}, lambda _: _Consumer(self))
 
     def log(self, at: TopicPartition) -> Log | None:
         topic = self.data.get(at.topic)
@@ -142,6 +153,8 @@ class Cluster:
         self, partitions: Collection[TopicPartition], *, stable: bool
     ) -> dict[TopicPartition, LogBounds]:
         self._check()
+        if not self.sick.keys().isdisjoint(partitions):
+            return self._bounds_of_healthy(tuple(partitions))
         logs = {at: self.log(at) for at in partitions}
         return {
             at: LogBounds(start=log.start, end=log.end, stable_end=log.end)
@@ -152,9 +165,32 @@ class Cluster:
     def log_offsets(
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
     ) -> list[int | None]:
+        if not self.sick.keys().isdisjoint(partitions):
+            return self._told_by_librdkafka(partitions, offset)
         found = self.bounds(partitions, stable=committed)
         name = "start" if offset == EARLIEST else "end"
         return [getattr(found.get(at), name, None) for at in partitions]
+
+    def _told_by_librdkafka(
+        self, partitions: Sequence[TopicPartition], offset: int
+    ) -> list[int | None]:
+        """Return what the product's own reader makes of answers in which some are errors."""
+        try:
+            found = self._readers.ask(partitions, offset, committed=False)
+        except ck.KafkaException as exc:
+            raise translate(self.name, exc.args[0]) from exc
+        return [at if isinstance(at, int) else None for at in found]
+
+    def _bounds_of_healthy(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, LogBounds]:
+        starts = self._told_by_librdkafka(partitions, EARLIEST)
+        ends = self._told_by_librdkafka(partitions, LATEST)
+        return {
+            at: LogBounds(start=start, end=end, stable_end=end)
+            for at, start, end in zip(partitions, starts, ends, strict=True)
+            if start is not None and end is not None
+        }
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         self._check()
@@ -195,6 +231,46 @@ class Cluster:
     def _check(self) -> None:
         if self.down is not None:
             raise self.down
+        if self.raises is not None:
+            raise self.raises()
+
+
+class _Consumer:
+    """As much of librdkafka's consumer as asks where logs begin and end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def offsets_for_times(
+        self, wanted: list[ck.TopicPartition], timeout: float
+    ) -> list[SimpleNamespace]:
+        assert timeout > 0
+        self._cluster._check()
+        return [self._one(at) for at in wanted]
+
+    def _one(self, wanted: ck.TopicPartition) -> SimpleNamespace:
+        at = TopicPartition(wanted.topic, wanted.partition)
+        log, error = self._cluster.log(at), self._cluster.sick.get(at)
+        if log is None:
+            error = ck.KafkaError(ck.KafkaError._UNKNOWN_PARTITION)
+        offset = -1001
+        if log is not None and error is None:
+            offset = log.start if wanted.offset == EARLIEST else log.end
+        return SimpleNamespace(topic=at.topic, partition=at.partition, offset=offset, error=error)
+
+    def list_topics(self, timeout: float) -> SimpleNamespace:
+        assert timeout > 0
+        return SimpleNamespace(
+            topics={
+                name: SimpleNamespace(
+                    partitions={
+                        number: SimpleNamespace(id=number, leader=1)
+                        for number in range(len(topic.logs))
+                    }
+                )
+                for name, topic in self._cluster.data.items()
+            }
+        )
 
 
 @dataclass

@@ -13,6 +13,7 @@ from zlib import crc32
 from exporter.decode.javamap import connect_key
 from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, partitions_of
+from tests.scenarios.proxy import Proxy
 
 FLUSH_S = 60.0  # Connect's default
 
@@ -25,13 +26,22 @@ class Task:
 
 @dataclass
 class Site:
-    """A Connect cluster on Kafka cluster east."""
+    """A Connect cluster on Kafka cluster east.
+
+    without_status  connectors whose records in the status topic are gone
+    skews           by how much clocks are ahead: of who writes `commits`, of who writes `syncs`
+    """
 
     name: str
     east: Cluster
     connectors: dict[str, Connector] = field(default_factory=dict)
     offsets: str = "connect-offsets"
     generation: int = 1
+    without_status: set[str] = field(default_factory=set)
+    skews: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.proxy = Proxy(self)
 
     def offsets_topic(self, connector: str) -> Internal:
         """Its own, if it has one."""
@@ -45,8 +55,17 @@ class Site:
     def commit(
         self, connector: str, partition: dict[str, Any], offset: dict[str, Any] | None, at: float
     ) -> None:
+        key = connect_key(connector, partition)
+        assert key is not None
+        self.write_offset(connector, key, offset, at)
+
+    def write_offset(
+        self, connector: str, key: bytes, offset: dict[str, Any] | None, at: float
+    ) -> None:
+        """Write a record of an offsets topic under a key as its writer spells it."""
         value = None if offset is None else json.dumps(offset, separators=(",", ":")).encode()
-        self.offsets_topic(connector).write(connect_key(connector, partition), value, at)
+        at += self.skews.get("commits", 0.0)
+        self.offsets_topic(connector).write(key, value, at)
 
     def say(self, key: str, state: str | None, trace: str | None, at: float) -> None:
         """A record of the status topic; None: it is taken back."""
@@ -58,13 +77,16 @@ class Site:
             "version": "4.3.1",
         }
         value = None if state is None else json.dumps(body).encode()
+        if state is not None:
+            self.without_status.discard(key.partition("-")[2])
         self.status_topic.write(f"status-{key}".encode(), value, at)
 
     # --- as its REST API -------------------------------------------------------------------------
 
     def rest(self) -> bytes:
-        """`GET /connectors?expand=status&expand=info`."""
-        return json.dumps({at.name: at.rest() for at in self.connectors.values()}).encode()
+        """`GET /connectors?expand=status&expand=info`: without those that have no status."""
+        listed = (at for at in self.connectors.values() if at.name not in self.without_status)
+        return json.dumps({at.name: at.rest() for at in listed}).encode()
 
     def rest_tasks(self, connector: str) -> bytes:
         return json.dumps(self.connectors[connector].rest_tasks()).encode()
@@ -239,6 +261,9 @@ class Source(Connector):
 
     active      does the outside world have something new at this moment?
     repeats     it commits its offset although it has not changed (a heartbeat)
+    keys        `hash`: its partition is a java.util.HashMap; `linked`: a LinkedHashMap, in the
+                order of `partition`; `map_of`: Map.of, whose order each JVM picks anew
+    texts       its offset is a text, as some connectors have it
     """
 
     partition: dict[str, Any] = field(default_factory=dict)
@@ -248,13 +273,54 @@ class Source(Connector):
     every_s: float = 10.0
     active: Callable[[float], bool] = lambda _: True
     repeats: bool = False
+    keys: str = "hash"
+    texts: bool = False
     at: int | None = None
     committed: int | None = None
+    last_written: dict[str, Any] | None = None
     _since: float = 0.0
+    _turned: bool = False  # Map.of lists its fields backwards in this JVM
 
     @property
     def config(self) -> dict[str, str]:
         return {"connector.class": "org.example.Source", "name": self.name}
+
+    @property
+    def key(self) -> bytes:
+        """The bytes that its task writes and looks up."""
+        if self.keys == "hash":
+            key = connect_key(self.name, self.partition)
+            assert key is not None
+            return key
+        names = [*reversed(self.partition)] if self._turned else [*self.partition]
+        spelled = {name: self.partition[name] for name in names}
+        return json.dumps([self.name, spelled], separators=(",", ":"), ensure_ascii=False).encode()
+
+    def start_jvm(self, *, turned: bool, now: float) -> None:
+        """Start its task in another JVM, in which Map.of has an order of its own."""
+        if self.keys == "map_of":
+            self._turned = turned
+        self.committed = self.stored()
+        self.started(now)
+
+    def stored(self) -> int | None:
+        """Return what Connect finds under its key."""
+        for record in reversed(self.site.offsets_topic(self.name).records):
+            if record.key() == self.key:
+                value = record.value()
+                assert value is None or isinstance(value, bytes)
+                found = None if value is None else json.loads(value).get(self.counts)
+                return None if found is None else int(found)
+        return None
+
+    @property
+    def offset(self) -> dict[str, Any] | None:
+        """What it committed last, as it stands in the topic."""
+        return None if self.committed is None else self.offset_of(self.committed)
+
+    def offset_of(self, at: int) -> dict[str, Any]:
+        """Return the offset that says so."""
+        return {**self.fields, self.counts: str(at) if self.texts else at}
 
     def started(self, now: float) -> None:
         self.at = self.committed
@@ -273,15 +339,17 @@ class Source(Connector):
 
     def commit(self, at: int, now: float) -> None:
         self.committed = at
-        self.site.commit(self.name, self.partition, {**self.fields, self.counts: at}, now)
+        self.last_written = self.offset_of(at)
+        self.site.write_offset(self.name, self.key, self.last_written, now)
 
 
 @dataclass
 class Sink(Connector):
-    """A sink connector: a consumer group of its own."""
+    """A sink connector: a consumer group of its own. `commits`: False, and it never does."""
 
     topics: list[str] = field(default_factory=list)
     speed: float = 1000.0
+    commits: bool = True
     at: dict[TopicPartition, int] = field(default_factory=dict)
 
     kind = "sink"
@@ -311,4 +379,5 @@ class Sink(Connector):
             self.at[place] = min(log.end, following + int(self.speed * elapsed_s))
 
     def flush(self, now: float) -> None:
-        self.group.update(self.at)
+        if self.commits:
+            self.group.update(self.at)

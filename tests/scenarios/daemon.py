@@ -6,22 +6,23 @@ function (`_tail`). The rhythm of everything is that of daemon/edge.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
+from exporter.clients.connect_sweep import Listener
 from exporter.config import Config, parse
 from exporter.daemon import wiring
 from exporter.daemon.edge import ASSIGNED_S
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
-from exporter.errors import ClientError, NotFound, Unreachable
+from exporter.errors import ClientError, NotFound
 from exporter.ingest import poll
 from exporter.ingest.ends import EndsPoll
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
 from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
 from exporter.ingest.roles import Role, role_in
 from exporter.loop import Loop
+from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import (
     TAIL,
     BrokersSeen,
@@ -38,6 +39,8 @@ from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
 from exporter.state.snapshot import Snapshot
 from tests.fakes.clock import VirtualClock
 from tests.scenarios.brokers import Internal
+from tests.scenarios.proxy import Reader
+from tests.scenarios.script import several
 from tests.scenarios.world import World
 
 FACTS_S = 300.0
@@ -56,12 +59,37 @@ def config_for(world: World) -> Config:
                     "url": f"http://{site.name}:8083",
                     "offsets_topic": site.offsets,
                     "status_topic": f"{site.name}-status",
+                    "connectors": {
+                        "exclude": several(world.clusters[site.name].get("excludes", []))
+                    },
                 }
                 for site in world.sites.values()
             ],
         },
         {},
     )
+
+
+@dataclass
+class Sweep:
+    """The answers of `GET /connectors/{c}/offsets`, one after the other (clients/connect_sweep.py
+    asks several at once).
+    """
+
+    reader: Reader
+
+    @property
+    def name(self) -> str:
+        return self.reader.name
+
+    def offsets(self, connectors: Sequence[str], listener: Listener) -> None:
+        for connector in connectors:
+            if listener.announce([connector]):
+                try:
+                    body = self.reader.offsets(connector)
+                except NotFound:
+                    continue
+                listener.take([(connector, body)])
 
 
 @dataclass
@@ -161,6 +189,7 @@ class Daemon:
                 ):
                     self._put(poll.poll_assignment(assignments, flow.connector))
             sinks = [at for at in snapshot.topology.sinks if at.connect_cluster == site.name]
+            self._check_offsets(site.name, snapshot, now, asked.offsets_s)
             if self._every(f"groups {site.name}", asked.groups_s, now):
                 if sinks:
                     self._put(poll.poll_groups(site.name, self._admins(), sinks, self.clock))
@@ -179,6 +208,18 @@ class Daemon:
                 self._put(self._probe(name, snapshot))
             if self._every(f"facts {name}", FACTS_S, now) and kafka.down is None:
                 self._put((self._facts(name, snapshot, now),))
+
+    def _check_offsets(self, name: str, snapshot: Snapshot, now: float, every_s: float) -> None:
+        """Compare with what REST says, as the truth check does, when that is due."""
+        if not self._every(f"offsets {name}", every_s, now):
+            return
+        connectors = [
+            view.name
+            for view in snapshot.connectors
+            if view.connect_cluster == name and view.kind is not ConnectorKind.SINK
+        ]
+        sweep: Any = Sweep(self._reader(name))
+        poll.poll_rest_offsets(sweep, connectors, self._put, lambda: False)
 
     def _probe(self, kafka: str, snapshot: Snapshot) -> tuple[Observation, ...]:
         return poll_probes(
@@ -254,20 +295,8 @@ class Daemon:
             self._assignments[name] = AssignmentsPoll(self._reader(name))
         return self._assignments[name]
 
-    def _reader(self, name: str) -> Any:
-        site, world = self.world.sites[name], self.world
-
-        def answer(body: Callable[[], bytes]) -> bytes:
-            if name in world.unreachable:
-                raise Unreachable(name, "connection refused")
-            return body()
-
-        def tasks(connector: str) -> bytes:
-            if connector not in site.connectors:
-                raise NotFound(name, "no such connector")
-            return answer(lambda: site.rest_tasks(connector))
-
-        return SimpleNamespace(name=name, connectors=lambda: answer(site.rest), tasks=tasks)
+    def _reader(self, name: str) -> Reader:
+        return Reader(self.world.sites[name].proxy)
 
     def _admin(self, name: str) -> Any:
         return self.world.kafkas[name]

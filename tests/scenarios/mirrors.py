@@ -28,6 +28,7 @@ class Mirror(Connector):
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     synced: dict[TopicPartition, int] = field(default_factory=dict)
     written: dict[TopicPartition, int] = field(default_factory=dict)  # downstream log end
+    assigned: list[TopicPartition] | None = None  # what it keeps to; None: all that there are
 
     @property
     def upstream(self) -> Cluster:
@@ -51,7 +52,8 @@ class Mirror(Connector):
         }
 
     def partitions(self) -> list[TopicPartition]:
-        return partitions_of(self.upstream, self.topics)
+        there = partitions_of(self.upstream, self.topics)
+        return there if self.assigned is None else [at for at in self.assigned if at in there]
 
     def remote(self, at: TopicPartition) -> Log:
         """Where it is copied to."""
@@ -101,7 +103,8 @@ class Mirror(Connector):
         key = struct.pack(">h", len(name)) + name + struct.pack(">i", at.partition)
         value = struct.pack(">qq", upstream, downstream)
         if self.syncs in self.upstream.internal:
-            self.upstream.internal[self.syncs].write(key, value, now)
+            at_s = now + self.site.skews.get("syncs", 0.0)
+            self.upstream.internal[self.syncs].write(key, value, at_s)
 
     def flush(self, now: float) -> None:
         for at, offset in self.done.items():

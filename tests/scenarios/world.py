@@ -8,11 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import httpx
+
 from exporter.decode.javamap import connect_key
 from exporter.errors import Unreachable
 from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector, Sink, Site, Source
+from tests.scenarios.hostile import HostileVerbs
 from tests.scenarios.mirrors import Checkpoints, Mirror
 from tests.scenarios.script import (
     BEGINNING,
@@ -41,7 +44,7 @@ def trace_of(text: str) -> str:
     return TRACE.format(failure=failure, place=place or "org.example.Task.poll")
 
 
-class World:
+class World(HostileVerbs):
     """See the module. `step` lets time pass; `now` is Unix seconds."""
 
     def __init__(self, told: Any) -> None:
@@ -54,7 +57,7 @@ class World:
         self.clusters: dict[str, dict[str, Any]] = told.get("clusters", {"lab": {}})
         self.sites: dict[str, Site] = {}
         for name, more in self.clusters.items():
-            given = only(f"clusters.{name}", more, "offsets")
+            given = only(f"clusters.{name}", more, "offsets", "excludes")
             offsets = given.get(
                 "offsets", "connect-offsets" if name == "lab" else f"{name}-offsets"
             )
@@ -63,7 +66,7 @@ class World:
             east.internal[f"{name}-status"] = Internal(f"{name}-status")
         west.internal["mm2-offset-syncs.east.internal"] = Internal("mm2-offset-syncs.east.internal")
         self.policies: dict[str, str] = {}
-        self.unreachable: set[str] = set()
+        self.strangers: dict[str, Site] = {}
         self.down_until: float | None = None
         self.beating: dict[str, tuple[dict[TopicPartition, float], list[str], float]] = {}
         for name, more in told.get("topics", {}).items():
@@ -149,6 +152,8 @@ class World:
             "every",
             "active",
             "repeats",
+            "keys",
+            "texts",
         )
         return Source(
             name,
@@ -160,12 +165,18 @@ class World:
             every_s=seconds(given.get("every", "10s")),
             active=active_of(f"connectors.{name}.active", given.get("active")),
             repeats=given.get("repeats", False),
+            keys=given.get("keys", "hash"),
+            texts=given.get("texts", False),
         )
 
     def _sink(self, site: Site, name: str, told: Any) -> Sink:
-        given = only(f"connectors.{name}", told, "writes", "speed")
+        given = only(f"connectors.{name}", told, "writes", "speed", "commits")
         return Sink(
-            name, site, topics=several(given["writes"]), speed=rate(given.get("speed", "1000/s"))
+            name,
+            site,
+            topics=several(given["writes"]),
+            speed=rate(given.get("speed", "1000/s")),
+            commits=given.get("commits", True),
         )
 
     # --- time ------------------------------------------------------------------------------------
@@ -180,7 +191,7 @@ class World:
                 topic.live(self.now, self.tick_s)
         for name, (owed, topics, speed) in self.beating.items():
             self._consume(name, owed, topics, speed)
-        for site in self.sites.values():
+        for site in (*self.sites.values(), *self.strangers.values()):
             for connector in tuple(site.connectors.values()):
                 connector.live(self.now, self.tick_s)
 
@@ -409,12 +420,14 @@ class World:
 
     def do_lose_sight(self, name: str) -> None:
         """A Kafka cluster, or the REST API of a Connect cluster, does not answer us."""
-        self.unreachable.add(name)
+        if name in self.sites:
+            self.sites[name].proxy.down = partial(httpx.ConnectError, "connection refused")
         if name in self.kafkas:
             self.kafkas[name].down = Unreachable(name, "no route to host")
 
     def do_see_again(self, name: str) -> None:
-        self.unreachable.discard(name)
+        if name in self.sites:
+            self.sites[name].proxy.down = None
         if name in self.kafkas:
             self.kafkas[name].down = None
 
@@ -425,8 +438,8 @@ class World:
     # --- details ---------------------------------------------------------------------------------
 
     def _site(self, name: str) -> tuple[Site, str]:
-        cluster, slash, rest = name.partition("/")
-        return (self.sites[cluster], rest) if slash else (self.sites["lab"], name)
+        cluster, _, rest = name.partition("/")
+        return (self.sites[cluster], rest) if cluster in self.sites else (self.sites["lab"], name)
 
     def _named(self, names: Any) -> list[Connector]:
         found = []
@@ -442,7 +455,7 @@ class World:
         return self.kafkas[kafka].data[topic]
 
     def _left(self, source: Source) -> int | None:
-        return self._last(source, source.partition, source.counts)
+        return source.stored()
 
     def _last(self, of: Connector, partition: dict[str, Any], field: str) -> int | None:
         key = connect_key(of.name, partition)
@@ -454,7 +467,7 @@ class World:
 
     def _forget(self, source: Source) -> None:
         source.committed = None
-        source.site.commit(source.name, source.partition, None, self.now)
+        source.site.write_offset(source.name, source.key, None, self.now)
         if source.state == "STOPPED":
             source.at = None
 
