@@ -5,10 +5,12 @@ Called by doctor, which asks each worker; everything else asks through ConnectRe
 
 from __future__ import annotations
 
-import email.utils
 import ssl
 
 import httpx
+
+from exporter.clients.http_body import REQUEST_HEADERS
+from exporter.clients.http_date import server_time
 
 
 def worker_time(
@@ -23,15 +25,16 @@ def worker_time(
     `transport` is the seam for tests.
     """
     try:
-        with httpx.Client(
-            timeout=timeout_s, verify=verify, transport=transport, trust_env=False
-        ) as client:
-            header = client.head(url).headers.get("Date")
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return None
-    if header is None:
-        return None
-    try:
-        return email.utils.parsedate_to_datetime(header).timestamp()
-    except ValueError:
+        with (
+            httpx.Client(
+                timeout=timeout_s,
+                headers=REQUEST_HEADERS,
+                verify=verify,
+                transport=transport,
+                trust_env=False,
+            ) as client,
+            client.stream("HEAD", url) as response,  # no body is read
+        ):
+            return server_time(response.headers.get("Date"))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
         return None

@@ -5,15 +5,17 @@ Called by ingest and the CLI. Anything that changes a Connect cluster lives else
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
+import time
+from collections.abc import Callable, Sequence
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
 from exporter.clients.auth import TlsContext, authorization
+from exporter.clients.http_body import REQUEST_HEADERS, VALUES_MAX, is_too_wide, read_body
+from exporter.clients.http_date import retry_after_s, server_time
 from exporter.clients.wire import Transport, ask, bounds, carry_out, forget_locals
 from exporter.config import Auth, Connect, Tls
 from exporter.errors import (
@@ -26,10 +28,12 @@ from exporter.errors import (
     NotFound,
     Refused,
     ServerError,
+    Throttled,
     TimedOut,
     TooLarge,
     Unreachable,
 )
+from exporter.model.connector_paths import WHY_REFUSED, connector_path, is_refused_in_path
 
 BODY_BYTES_MAX = 32 * 1024 * 1024  # ten thousand connectors with stack traces stay below
 ERROR_BYTES_MAX = 64 * 1024  # only looked into for who says that something is not there
@@ -63,9 +67,14 @@ class ConnectReader:
         auth: Auth | None = None,
         tls: Tls | None = None,
         transport: Transport | None = None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests."""
+        """`timeout_s` bounds a whole answer of one worker, and how long a Retry-After is waited
+        for; `transport` and `pause` are the seams for tests.
+        """
         assert urls
+        self._pause = pause
+        self._retry_after_s: float | None = None  # by the newest answer
         self.name = name
         self._urls = urls
         self._timeout_s = timeout_s
@@ -85,11 +94,11 @@ class ConnectReader:
 
     def status(self, connector: str) -> bytes:
         """`GET /connectors/{c}/status`: answered from a worker's memory."""
-        return self._get(f"/connectors/{quote(connector, safe='')}/status")
+        return self._get(connector_path(connector, "status"), connector)
 
     def connector_config(self, connector: str) -> bytes:
         """`GET /connectors/{c}/config`: may hold secrets, so look at it and let it go."""
-        return self._get(f"/connectors/{quote(connector, safe='')}/config")
+        return self._get(connector_path(connector, "config"), connector)
 
     def plugins(self) -> bytes:
         """`GET /connector-plugins`: the classes of connectors that the worker has."""
@@ -97,17 +106,29 @@ class ConnectReader:
 
     def tasks(self, connector: str) -> bytes:
         """`GET /connectors/{c}/tasks`: the tasks' configurations."""
-        return self._get(f"/connectors/{quote(connector, safe='')}/tasks")
+        return self._get(connector_path(connector, "tasks"), connector)
 
     def offsets(self, connector: str) -> bytes:
         """`GET /connectors/{c}/offsets` (KIP-875, Kafka 3.5): makes the worker read the topic."""
-        return self._get(offsets_path(connector))
+        return self._get(offsets_path(connector), connector)
 
     def close(self) -> None:
         """Nothing stays open between requests; here so that callers need not know."""
 
-    def _get(self, path: str) -> bytes:
-        """The first good answer. Raises the most telling error when no worker gives one."""
+    def _get(self, path: str, connector: str | None = None) -> bytes:
+        """The first good answer, asked for once more after a Retry-After that is short enough.
+        Raises the most telling error when no worker gives one.
+        """
+        try:
+            return self._first_good(path, connector)
+        except Throttled:
+            wait_s, self._retry_after_s = self._retry_after_s, None
+            if wait_s is None or wait_s > self._timeout_s:
+                raise
+        self._pause(wait_s)
+        return self._first_good(path, connector)
+
+    def _first_good(self, path: str, connector: str | None) -> bytes:
         first = self._current
         failures: list[tuple[str, ClientError]] = []
         for turn in range(len(self._urls)):
@@ -123,7 +144,7 @@ class ConnectReader:
             else:
                 self._current = number
                 return body
-        raise verdict(self.name, f"GET {path}", failures, of=len(self._urls))
+        raise verdict(self.name, f"GET {path}", failures, of=len(self._urls), connector=connector)
 
     def _ask(self, url: str, path: str) -> bytes:
         """One worker's answer. Raises errors whose detail says nothing of worker and path."""
@@ -143,27 +164,28 @@ class ConnectReader:
             base_url=url,
             timeout=bounds(self._timeout_s),
             follow_redirects=False,
-            headers={"Accept": "application/json", **authorization(self._auth)},
+            headers={
+                "Accept": "application/json",
+                **REQUEST_HEADERS,
+                **authorization(self._auth),
+            },
             transport=transport,
             trust_env=False,
             verify=self._tls.get_for(url),
         )
         async with client, client.stream("GET", path) as response:
-            body = bytearray()
-            self.server_time = _moment(response.headers.get("Date"))
+            self.server_time = server_time(response.headers.get("Date"))
+            if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+                self._retry_after_s = retry_after_s(response.headers.get("Retry-After"))
             bytes_max = body_bytes_max(response.status_code)
             if not bytes_max:
                 return response.status_code, b""
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > bytes_max:
-                    break
-            return response.status_code, bytes(body)
+            return response.status_code, await read_body(response, bytes_max)
 
 
 def offsets_path(connector: str) -> str:
     """Where the source offsets of a connector are."""
-    return f"/connectors/{quote(connector, safe='')}/offsets"
+    return connector_path(connector, "offsets")
 
 
 def body_bytes_max(status: int) -> int:
@@ -181,6 +203,8 @@ def told(name: str, status: int, body: bytes) -> bytes:
         raise _refusal(name, status, body)
     if len(body) > BODY_BYTES_MAX:
         raise TooLarge(name, f"answer larger than {BODY_BYTES_MAX} bytes")
+    if is_too_wide(body):
+        raise TooLarge(name, f"answer of more than {VALUES_MAX} values")
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -189,9 +213,16 @@ def told(name: str, status: int, body: bytes) -> bytes:
 
 
 def verdict(
-    name: str, asked: str, failures: Sequence[tuple[str, ClientError]], *, of: int
+    name: str,
+    asked: str,
+    failures: Sequence[tuple[str, ClientError]],
+    *,
+    of: int,
+    connector: str | None = None,
 ) -> ClientError:
-    """The most telling error of the workers (their URLs) that were asked; there are `of` them."""
+    """The most telling error of the workers (their URLs) that were asked; there are `of` them.
+    Where it is about a connector whose name no path can carry, it says so.
+    """
     last = failures[-1][1]
     kind = type(last)
     if isinstance(last, NEXT):
@@ -199,16 +230,11 @@ def verdict(
     detail = last.detail
     if of > 1:
         detail = "; ".join(f"{_origin(url)}: {exc.detail}" for url, exc in failures)
+    if connector is not None and issubclass(kind, Refused) and is_refused_in_path(connector):
+        detail = f"{detail} ({WHY_REFUSED})"
     error = kind(name, f"{asked}: {detail}")
     error.__cause__ = next(exc.__cause__ for _, exc in failures if isinstance(exc, kind))
     return error
-
-
-def _moment(date: str | None) -> float | None:
-    try:
-        return None if date is None else parsedate_to_datetime(date).timestamp()
-    except ValueError:
-        return None
 
 
 def _origin(url: str) -> str:
@@ -219,7 +245,12 @@ def _origin(url: str) -> str:
 def _refusal(name: str, status: int, body: bytes) -> ClientError:
     """The body is left out of the message: Connect's errors may quote configurations."""
     detail = f"HTTP {status}"
-    classes: dict[int, type[ClientError]] = {401: Denied, 403: Denied, 409: Conflict}
+    classes: dict[int, type[ClientError]] = {
+        401: Denied,
+        403: Denied,
+        409: Conflict,
+        429: Throttled,
+    }
     if status == httpx.codes.NOT_FOUND:
         return (NotFound if _about_a_connector(body) else _NoRoute)(name, detail)
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:

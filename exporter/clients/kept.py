@@ -17,6 +17,8 @@ from typing import Final
 import h11
 import httpx
 
+from exporter.clients.http_body import REQUEST_HEADERS, BoundedBody
+
 READ_BYTES: Final = 64 * 1024
 LARGE_BYTES: Final = 1024 * 1024  # what is longer is read by one connection at a time
 RESTED_S: Final = 0.5  # no server is tired of waiting sooner
@@ -50,6 +52,7 @@ class KeptConnection:
         self._protocol = h11.Connection(h11.CLIENT)
         self._heard = False
         self._used_at = 0.0
+        self.retry_after: str | None = None  # of the newest answer
 
     async def get(
         self, path: str, headers: Mapping[str, str], bytes_max: Callable[[int], int]
@@ -80,8 +83,9 @@ class KeptConnection:
     def _like_last(self, headers: Mapping[str, str]) -> h11.Request:
         """A request with these headers, which take as long to check as all the rest."""
         if self._like is None or self._like[0] != headers:
-            fixed = [("Host", self._url.netloc.decode("ascii")), ("Accept-Encoding", "identity")]
-            made = h11.Request(method=b"GET", target=b"/", headers=[*fixed, *headers.items()])
+            fixed = {"Host": self._url.netloc.decode("ascii"), **REQUEST_HEADERS}
+            every = [*fixed.items(), *headers.items()]
+            made = h11.Request(method=b"GET", target=b"/", headers=every)
             self._like = (headers, made)
         return self._like[1]
 
@@ -128,18 +132,21 @@ class KeptConnection:
         try:
             for part in (asked, h11.EndOfMessage()):
                 self._streams[1].write(self._protocol.send(part) or b"")
-            status = await self._status()
-            body = bytearray()
+            response = await self._response()
+            status = response.status_code
+            body = BoundedBody(_codings(response), bytes_max(status))
             async with AsyncExitStack() as held:
-                while len(body) <= bytes_max(status):
+                is_large = False
+                while not body.is_full:
                     event = await self._event()
                     if isinstance(event, h11.EndOfMessage):
                         self._keep()
-                        return status, bytes(body)
+                        return status, body.end()
                     assert isinstance(event, h11.Data)
-                    if len(body) <= LARGE_BYTES < len(body) + len(event.data):
+                    body.add(event.data)
+                    if not is_large and body.size > LARGE_BYTES:
+                        is_large = True
                         await held.enter_async_context(self._large)
-                    body += event.data
         except h11.LocalProtocolError as exc:
             raise httpx.LocalProtocolError("the request could not be sent") from exc
         except h11.RemoteProtocolError as exc:
@@ -147,18 +154,17 @@ class KeptConnection:
         except OSError as exc:
             raise httpx.ReadError(type(exc).__name__) from exc
         self.close()  # cheaper than the rest of what nobody wants
-        return status, bytes(body)
+        return status, body.end()
 
-    async def _status(self) -> int:
+    async def _response(self) -> h11.Response:
         """Of the answer that is one: a server may say before that it goes on."""
         event = await self._event()
         while isinstance(event, h11.InformationalResponse):
             event = await self._event()
         assert isinstance(event, h11.Response)
-        encodings = [value for name, value in event.headers if name == b"content-encoding"]
-        if any(value.lower() != b"identity" for value in encodings):
-            raise httpx.DecodingError("compressed, which was not asked for")
-        return event.status_code
+        told = [value for name, value in event.headers if name == b"retry-after"]
+        self.retry_after = told[0].decode("latin-1") if told else None
+        return event
 
     async def _event(self) -> h11.Event:
         assert self._streams is not None
@@ -182,3 +188,9 @@ class KeptConnection:
             self._used_at = time.monotonic()
         else:
             self.close()
+
+
+def _codings(response: h11.Response) -> list[str]:
+    return [
+        value.decode("latin-1") for name, value in response.headers if name == b"content-encoding"
+    ]

@@ -23,6 +23,7 @@ import msgspec
 import yaml
 
 from exporter.clients.auth import CannotIdentify
+from exporter.clients.http_body import REQUEST_HEADERS, VALUES_MAX, is_too_wide, read_body
 from exporter.clients.redaction import without_secrets
 from exporter.clients.wire import bounds, carry_out, error_of
 from exporter.config.files import problem_with, read_secret
@@ -236,19 +237,14 @@ def exchange(
             base_url=access.url,
             timeout=bounds(timeout_s),
             follow_redirects=False,
-            headers={"Accept": "application/json", **access.headers()},
+            headers={"Accept": "application/json", **REQUEST_HEADERS, **access.headers()},
             transport=transport,
             trust_env=False,
             verify=access.context(),
         )
         headers = {} if body is None else {"Content-Type": content_type}
         async with client, client.stream(method, path, content=body, headers=headers) as response:
-            found = bytearray()
-            async for part in response.aiter_bytes():
-                found += part
-                if len(found) > BODY_BYTES_MAX:
-                    raise TooLarge(access.name, f"{what}: more than {BODY_BYTES_MAX} bytes")
-            return response.status_code, bytes(found)
+            return response.status_code, await read_body(response, BODY_BYTES_MAX)
 
     try:
         status, found = carry_out(access.name, answer(), timeout_s)
@@ -256,6 +252,9 @@ def exchange(
         raise type(exc)(exc.target, f"{what}: {exc.detail}") from exc
     if not 200 <= status < 300:
         raise _refusal(access.name, what, status, found)
+    if len(found) > BODY_BYTES_MAX or is_too_wide(found):
+        bound = f"more than {BODY_BYTES_MAX} bytes or {VALUES_MAX} values"
+        raise TooLarge(access.name, f"{what}: {bound}")
     try:
         return msgspec.json.decode(found, type=Json)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:

@@ -12,6 +12,7 @@ import httpx
 
 from exporter import __version__
 from exporter.clients.auth import TlsContext, authorization
+from exporter.clients.http_body import REQUEST_HEADERS
 from exporter.clients.wire import bounds, carry_out, error_of
 from exporter.config import Auth, Tls
 
@@ -53,6 +54,7 @@ class Webhook:
             headers={
                 "Content-Type": "application/json",
                 "User-Agent": f"offsetwatch/{__version__}",
+                **REQUEST_HEADERS,
                 **authorization(self._auth),
             },
             trust_env=False,

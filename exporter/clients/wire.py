@@ -36,6 +36,8 @@ R = TypeVar("R")
 
 # A connection and its handshake get this much each; a server that is well needs milliseconds.
 CONNECT_SHARE: Final = 0.5
+GENERATORS_MAX: Final = 8  # httpx and httpcore stack four
+CLOSE_S: Final = 1.0
 _REFUSALS: Final[Mapping[int, type[ClientError]]] = {
     401: Denied,
     403: Denied,
@@ -146,7 +148,20 @@ def run_to_end(work: Coroutine[None, None, R], timeout_s: float | None) -> R:
         task.cancel()  # after Ctrl-C it is still under way
         loop.run_until_complete(asyncio.wait([task]))
         loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(_end_generators())
         loop.close()
+
+
+async def _end_generators() -> None:
+    """Wait for the ends of generators that were left in the middle of an answer: each is a task,
+    and begins that of the generator below it.
+    """
+    for _ in range(GENERATORS_MAX):
+        await asyncio.sleep(0)
+        ending = asyncio.all_tasks() - {asyncio.current_task()}
+        if not ending:
+            return
+        await asyncio.wait(ending, timeout=CLOSE_S)
 
 
 def _connection_error(name: str, error: Exception) -> ClientError:

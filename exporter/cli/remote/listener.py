@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from exporter.clients.http_body import REQUEST_HEADERS, read_body_now
 from exporter.config.files import problem_with, read_private, tokens_in
 from exporter.errors import (
     ConfigError,
@@ -81,7 +82,11 @@ class Asking:
         self._url = listener.url
         self._client = httpx.Client(
             base_url=_base(listener),
-            headers={"Accept": "application/json", **_authorization(listener)},
+            headers={
+                "Accept": "application/json",
+                **REQUEST_HEADERS,
+                **_authorization(listener),
+            },
             timeout=TIMEOUT_S,
             follow_redirects=False,
             trust_env=False,
@@ -128,12 +133,10 @@ class Asking:
         raise self.strange(answer)
 
     def _bounded(self, response: httpx.Response) -> bytes:
-        body = bytearray()
-        for part in response.iter_bytes():
-            body += part
-            if len(body) > BODY_BYTES_MAX:
-                raise TooLarge(self._url, f"an answer of more than {BODY_BYTES_MAX} bytes")
-        return bytes(body)
+        body = read_body_now(response, BODY_BYTES_MAX)
+        if len(body) > BODY_BYTES_MAX:
+            raise TooLarge(self._url, f"an answer of more than {BODY_BYTES_MAX} bytes")
+        return body
 
     def strange(self, answer: Reply) -> Exception:
         """What an answer means that is none of those that were asked for."""

@@ -14,6 +14,7 @@ import httpx
 import msgspec
 
 from exporter.clients.auth import TlsContext, authorization
+from exporter.clients.http_body import REQUEST_HEADERS, read_body
 from exporter.clients.redaction import without_secrets
 from exporter.clients.wire import Transport, ask, bounds, carry_out
 from exporter.config import Auth, Connect, Tls
@@ -125,6 +126,7 @@ class ConnectWriter:
             headers={
                 "Accept": "application/json",
                 "Content-Type": "application/json",
+                **REQUEST_HEADERS,
                 **authorization(self._auth),
             },
             transport=transport,
@@ -140,12 +142,7 @@ async def _sent(
     client: httpx.AsyncClient, method: str, path: str, body: bytes | None
 ) -> tuple[int, bytes]:
     async with client.stream(method, path, content=body) as response:
-        answer = bytearray()
-        async for part in response.aiter_bytes():
-            answer += part
-            if len(answer) > BODY_BYTES_MAX:
-                break
-        return response.status_code, bytes(answer)
+        return response.status_code, await read_body(response, BODY_BYTES_MAX)
 
 
 def writer_of(

@@ -6,10 +6,10 @@ The driver sends what is said here, and a person is shown it before saying yes: 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 
+from exporter.model.connector_paths import connector_path
 from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -55,7 +55,7 @@ def of_step(connector: str, step: AnyStep) -> Request | None:
         case Reset():
             return Request("DELETE", _path(connector, "offsets"))
         case Delete():
-            return Request("DELETE", f"/connectors/{quote(connector, safe='')}")
+            return Request("DELETE", connector_path(connector))
         case Create():
             return Request("POST", "/connectors")
         case _:
@@ -63,7 +63,7 @@ def of_step(connector: str, step: AnyStep) -> Request | None:
 
 
 def _path(connector: str, what: str) -> str:
-    return f"/connectors/{quote(connector, safe='')}/{what}"
+    return connector_path(connector, what)
 
 
 def body_of(pairs: tuple[Pair, ...]) -> bytes:

@@ -1,0 +1,28 @@
+"""Headers of an HTTP answer that name a moment: Date and Retry-After. Both may hold any text."""
+
+from __future__ import annotations
+
+import time
+from email.utils import parsedate_to_datetime
+
+
+def server_time(date: str | None) -> float | None:
+    """Return Unix seconds; None without a date that is one.
+
+    parsedate_to_datetime raises OverflowError for a year of 20 digits, and so does timestamp().
+    """
+    try:
+        return None if date is None else parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+
+
+def retry_after_s(value: str | None) -> float | None:
+    """Return how many seconds to wait, from a number or a date (RFC 9110, 10.2.3); None without."""
+    if value is None:
+        return None
+    digits = value.strip()
+    if digits.isascii() and digits.isdecimal():
+        return float(digits[:9])  # thirty years are as good as all longer ones
+    moment = server_time(value)
+    return None if moment is None else max(0.0, moment - time.time())
