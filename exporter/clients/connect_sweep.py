@@ -22,16 +22,24 @@ from typing import Final, TypeVar
 
 from exporter.clients.auth import TlsContext, authorization
 from exporter.clients.connect_read import NEXT, body_bytes_max, offsets_path, told, verdict
+from exporter.clients.http_date import retry_after_s
 from exporter.clients.kept import KeptConnection
 from exporter.clients.wire import CONNECT_SHARE, forget_locals, run_to_end, translated
 from exporter.config import Auth, Connect, Tls
-from exporter.errors import ClientError, NotFound
+from exporter.errors import ClientError, Malformed, NotFound, ServerError, Throttled
 
 IN_FLIGHT: Final = 4  # per worker: each makes it read its offsets topic to the end
 ANNOUNCED: Final = 100  # at once, as the daemon's queue counts batches
 ANNOUNCED_S: Final = 5.0  # a question that waits longer is announced anew
 HEDGE_S: Final = 0.5  # how long a question is left to one worker while others have none
 FAILURES_IN_A_ROW: Final = 3  # and a worker is left alone for the rest of the sweep
+# The same of the last worker if it does answer: an error may be one connector's, and odd names sort
+# together.
+ERRORS_IN_A_ROW: Final = 21
+STRIKES_MAX: Final = FAILURES_IN_A_ROW * ERRORS_IN_A_ROW  # each counts as many of the other kind
+REFUSALS_MAX: Final = 100  # without one answer: then it is not about single connectors
+RETRY_AFTER_S: Final = 1.0  # where 429 does not say for how long
+RETRY_AFTER_S_MAX: Final = 30.0  # in one sweep, of each worker
 FLUSH_S: Final = 0.2  # how long answers are gathered, as the daemon's queue counts batches
 ANSWERS_MAX: Final = 1000  # gathered, while as many are being taken
 ANSWERS_BYTES_MAX: Final = 8 * 1024 * 1024  # likewise, beside one answer for each in flight
@@ -46,7 +54,7 @@ class Listener:
     """Who wants the answers. Called from one thread, never at once; each may block.
 
     announce    These are about to be asked for. False: then they are not.
-    take        Answers, each once. What it raises of a ClientError ends the sweep.
+    take        Answers, each once.
     stopped     Give up?
     """
 
@@ -75,12 +83,15 @@ class ConnectSweep:
         self.auth = auth
         self.tls = TlsContext(tls)
 
-    def offsets(self, connectors: Sequence[str], listener: Listener) -> None:
-        """Ask for all of them; those that do not exist have no answer. Raises the first error that
-        no other worker makes good, after all answers that came before it were taken.
+    def offsets(self, connectors: Sequence[str], listener: Listener) -> dict[str, ClientError]:
+        """Ask for all of them; those that do not exist have no answer. Return why there is none of
+        others. Raises an error where no worker is left to ask, or nothing but errors came, after
+        all answers that came before it were taken.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="sweep") as aside:
-            run_to_end(_Sweep(self, connectors, listener, aside).run(), timeout_s=None)
+            swept = _Sweep(self, connectors, listener, aside)
+            run_to_end(swept.run(), timeout_s=None)
+            return swept.refused
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +128,11 @@ class _Sweep:
         self._error: ClientError | None = None
         self._answers: list[Answer] = []
         self._answers_bytes = 0
-        self._in_a_row = [0] * len(cluster.urls)  # failures
+        self._strikes = [0] * len(cluster.urls)  # by failures in a row
+        self._quiet_until = [0.0] * len(cluster.urls)  # as its Retry-After says
+        self._quiet_s = [0.0] * len(cluster.urls)
+        self._answered = False
+        self.refused: dict[str, ClientError] = {}
         self._last: dict[int, ClientError] = {}  # failure of each worker
 
     async def run(self) -> None:
@@ -137,6 +152,8 @@ class _Sweep:
             for lane in lanes:
                 lane.cancel()
         await self._flush()
+        if self.refused and not self._answered:
+            self._error = self._error or next(iter(self.refused.values()))
         # Where no worker has such a path there is nothing to compare with (Kafka before 3.5).
         if self._error is not None and not isinstance(self._error, NotFound):
             raise self._error
@@ -151,8 +168,9 @@ class _Sweep:
             self._large,
         )
         try:
-            while self._in_a_row[worker] < FAILURES_IN_A_ROW and not self._over.is_set():
-                question = await self._next(worker)
+            while self._strikes[worker] < STRIKES_MAX and not self._over.is_set():
+                quiet = time.monotonic() < self._quiet_until[worker]
+                question = None if quiet else await self._next(worker)
                 if question is not None:
                     await self._ask(question, worker, connection)
                 elif not self._over.is_set():
@@ -205,10 +223,14 @@ class _Sweep:
         except ClientError as exc:
             forget_locals(exc)
             question.at.discard(worker)
-            self._failed(question, worker, exc)
+            if isinstance(exc, Throttled) and self._waits(worker, connection.retry_after):
+                self._put_back(question)
+            else:
+                self._failed(question, worker, exc)
         else:
             question.at.discard(worker)
-            self._in_a_row[worker] = 0
+            self._strikes[worker] = 0
+            self._answered = True
             if not question.done:
                 self._answers.append((question.connector, body))
                 self._answers_bytes += len(body)
@@ -223,35 +245,65 @@ class _Sweep:
                 status, body = await connection.get(path, headers, body_bytes_max)
         return told(name, status, body)
 
+    def _waits(self, worker: int, retry_after: str | None) -> bool:
+        """Leave a worker alone that says so. False where that takes too long."""
+        told_s = retry_after_s(retry_after)
+        wait_s = RETRY_AFTER_S if told_s is None else max(told_s, IDLE_S)
+        until = time.monotonic() + wait_s
+        more_s = max(0.0, until - max(time.monotonic(), self._quiet_until[worker]))
+        if self._quiet_s[worker] + more_s > RETRY_AFTER_S_MAX:
+            return False
+        self._quiet_s[worker] += more_s
+        self._quiet_until[worker] = max(until, self._quiet_until[worker])
+        return True
+
+    def _put_back(self, question: _Question) -> None:
+        """Ask again, of whichever worker is free first."""
+        if not question.done and not question.at:
+            self._asked.pop(question, None)
+            self._again.append(question)
+
     def _failed(self, question: _Question, worker: int, error: ClientError) -> None:
         self._last[worker] = error
-        if isinstance(error, NEXT):
-            self._in_a_row[worker] += 1
-            if not question.done:
-                question.failures[worker] = error
-                if not question.at:
-                    del self._asked[question]
-                    self._again.append(question)
+        if isinstance(error, (*NEXT, Throttled)):
+            answered = isinstance(error, ServerError | Malformed | NotFound)
+            is_last = self._alive() == {worker}
+            self._strikes[worker] += FAILURES_IN_A_ROW if answered and is_last else ERRORS_IN_A_ROW
+            question.failures[worker] = error
+            self._put_back(question)
             self._give_up(question)
         elif question.done:
             pass
         elif isinstance(error, NotFound):
-            self._in_a_row[worker] = 0
+            self._strikes[worker] = 0
             self._close(question)  # deleted since it was listed
         else:
-            self._end(self._verdict(question, [*question.failures.items(), (worker, error)]))
+            self._strikes[worker] = 0
+            self._refuse(
+                question, self._verdict(question, [*question.failures.items(), (worker, error)])
+            )
+
+    def _refuse(self, question: _Question, error: ClientError) -> None:
+        """Give up on one connector. On all of them where none was answered for so far."""
+        self.refused[question.connector] = error
+        self._close(question)
+        if len(self.refused) >= REFUSALS_MAX and not self._answered:
+            self._end(error)
+
+    def _alive(self) -> set[int]:
+        return {at for at, count in enumerate(self._strikes) if count < STRIKES_MAX}
 
     def _give_up(self, failed: _Question) -> None:
         """Those that no worker is left for; and all, if none is left at all."""
-        alive = {at for at, count in enumerate(self._in_a_row) if count < FAILURES_IN_A_ROW}
-        for question in [at for at in self._again if alive <= at.failures.keys()]:
+        alive = self._alive()
+        for question in [at for at in self._again if alive and alive <= at.failures.keys()]:
             told_by = self._last | question.failures
             error = self._verdict(question, sorted(told_by.items(), key=lambda at: at[0]))
-            if isinstance(error, NotFound) and alive:
-                self._again.remove(question)
+            self._again.remove(question)
+            if isinstance(error, NotFound):
                 self._close(question)
             else:
-                self._end(error)
+                self._refuse(question, error)
         if not alive:
             self._end(self._verdict(failed, list((self._last | failed.failures).items())))
 
@@ -264,6 +316,7 @@ class _Sweep:
             f"GET {offsets_path(question.connector)}",
             [(urls[worker], error) for worker, error in failures],
             of=len(urls),
+            connector=question.connector,
         )
 
     def _close(self, question: _Question) -> None:
@@ -283,11 +336,8 @@ class _Sweep:
         answers, self._answers, self._answers_bytes = self._answers, [], 0
         if not answers:
             return
-        try:
-            # Not by a lambda: a frame keeps its function, and that what it closes over.
-            await self._aside(partial(self._listener.take, answers))
-        except ClientError as exc:
-            self._end(exc)
+        # Not by a lambda: a frame keeps its function, and that what it closes over.
+        await self._aside(partial(self._listener.take, answers))
 
     async def _aside(self, call: Callable[[], R]) -> R:
         """What may block must not keep the answers of others from being heard."""

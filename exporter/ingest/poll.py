@@ -13,7 +13,7 @@ from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clients.wire import forget_locals
 from exporter.clock import Clock
-from exporter.errors import ClientError, Denied
+from exporter.errors import ClientError, Unreachable
 from exporter.ingest import rest
 from exporter.model.observations import (
     CONNECT_REST,
@@ -35,6 +35,8 @@ from exporter.model.topology import SinkGroup, TopicPartition
 
 Batch = tuple[Observation, ...]
 
+MEMBERS_NAMED = 5  # of those that failed for one reason
+
 _JAVA_SETS = re.compile(r"&&|\[[^\]]*\[")  # intersections and unions inside brackets
 
 
@@ -42,6 +44,31 @@ def failure(input_id: InputId, error: ClientError) -> InputFailed:
     """What a failed attempt says. The error is not needed any more."""
     forget_locals(error)
     return InputFailed(input=input_id, reason=error.reason, detail=error.detail)
+
+
+def partial_failures(input_id: InputId, errors: Mapping[str, ClientError]) -> Batch:
+    """What an attempt says that failed of some members, by name, and worked for the others: one
+    failure for each reason, with the first members that it is about.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for member in sorted(errors):
+        by_reason.setdefault(errors[member].reason, []).append(member)
+        forget_locals(errors[member])
+    return tuple(
+        InputFailed(
+            input=input_id,
+            reason=reason,
+            detail=_detail(members, errors[members[0]].detail),
+            partial=True,
+        )
+        for reason, members in sorted(by_reason.items())
+    )
+
+
+def _detail(members: Sequence[str], first: str) -> str:
+    named = ", ".join(repr(member) for member in members[:MEMBERS_NAMED])
+    more = len(members) - MEMBERS_NAMED
+    return f"{named}{f' and {more} more' if more > 0 else ''}: {first}"
 
 
 def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
@@ -63,7 +90,8 @@ def poll_rest_offsets(
     put: Callable[[Batch], bool],
     stopped: Callable[[], bool],
 ) -> None:
-    """The truth check, of all connectors. A failure here says nothing of the state polls.
+    """The truth check, of all connectors. A failure here says nothing of the state polls, and that
+    of one connector nothing of the others: it is counted and named.
 
     That a connector is asked for enters the queue before the question goes out: what the tail shows
     from then on may be what REST has seen.
@@ -72,24 +100,28 @@ def poll_rest_offsets(
     def announce(names: Sequence[str]) -> bool:
         return put(tuple(RestOffsetsAsked(sweep.name, name) for name in names))
 
+    failures: dict[str, ClientError] = {}
+
     def take(answers: Sequence[Answer]) -> None:
-        failed: ClientError | None = None
         batch: list[Observation] = []
         for connector, body in answers:
             try:
                 offsets = rest.offsets_in(sweep.name, connector, body)
             except ClientError as exc:
-                failed = exc
+                # Its trace leads to this frame, which knows the answer and `failures`.
+                failures[connector] = exc.with_traceback(None)
             else:
                 batch.append(RestOffsetsRead(sweep.name, connector, offsets))
         put(tuple(batch))
-        if failed is not None:
-            raise failed
 
+    input_id = InputId(sweep.name, CONNECT_REST)
     try:
-        sweep.offsets(connectors, Listener(announce, take, stopped))
+        failures |= sweep.offsets(connectors, Listener(announce, take, stopped))
     except ClientError as exc:
-        put((failure(InputId(sweep.name, CONNECT_REST), exc),))
+        put((failure(input_id, exc),))
+    else:
+        if failures:
+            put(partial_failures(input_id, failures))
 
 
 def poll_assignment(poll: rest.AssignmentsPoll, connector: str) -> Batch:
@@ -125,36 +157,45 @@ def poll_groups(
 ) -> Batch:
     """Committed offsets of sink connectors, then the log ends of the same partitions.
 
-    A sink whose group or topics we may not see is left out and counted as a failure; the others are
-    read all the same. Where it is all of them, nothing is.
+    A sink that cannot be read is left out, counted and named; the others are read all the same.
+    Where it is all of them, nothing is.
     """
     input_id = InputId(connect_cluster, GROUPS)
     found: list[SinkOffset] = []
-    denied: list[Denied] = []
+    failures: dict[str, ClientError] = {}
     read = 0
-    existing: dict[str, dict[str, int]] = {}
+    existing: dict[str, dict[str, int] | ClientError] = {}
     asked_at = clock.now()
-    try:
-        for sink in sinks:
-            if sink.kafka is None:
-                continue
-            admin = admins[sink.kafka]
-            if sink.kafka not in existing:
-                existing[sink.kafka], _ = admin.topics()
-            try:
-                found.extend(_sink_offsets(admin, sink, existing[sink.kafka]))
-                read += 1
-            except Denied as exc:
-                denied.append(exc)
-    except ClientError as exc:
-        return (failure(input_id, exc),)
-    if denied and not read:
-        return (failure(input_id, denied[0]),)
+    for sink in sinks:
+        if sink.kafka is None:
+            continue
+        admin = admins[sink.kafka]
+        if sink.kafka not in existing:
+            existing[sink.kafka] = _topics_of(admin)
+        topics = existing[sink.kafka]
+        try:
+            if isinstance(topics, ClientError):
+                raise topics
+            found.extend(_sink_offsets(admin, sink, topics))
+            read += 1
+        except ClientError as exc:
+            failures[sink.connector] = exc
+            if isinstance(exc, Unreachable):  # each of its sinks would take as long
+                existing[sink.kafka] = exc
+    if failures and not read:
+        return (failure(input_id, next(iter(failures.values()))),)
     return (
-        *(failure(input_id, exc) for exc in denied),
         SinkOffsetsRead(connect_cluster=connect_cluster, offsets=tuple(found), at=asked_at),
         InputSucceeded(input=input_id, at=clock.now()),
+        *partial_failures(input_id, failures),
     )
+
+
+def _topics_of(admin: KafkaAdmin) -> dict[str, int] | ClientError:
+    try:
+        return admin.topics()[0]
+    except ClientError as exc:
+        return exc
 
 
 def _sink_offsets(

@@ -55,12 +55,13 @@ class InputSucceeded:
 @dataclass(frozen=True, slots=True)
 class InputFailed:
     """The last attempt failed. `reason` is a short fixed word (errors.py), `detail` is for
-    people.
+    people. `partial`: it failed for the members that `detail` names, and worked for the others.
     """
 
     input: InputId
     reason: str
     detail: str
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

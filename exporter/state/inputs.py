@@ -118,9 +118,11 @@ class InputState:
         detail = "; ".join(frozen.detail for frozen in seen.frozen)
         self.failed(OPEN_TRANSACTION, detail, counted=self.tail.newly_held())
 
-    def failed(self, reason: str, detail: str, *, counted: bool = True) -> None:
-        """An attempt failed."""
-        self.up = False
+    def failed(
+        self, reason: str, detail: str, *, counted: bool = True, partial: bool = False
+    ) -> None:
+        """An attempt failed; with `partial` for some members only, and it is as up as it was."""
+        self.up = self.up and partial
         self.last_error = detail
         self.last_reason = reason
         self.errors[reason] += counted
@@ -146,7 +148,7 @@ class Inputs:
             case InputSucceeded():
                 self.of(seen.input).succeeded(seen.at)
             case InputFailed():
-                self.of(seen.input).failed(seen.reason, seen.detail)
+                self.of(seen.input).failed(seen.reason, seen.detail, partial=seen.partial)
             case InputRetired():
                 self.retire(seen.input)
 

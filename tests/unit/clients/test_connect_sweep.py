@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import os
 import ssl
 import threading
@@ -19,9 +20,11 @@ from exporter.clients.connect_sweep import (
     ANNOUNCED,
     FAILURES_IN_A_ROW,
     IN_FLIGHT,
+    REFUSALS_MAX,
     ConnectSweep,
     Listener,
 )
+from exporter.clients.http_body import VALUES_MAX
 from exporter.clients.kept import LARGE_BYTES, KeptConnection
 from exporter.config import Auth, Tls
 from exporter.errors import (
@@ -32,13 +35,14 @@ from exporter.errors import (
     Malformed,
     Refused,
     ServerError,
+    Throttled,
     TimedOut,
     TooLarge,
     Unreachable,
 )
 from lab.certificates import Authority
 from lab.ports import free_port
-from tests.fakes.swept import MISSING, offsets, swept
+from tests.fakes.swept import MISSING, SweptWorker, offsets, swept
 
 NAMES = [f"c{number}" for number in range(300)]
 LATE_S = 120.0  # of a test that would hang
@@ -251,11 +255,86 @@ def test_workers_without_such_a_path_are_not_asked_for_everything_and_it_is_no_e
         (400, b"", Refused),
     ],
 )
-def test_an_answer_that_says_no_ends_the_sweep(status, body, expected):
+def test_a_sweep_ends_where_nothing_but_refusals_come(status, body, expected):
     with swept(lambda _: (status, body)) as no, swept(lambda _: (status, body)) as other:
         found = error_of(sweep(no.url, other.url), NAMES)
         assert type(found) is expected
-        assert len(no.asked) + len(other.asked) <= 2 * IN_FLIGHT
+        assert len(no.asked) + len(other.asked) <= REFUSALS_MAX + 2 * IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ((400, b""), Refused),
+        ((403, b""), Denied),
+        ((409, b"{}"), Conflict),
+        ((500, b""), ServerError),
+        ((502, b"<html>"), ServerError),
+        ((302, b""), Malformed),
+        ((200, b"{"), Malformed),
+        ((200, b"[" * 100_000), Malformed),
+        ((200, b"x" * (BODY_BYTES_MAX + 1)), TooLarge),
+        ((200, b'{"offsets":[' + b"{}," * VALUES_MAX + b"{}]}"), TooLarge),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_odd_connectors_keep_no_other_from_being_read(answer, expected, workers):
+    odd = {"c0", "c1", "c2", "c7", "c299"}  # the first of all, and three in a row
+    heard = Heard()
+    with swept() as one, swept() as two:
+        one.answer = two.answer = lambda name: answer if name in odd else (200, offsets())
+        urls = [one.url, two.url][:workers]
+        refused = sweep(*urls).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(set(NAMES) - odd)
+    assert {name: type(error) for name, error in refused.items()} == dict.fromkeys(odd, expected)
+    assert all(f"/connectors/{name}/offsets" in error.detail for name, error in refused.items())
+
+
+@pytest.mark.parametrize("name", ["a/b", "100%", "..", ".", "a\\b", "%2F", "tab\tname"])
+def test_of_a_name_that_no_path_can_carry_the_reason_is_told(name):
+    heard = Heard()
+    with swept() as worker:
+        worker.answer = lambda _: (400, b"") if not one_segment(worker) else (200, offsets())
+        refused = sweep(worker.url).offsets([name, "a,b", "a b", "ü"], heard.listener)
+    assert heard.names == ["a b", "a,b", "ü"]
+    assert refused[name].detail.endswith("its offsets are in the offsets topic)")
+
+
+def one_segment(worker: SweptWorker) -> bool:
+    """Would Jetty 12 take the path that was asked for last?"""
+    segment = worker.paths[-1].split("/")[2]
+    return not any(at in segment.upper() for at in ("%2F", "%25", "%5C", "%2E", "%09"))
+
+
+def test_a_worker_is_left_alone_as_its_retry_after_says(monkeypatch):
+    waits: list[float] = []
+
+    def put_off(sweep_: object, worker: int, retry_after: str | None) -> bool:
+        waits.append(float(retry_after or -1))
+        return True
+
+    monkeypatch.setattr(connect_sweep._Sweep, "_waits", put_off)
+    heard = Heard()
+    seen: Counter[str] = Counter()
+    with swept(headers={"Retry-After": "7"}) as worker:
+
+        def answer(name: str) -> tuple[int, bytes]:
+            seen[name] += 1
+            return (429, b"") if seen[name] == 1 and name in {"c3", "c5"} else (200, offsets())
+
+        worker.answer = answer
+        assert not sweep(worker.url).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(NAMES)
+    assert waits == [7.0, 7.0]
+
+
+@pytest.mark.parametrize("after", ["100000000000000000000", "86400", None])
+def test_a_retry_after_beyond_the_bound_is_a_failure_of_that_worker(after, monkeypatch):
+    monkeypatch.setattr(connect_sweep, "RETRY_AFTER_S", connect_sweep.RETRY_AFTER_S_MAX + 1)
+    headers = {} if after is None else {"Retry-After": after}
+    with swept(lambda _: (429, b""), headers=headers) as worker:
+        assert type(error_of(sweep(worker.url), NAMES)) is Throttled
+        assert len(worker.asked) <= REFUSALS_MAX + IN_FLIGHT
 
 
 @pytest.mark.parametrize(
@@ -277,7 +356,7 @@ def test_a_connector_that_no_worker_answers_for_ends_the_sweep(answer, expected)
         assert two.url in found.detail
 
 
-def test_what_was_answered_before_an_end_is_not_lost():
+def test_what_was_answered_before_a_refusal_is_not_lost():
     heard = Heard()
     with swept() as worker:
 
@@ -285,8 +364,8 @@ def test_what_was_answered_before_an_end_is_not_lost():
             return (409, b"{}") if name == NAMES[-1] else (200, offsets())
 
         worker.answer = answer
-        error_of(sweep(worker.url), NAMES, heard)
-    assert len(heard.answers) >= len(NAMES) - IN_FLIGHT
+        assert list(sweep(worker.url).offsets(NAMES, heard.listener)) == [NAMES[-1]]
+    assert heard.names == sorted(NAMES[:-1])
 
 
 def test_workers_that_all_hang_end_it_after_one_deadline():
@@ -341,18 +420,29 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
         assert asyncio.run(read()) == [large] * 3
 
 
-def test_an_answer_that_is_compressed_unasked_is_not_believed():
-    with swept(headers={"Content-Encoding": "gzip"}) as worker:
+@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "deflate", "gzip, identity, gzip"])
+def test_an_answer_that_is_encoded_otherwise_is_not_believed(coding):
+    with swept(lambda _: (200, zipped()), headers={"Content-Encoding": coding}) as worker:
         assert type(error_of(sweep(worker.url))) is Malformed
         assert worker.heads[0]["Accept-Encoding"] == "identity"
 
 
-def test_a_listener_that_refuses_an_answer_ends_it():
-    def take(answers) -> None:
-        raise Malformed("lab", "no offsets")
+def test_a_proxy_that_always_compresses_is_understood():
+    heard = Heard()
+    with swept(lambda _: (200, zipped()), headers={"Content-Encoding": "gzip"}) as worker:
+        assert not sweep(worker.url).offsets(NAMES, heard.listener)
+    assert heard.answers[0][1] == offsets()
+    assert heard.names == sorted(NAMES)
 
-    with swept() as worker, pytest.raises(Malformed):
-        sweep(worker.url).offsets(NAMES, Listener(lambda _: True, take, lambda: False))
+
+def test_what_gzip_makes_too_large_is_not_decoded():
+    bomb = gzip.compress(bytes(4 * BODY_BYTES_MAX))
+    with swept(lambda _: (200, bomb), headers={"Content-Encoding": "gzip"}) as worker:
+        assert type(error_of(sweep(worker.url))) is TooLarge
+
+
+def zipped() -> bytes:
+    return gzip.compress(offsets())
 
 
 def test_a_stop_ends_it_whoever_hangs():

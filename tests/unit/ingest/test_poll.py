@@ -7,7 +7,7 @@ import pytest
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import ConnectSweep
-from exporter.errors import Denied, Malformed, Unreachable
+from exporter.errors import ClientError, Denied, Malformed, Unreachable
 from exporter.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
 from exporter.ingest.poll import (
     Batch,
@@ -143,8 +143,9 @@ class AtOnce(ConnectSweep):
         super().__init__("lab", ("http://worker:8083",), timeout_s=1.0)
         self.answers = answers
 
-    def offsets(self, connectors, listener) -> None:
+    def offsets(self, connectors, listener) -> dict[str, ClientError]:
         listener.take(self.answers)
+        return {}
 
 
 def test_an_answer_of_another_shape_is_malformed_and_takes_no_other_answer_along():
@@ -153,7 +154,11 @@ def test_an_answer_of_another_shape_is_malformed_and_takes_no_other_answer_along
     poll_rest_offsets(sweep, ["a", "b"], lambda batch: not told.append(batch), lambda: False)
     (read,), (failed,) = told
     assert read.connector == "b"
-    assert (failed.reason, failed.detail) == ("malformed", "GET offsets of a: offsets_shape")
+    assert (failed.reason, failed.detail) == (
+        "malformed",
+        "'a': GET offsets of a: offsets_shape",
+    )
+    assert failed.partial
 
 
 def test_offsets_that_the_queue_had_no_room_to_announce_are_not_asked_for():
@@ -432,10 +437,11 @@ def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
     kafka = upstream()
     kafka.groups["connect-s"] = kafka.groups["connect-t"] = {ORDERS: 1}
     sinks = [replace(sink(), connector="t", group="connect-t"), sink()]
-    failed, read, succeeded = poll_groups(
+    read, succeeded, failed = poll_groups(
         "lab", {"west": _Secretive(kafka, "connect-t")}, sinks, CLOCK
     )
-    assert (failed.reason, failed.detail) == ("denied", "connect-t: not authorized")
+    assert (failed.reason, failed.detail) == ("denied", "'t': connect-t: not authorized")
+    assert failed.partial
     assert [at.connector for at in read.offsets] == ["s"]
     assert isinstance(succeeded, InputSucceeded)
 
