@@ -15,7 +15,7 @@ from exporter.config import Config, parse
 from exporter.daemon import wiring
 from exporter.daemon.edge import ASSIGNED_S
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
-from exporter.errors import ClientError, NotFound
+from exporter.errors import ClientError, NotFound, Unreachable
 from exporter.ingest import poll
 from exporter.ingest.ends import EndsPoll
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
@@ -82,14 +82,21 @@ class Sweep:
     def name(self) -> str:
         return self.reader.name
 
-    def offsets(self, connectors: Sequence[str], listener: Listener) -> None:
+    def offsets(self, connectors: Sequence[str], listener: Listener) -> dict[str, ClientError]:
+        refused: dict[str, ClientError] = {}
         for connector in connectors:
             if listener.announce([connector]):
                 try:
                     body = self.reader.offsets(connector)
                 except NotFound:
                     continue
+                except Unreachable:
+                    raise
+                except ClientError as exc:
+                    refused[connector] = exc
+                    continue
                 listener.take([(connector, body)])
+        return refused
 
 
 @dataclass
