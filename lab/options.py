@@ -103,7 +103,8 @@ class LabOptions:
     plugins: bool = False
     """
     Puts the lab's own plugins on the workers' classpath (plugins.py): a sink and a converter that
-    fail when a server is away. Off, as they take a compiler.
+    fail when a server is away, a source with partitions in maps of any kind. Off, as they take a
+    compiler.
     """
 
     on_demand: frozenset[str] = frozenset()

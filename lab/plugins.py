@@ -1,6 +1,6 @@
 """
 Connect plugins of the lab's own, for what none of Kafka's can be made to do: fail because something
-else is away. Compiled once and kept beside the jars.
+else is away, or have source partitions in maps of any kind. Compiled once and kept beside the jars.
 
 Called by cluster.py before the first process of a lab that asks for them.
 """
@@ -16,11 +16,13 @@ from lab.java import tool
 
 DATABASE_SINK = "lab.DatabaseSink"
 REGISTRY_CONVERTER = "lab.RegistryConverter"
+MAP_SOURCE = "lab.MapSource"
 
 COMPILE_S_MAX = 120.0
 # By the interface under which a worker looks for them.
 _SERVICES = {
     "org.apache.kafka.connect.sink.SinkConnector": DATABASE_SINK,
+    "org.apache.kafka.connect.source.SourceConnector": MAP_SOURCE,
     "org.apache.kafka.connect.storage.Converter": REGISTRY_CONVERTER,
 }
 

@@ -5,6 +5,7 @@ Called by the real tests and by the demonstration. What a daemon asks for is rea
 the daemon: "it changes nothing" is a statement about what reached Connect.
 """
 
+import gzip
 import http.client
 import re
 import socket
@@ -49,6 +50,7 @@ class Fault(StrEnum):
     answer      an answer of our own; the worker hears nothing
     half        the worker's answer, and the connection breaks in the middle of it
     trickle     the worker's answer, a few bytes at a time with `delay_s` between them
+    gzip        the worker's answer, compressed though nobody asked for that
     """
 
     CUT_BEFORE = "cut_before"
@@ -59,6 +61,7 @@ class Fault(StrEnum):
     ANSWER = "answer"
     HALF = "half"
     TRICKLE = "trickle"
+    GZIP = "gzip"
 
 
 class Held(NamedTuple):
@@ -80,6 +83,7 @@ class Trouble:
     status: int = 500
     body: bytes = b'{"error_code":500,"message":"trouble on demand"}'
     content_type: str = "application/json"
+    headers: Headers = ()
     held: Held | None = None
 
 
@@ -223,7 +227,7 @@ class Recorder:
         """What is handed on, and how often the worker was asked for it."""
         match trouble:
             case Trouble(fault=Fault.ANSWER, status=status, body=said, content_type=kind):
-                return _Answer(status, (("Content-Type", kind),), said), 0
+                return _Answer(status, (("Content-Type", kind), *trouble.headers), said), 0
             case Trouble(fault=Fault.CUT_BEFORE):
                 return None, 0
             case Trouble(fault=Fault.DELAY, delay_s=delay_s):
@@ -279,6 +283,9 @@ def _spoilt(answer: _Answer | None, trouble: Trouble | None) -> _Answer | None:
             return answer._replace(half=True)
         case Trouble(fault=Fault.TRICKLE, delay_s=pause_s) if answer is not None:
             return answer._replace(pause_s=pause_s)
+        case Trouble(fault=Fault.GZIP) if answer is not None:
+            headers = (*answer.headers, ("Content-Encoding", "gzip"))
+            return answer._replace(headers=headers, body=gzip.compress(answer.body))
     return answer
 
 

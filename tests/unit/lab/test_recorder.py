@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import ssl
 import threading
 from collections.abc import Iterator
@@ -221,3 +222,25 @@ def test_half_an_answer_breaks_off_and_a_trickle_comes_whole(
     recorder.trouble(Trouble(Fault.TRICKLE, "GET", "/a", delay_s=0.01))
     assert client.get("/a").text.startswith("GET /a")
     assert worker.heard == ["GET /a", "GET /a"]
+
+
+def test_an_answer_is_compressed_though_nobody_asked(
+    recorder: Recorder, client: httpx.Client
+) -> None:
+    plain = client.get("/connectors").content
+    recorder.trouble(Trouble(Fault.GZIP, "GET", "/connectors"))
+    with client.stream("GET", "/connectors") as answer:
+        raw = b"".join(answer.iter_raw())
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(raw) == plain
+
+
+def test_an_answer_of_our_own_has_headers_of_its_own(
+    recorder: Recorder, worker: Worker, client: httpx.Client
+) -> None:
+    elsewhere = (("Location", "/login"), ("Retry-After", "7"))
+    recorder.weather(Trouble(Fault.ANSWER, "GET", "/.*", status=307, headers=elsewhere))
+    answer = client.get("/connectors")
+    assert (answer.status_code, answer.headers["Location"]) == (307, "/login")
+    assert answer.headers["Retry-After"] == "7"
+    assert worker.heard == []
