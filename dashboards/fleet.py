@@ -260,8 +260,8 @@ def _states() -> list[Panel]:
     return [
         lines(
             "Connectors by verdict",
-            "How many connectors are ok, idle, slow, stalled, silent, rewound or unknown. Unknown "
-            "grows when an input dies: see the board Health.",
+            "How many connectors are ok, idle, slow, stalled, silent, rewound, failed, paused, "
+            "stopped or unknown. Unknown grows when an input dies: see the board Health.",
             [Query(total(HERE.of(m.PROGRESS), "verdict"), "{{verdict}}")],
             stacked=True,
         ),

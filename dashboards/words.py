@@ -26,6 +26,9 @@ VERDICTS: Final = {
     "stalled": "red",
     "silent": "dark-red",
     "rewound": "orange",
+    "failed": "red",
+    "paused": "blue",
+    "stopped": "blue",
     "unknown": "gray",
 }
 STATES: Final = {
@@ -37,7 +40,7 @@ STATES: Final = {
     "restarting": "yellow",
 }
 MODES: Final = {"observe": "blue", "propose": "yellow", "auto": "green"}
-UNWELL: Final = "slow|stalled|silent|rewound"
+UNWELL: Final = "slow|stalled|silent|rewound|failed"
 EXPLAIN: Final = "Ask `offsetwatch explain CONNECTOR` for the law and the evidence."
 EMPTY_IS_GOOD: Final = "Empty is good, as long as no input is down."
 SAWTOOTH: Final = (

@@ -2,7 +2,7 @@
 
 A look at everything comes once an interval, when patience with a partition ends, and when an input
 goes blind or sees again. In between only what is in trouble is looked at, so that it is well again
-as soon as it is. Called by judge.py only.
+as soon as it is, and connectors that fail, rest or run again. Called by judge.py only.
 """
 
 from __future__ import annotations
@@ -19,9 +19,19 @@ from exporter.judge import evidence
 from exporter.judge.cases import case_of, due_w, holds_until_w
 from exporter.judge.roll import Roll
 from exporter.judge.settings import Settings
-from exporter.judge.sight import Sight, rests, states, trouble
+from exporter.judge.sight import Sight, failed, rests, runs, states, trouble
 from exporter.judge.subjects import Key, Standing, Subject, Track, judgement
-from exporter.judge.verdicts import Decision, decide, worst
+from exporter.judge.verdicts import (
+    FAILED,
+    NEVER_COMMITTED,
+    STUCK,
+    Case,
+    Decision,
+    decide,
+    has_failed,
+    never_committed,
+    worst,
+)
 from exporter.judge.windows import Window
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import InputId
@@ -87,6 +97,7 @@ class Progress:
         self._histories: object = None
         self._connectors: object = None
         self._failed: list[tuple[str, str]] = []
+        self._restated: set[tuple[str, str]] = set()
         self._number = 0
         self._under_way: _Look | None = None
         self._roll = Roll()
@@ -117,7 +128,7 @@ class Progress:
             self._look(snapshot, None, leisurely=not hurried)
         elif self._w < self._glance_w:
             return self._judgements  # what moved since is seen when the glance is due
-        elif self._troubled and not _same(views, self._views):
+        elif self._restated or (self._troubled and not _same(views, self._views)):
             self._look(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
         return self._judgements
@@ -199,14 +210,19 @@ class Progress:
 
     def _see(self, connectors: tuple[ConnectorView, ...]) -> list[tuple[str, str]]:
         """Those that have failed, or a task of them has."""
-        failed = []
+        found = []
         for view in connectors:
             why, why_all = trouble(view)
             of = (view.connect_cluster, view.name)
-            self._roll.track(of).see(rests(view), why, why_all=why_all, w=self._w)
-            if view.state == "failed" or any(task.state == "failed" for task in view.tasks):
-                failed.append(of)
-        return failed
+            track = self._roll.track(of)
+            before = (track.rests, track.failed)
+            track.see(rests(view), why, why_all=why_all, w=self._w)
+            track.stand(failed(view), runs=runs(view), w=self._w)
+            if (track.rests, track.failed) != before:
+                self._restated.add(of)
+            if track.failed is not None:
+                found.append(of)
+        return found
 
     # --- a look ----------------------------------------------------------------------------------
 
@@ -214,6 +230,10 @@ class Progress:
         """At everything, or only at some."""
         self._number += 1
         sight = Sight(snapshot)
+        restated, self._restated = self._restated, set()
+        if only is not None:
+            tracks = (self._roll.tracks[of] for of in restated if of in self._roll.tracks)
+            only = only.union(*(track.subjects for track in tracks))
         seen = self._roll.seen(snapshot, only, self._number)
         for of, track in self._roll.tracks.items():
             track.look(
@@ -229,6 +249,7 @@ class Progress:
             left=left,
             at_once=min(leisure, JUDGED_AT_ONCE_MAX) if leisurely else JUDGED_AT_ONCE_MAX,
             next_w=self._w + self._settings.interval_s,
+            touched=restated & self._roll.tracks.keys(),
         )
         self._go_on(self._under_way)
 
@@ -313,15 +334,17 @@ class Progress:
     ) -> Iterable[Judgement]:
         subjects = [subject for subject in track.subjects.values() if subject.judgement is not None]
         if subjects or of in sight.connectors:
-            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, at)
+            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, sight, at)
         flow = sight.flows.get(of)
         if flow is not None:
             aliases = (flow.source, flow.target)
             in_flow = [subject for subject in subjects if subject.flow == aliases]
             name = f"{flow.source}->{flow.target}"
-            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, at)
+            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, sight, at)
 
-    def _sum(self, of: _Whole, subjects: list[Subject], track: Track, at: float) -> Judgement:
+    def _sum(
+        self, of: _Whole, subjects: list[Subject], track: Track, sight: Sight, at: float
+    ) -> Judgement:
         counts = Counter(subject.standing.verdict for subject in subjects)
         verdict = worst(counts)
         speaks = [subject for subject in subjects if subject.standing.verdict is verdict]
@@ -332,19 +355,34 @@ class Progress:
         instance = min(
             speaks, key=lambda subject: (subject.standing.since, subject.key), default=None
         )
-        rule, reason = 0, "it has nothing to judge it by"
-        if instance is not None:
-            rule, reason = instance.standing.rule, instance.reason
-        elif track.rests is not None:
-            verdict, rule, reason = Verdict.IDLE, 2, track.rests
+        if instance is None:
+            decision = self._without_partitions(of[:2], track, sight)
+        else:
+            decision = Decision(verdict, instance.standing.rule, instance.reason)
+        failed = None if track.blind is not None else has_failed(track.failed)
+        if failed is not None and decision.verdict not in STUCK:
+            decision = Decision(Verdict.FAILED, FAILED, failed)
         standing = self._wholes.setdefault(of, Standing(since=at))
         was = standing.verdict
-        if standing.settle(Decision(verdict=verdict, rule=rule, reason=reason), at):
+        if standing.settle(decision, at):
             self.urgent |= bool({was, standing.verdict} & _TROUBLED)
         told = None
         if instance is not None and instance.judgement is not None:
             told = (instance.label, instance.judgement.evidence)
-        return judgement(Scope(of[2]), of, of[3], standing, reason, evidence.of_many(counts, told))
+        found = evidence.of_many(counts, told)
+        return judgement(Scope(of[2]), of, of[3], standing, decision.reason, found)
+
+    def _without_partitions(self, of: tuple[str, str], track: Track, sight: Sight) -> Decision:
+        patience_s = self._settings.patience_s
+        if track.blind is None and track.rests is not None:
+            rests = decide(Case(patience_s=patience_s, rests=track.rests))
+            assert rests is not None  # a law of its own for each of the two
+            return rests
+        if track.blind is None and track.runs_w is not None and sight.commits_nothing(of):
+            reason = never_committed(self._w - track.runs_w, patience_s)
+            if reason is not None:
+                return Decision(Verdict.UNKNOWN, NEVER_COMMITTED, reason)
+        return Decision(Verdict.UNKNOWN, 0, "it has nothing to judge it by")
 
 
 def _troubled_before(subject: Subject) -> bool:

@@ -15,6 +15,7 @@ from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.snapshot import ConnectorView, Snapshot
 
 _AT_REST: Final = frozenset({"paused", "stopped"})
+FAILED_NAMED: Final = 3  # tasks by number: a reason is a line
 _BROKEN: Final = frozenset({"failed", "unassigned", "restarting"})
 
 
@@ -33,6 +34,7 @@ class Sight:
         }
         self._states: dict[str, tuple[bool, str | None]] = {}
         self._at = snapshot.at
+        self._cut = any(reason == "source_partitions_max" for reason, _ in snapshot.dropped)
         self._usual = snapshot.usual.of
         self._advanced = _advanced(snapshot) if self._usual else {}
 
@@ -84,6 +86,15 @@ class Sight:
             return None if self._ready else f"the offsets topic of {cluster} is not found yet"
         return self._blind(InputId(str(topic), TAIL))
 
+    def commits_nothing(self, of: tuple[str, str]) -> bool:
+        """Return whether a source that has no partition here has surely committed none: its offsets
+        topic is read to its end, and all of it is kept.
+        """
+        view, topic = self.connectors.get(of), self._offsets_topic(*of)
+        if view is None or view.kind is not ConnectorKind.SOURCE or topic is None or self._cut:
+            return False
+        return self._blind(InputId(str(topic), TAIL)) is None
+
     def unmirrored(self, cluster: str, connector: str) -> str | None:
         """Why the mirrored side of a source partition is not seen; None: it is not copied."""
         flow = self.flows.get((cluster, connector))
@@ -124,8 +135,26 @@ def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:
 
 
 def rests(view: ConnectorView) -> str | None:
-    """That a person wants it to do nothing."""
-    return f"the connector is {view.state}" if view.state in _AT_REST else None
+    """Return paused or stopped where a person wants it to do nothing."""
+    return view.state if view.state in _AT_REST else None
+
+
+def failed(view: ConnectorView) -> str | None:
+    """Return what of it has failed, in words."""
+    if view.state == "failed":
+        return "the connector has failed"
+    numbers = [task.number for task in view.tasks if task.state == "failed"]
+    if not numbers:
+        return None
+    return ", ".join(f"task {number} has failed" for number in numbers[:FAILED_NAMED]) + (
+        f" and {len(numbers) - FAILED_NAMED} more" if len(numbers) > FAILED_NAMED else ""
+    )
+
+
+def runs(view: ConnectorView) -> bool:
+    """Return whether it runs with all of its tasks, and at least one."""
+    states = {task.state for task in view.tasks}
+    return view.state == "running" and states == {"running"}
 
 
 def trouble(view: ConnectorView) -> tuple[str | None, bool]:

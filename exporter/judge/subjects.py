@@ -20,6 +20,7 @@ Key = tuple[str, str, str]  # Connect cluster, connector, source partition or si
 class Standing(msgspec.Struct, array_like=True, gc=False):
     """A verdict over time. Its own form on disk.
 
+    since   0.0 until the first decision
     held    (verdict, since) from before an input went blind: what it goes on with afterwards
     """
 
@@ -36,6 +37,7 @@ class Standing(msgspec.Struct, array_like=True, gc=False):
     def settle(self, decided: Decision | None, at: float) -> bool:
         """Take a decision; None: as before. True if the verdict is another one."""
         was = self.verdict
+        self.since = self.since or at  # 0.0 is no moment: nothing was decided yet
         if decided is not None and decided.rule == BLIND:
             if self.held is None:
                 self.held = (self.verdict, self.since)
@@ -141,6 +143,8 @@ class Track:
     """A connector between looks: what shows that it cannot work, and when that changed. `why_w` and
     `restarted_w` are of watching; None: never since we look.
 
+    failed    what of it has failed, in words
+    runs_w    since when it runs with all of its tasks, of watching; None while it does not
     failed_w, failed_at    of the newest failure, in seconds of watching and by the clock
     states    of connector and tasks, in words; `blind` is why they are not seen
     unusual   how it pauses for longer than its history knows, in words
@@ -148,6 +152,8 @@ class Track:
     """
 
     rests: str | None = None
+    failed: str | None = None
+    runs_w: float | None = None
     why: str | None = None
     why_all: bool = False
     why_w: float = 0.0
@@ -170,6 +176,14 @@ class Track:
             self.restarted_w = w
         self.version += (rests, why, why_all) != (self.rests, self.why, self.why_all)
         self.rests, self.why, self.why_all = rests, why, why_all
+
+    def stand(self, failed: str | None, *, runs: bool, w: float) -> None:
+        """Note what Connect says of it as a whole."""
+        self.failed = failed
+        if not runs:
+            self.runs_w = None
+        elif self.runs_w is None:
+            self.runs_w = w
 
     def fail(self, at: float, now: float, w: float) -> None:
         """It, or a task of it, failed at that moment; `now` is the same clock's."""

@@ -4,7 +4,8 @@ Each law is a small function: a case in, a reason out, or None where it does not
 that speaks decides; where none does, the verdict stays what it was. There is no threshold: what
 counts as long is three intervals, or the partition's own rhythm. Pure. Called by progress.py.
 
-A verdict leaves ok only on what was seen over three intervals. It comes back at once.
+A verdict leaves ok only on what was seen over three intervals. It comes back at once. What Connect
+itself says of a connector (failed, paused, stopped) needs no watching.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ RHYTHMS_LATE: Final = 3.0
 WORST_FIRST: Final = (
     Verdict.SILENT,
     Verdict.STALLED,
+    Verdict.FAILED,
     Verdict.REWOUND,
     Verdict.SLOW,
     Verdict.OK,
     Verdict.IDLE,
+    Verdict.PAUSED,
+    Verdict.STOPPED,
     Verdict.UNKNOWN,
 )
-_STUCK: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
+STUCK: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
 
 
 class Case(NamedTuple):
@@ -40,7 +44,7 @@ class Case(NamedTuple):
     before          the verdict so far; unknown if there is none
     blind           which input tells nothing, in words; None while all do
     states_blind    the same, of the one that tells the states of connector and tasks
-    rests           that a person paused or stopped the connector, in words
+    rests           paused or stopped, if a person did that to the connector
     copied          it is among what the connector works on now
     placed          it has an offset
     why             what shows why the connector cannot work, in words: its state, its tasks
@@ -125,14 +129,19 @@ def blind(case: Case) -> str | None:
     if case.states_blind is None:
         return None
     moving = case.moved_s is not None and case.moved_s < case.patience_s
-    if case.stuck_s is None and (moving or case.before not in _STUCK):
+    if case.stuck_s is None and (moving or case.before not in STUCK):
         return None
     return f"nothing advances, and the states of its tasks are not known: {case.states_blind}"
 
 
-def rests(case: Case) -> str | None:
-    """Law 2: nothing is expected of what a person paused or stopped."""
-    return case.rests
+def paused(case: Case) -> str | None:
+    """Law 2: nothing is expected of what a person paused."""
+    return "the connector is paused" if case.rests == Verdict.PAUSED else None
+
+
+def stopped(case: Case) -> str | None:
+    """Law 23: nothing is expected of what a person stopped."""
+    return "the connector is stopped" if case.rests == Verdict.STOPPED else None
 
 
 def not_copied(case: Case) -> str | None:
@@ -229,8 +238,15 @@ def perhaps_nothing(case: Case) -> str | None:
 
 
 def no_offset(case: Case) -> str | None:
-    """Law 13: without an offset there is nothing to judge by."""
-    return None if case.placed else "it has no offset: nothing was committed since it was reset"
+    """Law 13: without an offset there is nothing to judge by. Why there is none, nothing tells: a
+    connector takes the offset of a file back that it has done with, JDBC in bulk mode commits none
+    at every poll, and a person resets.
+    """
+    if case.placed:
+        return None
+    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+        return f"it has no offset, and commits without one ({case.repeats} time(s))"
+    return "it has no offset that can be read: its newest record is a tombstone or holds none"
 
 
 def cannot_work(case: Case) -> str | None:
@@ -263,10 +279,15 @@ def in_rhythm(case: Case) -> str | None:
 
 
 def alive(case: Case) -> str | None:
-    """Law 17: it commits one offset again and again: it lives, and has nothing new."""
+    """Law 17: it commits one offset again and again: its task lives. So does one whose database
+    sends nothing any more (heartbeats), or one in a snapshot, so that is no sign of idleness.
+    """
     if case.repeated_s is None or case.repeated_s > case.patience_s:
         return None
-    return f"it commits, and its offset stays the same ({case.repeats} time(s))"
+    return (
+        f"it commits, and its offset stays the same ({case.repeats} time(s)): its task lives, and "
+        "nothing tells whether there is anything to do"
+    )
 
 
 def out_of_character(case: Case) -> str | None:
@@ -304,6 +325,25 @@ def untold(case: Case) -> str | None:
     return "nothing is committed, and nothing tells whether there is anything to do"
 
 
+def has_failed(failed: str | None) -> str | None:
+    """Law 24: a connector is failed while it, or a task of it, is, whatever its partitions look
+    like. That something waits for it, and nothing moves, says more.
+    """
+    return failed
+
+
+def never_committed(ran_s: float, patience_s: float) -> str | None:
+    """Law 25: it runs for three intervals and never committed anything: it has nothing to do, or
+    what it does never succeeds. Nothing tells which.
+    """
+    if ran_s < patience_s:
+        return None
+    return (
+        f"it has run for {length(ran_s)} and never committed: there is nothing to do, or it cannot "
+        "read its source or write its topics, which its worker's log tells"
+    )
+
+
 def too_soon(case: Case) -> str | None:
     """Law 21: a verdict needs three intervals."""
     if case.before is not Verdict.UNKNOWN:
@@ -315,11 +355,15 @@ def _settled(case: Case) -> bool:
     return case.why_s >= case.patience_s
 
 
+FAILED: Final = 24
+NEVER_COMMITTED: Final = 25
+
 _Laws = tuple[tuple[int, Verdict, Law], ...]
 
 WITH_A_HEAD: Final[_Laws] = (
     (BLIND, Verdict.UNKNOWN, blind),
-    (2, Verdict.IDLE, rests),
+    (2, Verdict.PAUSED, paused),
+    (23, Verdict.STOPPED, stopped),
     (3, Verdict.IDLE, not_copied),
     (4, Verdict.STALLED, stalled),
     (5, Verdict.SILENT, silent),
@@ -334,24 +378,28 @@ WITH_A_HEAD: Final[_Laws] = (
 )
 WITHOUT_A_HEAD: Final[_Laws] = (
     (BLIND, Verdict.UNKNOWN, blind),
-    (2, Verdict.IDLE, rests),
+    (2, Verdict.PAUSED, paused),
+    (23, Verdict.STOPPED, stopped),
     (3, Verdict.IDLE, not_copied),
     (13, Verdict.UNKNOWN, no_offset),
     (14, Verdict.STALLED, cannot_work),
     (15, Verdict.STALLED, stopped_with_a_task),
     (6, Verdict.REWOUND, rewound),
     (16, Verdict.OK, in_rhythm),
-    (17, Verdict.IDLE, alive),
     (22, Verdict.SILENT, against_its_habit),
     (18, Verdict.SILENT, out_of_character),
     (19, Verdict.STALLED, recovering),
+    (17, Verdict.UNKNOWN, alive),
     (20, Verdict.UNKNOWN, untold),
     (21, Verdict.UNKNOWN, too_soon),
 )
 LAWS: Final = {
     number: " ".join((law.__doc__ or "").split())
-    for laws in (WITH_A_HEAD, WITHOUT_A_HEAD)
-    for number, _, law in laws
+    for number, law in (
+        *((number, law) for laws in (WITH_A_HEAD, WITHOUT_A_HEAD) for number, _, law in laws),
+        (FAILED, has_failed),
+        (NEVER_COMMITTED, never_committed),
+    )
 }
 
 

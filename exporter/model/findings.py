@@ -15,12 +15,16 @@ class Verdict(StrEnum):
     """How a source partition, a connector or a flow makes progress.
 
     ok         it advances, or has nothing left to do that it has not just done
-    idle       nothing to do, and a second signal says so (the log end stands still, it commits)
+    idle       nothing to do, and a second signal says so: the log end stands still
     slow       it advances, and what is left to do grows all the same
     stalled    there is work, it does not advance, and something shows why: a failed task, commits
                that repeat one offset
     silent     there is work, it does not advance, and everything claims to run
     rewound    it went back and has not come as far again
+    failed     of a connector or flow: it, or a task of it, has failed; `stalled` once work is
+               known to wait for it
+    paused     a person paused the connector: nothing is expected of it
+    stopped    a person stopped it: the same
     unknown    too little was seen, or nothing tells idle from dead
     """
 
@@ -30,6 +34,9 @@ class Verdict(StrEnum):
     STALLED = "stalled"
     SILENT = "silent"
     REWOUND = "rewound"
+    FAILED = "failed"
+    PAUSED = "paused"
+    STOPPED = "stopped"
     UNKNOWN = "unknown"
 
 

@@ -154,13 +154,14 @@ CATALOG: tuple[Spec, ...] = (
         "source_offset_rewinds_total",
         SOURCE_PARTITION,
         "Commits that moved the position back, since the tail caught up. Counted only where the "
-        "kind of connector gives its offsets an order (MirrorMaker 2, file stream).",
+        "connector's class gives its offsets an order: MirrorMaker 2, file stream, JDBC and the "
+        "relational and MongoDB connectors of Debezium.",
     ),
     RESETS := counter(
         "source_offset_resets_total",
         SOURCE_PARTITION,
-        "Tombstones written to the offsets topic for this source partition since the tail caught "
-        "up: its offset was removed and the connector starts over.",
+        "Tombstones that took an offset of this source partition back since the tail caught up: a "
+        "reset by a person, or a connector that has done with it, such as a file.",
     ),
     EVENT_TIME := gauge(
         "source_position_timestamp_seconds",
@@ -184,7 +185,8 @@ CATALOG: tuple[Spec, ...] = (
         "connector_progress",
         (*CONNECTOR, "verdict"),
         "State set: 1 for the verdict on the connector's progress (ok, idle, slow, stalled, "
-        "silent, rewound, unknown), 0 for the others. `offsetwatch explain` gives the evidence.",
+        "silent, rewound, failed, paused, stopped, unknown), 0 for the others. `offsetwatch "
+        "explain` gives the evidence.",
     ),
     FINDINGS := gauge(
         "findings",

@@ -214,7 +214,7 @@ class SourceBook:
     ) -> None:
         """Only what happens while we look counts (design/metrics.md)."""
         partition.commits += 1
-        if record.offset is None:
+        if record.offset is None and before is not None:  # there was something to take back
             partition.resets += 1
         elif changed and not isinstance(record.offset, Undecodable):
             partition.advances += 1

@@ -27,5 +27,5 @@ def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_somebody_must_hear(s
     assert not seen
     ends = {at.connector: at.verdict for at in last if at.scope == "connector"}
     assert ends["mm2"] is Verdict.OK
-    assert ends["heartbeat"] is Verdict.IDLE
+    assert ends["heartbeat"] is Verdict.UNKNOWN
     assert ends["lake"] is Verdict.OK

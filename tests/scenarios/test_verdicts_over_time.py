@@ -109,10 +109,10 @@ def test_restarts_over_and_over_do_not_make_a_stalled_connector_patient(estate):
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped"])
-def test_what_a_person_paused_is_idle_and_has_three_intervals_after_that(estate, state):
+def test_what_a_person_paused_is_paused_and_has_three_intervals_after_that(estate, state):
     hung(estate)
     estate.actors[0].hangs, estate.actors[0].state = False, state
-    estate.until("mm2", Verdict.IDLE, FLUSH_S + 20)
+    estate.until("mm2", Verdict(state), FLUSH_S + 20)
     estate.go(HOUR)
     assert estate.verdict("mm2").reason == f"the connector is {state}"
     estate.actors[0].state = "running"

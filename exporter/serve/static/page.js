@@ -12,8 +12,8 @@ const POLL_MS = 5000;
 const AGAIN_MS = 2000; // after no answer
 const TRENDS_MS = 30000;
 const ANSWER_MS = 10000;
-const VERDICTS = ["stalled", "silent", "rewound", "slow", "unknown", "ok", "idle"]; // the worst first
-const LOOK = new Set(["stalled", "silent", "rewound", "slow"]);
+const VERDICTS = ["stalled", "silent", "failed", "rewound", "slow", "unknown", "ok", "idle", "paused", "stopped"]; // the worst first
+const LOOK = new Set(["stalled", "silent", "failed", "rewound", "slow"]);
 const WAITING_MAX = 10;
 
 const at = Object.fromEntries(
@@ -72,7 +72,7 @@ const together = [
 const verdict = {
   id: "verdict",
   name: "Verdict",
-  order: (row) => (row.verdict === null ? 4.5 : VERDICTS.indexOf(row.verdict)),
+  order: (row) => (row.verdict === null ? 5.5 : VERDICTS.indexOf(row.verdict)),
   fill: (cell, row) => {
     if (!cell.firstChild) cell.append(element("span", { kind: "badge" }));
     write(cell.firstChild, row.verdict ?? "none yet");

@@ -8,7 +8,7 @@ from exporter.judge.settings import Settings
 from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import Task
 from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import TAIL, InputId, SinkOffset
+from exporter.model.observations import CONNECT_REST, TAIL, InputFailed, InputId, SinkOffset
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
@@ -98,13 +98,88 @@ def test_a_flow_whose_upstream_nobody_reads_is_judged_by_its_moves():
 
 def test_a_connector_that_has_nothing_is_unknown_by_no_law():
     watch = Watch(files())
-    watch.look(5)
+    watch.look(2)
     found = watch.verdict("files")
     assert (found.verdict, found.rule) == (Verdict.UNKNOWN, 0)
     assert found.reason == "it has nothing to judge it by"
     watch.world.listed(source("files", state="paused"))
     watch.look()
-    assert (watch.verdict("files").verdict, watch.verdict("files").rule) == (Verdict.IDLE, 2)
+    assert (watch.verdict("files").verdict, watch.verdict("files").rule) == (Verdict.PAUSED, 2)
+    watch.world.listed(source("files", state="stopped", tasks=()))
+    watch.look()
+    assert (watch.verdict("files").verdict, watch.verdict("files").rule) == (Verdict.STOPPED, 23)
+
+
+def test_no_moment_of_a_verdict_is_the_year_1970():
+    watch = Watch(files())
+    watch.world.commit("files", FILE, {"position": 1})
+    watch.world.commit("files", {"filename": "gone"}, None)
+    began = watch.world.now
+    watch.look(5)
+    assert min(judged.since for judged in watch.told) >= began
+
+
+def test_a_source_that_runs_and_never_commits_is_said_to():
+    watch = Watch(files())
+    watch.look(3)
+    assert watch.verdict("files").rule == 0  # three intervals of running are not over yet
+    watch.look()
+    found = watch.verdict("files")
+    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, 25)
+    assert found.reason.startswith("it has run for 3 min and never committed: ")
+    watch.world.commit("files", FILE, {"position": 1})
+    watch.look()
+    assert watch.verdict("files").rule == 21
+
+
+def test_what_is_not_read_or_does_not_run_is_not_said_to_commit_nothing():
+    hidden, failing, cut = Watch(files()), Watch(files()), Watch(files())
+    hidden.world.see(InputFailed(InputId(str(OFFSETS), TAIL), "unreachable", "no route"))
+    failing.world.listed(source("files", tasks=(Task(0, "running"), Task(1, "failed"))))
+    for watch in (hidden, failing):
+        watch.look(6)
+    assert hidden.verdict("files").rule == 0
+    assert (failing.verdict("files").verdict, failing.verdict("files").rule) == (
+        Verdict.FAILED,
+        24,
+    )
+    snapshot = replace(cut.world.snapshot(), dropped=(("source_partitions_max", 1),))
+    for _ in range(6):
+        snapshot = replace(snapshot, at=snapshot.at + FLUSH_S)
+        cut.told = cut.progress.judgements(snapshot)
+    assert cut.verdict("files").rule == 0
+
+
+def test_what_fails_is_failed_within_a_tick_and_stalled_once_work_waits_for_it():
+    watch = Watch(files())
+    watch.world.commit("files", FILE, {"position": 1})
+    watch.look(4)
+    assert watch.verdict("files").verdict is Verdict.UNKNOWN
+    watch.world.listed(source("files", tasks=(Task(0, "running"), Task(7, "failed"))))
+    watch.world.now += 1.0
+    watch.told = watch.progress.judgements(watch.world.snapshot())
+    found = watch.verdict("files")
+    assert (found.verdict, found.reason) == (Verdict.FAILED, "task 7 has failed")
+    watch.world.listed(source("files", state="failed", tasks=()))
+    watch.look()
+    assert watch.verdict("files").reason == "the connector has failed"
+    watch.look(4)
+    assert watch.verdict("files").verdict is Verdict.STALLED  # law 14: all of it has failed
+    watch.world.listed(source("files"))
+    watch.world.commit("files", FILE, {"position": 2})
+    watch.look()
+    assert watch.verdict("files").verdict is Verdict.OK
+
+
+def test_the_state_of_what_cannot_be_seen_any_more_does_not_count():
+    watch = Watch(files())
+    watch.world.commit("files", FILE, {"position": 1})
+    watch.world.listed(source("files", tasks=(Task(0, "failed"),)))
+    watch.look()
+    assert watch.verdict("files").verdict is Verdict.FAILED
+    watch.world.see(InputFailed(InputId("lab", CONNECT_REST), "unreachable", "no route"))
+    watch.look(8)
+    assert watch.verdict("files").verdict is Verdict.UNKNOWN
 
 
 def test_a_partition_of_which_nothing_could_change_is_unknown_all_the_same_once_it_is_hidden():

@@ -164,8 +164,8 @@ def test_what_shows_that_it_cannot_work_is_named(changes, found):
 def test_only_a_person_makes_it_rest():
     said = {state: rests(replace(FILES, state=state)) for state in ("paused", "stopped", "failed")}
     assert said == {
-        "paused": "the connector is paused",
-        "stopped": "the connector is stopped",
+        "paused": "paused",
+        "stopped": "stopped",
         "failed": None,
     }
 

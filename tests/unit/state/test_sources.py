@@ -181,6 +181,14 @@ def test_a_variant_goes_with_its_tombstone_and_leaves_the_position():
     assert world.file().resets == 0
 
 
+def test_only_a_tombstone_that_takes_an_offset_back_is_a_reset():
+    """JDBC in bulk mode commits null with every poll."""
+    world = files()
+    for offset in (None, None, {"position": 7}, None, None):
+        world.commit("files", FILE, offset)
+    assert counters(world.file()) == (5, 1, 0, 1)
+
+
 def test_of_one_key_in_two_kafka_partitions_the_newer_record_counts():
     world = files()
     world.commit("files", FILE, {"position": 7}, kafka_partition=1, at=NOW)
