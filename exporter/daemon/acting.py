@@ -43,11 +43,6 @@ class Acting:
             part.follow(config)
 
     @property
-    def failed(self) -> bool:
-        """A thread died of a bug."""
-        return any(part.failed for part in (self._notices, self._replicas, self._remediation))
-
-    @property
     def web_file(self) -> WebFile | None:
         """How reading the control listener's own file went; None without one."""
         return self._control.web_file

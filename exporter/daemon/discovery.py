@@ -56,14 +56,18 @@ class Discovery:
     def step(self, snapshot: Snapshot) -> None:
         """Look for what is missing, and notice what is gone."""
         for connect in self._config.connect:
-            if connect.name in self._settled:
-                self._notice_loss(connect, snapshot)
-            elif connect.offsets_topic is not None:
-                self._settle(connect.name, KafkaTopic(connect.kafka, connect.offsets_topic))
-            else:
-                self._find(connect, snapshot)
-            if not connect.worker_urls and connect.name not in self._listing:
-                self._find_listing(connect)
+            self.inspect(connect, snapshot)
+
+    def inspect(self, connect: Connect, snapshot: Snapshot) -> None:
+        """The same for one Connect cluster; for the one thread of all of them."""
+        if connect.name in self._settled:
+            self._notice_loss(connect, snapshot)
+        elif connect.offsets_topic is not None:
+            self._settle(connect.name, KafkaTopic(connect.kafka, connect.offsets_topic))
+        else:
+            self._find(connect, snapshot)
+        if not connect.worker_urls and connect.name not in self._listing:
+            self._find_listing(connect)
 
     def _due(self, what: str) -> bool:
         now = self._clock.now()

@@ -1,7 +1,7 @@
 """All inputs and the loop, in threads: everything of the daemon but its HTTP listener.
 
-So that a command can catch up once and print. A bug in any thread ends the process: a monitor that
-half works is worse than one that restarts.
+So that a command can catch up once and print. An exception that nobody expected ends one input for
+a while (daemon/supervisor.py); in the loop, whose state may be half changed, it ends the process.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -25,6 +24,7 @@ from exporter.daemon.memory import TIDY_S, Tidying
 from exporter.daemon.pipeline import LOOK_S, BaselinesFile, PipelineFile
 from exporter.daemon.probes import Probes
 from exporter.daemon.rhythm import Rhythm
+from exporter.daemon.supervisor import Inputs, Supervisor
 from exporter.daemon.tails import Tails
 from exporter.ingest.ends import EndsPoll
 from exporter.ingest.facts import TopicMemory, poll_topic_facts
@@ -42,8 +42,17 @@ from exporter.ingest.tail import Tail
 from exporter.ingest.transactions import OpenTransactions
 from exporter.loop import Loop, Recall, Save
 from exporter.model.connectors import ConnectorKind
-from exporter.model.observations import GROUPS, InputId, InputRetired, Observation
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    InputRetired,
+    Observation,
+)
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
 
 RECONCILE_S = 1.0  # how soon a discovered topic is tailed
@@ -67,6 +76,8 @@ class Edge:
         self._stop = threading.Event()
         self._failed = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._supervisor = Supervisor(self._put)
+        self._polls: dict[tuple[str, str], Callable[[], None]] = {}
         self._tails = Tails(self._start_tail, self._put)
         self._asked_early: set[tuple[str, str]] = set()
         self._assigned_early: set[tuple[str, str]] = set()
@@ -105,7 +116,7 @@ class Edge:
 
     @property
     def failed(self) -> bool:
-        """A thread died of a bug."""
+        """The loop died of a bug."""
         return self._failed.is_set()
 
     def recall_with(self, recall: Recall) -> None:
@@ -123,19 +134,17 @@ class Edge:
     def start(self) -> None:
         """Start the loop, the polls and, as they are discovered, the tails."""
         self._spawn("loop", lambda: self._loop.run(self._stop.wait))
-        self._spawn("clock", lambda: self._rhythm.watch_clock(self._stop.wait))
+        self._spawn(
+            "clock",
+            lambda: self._supervisor.keep(
+                "clock", lambda: self._rhythm.watch_clock(self._stop.wait), self._stop.wait
+            ),
+        )
         for connect in self._config.connect:
             self._schedule_connect(connect)
         for admin in self._admins.values():
-            self._rhythm.every(BROKERS_S, partial(self._poll_brokers, admin))
-            self._rhythm.every(self._config.ends_s, partial(self._poll_ends, admin.name))
-            self._rhythm.every(PROBES_DUE_S, partial(self._probe, admin.name))
-            self._rhythm.every(FACTS_DUE_S, partial(self._poll_facts, admin, TopicMemory()))
-        self._rhythm.every(LOOK_S, self._pipeline.look)
-        self._rhythm.every(LOOK_S, self._baselines.look)
-        self._rhythm.every(TOPICS_S, self._failover.look)
-        self._rhythm.every(RECONCILE_S, self._reconcile)
-        self._rhythm.every(TIDY_S, Tidying().look, delayed=True)
+            self._schedule_kafka(admin)
+        self._schedule_rest()
         self._rhythm.start()
 
     def stop(self) -> None:
@@ -182,16 +191,107 @@ class Edge:
 
     # --- polls -----------------------------------------------------------------------------------
 
+    def _every(
+        self,
+        seconds: float,
+        name: str,
+        job: Callable[[], object],
+        inputs: Inputs = tuple,
+        *,
+        partial: bool = False,
+        retires: bool = False,
+        delayed: bool = False,
+    ) -> Callable[[], None]:
+        """Do it again and again, guarded by the supervisor; return the guarded job."""
+        guarded = self._supervisor.guard(name, job, inputs, partial=partial, retires=retires)
+        self._rhythm.every(seconds, guarded, delayed=delayed)
+        return guarded
+
     def _schedule_connect(self, connect: Connect) -> None:
-        reader, poll = self._readers.get(connect.name), connect.poll
-        self._rhythm.every(poll.groups_s, lambda: self._poll_groups(connect))
-        self._rhythm.every(poll.groups_s, lambda: self._failover.ask(connect.name))
+        name, poll = connect.name, connect.poll
+        self._polls[GROUPS, name] = self._every(
+            poll.groups_s,
+            f"groups of {name}",
+            lambda: self._poll_groups(connect),
+            lambda: [InputId(name, GROUPS)] if self._sinks(connect) else [],
+        )
+        self._every(
+            poll.groups_s,
+            f"failover of {name}",
+            lambda: self._failover.ask(name),
+            lambda: [
+                groups_input(at.flow) for at in self.snapshot.groups_to_ask if at.flow[0] == name
+            ],
+        )
+        reader = self._readers.get(name)
         if reader is None:
             return
-        states = ConnectorsPoll(reader)
-        self._rhythm.every(poll.state_s, lambda: self._put(poll_connectors(states, self._clock)))
-        self._rhythm.every(poll.offsets_s, lambda: self._check_offsets(connect), delayed=True)
-        self._rhythm.every(ASSIGNED_S, lambda: self._poll_assignments(connect.name), delayed=True)
+        states, rest = ConnectorsPoll(reader), InputId(name, CONNECT_REST)
+        self._every(
+            poll.state_s,
+            f"connectors of {name}",
+            lambda: self._put(poll_connectors(states, self._clock)),
+            lambda: [rest],
+        )
+        self._every(
+            poll.offsets_s,
+            f"REST offsets of {name}",
+            lambda: self._check_offsets(connect),
+            lambda: [rest],
+            partial=True,
+            delayed=True,
+        )
+        self._every(
+            ASSIGNED_S,
+            f"assignments of {name}",
+            lambda: self._poll_assignments(name),
+            lambda: [rest],
+            partial=True,
+            delayed=True,
+        )
+
+    def _schedule_kafka(self, admin: KafkaFacts) -> None:
+        name, memory, ends = admin.name, TopicMemory(), InputId(admin.name, LOG_ENDS)
+        self._polls[LOG_ENDS, name] = self._every(
+            self._config.ends_s,
+            f"log ends of {name}",
+            lambda: self._poll_ends(name),
+            lambda: [ends],
+        )
+        for seconds, what, job in (
+            (BROKERS_S, "brokers", lambda: self._poll_brokers(admin)),
+            (PROBES_DUE_S, "probes", lambda: self._probe(name)),
+            (FACTS_DUE_S, "topics", lambda: self._poll_facts(admin, memory)),
+        ):
+            self._every(seconds, f"{what} of {name}", job, lambda: [ends], partial=True)
+
+    def _schedule_rest(self) -> None:
+        """What belongs to no cluster. Discovery and tails are two jobs: what one cannot find must
+        not keep the other from what is found.
+        """
+        self._every(LOOK_S, "pipeline", self._pipeline.look)
+        self._every(LOOK_S, "baselines", self._baselines.look)
+        self._every(TOPICS_S, "failover topics", self._failover.look)
+        discoveries = [self._discovery_of(connect) for connect in self._config.connect]
+        self._every(RECONCILE_S, "discovery", lambda: [discover() for discover in discoveries])
+        for name, job in (
+            ("tails", lambda: self._tails.follow(self.snapshot.topology)),
+            ("first polls", self._ask_early),
+        ):
+            self._every(RECONCILE_S, name, job, self._looking, retires=True)
+        self._every(TIDY_S, "memory", Tidying().look, delayed=True)
+
+    def _discovery_of(self, connect: Connect) -> Callable[[], None]:
+        return self._supervisor.guard(
+            f"discovery of {connect.name}",
+            lambda: self._discovery.inspect(connect, self.snapshot),
+            lambda: [InputId(connect.name, TAIL)],
+            retires=True,
+        )
+
+    def _looking(self) -> list[InputId]:
+        """The inputs that say of each Connect cluster that its topics are not found."""
+        return [InputId(connect.name, TAIL) for connect in self._config.connect]
 
     def _poll_brokers(self, admin: KafkaAdmin) -> None:
         self._put(poll_brokers(admin))
@@ -231,9 +331,19 @@ class Edge:
                 self._poll_assignment(flow)
 
     def _poll_assignment(self, flow: MirrorFlow) -> None:
-        poll = self._assignments.get(flow.connect_cluster)
-        if poll is not None:
-            self._put(poll_assignment(poll, flow.connector))
+        """Guarded by itself: one connector's must not keep the others from being asked for."""
+        poll, connector = self._assignments.get(flow.connect_cluster), flow.connector
+        if poll is None:
+            return
+        key = (f"assignment of {connector}", flow.connect_cluster)
+        if key not in self._polls:
+            self._polls[key] = self._supervisor.guard(
+                " in ".join(key),
+                lambda: self._put(poll_assignment(poll, connector)),
+                lambda: [InputId(poll.name, CONNECT_REST)],
+                partial=True,
+            )
+        self._polls[key]()
 
     def _check_offsets(self, connect: Connect) -> None:
         connectors = [
@@ -246,12 +356,6 @@ class Edge:
 
     # --- what there is to read -------------------------------------------------------------------
 
-    def _reconcile(self) -> None:
-        """Find what is missing, tail what was found, leave what is no longer named."""
-        self._discovery.step(self.snapshot)
-        self._tails.follow(self.snapshot.topology)
-        self._ask_early()
-
     def _ask_early(self) -> None:
         """A sink or a flow seen for the first time is asked for now, not at the next round."""
         snapshot = self.snapshot
@@ -261,7 +365,7 @@ class Edge:
             wanted, asked = bool(self._sinks(connect)), key in self._asked_early
             if wanted and not asked:
                 self._asked_early.add(key)
-                self._poll_groups(connect)
+                self._polls[key]()
             # The last sink is gone: there is nothing left to go stale.
             elif asked and not wanted and self._put((InputRetired(InputId(connect.name, GROUPS)),)):
                 self._asked_early.discard(key)
@@ -273,7 +377,7 @@ class Edge:
         for key in upstreams.keys() - self._asked_early:
             if any((at.connect_cluster, at.connector) == key for at in snapshot.mirror_partitions):
                 self._asked_early.add(key)
-                self._poll_ends(upstreams[key])
+                self._polls[LOG_ENDS, upstreams[key]]()
 
     def _sinks(self, connect: Connect) -> list[SinkGroup]:
         found = self.snapshot.topology.sinks
@@ -294,7 +398,12 @@ class Edge:
             stopped=stopped.wait,
             clock=self._clock,
         )
-        return self._spawn(f"tail-{topic}", tail.run)
+        return self._spawn(
+            f"tail-{topic}",
+            lambda: self._supervisor.keep(
+                f"tail of {topic}", tail.run, stopped.wait, lambda: [tail.input_id]
+            ),
+        )
 
     def _open_reader(self, kafka: str, *, committed: bool = True) -> TailReader:
         properties = self._config.kafka[kafka].client_properties()
@@ -324,7 +433,7 @@ class Edge:
         return thread
 
     def _supervise(self, name: str, target: Callable[[], None]) -> None:
-        """The one broad except: whatever escapes a thread is a bug and ends the process."""
+        """Whatever escapes the loop, or the supervisor itself, is a bug and ends the process."""
         try:
             target()
         except Exception:  # noqa: BLE001 - see the docstring

@@ -15,6 +15,7 @@ import structlog
 from exporter.clock import Clock
 from exporter.config import Config, Judge, Notify
 from exporter.daemon.state_dir import StateDir
+from exporter.daemon.supervisor import start_kept
 from exporter.judge.settings import INTERVALS_OF_EVIDENCE
 from exporter.model.observations import NotificationsFailed, Observation
 from exporter.notify.notifier import Notifier
@@ -45,12 +46,6 @@ class Notices:
         self._notifier: Notifier | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._failed = threading.Event()
-
-    @property
-    def failed(self) -> bool:
-        """The thread died of a bug."""
-        return self._failed.is_set()
 
     def follow(self, config: Config) -> None:
         """Tell those that this configuration names, from now on."""
@@ -89,14 +84,4 @@ class Notices:
     def _start(self, notifier: Notifier) -> None:
         self._stop = threading.Event()
         stopped = self._stop
-
-        def run() -> None:
-            """A broad except, as in the edge: whatever escapes is a bug and ends the process."""
-            try:
-                notifier.run(stopped.wait)
-            except Exception:  # noqa: BLE001 - see the docstring
-                _log.exception("thread_died", thread=MEMORY)
-                self._failed.set()
-
-        self._thread = threading.Thread(target=run, name=MEMORY, daemon=True)
-        self._thread.start()
+        self._thread = start_kept(MEMORY, lambda: notifier.run(stopped.wait), stopped)

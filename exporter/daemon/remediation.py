@@ -20,6 +20,7 @@ import structlog
 from exporter.clock import Clock, SteadyClock
 from exporter.config import Config
 from exporter.daemon.remedy_parts import Drivers, parts_of
+from exporter.daemon.supervisor import start_kept
 from exporter.errors import JournalDamaged, NotLeader
 from exporter.model.observations import Observation
 from exporter.model.remedies import FOLLOWS, RemedySeen
@@ -64,12 +65,6 @@ class Remediation:
         self._clock = clock
         self._config: Config | None = None
         self._turn: _Turn | None = None
-        self._failed = threading.Event()
-
-    @property
-    def failed(self) -> bool:
-        """The thread died of a bug."""
-        return self._failed.is_set()
 
     def follow(self, config: Config) -> None:
         """Act by this configuration from now on, once what is under way by the one before has come
@@ -81,10 +76,7 @@ class Remediation:
         before = self.stop()
         self._config = config
         self._turn = turn = _Turn()
-        turn.thread = threading.Thread(
-            target=self._run, args=(config, turn, before), name=NAME, daemon=True
-        )
-        turn.thread.start()
+        turn.thread = start_kept(NAME, lambda: self._run(config, turn, before), turn.stop)
 
     def stop(self) -> threading.Thread | None:
         """Begin nothing more; what is under way comes to a safe place, or is left as it is. The
@@ -107,22 +99,20 @@ class Remediation:
     # --- the thread ------------------------------------------------------------------------------
 
     def _run(self, config: Config, turn: _Turn, before: threading.Thread | None) -> None:
-        """A broad except, as in the edge: whatever escapes is a bug and ends the process."""
-        try:
-            if before is not None:
-                _log.warning("remedy_waits", reason="a request of before the reload has no answer")
-                before.join()
-            while not turn.stop.is_set():
-                try:
-                    self._work(config, turn)
-                except NotLeader as exc:
-                    _log.warning("remedy_without_leadership", error=str(exc))
-                except JournalDamaged as exc:
-                    _log.error("remedy_without_journal", error=str(exc))
-                    turn.stop.wait(AGAIN_S)
-        except Exception:  # noqa: BLE001 - see the docstring
-            _log.exception("thread_died", thread=NAME)
-            self._failed.set()
+        """Act until told to stop. After a bug it begins again as a new process would, from the
+        journal alone.
+        """
+        if before is not None and before.is_alive():
+            _log.warning("remedy_waits", reason="a request of before the reload has no answer")
+            before.join()
+        while not turn.stop.is_set():
+            try:
+                self._work(config, turn)
+            except NotLeader as exc:
+                _log.warning("remedy_without_leadership", error=str(exc))
+            except JournalDamaged as exc:
+                _log.error("remedy_without_journal", error=str(exc))
+                turn.stop.wait(AGAIN_S)
 
     def _work(self, config: Config, turn: _Turn) -> None:
         """For one term, or where there is but one daemon for as long as it runs."""

@@ -31,11 +31,6 @@ class Replicas:
         """None where a daemon acts alone. Any thread."""
         return self._now
 
-    @property
-    def failed(self) -> bool:
-        """A thread died of a bug."""
-        return self._now is not None and self._now.failed
-
     def follow(self, config: Config) -> None:
         """Be what this configuration says from now on."""
         settings = settings_of(config)

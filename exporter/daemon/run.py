@@ -123,8 +123,8 @@ class Daemon:
 
     @property
     def _broken(self) -> bool:
-        """A thread died of a bug."""
-        return any(part is not None and part.failed for part in (self._edge, self._acting))
+        """The loop or the listener died of a bug. Nothing else ends the process."""
+        return self._server.failed or (self._edge is not None and self._edge.failed)
 
     def stop(self) -> None:
         """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
@@ -185,6 +185,9 @@ class Daemon:
         except ClientError as exc:  # librdkafka refuses a property
             _log.error("reload_failed", mistakes=(str(exc),))
             return (str(exc),)
+        except Exception as exc:  # noqa: BLE001 - a bug must not end what runs
+            _log.exception("reload_failed")
+            return (f"unexpected {type(exc).__name__}: see the log",)
         _log.info("reloaded")
         return ()
 
@@ -206,7 +209,7 @@ class Daemon:
         edge.wait_until_ready(TAKE_OVER_S_MAX, give_up=self._stop.is_set)
         if edge.failed:
             edge.stop()
-            raise ConfigError(("a thread of the new inputs died, see the log",))
+            raise ConfigError(("the loop of the new inputs died, see the log",))
         before = self._edge
         assert before is not None  # nothing is reloaded before there are inputs
         self._edge = edge

@@ -96,4 +96,4 @@ def sweeps(config: Config) -> dict[str, ConnectSweep]:
 
 def workers(config: Config) -> int:
     """One slow input must not hold up the others: a thread for each poll that can block."""
-    return 3 + 5 * len(config.connect) + 4 * len(config.kafka)
+    return 4 + 5 * len(config.connect) + 4 * len(config.kafka)

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from exporter.errors import ClientError, Refused
+from exporter.errors import Ambiguous, ClientError, Refused
 from exporter.notify.ledger import Entry, Identity, Ledger, Message
 from exporter.notify.receivers import Receiver
 from exporter.notify.sight import Blind
@@ -60,8 +60,9 @@ class Courier:
         if error is None:
             self._delivered()
             return self.ledger.told(batch, now)
-        if not isinstance(error, ClientError):
-            raise error
+        if not isinstance(error, ClientError):  # a bug of one receiver's, which ends no other
+            _log.error("unexpected_error", receiver=self.name, exc_info=error)
+            error = Ambiguous(self.name, f"unexpected {type(error).__name__}: see the log")
         self._not_delivered(error, batch, now)
         return False
 

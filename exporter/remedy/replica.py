@@ -156,7 +156,6 @@ class Replica:
         self._clock = clock
         self._told = told
         self._stop = threading.Event()
-        self._failed = threading.Event()
         self._term: Term | None = None
         self._standing = Standing()
         self._told_at = 0.0
@@ -171,11 +170,6 @@ class Replica:
         self._stop.set()
         self._resign("stopping")
         self._thread.join()
-
-    @property
-    def failed(self) -> bool:
-        """Its thread died of a bug."""
-        return self._failed.is_set()
 
     @property
     def term(self) -> Term | None:
@@ -207,21 +201,20 @@ class Replica:
     # --- the thread ------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """A broad except, as in the edge: whatever escapes is a bug and ends the process."""
-        try:
-            while not self._stop.is_set():
-                wait_s = AGAIN_S
-                try:
-                    wait_s = self._attend()
-                except OffsetwatchError as exc:
-                    self._stand(problem=str(exc))
-                    _log.error("journal_unavailable", error=str(exc))
-                finally:
-                    self._resign("the journal cannot be followed")
-                self._stop.wait(wait_s)
-        except Exception:  # noqa: BLE001 - see the docstring
-            _log.exception("thread_died", thread=NAME)
-            self._failed.set()
+        """Attend until told to stop. A bug ends a term, and not the daemon."""
+        while not self._stop.is_set():
+            wait_s = AGAIN_S
+            try:
+                wait_s = self._attend()
+            except OffsetwatchError as exc:
+                self._stand(problem=str(exc))
+                _log.error("journal_unavailable", error=str(exc))
+            except Exception as exc:  # noqa: BLE001 - see the docstring
+                self._stand(problem=f"unexpected {type(exc).__name__}: see the log")
+                _log.exception("unexpected_error", name=NAME)
+            finally:
+                self._resign("the journal cannot be followed")
+            self._stop.wait(wait_s)
 
     def _attend(self) -> float:
         """Until it ends or something fails; then how long to leave it."""

@@ -111,6 +111,11 @@ class ReadServer:
         self._listening.stop()
 
     @property
+    def failed(self) -> bool:
+        """Return True once its thread ended without being told to."""
+        return self._listening.failed
+
+    @property
     def port(self) -> int:
         """The port that was bound; 0 before start()."""
         return self._listening.port

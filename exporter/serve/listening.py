@@ -57,6 +57,12 @@ class Listening:
         self._thread.join(timeout=2 * STOP_S_MAX)
 
     @property
+    def failed(self) -> bool:
+        """Return True once its thread ended without being told to."""
+        thread = self._thread
+        return thread is not None and not thread.is_alive() and not self._stopping.is_set()
+
+    @property
     def port(self) -> int:
         """The port that was bound; 0 before start()."""
         return self._port

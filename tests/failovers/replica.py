@@ -219,7 +219,7 @@ def main(name: str, folder: str, bootstrap: str, topic: str, url: str, plant: st
     replica = Replica(settings, Path(folder), SteadyClock())
     replica.start()
     site = Connect(name="lab", kafka="journal", url=url)
-    while not replica.failed:
+    while not (replica.standing.problem or "").startswith("unexpected"):
         term = replica.term
         if term is not None:
             with suppress(NotLeader):

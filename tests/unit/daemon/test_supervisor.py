@@ -1,0 +1,282 @@
+"""An exception that nobody expected ends one input for a while, and nothing else."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from itertools import pairwise
+from typing import Any
+
+import confluent_kafka as ck
+import httpx
+import msgspec
+import pytest
+import structlog
+import yaml
+
+from exporter.clock import SystemClock
+from exporter.config import Config, parse
+from exporter.daemon import edge as edge_module
+from exporter.daemon.edge import Edge
+from exporter.daemon.supervisor import RETRY_FIRST_S, RETRY_MAX_S, UNEXPECTED, Supervisor
+from exporter.model.observations import (
+    CONNECT_REST,
+    InputFailed,
+    InputId,
+    InputRetired,
+    InputSucceeded,
+)
+from lab.ports import free_port
+from lab.waiting import NotYet, until
+from tests.fakes.clock import VirtualClock
+
+REST = InputId("lab", CONNECT_REST)
+SURPRISES: list[Exception] = [
+    OverflowError("x"),
+    ValueError("x"),
+    RecursionError("x"),
+    MemoryError(),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"),
+    UnicodeEncodeError("idna", "x", 0, 1, "x"),
+    KeyError("x"),
+    IndexError("x"),
+    TypeError("x"),
+    AttributeError("x"),
+    AssertionError("x"),
+    ZeroDivisionError("x"),
+    OSError(28, "full"),
+    ConnectionResetError("x"),
+    TimeoutError("x"),
+    EOFError("x"),
+    BufferError("x"),
+    SystemError("x"),
+    struct.error("x"),
+    httpx.InvalidURL("x"),
+    httpx.ReadError("x"),
+    httpx.DecodingError("x"),
+    httpx.StreamConsumed(),
+    ck.KafkaException(ck.KafkaError(ck.KafkaError._FATAL)),
+    msgspec.DecodeError("x"),
+    msgspec.ValidationError("x"),
+    yaml.YAMLError("x"),
+    ExceptionGroup("x", [ValueError("y")]),
+]
+every_surprise = pytest.mark.parametrize(
+    "surprise", SURPRISES, ids=[type(error).__name__ for error in SURPRISES]
+)
+
+
+class Guarded:
+    """A job that raises what it is given, and what the loop is told of it."""
+
+    def __init__(self, **how: bool) -> None:
+        self.clock = VirtualClock()
+        self.error: Exception | None = None
+        self.runs = 0
+        self.told: list[Any] = []
+        supervisor = Supervisor(self.told.extend, self.clock.now)
+        self.run = supervisor.guard("a job", self._job, lambda: [REST], **how)
+
+    def _job(self) -> None:
+        self.runs += 1
+        if self.error is not None:
+            raise self.error
+
+
+@every_surprise
+def test_whatever_a_job_raises_is_counted_as_its_inputs_error(surprise: Exception):
+    job = Guarded()
+    job.error = surprise
+    job.run()
+    (failed,) = job.told
+    assert (failed.input, failed.reason, failed.partial) == (REST, UNEXPECTED, False)
+    assert type(surprise).__name__ in failed.detail
+    assert "_job:" in failed.detail
+
+
+def test_it_is_started_again_ever_more_slowly_and_at_once_after_a_success():
+    job = Guarded()
+    job.error = OverflowError("x")
+    begun = []
+    for _ in range(300):
+        before = job.runs
+        job.run()
+        begun += [job.clock.now()] if job.runs > before else []
+        job.clock.advance(1.0)
+    pauses = [later - earlier for earlier, later in pairwise(begun)]
+    assert pauses[:4] == [1.0, 2.0, 4.0, 8.0]
+    assert pauses[-1] == RETRY_MAX_S
+    job.clock.advance(RETRY_MAX_S)
+    job.error = None
+    for expected in (job.runs + 1, job.runs + 2):
+        job.run()
+        assert job.runs == expected
+    job.error = OverflowError("x")
+    job.run()
+    job.clock.advance(RETRY_FIRST_S)
+    job.run()
+    assert job.runs == expected + 2
+
+
+def test_its_trace_is_logged_once_for_each_place():
+    job = Guarded()
+    with structlog.testing.capture_logs() as logs:
+        for error in (OverflowError("x"), OverflowError("y"), KeyError("z")):
+            job.error = error
+            job.run()
+            job.clock.advance(RETRY_MAX_S)
+    assert [at["event"] for at in logs] == [
+        "unexpected_error",
+        "unexpected_error_again",
+        "unexpected_error",
+    ]
+    assert [("exc_info" in at) for at in logs] == [True, False, True]
+
+
+def test_an_input_that_nothing_else_speaks_of_is_forgotten_when_it_works_again():
+    job = Guarded(partial=True, retires=True)
+    job.error = KeyError("x")
+    job.run()
+    job.error = None
+    job.clock.advance(RETRY_MAX_S)
+    job.run()
+    failed, retired = job.told
+    assert failed == InputFailed(REST, UNEXPECTED, failed.detail, partial=True)
+    assert retired == InputRetired(REST)
+
+
+@every_surprise
+def test_a_thread_that_dies_is_begun_again_until_it_is_told_to_stop(surprise: Exception):
+    told: list[Any] = []
+    waited: list[float] = []
+    runs = [surprise, surprise, None]
+
+    def run() -> None:
+        error = runs.pop(0)
+        if error is not None:
+            raise error
+
+    clock = VirtualClock()
+
+    def stopped(seconds: float) -> bool:
+        waited.append(seconds)
+        clock.advance(seconds)
+        return False
+
+    Supervisor(told.extend, clock.now).keep("a tail", run, stopped, lambda: [REST])
+    assert runs == []
+    assert waited == [0.0, 1.0, 2.0]
+    assert [at.reason for at in told] == [UNEXPECTED] * 2
+
+
+def test_a_thread_that_is_to_stop_is_not_begun_again():
+    stop = threading.Event()
+
+    def run() -> None:
+        stop.set()
+        raise KeyError("x")
+
+    Supervisor(lambda _: None).keep("a tail", run, stop.wait)
+
+
+# --- the daemon's inputs --------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens there, and to be told so takes librdkafka ten seconds."""
+    monkeypatch.setattr(edge_module, "poll_brokers", lambda _: ())
+
+
+def config() -> Config:
+    document: dict[str, Any] = {
+        "kafka": {"east": {"bootstrap": f"127.0.0.1:{free_port()}"}},
+        "connect": [
+            {"name": name, "kafka": "east", "url": "http://127.0.0.1:1", "poll": {"state_s": 1}}
+            for name in ("lab", "other")
+        ],
+        "tick_s": 0.1,
+    }
+    return parse(document, {})
+
+
+@pytest.mark.parametrize("surprise", [OverflowError("x"), MemoryError(), RecursionError("x")])
+def test_a_surprise_in_one_cluster_ends_neither_the_daemon_nor_the_others(surprise, monkeypatch):
+    failing = threading.Event()
+    failing.set()
+
+    def poll(states, clock):
+        input_id = InputId(states.name, CONNECT_REST)
+        if states.name == "lab" and failing.is_set():
+            raise surprise
+        return (InputSucceeded(input_id, clock.now()),)
+
+    monkeypatch.setattr(edge_module, "poll_connectors", poll)
+    edge = Edge(config(), SystemClock())
+    edge.start()
+    try:
+        until("lab is counted down, other up", lambda: expect(edge, lab=False), timeout_s=20.0)
+        assert edge.alive()
+        failing.clear()
+        until("lab is back", lambda: expect(edge, lab=True), timeout_s=20.0)
+        assert not edge.failed
+    finally:
+        edge.stop()
+
+
+def expect(edge: Edge, *, lab: bool) -> None:
+    seen = {at.id: at for at in edge.snapshot.inputs}
+    found, other = seen.get(REST), seen.get(InputId("other", CONNECT_REST))
+    if found is None or other is None or (found.up, other.up) != (lab, True):
+        raise NotYet(str(seen))
+    if dict(found.errors).get(UNEXPECTED, 0) < 1:
+        raise NotYet(str(found))
+
+
+def test_a_surprise_in_discovery_is_named_and_over_when_it_works_again(monkeypatch):
+    failing = threading.Event()
+    failing.set()
+
+    def inspect(discovery, connect, snapshot) -> None:
+        if connect.name == "lab" and failing.is_set():
+            raise struct.error("x")
+
+    monkeypatch.setattr(edge_module.Discovery, "inspect", inspect)
+    edge = Edge(config(), SystemClock())
+    looking = InputId("lab", edge_module.TAIL)
+
+    def named() -> None:
+        if [at.last_reason for at in edge.snapshot.inputs if at.id == looking] != [UNEXPECTED]:
+            raise NotYet
+
+    def over() -> None:
+        if any(at.id == looking for at in edge.snapshot.inputs):
+            raise NotYet
+
+    edge.start()
+    try:
+        until("discovery is named", named, timeout_s=20.0)
+        failing.clear()
+        until("discovery works again", over, timeout_s=20.0)
+        assert edge.alive()
+    finally:
+        edge.stop()
+
+
+def test_the_loop_alone_ends_the_process(monkeypatch):
+    def dies(stopped) -> None:
+        raise KeyError("x")
+
+    edge = Edge(config(), SystemClock())
+    monkeypatch.setattr(edge._loop, "run", dies)
+    edge.start()
+    try:
+        until("the loop is dead", lambda: ended(edge), timeout_s=20.0)
+        assert not edge.alive()
+    finally:
+        edge.stop()
+
+
+def ended(edge: Edge) -> None:
+    if not edge.failed:
+        raise NotYet
