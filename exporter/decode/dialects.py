@@ -283,6 +283,25 @@ def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | Non
     return Order.AHEAD if now.place > was.place else Order.BEHIND
 
 
+def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:
+    """Return whether `goes_on` can ever tell that this offset was reached."""
+    if offset is None:
+        return False
+    return order_key(dialect, offset) is not None or len(offset.numbers) == 1
+
+
+def goes_on(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> bool:
+    """Return whether an offset is as far as another. Where the dialect knows no order, the only
+    number of an offset stands for it.
+    """
+    order = compare(dialect, before, after)
+    if order is not Order.UNORDERED or before is None or after is None:
+        return order is Order.SAME or order is _AHEAD
+    numbers = before.numbers
+    reached = after.number(numbers[0][0]) if len(numbers) == 1 else None
+    return reached is not None and reached >= numbers[0][1]
+
+
 def event_time(dialect: str, offset: SourceOffset | None) -> float | None:
     """When the source made the last change this offset covers, in Unix seconds; None if the offset
     does not say, or says what cannot be true.

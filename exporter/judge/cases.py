@@ -52,6 +52,7 @@ def case_of(
         rests=rests,
         copied=copied,
         placed=subject.source is None or subject.source.offset is not None,
+        unsure=subject.source is not None and bool(subject.source.unsure),
         why=why,
         why_all=track.why_all,
         why_s=w - track.why_w,

@@ -33,11 +33,34 @@ def of(subject: Subject, states: str) -> Evidence:
         if window.furthest is not None:
             found.append(("went back from", window.furthest))
     if source is not None:
+        found += raw_keys(source)
         found += _times(source)
     if window.repeats:
         found.append(("commits of the same offset", str(window.repeats)))
     found.append(_as_states(states))
     return tuple(found)
+
+
+def raw_keys(source: SourcePartitionView) -> Evidence:
+    """Return the raw keys that its task may look up, or has looked up one after the other."""
+    unsure = tuple(
+        ("raw key", f"{text_of(raw_key)} = {'null' if offset is None else offset.text}")
+        for raw_key, offset in source.unsure
+    )
+    change = source.restarted
+    if change is None:
+        return unsure
+    before = "null" if change.offset is None else change.offset.text
+    return (
+        ("raw key before", f"{text_of(change.before)} = {before}"),
+        ("raw key now", text_of(change.after)),
+        *unsure,
+    )
+
+
+def text_of(raw_key: bytes) -> str:
+    """Return a raw key as text, byte for byte where it is UTF-8."""
+    return raw_key.decode(errors="backslashreplace")
 
 
 def of_many(counts: Counter[Verdict], worst: tuple[str, Evidence] | None) -> Evidence:

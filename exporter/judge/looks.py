@@ -192,7 +192,8 @@ class Look:
 
 
 def _is_marked(view: SourcePartitionView) -> bool:
-    return view.shadow is not None or view.variants > 0 or view.poisoned
+    odd = view.shadow is not None or view.variants > 0 or view.poisoned
+    return odd or view.restarted is not None
 
 
 def _rested_until(changes: tuple[StateChange, ...]) -> float:

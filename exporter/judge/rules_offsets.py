@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from exporter.decode.jsontext import parse_flat_map
+from exporter.judge.evidence import text_of
 from exporter.judge.looks import Who
 from exporter.judge.phrases import examples, several
 from exporter.judge.seen import Seen
@@ -180,15 +181,24 @@ def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
 
 
 def duplicate_keys(seen: Seen) -> Iterator[Finding]:
-    """Rule 18: offsets stand under other bytes than those that Connect looks up: what was written
-    there, by hand or by a program, has no effect.
+    """Rule 18: somebody else wrote offsets under raw keys that no task looks up: bytes that no
+    worker writes, or another order of the fields, as REST writes it, beside which the connector
+    went on under its own. A connector's own keys are never meant, however many it has.
     """
     yield from _of_sources(
         seen,
         FindingName.DUPLICATE_KEYS,
-        lambda view: f"{several(view.variants, 'other raw key')}" if view.variants else None,
-        "written under keys that Connect does not look up: somebody's changes had no effect.",
+        _stray_keys,
+        "written under keys that its task does not look up: somebody else's change had no effect.",
     )
+
+
+def _stray_keys(view: SourcePartitionView) -> str | None:
+    if not view.strays:
+        return None
+    count = several(view.strays, "other raw key")
+    own = view.keys is not None and view.keys.own is not None and view.raw_key
+    return f"{count}; the connector commits under {text_of(own)}" if own else count
 
 
 def unusable_offset(seen: Seen) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from exporter.judge.evidence import raw_keys
 from exporter.judge.looks import Who
 from exporter.judge.phrases import examples, few, several
 from exporter.judge.seen import Seen
@@ -63,11 +64,13 @@ def silent(seen: Seen) -> Iterator[Finding]:
 def rewound(seen: Seen) -> Iterator[Finding]:
     """Rule 3: source partitions went back and have not come as far again; not if those of other
     connectors went back with them (rule 4), or a person set back a stopped connector's. What may
-    turn out to be copied again as a whole (rule 14) is told by that name, an interval later.
+    turn out to be copied again as a whole (rule 14) is told by that name, an interval later. A task
+    that begins to look up another raw key starts from scratch, and both keys are told.
     """
     falls = seen.memory.falls
     unclear = falls.unclear(seen.now, seen.settings.interval_s)
-    for who, partitions in _partitions(seen, Verdict.REWOUND).items():
+    found = {**_restarted(seen), **_partitions(seen, Verdict.REWOUND)}
+    for who, partitions in found.items():
         if who in falls.meant or who in unclear:
             continue
         together = falls.together.get(who[0])
@@ -77,9 +80,43 @@ def rewound(seen: Seen) -> Iterator[Finding]:
             FindingName.REWOUND,
             Severity.WARNING,
             who,
-            f"{several(len(partitions), 'source partition')} went back and will be read again.",
-            evidence=_examples(partitions),
+            f"{several(len(partitions), 'source partition')} went back and will be read again"
+            f"{_why(seen, who)}.",
+            evidence=(*_examples(partitions), *_raw_keys(seen, who)),
         )
+
+
+def _restarted(seen: Seen) -> dict[Who, list[Judgement]]:
+    """Return the partitions that began from scratch lately, by connector: of those whose offset has
+    no order, no verdict tells.
+    """
+    lately = {
+        (*who, view.label)
+        for who, views in seen.look.marked.items()
+        for view in views
+        if view.restarted is not None and _lately(seen, view.restarted.at)
+    }
+    found: dict[Who, list[Judgement]] = {}
+    for judged in seen.snapshot.judgements if lately else ():
+        of = (judged.connect_cluster, judged.connector)
+        if judged.scope is Scope.PARTITION and (*of, judged.subject) in lately:
+            found.setdefault(of, []).append(judged)
+    return found
+
+
+def _why(seen: Seen, who: Who) -> str:
+    if not any(view.restarted for view in seen.look.marked.get(who, ())):
+        return ""
+    return (
+        ": its task looks its offset up under another raw key than before and was not given the "
+        "old one, as when the order of the fields changes with a restart (Map.of)"
+    )
+
+
+def _raw_keys(seen: Seen, who: Who) -> Evidence:
+    restarted = (view for view in seen.look.marked.get(who, ()) if view.restarted)
+    view = next(restarted, None)
+    return () if view is None else (("source partition", view.label), *raw_keys(view))
 
 
 def rewinds_at_once(seen: Seen) -> Iterator[Finding]:

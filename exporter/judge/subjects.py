@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from exporter.decode.dialects import is_measurable
 from exporter.judge.verdicts import BLIND, Decision
 from exporter.judge.windows import Sample, Window
 from exporter.model.findings import Evidence, Judgement, Scope, Verdict
@@ -238,7 +239,16 @@ def _sample_of_source(view: SourcePartitionView, at: float) -> Sample:
         offset=view.offset,
         commits=view.commits,
         changed_at=view.advanced_at,
+        restarted_from=_restarted_from(view),
     )
+
+
+def _restarted_from(view: SourcePartitionView) -> str | None:
+    """Return None where nothing would tell that it has come as far again."""
+    change = view.restarted
+    if change is None or not is_measurable(view.dialect, change.offset):
+        return None
+    return _text(change.offset)
 
 
 def _text(offset: SourceOffset | None) -> str | None:

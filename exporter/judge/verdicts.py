@@ -47,6 +47,7 @@ class Case(NamedTuple):
     rests           paused or stopped, if a person did that to the connector
     copied          it is among what the connector works on now
     placed          it has an offset
+    unsure          its offset stands under several raw keys, and its task looks up one of them
     why             what shows why the connector cannot work, in words: its state, its tasks
     why_all         and that none of it can
     why_s           since when `why` is there, or is not
@@ -73,6 +74,7 @@ class Case(NamedTuple):
     rests: str | None = None
     copied: bool = True
     placed: bool = True
+    unsure: bool = False
     why: str | None = None
     why_all: bool = False
     why_s: float = 0.0
@@ -242,6 +244,11 @@ def no_offset(case: Case) -> str | None:
     connector takes the offset of a file back that it has done with, JDBC in bulk mode commits none
     at every poll, and a person resets.
     """
+    if case.unsure:
+        return (
+            "its offset stands under several raw keys, and which one its task looks up is known "
+            "when it has committed again"
+        )
     if case.placed:
         return None
     if case.repeated_s is not None and case.repeated_s < case.patience_s:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from exporter.decode.dialects import compare
+from exporter.decode.dialects import compare, goes_on
 from exporter.decode.source_offsets import decode_value
 from exporter.judge.settings import INTERVALS_OF_EVIDENCE, Settings
 from exporter.model.offsets import Order, SourceOffset, Undecodable
@@ -32,6 +32,8 @@ class Sample(NamedTuple):
     end, lag, caught_up    the second signal, where there is a log that can be asked
     behind_since, changed_at    the clock's time of the oldest record that waits, and of the commit
                 that made this the position
+    restarted_from    the offset that its task was not given when it began to look up another raw
+                key, while it has not come as far again
     """
 
     at: float
@@ -46,6 +48,7 @@ class Sample(NamedTuple):
     caught_up: bool | None = None
     behind_since: float | None = None
     changed_at: float | None = None
+    restarted_from: str | None = None
 
 
 class Window(msgspec.Struct, array_like=True, gc=False):
@@ -65,6 +68,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
     commits    as our tail had counted; None after a restart, since when it counts anew
     repeats, repeated_w    commits since it last moved, and when the last one was seen
     graced     patience has begun anew since it last moved, because its connector was restarted
+    restarted  it went back because its task looks up another raw key; its order is that of goes_on
     moves      the last moves, one window before the last of them; longest_s between any two ever
     samples    (w, log end, lag), one per interval
 
@@ -94,6 +98,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
     longest_s: float = 0.0
     samples: tuple[tuple[float, int, int], ...] = ()
     lag: int | None = None
+    restarted: bool = False
 
     @classmethod
     def opened(cls, seen: Sample, w: float) -> Window:
@@ -118,6 +123,8 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             self.repeated_w = w
         if seen.end is not None and seen.end != self.end:
             self._end_moved(w, moved=moved, interval_s=settings.interval_s)
+        if seen.restarted_from is not None:
+            self.furthest, self.restarted = seen.restarted_from, True
         self._order(seen)
         self._wait(seen, w)
         self._keep(seen)
@@ -223,6 +230,8 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             self.furthest = None
         else:
             behind = compare(dialect, known, offset) is Order.BEHIND
+            if self.restarted:
+                behind = self.restarted = not goes_on(dialect, known, offset)
             self.furthest = before if behind else None
 
     def _order(self, seen: Sample) -> None:

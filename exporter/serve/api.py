@@ -25,12 +25,17 @@ Both documents have
                          source_partitions: [{source_partition: {...}, label, offset: {...} | null,
                             kafka_partition, log_offset, committed_at, advanced_at,
                             commits, advances, rewinds, resets, variants,
-                            dialect, event_at, poisoned, shadow: {...} | null}],
+                            dialect, event_at, poisoned, shadow: {...} | null,
+                            raw_key, raw_keys_unsure: [{raw_key, offset}]}],
                          sink_partitions: [{topic, partition, committed, log_end, lag_records,
                             caught_up, lag_seconds, behind_since, behind_from}]}]
 
 A connector that has offsets but is not listed (Connect's REST API is not asked, or is down) has
 kind "unknown" and null for class, version and state.
+
+`raw_key` and `raw_keys_unsure` are there only of a source partition that has been written under
+other raw keys than that of a HashMap; `raw_key` is the one that its task looks up, and null while
+that is not known.
 
 `caught_up` is null while nobody knows; `lag_seconds`, the age of the oldest record that waits, is
 0 when caught up and null while it is not known; it counts from `behind_since`, which `behind_from`
@@ -228,6 +233,25 @@ def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
     }
 
 
+def raw_keys(view: SourcePartitionView) -> Document:
+    """What there is to tell of the raw keys of a source partition that is no HashMap's; of all
+    others nothing.
+    """
+    if view.keys is None:
+        return {}
+    raw_key = view.raw_key
+    return {
+        "raw_key": None if raw_key is None else raw_key.decode(errors="backslashreplace"),
+        "raw_keys_unsure": [
+            {
+                "raw_key": at.decode(errors="backslashreplace"),
+                "offset": None if offset is None else msgspec.Raw(offset.text.encode()),
+            }
+            for at, offset in view.unsure
+        ],
+    }
+
+
 def _source_partition(view: SourcePartitionView) -> Document:
     return {
         "source_partition": msgspec.Raw(view.identity.encode()),
@@ -242,6 +266,7 @@ def _source_partition(view: SourcePartitionView) -> Document:
         "rewinds": view.rewinds,
         "resets": view.resets,
         "variants": view.variants,
+        **raw_keys(view),
         "dialect": view.dialect,
         "event_at": view.event_at,
         "poisoned": view.poisoned,

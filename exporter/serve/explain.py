@@ -6,7 +6,8 @@ the `explain` verb. Pure: a snapshot in, a document out, all of it from that one
     offsets_topic        "kafka/topic" in which its source offsets are kept
     source_partitions    [{source_partition: {...}, label, dialect, offset: {...} | null,
                            committed_at, advanced_at, kafka_partition, log_offset,
-                           commits, advances, rewinds, resets, variants, shadow}]
+                           commits, advances, rewinds, resets, variants, shadow,
+                           raw_key, raw_keys_unsure (see api.py)}]
     flow                 null | {source, target, upstream, offset_syncs, read_committed,
                            partitions: [{topic, partition,
                               committed, synced, log_end: {offset, at, from} | null,
@@ -46,7 +47,7 @@ from exporter.model.findings import FindingName
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.serve import failover, fates
-from exporter.serve.api import age
+from exporter.serve.api import age, raw_keys
 from exporter.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of
@@ -183,6 +184,7 @@ def _source(view: SourcePartitionView) -> Document:
         "resets": view.resets,
         "variants": view.variants,
         "shadow": None if view.shadow is None else msgspec.Raw(view.shadow.text.encode()),
+        **raw_keys(view),
     }
 
 
@@ -299,11 +301,18 @@ def _source_problems(
                 f"{at.label}: only the offsets topic of the whole cluster has an offset of it. The "
                 "connector has a topic of its own and reads nothing else: it starts over"
             )
-        if at.variants and FindingName.DUPLICATE_KEYS not in said:
+        if at.unsure:
             yield (
-                f"{at.label}: {at.variants} other raw key(s) say they are this source partition. "
-                "Connect finds an offset by the exact bytes of its key, so what was written under "
-                "them (by hand or by another program) has no effect and is not shown"
+                f"{at.label}: {len(at.unsure)} raw keys hold an offset of it, and which one its "
+                "task looks up is not known yet: no position is shown. It is the one that the "
+                "connector commits under next; a change over REST is always written in the order "
+                "of a HashMap, which the connector's own map may not have"
+            )
+        elif at.strays and FindingName.DUPLICATE_KEYS not in said:
+            yield (
+                f"{at.label}: {at.strays} other raw key(s) say they are this source partition. "
+                "A task finds an offset by the exact bytes of its key, so what was written under "
+                "them (by hand, over REST or by another program) has no effect and is not shown"
             )
 
 

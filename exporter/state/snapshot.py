@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from exporter.decode.javamap import connect_key
 from exporter.model.connectors import ConnectorKind, StateHistory, Task
 from exporter.model.findings import FailureRun, Finding, Judgement
 from exporter.model.observations import Frozen, InputId
@@ -20,6 +21,7 @@ from exporter.model.topology import FlowKey, KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
 from exporter.state.marks import Marks
 from exporter.state.pipeline import NOTHING_SAID, PipelineView
+from exporter.state.spellings import SpellingChange
 from exporter.state.usual import NOTHING_PUBLISHED, UsualView
 
 
@@ -69,14 +71,28 @@ class ConnectorView:
     failure: str | None = None
 
 
+class RawKeysView(msgspec.Struct, frozen=True, gc=False):
+    """The raw keys of a source partition (state/spellings.py).
+
+    own        the one that its task looks up; None: the one of a HashMap
+    strays, unsure, restarted    see SourcePartitionView
+    """
+
+    own: bytes | None = None
+    strays: int = 0
+    unsure: tuple[tuple[bytes, SourceOffset | None], ...] = ()
+    restarted: SpellingChange | None = None
+
+
 class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
     """One source partition: its newest effective offset and what happened to it since we look.
 
-    offset        None if it has none: forgotten (a tombstone), or only ever written under keys that
-                  Connect does not look up
+    offset        None if it has none: forgotten (a tombstone), only ever written under keys that no
+                  task looks up, or under several of which it is not known which one is looked up
     kafka_partition, log_offset    where the newest record stands in the offsets topic
     committed_at, advanced_at      record timestamps of the newest commit and of the newest change
     variants      how many other raw keys say they are this source partition
+    keys          its raw keys; None while a worker may have written none but that of a HashMap
     event_at      when the source made the last change that the offset covers, if the offset says
     poisoned      a task that loads this offset would fail at its start
     shadow        what the cluster's offsets topic holds of it although the connector has a topic of
@@ -101,6 +117,33 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
     shadow: SourceOffset | None = None
     event_at: float | None = None
     poisoned: bool = False
+    keys: RawKeysView | None = None
+
+    @property
+    def strays(self) -> int:
+        """How many of the other raw keys are somebody else's: no task looks them up."""
+        return self.variants if self.keys is None else self.keys.strays
+
+    @property
+    def restarted(self) -> SpellingChange | None:
+        """Its task looks up another raw key than it did, was not given the offset that it had, and
+        has not come as far again.
+        """
+        return None if self.keys is None else self.keys.restarted
+
+    @property
+    def unsure(self) -> tuple[tuple[bytes, SourceOffset | None], ...]:
+        """The raw keys, with their offsets, of which its task looks up one, nobody knows which."""
+        return () if self.keys is None else self.keys.unsure
+
+    @property
+    def raw_key(self) -> bytes | None:
+        """The key that its task looks up, byte for byte; None where that is not known."""
+        if self.keys is not None and self.keys.unsure:
+            return None
+        if self.keys is not None and self.keys.own is not None:
+            return self.keys.own
+        return connect_key(self.connector, msgspec.json.decode(self.identity))
 
 
 class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):

@@ -1,20 +1,21 @@
 """The source offsets of one Connect cluster: the newest record of each source partition and its
 history.
 
-Connect finds an offset by the bytes of its key, so only records under the canonical bytes move a
-source partition; any other raw key for the same partition is counted as a variant and nothing more.
-Called by the book only.
+Connect finds an offset by the bytes of its key. Of several raw keys that mean the same source
+partition, the one that the connector commits under moves it (spellings.py); the others are counted
+as variants. Nearly all have one, so what several take is only kept where there are several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import msgspec
 
-from exporter.decode.dialects import compare, position, shown
-from exporter.decode.source_offsets import namesake_label
+from exporter.decode.dialects import compare, goes_on, position, shown
+from exporter.decode.javamap import connect_key
+from exporter.decode.source_offsets import decode_key, namesake_label
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import (
     FLOAT_EXACT_MAX,
@@ -25,7 +26,8 @@ from exporter.model.offsets import (
     Undecodable,
 )
 from exporter.state.lag import Seen
-from exporter.state.snapshot import SourcePartitionView
+from exporter.state.snapshot import RawKeysView, SourcePartitionView
+from exporter.state.spellings import KeySpellings, SpellingChange, SpellingInUse
 
 _BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
 
@@ -35,12 +37,26 @@ def everything(_name: str) -> bool:
     return True
 
 
+class _Several(msgspec.Struct, gc=False):
+    """The raw keys of a source partition that has several.
+
+    position    the last one that was vouched for
+    restarted   the change of raw key since which it has not come as far again
+    """
+
+    use: SpellingInUse
+    position: SourceOffset | None
+    restarted: SpellingChange | None = None
+
+
 class _Partition(msgspec.Struct, gc=False):
     """One source partition.
 
     log_offset  -1 if the topic holds no record of it that counts
-    variants    its other raw keys that hold a value; seldom any, and an empty frozenset takes no
-                memory
+    own_key     the raw key that moves it; None: the one of a HashMap
+    variants    its raw keys that hold a value and that no worker writes; seldom any, and an empty
+                frozenset takes no memory
+    several     of those that a worker may write, where there are several, the one in use
     namesake    another source partition of its connector has the same label
     view        the cached picture, dropped at each change
     place       among the pictures that are kept in order; -1 if it is none of them
@@ -56,7 +72,9 @@ class _Partition(msgspec.Struct, gc=False):
     advances: int = 0
     rewinds: int = 0
     resets: int = 0
+    own_key: bytes | None = None
     variants: frozenset[bytes] = frozenset()
+    several: _Several | None = None
     namesake: bool = False
     view: SourcePartitionView | None = None
     place: int = -1
@@ -84,6 +102,7 @@ class SourceBook:
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
         self._unread: dict[tuple[str, str], tuple[int, bool]] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
+        self._spellings: dict[str, KeySpellings] = {}
         self._committed_at: dict[str, float] = {}
         self._in_order: list[_Partition] | None = None
         # Of which connectors, whose, and their pictures but for what is outdated: 20,000 are put
@@ -107,12 +126,19 @@ class SourceBook:
                 partition.log_offset = -1
                 partition.variants = frozenset()
                 partition.view = None
+            for spellings in self._spellings.values():
+                spellings.begin_whole()
             self._wanted = None
-        self._apply_all(records)
+        several = self._apply_all(records)
+        if whole:
+            for spellings in self._spellings.values():
+                spellings.end_whole()
+        for partition in several:
+            self._settle(partition)
         if whole:
             for partition in self._all():
                 if partition.log_offset < 0:
-                    self._set(partition, None)
+                    self._forget(partition)
         self.version += whole or bool(records)
 
     def prepare(self) -> None:
@@ -131,7 +157,9 @@ class SourceBook:
             self.version += 1
             self.layout = object()
 
-    def _apply_all(self, records: tuple[SourceRecord, ...]) -> None:
+    def _apply_all(self, records: tuple[SourceRecord, ...]) -> Iterable[_Partition]:
+        """Return those with several raw keys that are still to be settled."""
+        several: dict[tuple[str, str], _Partition] = {}
         for record in records:
             key = record.key
             partition = self._find(key.connector, key.identity)
@@ -140,10 +168,22 @@ class SourceBook:
                     self._drop("source_partitions_max")
                     continue
                 partition = self._add(key)
-            self._apply(partition, record)
+            if not key.is_spelling:
+                if record.offset is None:
+                    partition.variants -= {record.raw_key}
+                else:
+                    partition.variants |= {record.raw_key}
+            elif self._is_alone(partition, record):
+                self._apply(partition, record)
+            elif record.live:
+                self._apply_several(partition, record)
+            else:  # of these none may be judged before all are read
+                self._spellings_of(partition, live=False).add(record)
+                several[key.connector, key.identity] = partition
             if partition.view is not None:
                 partition.view = None
                 self._outdated.append(partition)
+        return several.values()
 
     def _all(self) -> Iterator[_Partition]:
         return chain.from_iterable(of.values() for of in self._of.values())
@@ -166,13 +206,88 @@ class SourceBook:
             self._mirrors.setdefault(flow, {})[key.mirror] = partition
         return partition
 
-    def _apply(self, partition: _Partition, record: SourceRecord) -> None:
-        if not record.key.canonical:
-            if record.offset is None:
-                partition.variants -= {record.raw_key}
-            else:
-                partition.variants |= {record.raw_key}
+    def _is_alone(self, partition: _Partition, record: SourceRecord) -> bool:
+        """Return whether the partition has no other raw key that a task may look up."""
+        own_key = None if record.key.canonical else record.raw_key
+        spellings = self._spellings.get(partition.key.connector)
+        if spellings is None:
+            if partition.log_offset < 0:
+                partition.own_key = own_key
+            return partition.own_key == own_key
+        if partition.several is not None or partition.key.identity in spellings:
+            return False
+        if partition.log_offset >= 0 and partition.own_key != own_key:
+            return False
+        partition.own_key = own_key
+        spellings.note(record)
+        return True
+
+    def _spellings_of(self, partition: _Partition, *, live: bool) -> KeySpellings:
+        """Return what is known of the raw keys of this partition, which has several."""
+        connector = partition.key.connector
+        spellings = self._spellings.get(connector)
+        if spellings is None:
+            spellings = self._spellings[connector] = KeySpellings()
+            for other in self._of[connector].values():
+                if other is not partition and other.log_offset >= 0:
+                    spellings.note(_newest(other))
+        if partition.key.identity not in spellings and partition.log_offset >= 0:
+            spellings.add(_newest(partition))
+            if live:
+                spellings.in_use(partition.key.identity)
+                self._settle(partition)
+        return spellings
+
+    def _apply_several(self, partition: _Partition, record: SourceRecord) -> None:
+        spellings = self._spellings_of(partition, live=True)
+        before = partition.several
+        known = partition.offset if before is None else before.position
+        self._note_trail(partition)
+        if not spellings.add(record):
             return
+        self._settle(partition)
+        self._note_trail(partition)
+        assert partition.several is not None
+        after, change = partition.several, partition.several.use.change
+        if after.use.spelling is None:
+            return
+        if change is not None and (before is None or before.use.change != change):
+            after.restarted = change if change.restarted else None
+            partition.rewinds += change.restarted
+        elif compare(partition.key.dialect, known, after.position) is _BEHIND:
+            partition.rewinds += 1
+        if record.raw_key == after.use.spelling.raw_key:
+            partition.commits += 1
+            partition.resets += record.offset is None
+            partition.advances += after.position is not None and _text(known) != _text(
+                after.position
+            )
+            if after.position is not None:
+                self._committed_at[record.key.connector] = record.at
+
+    def _settle(self, partition: _Partition) -> None:
+        """Take over what is known of the raw key that is in use; nothing if it is not known."""
+        use = self._spellings[partition.key.connector].in_use(partition.key.identity)
+        before, spelling = partition.several, use.spelling
+        position = partition.offset if before is None else before.position
+        restarted = None if before is None else before.restarted
+        if spelling is None:
+            newest = use.unsure[0].place if use.unsure else None
+            self._set(partition, None)
+        else:
+            newest = spelling.place
+            advanced = _text(position) != _text(spelling.value)
+            partition.advanced_at = newest.at if advanced else partition.advanced_at
+            partition.own_key = None if spelling.key.canonical else spelling.raw_key
+            position = spelling.value
+            self._set(partition, position)
+        if newest is not None:
+            partition.committed_at, partition.kafka_partition, partition.log_offset = newest
+        if restarted is not None and goes_on(partition.key.dialect, restarted.offset, position):
+            restarted = None
+        partition.several = _Several(use, position, restarted)
+
+    def _apply(self, partition: _Partition, record: SourceRecord) -> None:
         if not _is_newer(partition, record):
             return
         offset = record.offset if isinstance(record.offset, SourceOffset) else None
@@ -180,7 +295,9 @@ class SourceBook:
         partition.kafka_partition = record.partition
         partition.log_offset = record.log_offset
         before = partition.offset
+        self._note_trail(partition)
         self._set(partition, offset)
+        self._note_trail(partition)
         changed = _text(before) != _text(offset)
         if record.live:
             self._count(partition, record, before, changed=changed)
@@ -200,10 +317,31 @@ class SourceBook:
                     self._drop("inexact")
                     break
 
-    def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
-        before, trail = partition.offset, self._trails.get(partition.key.connector)
+    def _forget(self, partition: _Partition) -> None:
+        """The topic holds no record of it any more."""
+        self._note_trail(partition)
+        partition.own_key = partition.several = None
+        self._set(partition, None)
+        self._note_trail(partition)
+
+    def _note_trail(self, partition: _Partition) -> None:
+        """Remember what REST shows of a connector that is watched."""
+        trail = self._trails.get(partition.key.connector)
         if trail is not None:
-            trail.setdefault(partition.key.identity, {_text(before)}).add(_text(offset))
+            trail.setdefault(partition.key.identity, set()).add(self._rest_text(partition))
+
+    def _rest_text(self, partition: _Partition) -> str | None:
+        """Return the offset that REST shows: it looks up the key of a HashMap, whatever its task
+        does.
+        """
+        if partition.several is not None:
+            spellings = self._spellings[partition.key.connector]
+            found = spellings.spellings(partition.key.identity)
+            return next((_text(at.value) for at in found if at.by_rest), None)
+        return _text(partition.offset) if partition.own_key is None else None
+
+    def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
+        before = partition.offset
         if before is None or offset is None or len(before.numbers) != len(offset.numbers):
             self.layout = object()
         partition.offset = offset
@@ -281,7 +419,7 @@ class SourceBook:
         partition = self._find(connector, identity)
         if partition is None and self._known >= self._partitions_max:
             return True  # it may be one of those that the bound cut: nothing is known of it
-        if text == _text(None if partition is None else partition.offset):
+        if text == (None if partition is None else self._rest_text(partition)):
             return True
         return text in self._trails.get(connector, {}).get(identity, ())
 
@@ -296,7 +434,7 @@ class SourceBook:
         return tuple(
             identity
             for identity, partition in self._of.get(connector, {}).items()
-            if partition.offset is not None and not partition.key.without_partition
+            if _has_offset(partition) and not partition.key.without_partition
         )
 
     def connectors(self) -> tuple[str, ...]:
@@ -304,7 +442,7 @@ class SourceBook:
         return tuple(
             name
             for name, partitions in self._of.items()
-            if any(partition.offset is not None for partition in partitions.values())
+            if any(_has_offset(partition) for partition in partitions.values())
         )
 
     def views_of(self, connector: str) -> tuple[SourcePartitionView, ...]:
@@ -378,7 +516,8 @@ class SourceBook:
             advances=partition.advances,
             rewinds=partition.rewinds,
             resets=partition.resets,
-            variants=len(partition.variants),
+            variants=len(partition.variants) + _others(partition),
+            keys=_keys(partition),
         )
         return view
 
@@ -391,6 +530,52 @@ def _is_newer(partition: _Partition, record: SourceRecord) -> bool:
         return record.log_offset > partition.log_offset
     newest = (partition.committed_at or 0.0, partition.kafka_partition)
     return (record.at, record.partition) > newest
+
+
+def _has_offset(partition: _Partition) -> bool:
+    several = partition.several
+    return partition.offset is not None or (several is not None and bool(several.use.unsure))
+
+
+def _others(partition: _Partition) -> int:
+    """Return how many raw keys that a worker may write hold an offset and are not in use."""
+    several = partition.several
+    if several is None:
+        return 0
+    return several.use.others if several.use.spelling is not None else len(several.use.unsure)
+
+
+def _keys(partition: _Partition) -> RawKeysView | None:
+    several, strays = partition.several, len(partition.variants)
+    if several is None:
+        return None if partition.own_key is None else RawKeysView(partition.own_key, strays)
+    return RawKeysView(
+        partition.own_key,
+        strays + len(several.use.strays),
+        tuple((at.raw_key, at.value) for at in several.use.unsure),
+        several.restarted,
+    )
+
+
+def _newest(partition: _Partition) -> SourceRecord:
+    """Return the newest record of a partition that had one raw key until now."""
+    key = partition.key
+    raw_key = partition.own_key
+    if raw_key is None:
+        raw_key = connect_key(key.connector, msgspec.json.decode(key.identity))
+    found = decode_key(raw_key)
+    assert isinstance(found, SourceKey)
+    assert raw_key is not None
+    return SourceRecord(
+        key=found,
+        raw_key=raw_key,
+        offset=partition.offset,
+        partition=partition.kafka_partition,
+        log_offset=partition.log_offset,
+        at=partition.committed_at or 0.0,
+        advanced_at=partition.advanced_at,
+        live=False,
+    )
 
 
 def _text(offset: SourceOffset | None) -> str | None:

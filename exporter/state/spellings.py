@@ -27,15 +27,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from exporter.decode.dialects import compare
+from exporter.decode.dialects import goes_on
 from exporter.decode.jsontext import parse
 from exporter.model.observations import SourceRecord
-from exporter.model.offsets import Order, SourceKey, SourceOffset, Undecodable
+from exporter.model.offsets import SourceKey, SourceOffset, Undecodable
 
 MOMENT_S: Final = 1.0  # records closer together are one flush, or one request over REST
 _NEEDED: Final = 2
 _NEEDED_OF_REST: Final = 3  # what a person asks of REST twice is not yet a connector that goes on
-_CONTINUES: Final = (Order.AHEAD, Order.SAME)
 
 
 # Names of the fields in the order of the key -> moments at which the connector committed so.
@@ -102,12 +101,14 @@ class SpellingChange(NamedTuple):
     offset, or none.
 
     at         Unix seconds: of the newest commit that showed it
-    restarted  it did not go on from the offset under the raw key before
+    offset     what stands under the raw key before
+    restarted  it did not go on from there
     """
 
     before: bytes
     after: bytes
     at: float
+    offset: SourceOffset | None
     restarted: bool
 
 
@@ -118,12 +119,14 @@ class SpellingInUse(NamedTuple):
     unsure     those that it may be, the newest first; empty if there is no doubt
     strays     raw keys with an offset that somebody else wrote and no task reads
     change     the last change of spelling that was seen
+    others     how many other spellings hold an offset, strays among them
     """
 
     spelling: Spelling | None
     unsure: tuple[Spelling, ...] = ()
     strays: frozenset[bytes] = frozenset()
     change: SpellingChange | None = None
+    others: int = 0
 
 
 class _Partition(msgspec.Struct):
@@ -148,8 +151,10 @@ class KeySpellings:
     def __contains__(self, identity: str) -> bool:
         return identity in self._of
 
-    def add(self, record: SourceRecord) -> None:
-        """Take in a record of a source partition."""
+    def add(self, record: SourceRecord) -> bool:
+        """Take in a record of a source partition; return False if it is older than what is known
+        of its raw key.
+        """
         self.note(record)
         partition = self._of.get(record.key.identity)
         if partition is None:
@@ -161,13 +166,14 @@ class KeySpellings:
             spelling.intruder = bool(partition.used)
             partition.spellings[record.raw_key] = spelling
         elif spelling.present and not place.is_after(spelling.place):
-            return
+            return False
         spelling.present = True
         spelling.place, spelling.offset, spelling.ours = place, record.offset, record.ours
         if _is_commit(record):
             _commit(partition, spelling)
         if record.live:
             _decide(partition, self._orders)
+        return True
 
     def note(self, record: SourceRecord) -> None:
         """Take in of a record only what it tells of other source partitions."""
@@ -260,7 +266,8 @@ def _decide(partition: _Partition, orders: _Orders) -> SpellingInUse:
     strays = _foreign(partition) | {
         at.raw_key for at in partition.spellings.values() if at.intruder and at.value is not None
     }
-    return SpellingInUse(chosen, (), strays, partition.change)
+    others = sum(at is not chosen and at.value is not None for at in partition.spellings.values())
+    return SpellingInUse(chosen, (), strays, partition.change, others)
 
 
 def _foreign(partition: _Partition) -> frozenset[bytes]:
@@ -274,22 +281,8 @@ def _foreign(partition: _Partition) -> frozenset[bytes]:
 
 def _change(before: Spelling, after: Spelling) -> SpellingChange:
     at = (after.committed or after.place).at
-    restarted = not _continues(after.key.dialect, before.value, after.first)
-    return SpellingChange(before.raw_key, after.raw_key, at, restarted)
-
-
-def _continues(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> bool:
-    """Return whether an offset goes on from another. Where the dialect knows no order, one number
-    that is no less is taken for it.
-    """
-    order = compare(dialect, before, after)
-    if order is not Order.UNORDERED:
-        return order in _CONTINUES
-    if before is None or after is None or len(before.numbers) != 1:
-        return False
-    field, number = before.numbers[0]
-    reached = after.number(field)
-    return reached is not None and reached >= number
+    restarted = not goes_on(after.key.dialect, before.value, after.first)
+    return SpellingChange(before.raw_key, after.raw_key, at, before.value, restarted)
 
 
 def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tuple[Spelling, ...]]:

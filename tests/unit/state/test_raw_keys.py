@@ -1,0 +1,146 @@
+"""Source partitions whose map is no HashMap, in the book: what is shown, counted and checked."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.decode.javamap import connect_key, hash_map_order
+from exporter.state.sources import SourceBook
+from tests.unit.state.test_checks import settled
+
+from .worlds import NOW, files, orders, record
+
+PARTITION = {"name": "a.csv", "path": "/data/in"}
+REST = connect_key("files", PARTITION)
+OWN = b'["files",{%s}]' % b",".join(
+    b'"%s":"%s"' % (name.encode(), PARTITION[name].encode())
+    for name in reversed(hash_map_order(tuple(PARTITION)))
+)
+IDENTITY = '{"name":"a.csv","path":"/data/in"}'
+FILES = frozenset({"files"})
+
+
+def commit(world, raw_key: bytes, *positions: int | None):
+    for position in positions:
+        world.now += 60
+        offset = None if position is None else {"position": position}
+        world.commit("files", PARTITION, offset, raw_key=raw_key)
+        world.reads(*(view.id for view in world.snapshot().inputs))
+    return only(world)
+
+
+def only(world):
+    (view,) = world.snapshot().source_partitions
+    return view
+
+
+def counters(view):
+    return (view.commits, view.advances, view.rewinds, view.resets)
+
+
+@pytest.mark.parametrize("raw_key", [OWN, REST])
+def test_the_only_raw_key_moves_the_position_whatever_its_order(raw_key):
+    view = commit(files(), raw_key, 7, 8)
+    assert view.offset.text == '{"position":8}'
+    assert counters(view) == (2, 2, 0, 0)
+    assert (view.raw_key, view.variants, view.strays, view.unsure) == (raw_key, 0, 0, ())
+
+
+def test_what_rest_altered_without_effect_is_a_stray_once_the_connector_went_on():
+    world = files()
+    commit(world, OWN, 79, 80)
+    view = commit(world, REST, 5)
+    assert view.offset is None
+    assert [at for at, _ in view.unsure] == [REST, OWN]
+    assert (view.raw_key, view.variants, view.strays) == (None, 2, 0)
+    view = commit(world, OWN, 81)
+    assert view.offset.text == '{"position":81}'
+    assert counters(view) == (3, 3, 0, 0)
+    assert (view.raw_key, view.variants, view.strays) == (OWN, 1, 1)
+    assert commit(world, REST, None).variants == 0
+
+
+@pytest.mark.parametrize(("before", "after"), [(OWN, REST), (REST, OWN)])
+def test_a_raw_key_that_changes_with_the_jvm_is_a_rewind(before, after):
+    world = files()
+    commit(world, before, 150, 159)
+    view = commit(world, after, 9, 18, 27)
+    assert view.offset.text == '{"position":27}'
+    assert view.rewinds == 1
+    assert (view.restarted.before, view.restarted.after) == (before, after)
+    assert view.restarted.offset.text == '{"position":159}'
+    assert (view.raw_key, view.variants, view.strays) == (after, 1, 0)
+    assert commit(world, after, 158).restarted is not None
+    assert commit(world, after, 159).restarted is None
+    assert only(world).rewinds == 1
+
+
+def test_a_bootstrap_reads_all_before_it_decides():
+    older = record("files", PARTITION, {"position": 1}, log_offset=3, at=NOW - 9, raw_key=REST)
+    newer = record("files", PARTITION, {"position": 2}, log_offset=1, at=NOW - 5, raw_key=OWN)
+    for records in ((older, newer), (newer, older)):
+        book = SourceBook("lab", 10)
+        book.apply(
+            tuple(
+                record(
+                    "files",
+                    PARTITION,
+                    {"position": at.offset.number("position")},
+                    log_offset=at.log_offset,
+                    kafka_partition=at.log_offset,
+                    at=at.at,
+                    raw_key=at.raw_key,
+                    live=False,
+                )
+                for at in records
+            ),
+            whole=True,
+        )
+        (view,) = book.views(FILES)
+        assert view.offset.text == '{"position":2}'
+        assert (view.raw_key, view.kafka_partition, view.committed_at) == (OWN, 1, NOW - 5)
+        assert (view.variants, view.strays, view.restarted) == (1, 0, None)
+
+
+def test_what_a_new_reading_of_the_topic_does_not_show_is_forgotten():
+    world = files()
+    commit(world, OWN, 79, 80)
+    commit(world, REST, 1, 2, 3)
+    world.tail(
+        record("files", PARTITION, {"position": 9}, log_offset=0, raw_key=OWN, live=False),
+        whole=True,
+    )
+    view = only(world)
+    assert (view.offset.text, view.raw_key, view.variants) == ('{"position":9}', OWN, 0)
+    world.tail(whole=True)
+    assert only(world).offset is None
+    assert only(world).raw_key == REST
+
+
+def test_rest_has_null_of_a_map_of_another_order_and_does_not_disagree():
+    world = files()
+    commit(world, OWN, 79, 80)
+    world.rest_offsets("files", {IDENTITY: None})
+    assert settled(world) == 0
+    world.rest_offsets("files", {IDENTITY: '{"position":80}'})
+    assert settled(world) == 1
+
+
+def test_rest_has_what_was_altered_over_rest_and_does_not_disagree():
+    world = files()
+    commit(world, OWN, 79, 80)
+    commit(world, REST, 5)
+    commit(world, OWN, 81)
+    world.rest_offsets("files", {IDENTITY: '{"position":5}'})
+    assert settled(world) == 0
+    world.rest_offsets("files", {IDENTITY: '{"position":81}'})
+    assert settled(world) == 1
+
+
+def test_mirror_maker_looks_up_a_hash_map_whatever_else_is_written():
+    other = b'["mm2",{"topic":"orders","partition":0,"cluster":"west"}]'
+    book = SourceBook("lab", 10)
+    for number in range(5):
+        book.apply((record("mm2", orders(), {"offset": 99}, log_offset=number, raw_key=other),))
+    (view,) = book.views(frozenset({"mm2"}))
+    assert (view.offset, view.variants, view.strays) == (None, 1, 1)
