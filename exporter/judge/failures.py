@@ -25,6 +25,7 @@ DIARIES_REMEMBERED: Final = 1_000
 CONNECTOR: Final = -1  # stands for a task's number where the connector itself failed
 
 _RESTARTED: Final = frozenset({"restarting", "unassigned", "running"})
+_WELL: Final = frozenset({"running", "paused", "stopped"})
 
 Whose = tuple[str, str, int]  # Connect cluster, connector, task
 Positions = Mapping[str, str]
@@ -57,21 +58,39 @@ class Told(msgspec.Struct, frozen=True):
     restarts: tuple[float, ...]
     last: tuple[float, str]
     run: Run | None
+    seen_at: float = 0.0
+    unsettled: str | None = None
 
 
 @dataclass(slots=True)
 class Diary:
-    """What became of one task. `last`: the newest change of the status topic taken in."""
+    """What became of one task.
+
+    state_at   when it came into its state, by the clock of who said so; `seen_at` by our own
+    last       the newest change of the status topic taken in
+    unsettled  what it failed of as it was listed as failed, until that is over: it may run for a
+               few seconds between two failures, or be nobody's in a rebalance
+    gone_at    since when its connector is listed without it
+    """
 
     state: str = ""
     state_at: float = 0.0
     restarts: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_KEPT))
     last: tuple[float, str] = (0.0, "")
     run: Run | None = None
+    seen_at: float = 0.0
+    unsettled: str | None = None
+    gone_at: float | None = None
 
     def empty(self) -> bool:
         """Is there nothing worth remembering?"""
-        return self.run is None and not self.restarts
+        return self.run is None and not self.restarts and self.unsettled is None
+
+    def settled_s(self, now: float) -> float:
+        """Return for how long it has surely not failed: it runs or is paused, or is no more."""
+        if self.gone_at is not None:
+            return now - self.gone_at
+        return now - self.seen_at if self.state in _WELL else 0.0
 
 
 class Failures:
@@ -98,14 +117,17 @@ class Failures:
         """
         if not self._saw(snapshot):
             self._take(snapshot, positions)
+            self._list(snapshot)
             self._seen = (snapshot.connectors, snapshot.histories)
         self._forget(listed)
         for whose, diary in self.of.items():
+            if diary.unsettled is not None and diary.settled_s(snapshot.at) >= patience_s:
+                diary.unsettled = None
             if diary.run is None:
                 continue
             if whose[:2] in positions:
                 diary.run = _now_standing(diary, diary.run, positions[whose[:2]])
-            if diary.state == "running" and snapshot.at - diary.state_at >= patience_s:
+            if diary.state == "running" and snapshot.at - diary.seen_at >= patience_s:
                 diary.run = None
 
     def _saw(self, snapshot: Snapshot) -> bool:
@@ -126,10 +148,39 @@ class Failures:
             diary = self.of.setdefault(whose, Diary())
             for change in _news(history.changes, diary.last):
                 diary.last = (change.at, change.state)
-                self._take_in(whose, change, positions)
+                self._take_in(whose, change, positions, snapshot.at)
         for whose, state, failure in _polled(snapshot):
             if whose not in told:
-                self._take_in(whose, StateChange(snapshot.at, state, failure), positions)
+                change = StateChange(snapshot.at, state, failure)
+                self._take_in(whose, change, positions, snapshot.at)
+
+    def _list(self, snapshot: Snapshot) -> None:
+        """Note who is listed as failed, and who is listed no more beside others of its connector.
+        A stopped connector has no tasks, and nothing fails there any more.
+        """
+        names = {(view.connect_cluster, view.name): view.state for view in snapshot.connectors}
+        listed = set()
+        for whose, state, failure in _polled(snapshot):
+            listed.add(whose)
+            if state == "failed":
+                self.of.setdefault(whose, Diary()).unsettled = failure or ""
+        for whose, diary in self.of.items():
+            if diary.unsettled is None or whose in listed:
+                diary.gone_at = None
+            elif whose[:2] in names:
+                diary.gone_at = snapshot.at if diary.gone_at is None else diary.gone_at
+                if names[whose[:2]] == "stopped":
+                    diary.unsettled = diary.gone_at = None
+
+    def unsettled(self) -> dict[tuple[str, str], dict[int, str]]:
+        """Return what each connector and task failed of that is not over it, by connector and
+        task's number.
+        """
+        found: dict[tuple[str, str], dict[int, str]] = {}
+        for (cluster, connector, number), diary in sorted(self.of.items()):
+            if diary.unsettled is not None:
+                found.setdefault((cluster, connector), {})[number] = diary.unsettled
+        return found
 
     def wanted(self, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
         """Whose positions `observe` has to be given: who fails, or has lately."""
@@ -145,13 +196,17 @@ class Failures:
         }
 
     def _take_in(
-        self, whose: Whose, change: StateChange, positions: Mapping[tuple[str, str], Positions]
+        self,
+        whose: Whose,
+        change: StateChange,
+        positions: Mapping[tuple[str, str], Positions],
+        now: float,
     ) -> None:
         diary = self.of.setdefault(whose, Diary())
         before, diary.state = diary.state, change.state
         if change.state == before:
             return
-        diary.state_at = change.at
+        diary.state_at, diary.seen_at = change.at, now
         if change.state == "failed":
             _failed(diary, change, positions.get(whose[:2], {}))
         elif before == "failed" and change.state in _RESTARTED:
@@ -180,6 +235,8 @@ class Failures:
                 restarts=tuple(diary.restarts),
                 last=diary.last,
                 run=diary.run,
+                seen_at=diary.seen_at,
+                unsettled=diary.unsettled,
             )
             for whose, diary in sorted(self.of.items())
             if not diary.empty()
@@ -196,6 +253,8 @@ class Failures:
                 restarts=deque(at.restarts, RESTARTS_KEPT),
                 last=at.last,
                 run=at.run,
+                seen_at=at.seen_at or at.state_at,
+                unsettled=at.unsettled,
             )
             for at in told
         }

@@ -93,8 +93,8 @@ def explained(found: Iterable[Finding]) -> Iterator[Finding]:
         for finding in findings:
             if finding.name in silenced:
                 continue
-            effects = sorted(
-                weaker.value for weaker, name in silenced.items() if name is finding.name
+            effects = tuple(
+                sorted(weaker for weaker, name in silenced.items() if name is finding.name)
             )
             more = (("explains", ", ".join(effects)),) if effects else ()
-            yield replace(finding, evidence=finding.evidence + more)
+            yield replace(finding, evidence=finding.evidence + more, explains=effects)

@@ -12,33 +12,54 @@ from exporter.judge.words import moment
 from exporter.model.connectors import Task
 from exporter.model.findings import Evidence, Finding, FindingName, Severity
 
+_AND_NOW = ", and does not now: it is over once that lasts for three intervals"
+
 
 def connector_failed(seen: Seen) -> Iterator[Finding]:
-    """Rule 5: a connector's state is failed: it makes no tasks, and changes to it do nothing."""
+    """Rule 5: a connector's state is failed: it makes no tasks, and changes to it do nothing. It is
+    over once it has run, or rested, for three intervals.
+    """
+    unsettled = seen.memory.failures.unsettled()
     for who, view in seen.look.connectors.items():
-        if view.state == "failed":
+        again = unsettled.get(who, {}).get(CONNECTOR)
+        if view.state == "failed" or again is not None:
+            fails = view.state == "failed"
+            failure = (view.failure if fails else again) or "no reason was given"
             yield seen.found(
                 FindingName.CONNECTOR_FAILED,
                 Severity.CRITICAL,
                 who,
-                f"The connector has failed: {view.failure or 'no reason was given'}.",
+                f"The connector has failed{'' if fails else _AND_NOW}: {failure}.",
                 evidence=_failed_since(seen, (*who, CONNECTOR)),
             )
 
 
 def task_failed(seen: Seen) -> Iterator[Finding]:
-    """Rule 6: tasks of a connector are failed. Nobody starts them again by themselves."""
+    """Rule 6: tasks of a connector are failed. Nobody starts them again by themselves. It is over
+    once they have run, or rested, for three intervals: until then they may fail again.
+    """
+    unsettled = seen.memory.failures.unsettled()
     for who, view in seen.look.connectors.items():
         failed = [task for task in view.tasks if task.state == "failed"]
+        fails = bool(failed)
+        numbers = {task.number for task in failed}
+        failed += [
+            Task(number, "", failure or None)
+            for number, failure in unsettled.get(who, {}).items()
+            if number != CONNECTOR and number not in numbers
+        ]
         if not failed:
             continue
-        running = any(task.state == "running" for task in view.tasks)
-        many = f"{len(failed)} of {several(len(view.tasks), 'task')}"
+        numbers = {task.number for task in failed}
+        running = any(at.state == "running" and at.number not in numbers for at in view.tasks)
+        total = len(numbers | {task.number for task in view.tasks})
+        many = f"{len(failed)} of {several(total, 'task')}"
         yield seen.found(
             FindingName.TASK_FAILED,
             Severity.WARNING if running else Severity.CRITICAL,
             who,
-            f"{many} failed: {failed[0].failure or 'no reason was given'}.",
+            f"{many} failed{'' if fails else _AND_NOW}: "
+            f"{failed[0].failure or 'no reason was given'}.",
             evidence=(*examples([_told(task) for task in failed]), *_since(seen, who, failed)),
         )
 
@@ -155,7 +176,8 @@ def _name(number: int) -> str:
 
 
 def _told(task: Task) -> tuple[str, str]:
-    return f"task {task.number}", task.failure or "no reason was given"
+    failure = task.failure or "no reason was given"
+    return f"task {task.number}", failure if task.state == "failed" else f"not now: {failure}"
 
 
 def _since(seen: Seen, who: Who, failed: list[Task]) -> Evidence:

@@ -147,6 +147,7 @@ class Finding:
     subject    which part: a topic-partition, a group, a topic, an input; "" for the connector
     summary    one sentence for a person who has just been woken
     since      when it was first found without being mended in between
+    explains   findings of the same connector that are so as well and are not listed beside it
     """
 
     name: FindingName
@@ -157,6 +158,7 @@ class Finding:
     summary: str
     since: float
     evidence: Evidence = ()
+    explains: tuple[FindingName, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -105,12 +105,14 @@ class Ledger:
         self, now: float, findings: Iterable[Finding], blind: Sight, *, ready: bool = True
     ) -> None:
         """Take in what is wrong now. Nothing is over in a snapshot that is not `ready`."""
+        findings = tuple(findings)
         found = {
             self._identity(finding): finding
             for finding in findings
             if _RANK[finding.severity] <= _RANK[self._rules.least]
         }
         others = {finding.key for finding in found.values()}
+        explained = {key for finding in findings for key in _explained(finding)}
         self.beyond = 0
         for identity, finding in found.items():
             self._stands(identity, finding, now, blind)
@@ -118,6 +120,8 @@ class Ledger:
             if identity not in found and entry.resolved_at is None:
                 # Under another severity it still stands, so this one is over whatever is in sight.
                 replaced = self._rules.by_severity and entry.finding.key in others
+                if not replaced and entry.finding.key[:3] in explained:
+                    continue  # what explains it is listed in its place: it is not over
                 if replaced or self._over(identity, entry, now, blind, ready=ready):
                     self._entries[identity] = replace(entry, resolved_at=now)
 
@@ -225,6 +229,12 @@ class Ledger:
     def _forget(self, identity: Identity) -> None:
         del self._entries[identity]
         self._sighted_since.pop(identity, None)
+
+
+def _explained(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    """Return the beginning of the keys of what it explains: names, of the same connector."""
+    _, cluster, connector, _ = finding.key
+    return ((name.value, cluster, connector) for name in finding.explains)
 
 
 def _order(message: Message) -> tuple[int, int]:

@@ -62,8 +62,11 @@ class History:
             text = _text(finding)
             if not span.summaries or span.summaries[-1] != text:
                 span.summaries.append(text)
+        explained = {
+            (name.value, *key[1:3]) for key, at in standing.items() for name in at.explains
+        }
         for key, spans in self.findings.items():
-            if key not in standing and spans[-1].until == FOREVER:
+            if key not in standing and key[:3] not in explained and spans[-1].until == FOREVER:
                 spans[-1].until = now
         for judged in snapshot.judgements:
             subject = judged.subject if judged.scope is not Scope.CONNECTOR else ""

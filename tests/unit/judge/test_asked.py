@@ -20,6 +20,7 @@ from .watches import BEGAN
 
 SETTINGS = Settings(interval_s=60.0)
 ILL = replace(FILES, tasks=(Task(0, "failed"),))
+STOPPED = replace(FILES, state="stopped", tasks=())  # which ends a failure at once
 DEAD = (heard(REST.id, live=False),)
 
 
@@ -88,13 +89,13 @@ def test_rules_are_asked_again_after_a_twelfth_of_an_interval_or_when_a_clock_wa
     asked, after_s, asks
 ):
     asked.look(0.0)
-    asked.look(after_s, connectors=(FILES,))
+    asked.look(after_s, connectors=(STOPPED,))
     assert asked.names() == ([] if asks else ["task_failed"])
 
 
 def test_rules_are_asked_as_soon_as_everything_is_read(asked):
     asked.look(0.0, ready=False)
-    asked.look(0.1, connectors=(FILES,))
+    asked.look(0.1, connectors=(STOPPED,))
     assert asked.names() == ["task_failed"]
     asked.look(0.1, ready=True)
     assert asked.names() == []
@@ -102,7 +103,7 @@ def test_rules_are_asked_as_soon_as_everything_is_read(asked):
 
 def test_until_everything_is_read_what_was_just_seen_is_not_mended(asked):
     asked.look(0.0)
-    asked.look(0.0, ready=False, connectors=(FILES,))
+    asked.look(0.0, ready=False, connectors=(STOPPED,))
     assert asked.names() == ["task_failed"]
 
 
@@ -162,7 +163,7 @@ def test_what_a_rule_times_is_timed_anew_if_it_was_not_so_in_between(inputs, las
     monkeypatch.setattr(module, "RULES", ((6, rule),))
     asked = Asked()
     asked.look(0.0)
-    asked.look(60.0, inputs=inputs, connectors=(FILES,))
+    asked.look(60.0, inputs=inputs, connectors=(STOPPED,))
     asked.look(60.0, inputs=(REST,), connectors=(ILL,))
     assert lasted == [0.0, lasts_s]
 
@@ -178,7 +179,7 @@ def test_what_is_new_is_urgent_until_it_is_remembered(asked):
     assert not asked.register.urgent
     asked.look()
     assert not asked.register.urgent
-    asked.look(connectors=(FILES,))
+    asked.look(connectors=(STOPPED,))
     asked.look()
     assert asked.register.urgent
 
@@ -189,7 +190,7 @@ def test_after_a_restart_there_is_nothing_new_until_something_is(asked):
     assert asked.register.remembered() is None
     asked.look(0.0)
     assert (asked.register.urgent, asked.register.remembered()) == (False, None)
-    asked.look(60.0, connectors=(FILES,))
+    asked.look(60.0, connectors=(STOPPED,))
     assert asked.names() == []
     assert asked.register.urgent
     assert asked.register.remembered() is not None

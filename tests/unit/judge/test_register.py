@@ -10,16 +10,16 @@ from exporter.judge import register as registers
 from exporter.judge.judge import Judge
 from exporter.judge.rules import EXPLAINS
 from exporter.judge.verdicts import BLIND
-from exporter.model.connectors import Task
+from exporter.model.connectors import Condition, Task, TaskStatus
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
-from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId
+from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
 
-from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, Play, failed, task
+from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, STATUS, Play, failed, task
 from .test_rules import (
     a_connector_is_made_again,
     a_flow_copies_again,
@@ -78,7 +78,7 @@ def test_a_second_copy_that_was_told_for_long_enough_is_forgotten():
 
 def test_what_was_mended_in_between_is_found_anew():
     play = task_failed()
-    play.world.listed(source("files"))
+    play.world.listed(source("files", state="stopped", tasks=()))
     play.look()
     assert play.names() == []
     play.world.listed(failed())
@@ -432,7 +432,7 @@ def test_what_was_mended_while_nobody_looked_is_gone_with_the_first_look():
     play = task_failed()
     with play.hidden(REST):
         pass
-    play.world.listed(source("files"))
+    play.world.listed(source("files", state="stopped", tasks=()))
     play.look()
     assert play.names() == []
 
@@ -454,6 +454,85 @@ def test_blindness_is_no_break_in_what_a_rule_counts_the_time_of():
         pass
     play.run(0.2)
     assert "half_reset" in play.names()
+
+
+# --- what is over, and what only looks so ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["running", "unassigned", "restarting"])
+def test_a_failure_is_not_over_while_the_task_may_fail_again(state):
+    play = task_failed()
+    since = play.only().since
+    for _ in range(2):  # it runs, or is nobody's, for two intervals, and fails again
+        play.world.listed(source("files", tasks=(Task(0, state),)))
+        play.run(2)
+        assert [(at.name, at.since) for at in play.findings] == [(Name.TASK_FAILED, since)]
+        assert "does not now" in play.only().summary
+        assert play.only().severity is Severity.CRITICAL
+        play.world.listed(failed())
+        play.look()
+        assert "does not now" not in play.only().summary
+
+
+def test_a_failure_is_over_when_the_task_has_run_for_three_intervals():
+    play = task_failed()
+    play.world.listed(source("files"))
+    play.look()
+    play.run(2.8)
+    assert play.names() == ["task_failed"]
+    play.restart()
+    play.run(0.3)
+    assert play.names() == []
+
+
+def test_a_task_that_is_not_listed_may_fail_still():
+    play = task_failed()
+    play.world.listed(source("files", tasks=()))
+    play.look()
+    play.run(2.8)
+    assert play.names() == ["task_failed"]
+    play.run(0.3)
+    assert play.names() == []
+
+
+def test_a_task_that_fails_while_another_is_well_again_is_the_same_trouble():
+    play = task_failed()
+    since = play.only().since
+    play.world.listed(source("files", tasks=(Task(0, "running"), Task(1, "failed", BAD))))
+    play.look()
+    assert play.only().summary.startswith("2 of 2 tasks failed")
+    play.run(3.2)
+    assert (play.only().since, play.only().summary[:6]) == (since, "1 of 2")
+
+
+def test_a_failed_connector_is_not_over_while_it_may_fail_again():
+    play = filed()
+    play.world.listed(source("files", state="failed", tasks=()))
+    play.look()
+    since = play.only().since
+    play.world.listed(source("files"))
+    play.run(2)
+    assert [(at.name, at.since) for at in play.findings] == [(Name.CONNECTOR_FAILED, since)]
+    play.run(1.2)
+    assert play.names() == []
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_how_long_a_task_runs_is_by_our_own_clock(skew_s):
+    """Not by that of its worker, which wrote the status topic."""
+    play = filed()
+    play.status_followed()
+    play.world.listed(failed())
+    for state in ("failed", "running"):
+        status = Condition(state, "worker:8083", 1, "4.3.1", BAD if state == "failed" else None)
+        record = ListingRecord(TaskStatus("files", 0, status), play.world.now + skew_s, live=True)
+        play.world.tail(record, topic=STATUS)
+        play.look()
+    play.world.listed(source("files"))
+    play.run(2.5)
+    assert play.names() == ["task_failed"]
+    play.run(1)
+    assert play.names() == []
 
 
 # --- restarts ------------------------------------------------------------------------------------
@@ -492,7 +571,7 @@ def test_until_everything_was_read_again_nothing_is_said_to_be_mended():
     play.world.now = since + INTERVAL_S
     play.look()
     assert [(at.name, at.since) for at in play.findings] == [(Name.TASK_FAILED, since)]
-    play.world.listed(source("files"))
+    play.world.listed(source("files", state="stopped", tasks=()))
     play.world.found()
     play.world.tail(whole=True)
     play.look()
@@ -528,7 +607,7 @@ def test_a_new_finding_and_a_mended_one_are_urgent():
     assert play.register.urgent
     play.register.remembered()
     assert not play.register.urgent
-    play.world.listed(source("files"))
+    play.world.listed(source("files", state="stopped", tasks=()))
     play.look()
     assert play.register.urgent
 

@@ -40,6 +40,18 @@ def test_a_finding_is_told_once_while_nothing_changes():
     assert [told.at(now, LOST) for now in (1, 3601, 100_000)] == [[], [], []]
 
 
+def test_what_another_finding_explains_is_not_over_until_that_is():
+    cause = replace(STUCK, connect_cluster=LOST.connect_cluster, connector=LOST.connector)
+    cause = replace(cause, explains=(LOST.name,), severity=Severity.INFO)
+    elsewhere = replace(cause, connector="another")
+    for rules in (PLAIN, ALERTS):
+        told = Told(rules)
+        told.at(0, LOST)
+        assert Status.RESOLVED not in statuses(told.at(500, cause))
+        assert Status.NEW not in statuses(told.at(501, LOST))
+        assert Status.RESOLVED in statuses(told.at(700, elsewhere))
+
+
 def test_what_matters_less_than_asked_for_is_not_told():
     told = Told()
     assert statuses(told.at(0, SLIGHT, STUCK)) == [Status.NEW]
