@@ -25,8 +25,10 @@ from exporter.errors import (
     ClientError,
     Denied,
     Malformed,
+    NotFound,
     TimedOut,
     Unreachable,
+    Unsettled,
 )
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
@@ -122,7 +124,10 @@ class KafkaAdmin:
         futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
         found = set()
         for resource, future in futures.items():
-            policy = self._result(future)["cleanup.policy"].value
+            try:
+                policy = self._result(future)["cleanup.policy"].value
+            except NotFound:  # deleted since it was listed
+                continue
             if "compact" in str(policy).split(","):
                 found.add(resource.name)
         return frozenset(found)
@@ -143,18 +148,24 @@ class KafkaAdmin:
         return topic_id_of(found), len(found.partitions)
 
     def bounds(
-        self, partitions: Collection[TopicPartition], *, stable: bool
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        stable: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, LogBounds]:
         """Log start and ends of many partitions, batched: one request per broker and kind.
 
-        Partitions that do not exist, or have no leader just now, are left out: one of them must
-        not take the others' lag away. Without `stable` the last stable offset is not
-        asked for and `stable_end` repeats the high watermark.
+        Partitions that do not exist, have no leader just now or are refused are left out: one of
+        them must not take the others' lag away; `refused` as in log_offsets. Without `stable` the
+        last stable offset is not asked for and `stable_end` repeats the high watermark.
         """
         wanted = tuple(partitions)
-        starts = self.log_offsets(wanted, EARLIEST, committed=False)
-        ends = self.log_offsets(wanted, LATEST, committed=False)
-        stable_ends = self.log_offsets(wanted, LATEST, committed=True) if stable else ends
+        starts = self.log_offsets(wanted, EARLIEST, committed=False, refused=refused)
+        ends = self.log_offsets(wanted, LATEST, committed=False, refused=refused)
+        stable_ends = ends
+        if stable:
+            stable_ends = self.log_offsets(wanted, LATEST, committed=True, refused=refused)
         return {
             at: LogBounds(start=start, end=end, stable_end=last)
             for at, start, end, last in zip(wanted, starts, ends, stable_ends, strict=True)
@@ -162,13 +173,30 @@ class KafkaAdmin:
         }
 
     def log_offsets(
-        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+        self,
+        partitions: Sequence[TopicPartition],
+        offset: int,
+        *,
+        committed: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> list[int | None]:
         """Of each partition where its log begins or ends: EARLIEST or LATEST, `committed` for the
-        last stable offset. None of those that do not exist or have no leader just now.
+        last stable offset. None of those that have none just now; `refused` takes up those of them
+        that exist and are led, and why. Without it that is raised where it is all of them.
         """
         found = self._told(partitions, offset, committed=committed)
-        return [at if isinstance(at, int) else None for at in found]
+        answers = [at if isinstance(at, int) else None for at in found]
+        if None in answers:
+            why = {
+                at: error
+                for at, error in zip(partitions, found, strict=True)
+                if not isinstance(error, int | NotFound | Unsettled)
+            }
+            if refused is not None:
+                refused |= why
+            elif why and not any(isinstance(at, int) for at in found):
+                raise next(iter(why.values()))
+        return answers
 
     def _told(
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool

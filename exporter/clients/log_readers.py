@@ -10,14 +10,14 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
 from exporter.clients.kafka_errors import translate
-from exporter.errors import ClientError, NotFound, TimedOut, Unsettled
+from exporter.errors import ClientError, NotFound, TimedOut, Unreachable, Unsettled
 from exporter.model.topology import TopicPartition
 
 LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
@@ -31,8 +31,17 @@ BATCH_S_MAX: Final = 3.0
 PARTITIONS_ASKED: Final = 100
 PARTITIONS_ASKED_FAR: Final = 1000
 FAR_S: Final = 0.01  # each question of a round took longer
+# Where librdkafka refuses a whole question, it is asked in halves, to find the partition that it is
+# about: 14 more questions for one of a hundred.
+SPLITS_MAX: Final = 64  # of all questions of a round
+APART_S: Final = 60.0  # how long a partition that was found so is left out of questions
 
 Told = int | ClientError
+_OF_THE_CLUSTER: Final = {
+    ck.KafkaError._AUTHENTICATION,  # noqa: SLF001
+    ck.KafkaError.SASL_AUTHENTICATION_FAILED,
+    ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
 
 
 class _Question(NamedTuple):
@@ -66,21 +75,27 @@ class LogReaders:
         self._far = False
         self._making = threading.Lock()
         self._unsettled = False
+        self._apart: dict[TopicPartition, tuple[ClientError, float]] = {}
+        self._splits = 0
+        self._timed_out: ck.KafkaException | None = None
 
     def ask(
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
     ) -> list[Told]:
-        """Of each partition its LATEST or EARLIEST offset, or why it has none: NotFound, or
-        Unsettled while nobody leads it. Raises KafkaException or ClientError where a broker does
-        not answer or refuses.
+        """Of each partition its LATEST or EARLIEST offset, or why it has none: NotFound, Unsettled
+        while nobody leads it, or what its broker says of it. Raises KafkaException or ClientError
+        where no broker answers, or the cluster refuses us.
         """
         reader = self._reader(committed=committed)
         until = time.monotonic() + ASK_S_MAX
+        self._splits, self._timed_out = 0, None
         # Left to itself, librdkafka waits all the time it has for a leader that there is not, and
         # goes on naming a leader epoch that is over until its metadata is minutes old.
-        idle = self._leaderless(reader, until) if self._unsettled else frozenset()
+        idle = self._leaderless(self._leaders(reader, until)) if self._unsettled else {}
         self._unsettled = bool(idle)
+        idle = {**self._left_apart(), **idle}
         found: list[Told] = []
+        silent: set[int] = set()  # brokers
         quickest_s = math.inf
         for some in self._questions(partitions, offset):
             began = time.monotonic()
@@ -89,14 +104,17 @@ class LogReaders:
             except ck.KafkaException as exc:
                 if not isinstance(translate(self._name, exc.args[0]), TimedOut):
                     raise
-                idle = self._leaderless(reader, until)
+                leaders = self._leaders(reader, until)
+                idle = {**self._left_apart(), **self._leaderless(leaders)}
                 self._unsettled = True
-                found += self._batch(reader, some, idle, _left(until))
+                found += self._by_leader(reader, some, idle, leaders, silent, until)
             quickest_s = min(quickest_s, time.monotonic() - began)
             # At once: a round that takes too long and ends here is not to be asked for like this
             # again. Where one question is all of it, it makes no difference.
             if len(partitions) > PARTITIONS_ASKED:
                 self._far = quickest_s > FAR_S
+        if self._timed_out is not None and not any(isinstance(at, int) for at in found):
+            raise self._timed_out
         return found
 
     def _questions(self, partitions: Sequence[TopicPartition], offset: int) -> list[_Question]:
@@ -122,29 +140,71 @@ class LogReaders:
                 self._readers[committed] = self._made({**self._settings, "isolation.level": level})
             return self._readers[committed]
 
-    def _leaderless(self, reader: ck.Consumer, until: float) -> frozenset[TopicPartition]:
-        """The partitions that nobody leads."""
+    @staticmethod
+    def _leaders(reader: ck.Consumer, until: float) -> dict[TopicPartition, int]:
+        """The broker that leads each partition; negative for none."""
         found = reader.list_topics(timeout=_left(until))
-        return frozenset(
-            TopicPartition(name, at.id)
+        return {
+            TopicPartition(name, at.id): at.leader
             for name, topic in found.topics.items()
             for at in topic.partitions.values()
-            if at.leader < 0
-        )
+        }
+
+    def _leaderless(
+        self, leaders: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ClientError]:
+        nobody = Unsettled(self._name, "nobody leads it")
+        return {at: nobody for at, leader in leaders.items() if leader < 0}
+
+    def _left_apart(self) -> dict[TopicPartition, ClientError]:
+        if self._apart:
+            now = time.monotonic()
+            self._apart = {at: kept for at, kept in self._apart.items() if kept[1] > now}
+        return {at: error for at, (error, _) in self._apart.items()}
+
+    def _by_leader(
+        self,
+        reader: ck.Consumer,
+        some: _Question,
+        idle: Mapping[TopicPartition, ClientError],
+        leaders: Mapping[TopicPartition, int],
+        silent: set[int],
+        until: float,
+    ) -> list[Told]:
+        """Ask each broker for what it leads, so that one that hangs takes only its own along."""
+        places: dict[int, list[int]] = {}
+        for place, at in enumerate(some.of):
+            places.setdefault(leaders.get(at, -1), []).append(place)
+        hangs = TimedOut(self._name, "the broker that leads it does not answer")
+        found: list[Told] = [hangs] * len(some.of)
+        groups = [(leader, own) for leader, own in places.items() if leader not in silent]
+        for number, (leader, own) in enumerate(groups):
+            part = _Question([some.of[at] for at in own], [some.wanted[at] for at in own])
+            try:
+                told = self._batch(reader, part, idle, _left(until) / (len(groups) - number))
+            except ck.KafkaException as exc:
+                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                    raise
+                self._timed_out = exc
+                silent.add(leader)
+            else:
+                for place, answer in zip(own, told, strict=True):
+                    found[place] = answer
+        return found
 
     def _batch(
         self,
         reader: ck.Consumer,
         some: _Question,
-        idle: frozenset[TopicPartition],
+        idle: Mapping[TopicPartition, ClientError],
         limit_s: float,
     ) -> list[Told]:
-        if not idle or idle.isdisjoint(some.of):  # an empty set would look at each, too
+        """Ask for those that are not `idle`, of which the answer is known."""
+        if not idle or idle.keys().isdisjoint(some.of):  # an empty one would look at each, too
             return self._asked(reader, some.wanted, limit_s)
         led = [at not in idle for at in some.of]
         told = iter(self._asked(reader, list(compress(some.wanted, led)), limit_s))
-        nobody = Unsettled(self._name, "nobody leads it")
-        return [next(told) if at else nobody for at in led]
+        return [next(told) if asked else idle[at] for at, asked in zip(some.of, led, strict=True)]
 
     def _asked(
         self, reader: ck.Consumer, wanted: list[ck.TopicPartition], limit_s: float
@@ -153,8 +213,8 @@ class LogReaders:
             return []
         try:
             found = reader.offsets_for_times(wanted, timeout=limit_s)
-        except ck.KafkaException as exc:  # it is of all of them, and need not be of the others
-            return [self._why_not(exc.args[0])] * len(wanted)
+        except ck.KafkaException as exc:
+            return self._refused(reader, wanted, limit_s, exc.args[0])
         offsets: list[int] = [at.offset for at in found]
         if min(offsets) >= 0 and all(at.error is None for at in found):
             return [*offsets]
@@ -171,10 +231,36 @@ class LogReaders:
         self._unsettled = True
         return Unsettled(self._name, "the broker gave no offset")
 
+    def _refused(
+        self,
+        reader: ck.Consumer,
+        wanted: list[ck.TopicPartition],
+        limit_s: float,
+        error: ck.KafkaError,
+    ) -> list[Told]:
+        """A question that was refused as a whole need not be about all partitions in it."""
+        why = self._why_not(error)
+        if isinstance(why, NotFound | Unsettled):  # librdkafka says so where not one is there
+            return [why] * len(wanted)
+        if isinstance(why, TimedOut | Unreachable) or error.code() in _OF_THE_CLUSTER:
+            raise ck.KafkaException(error)
+        if len(wanted) == 1:
+            self._apart[TopicPartition(wanted[0].topic, wanted[0].partition)] = (
+                why,
+                time.monotonic() + APART_S,
+            )
+            return [why]
+        self._splits += 1
+        if self._splits > SPLITS_MAX:
+            return [why] * len(wanted)
+        half = len(wanted) // 2
+        return [
+            *self._asked(reader, wanted[:half], limit_s),
+            *self._asked(reader, wanted[half:], limit_s),
+        ]
+
     def _why_not(self, error: ck.KafkaError) -> ClientError:
         found = translate(self._name, error)
-        if not isinstance(found, NotFound | Unsettled):
-            raise ck.KafkaException(error)
         self._unsettled |= isinstance(found, Unsettled)
         return found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from exporter.clients.kafka import KafkaAdmin, TailReader, end_of_partition
 from exporter.clock import Clock
 from exporter.decode.source_offsets import decode_key
-from exporter.errors import TimedOut, TopicNotSettled
+from exporter.errors import ClientError, TimedOut, TopicNotSettled
 from exporter.model.offsets import SourceKey
 from exporter.model.topology import KafkaTopic, TopicPartition
 
@@ -76,7 +76,10 @@ def _matches(
 
     Raises if the sample could not be read to its end: what was not read may be one match too many.
     """
-    bounds = admin.bounds(partitions, stable=True)
+    refused: dict[TopicPartition, ClientError] = {}
+    bounds = admin.bounds(partitions, stable=True, refused=refused)
+    if refused:
+        raise next(iter(refused.values()))
     starts = {
         at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
         for at, log in bounds.items()

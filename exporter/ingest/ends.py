@@ -16,7 +16,7 @@ from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clients.log_readers import EARLIEST, LATEST
 from exporter.clock import Clock
 from exporter.errors import ClientError
-from exporter.ingest.poll import Batch, failure
+from exporter.ingest.poll import Batch, failure, partial_failures
 from exporter.model.observations import LOG_ENDS, InputId, InputSucceeded
 from exporter.model.readings import EndsAsked, EndsRead, LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
@@ -95,15 +95,18 @@ class EndsPoll:
         topics = _turn(wanted.topics, number)
         known = self._ids
         before = {at: known[at] for at in topics if at in known}
+        refused: dict[TopicPartition, ClientError] = {}
         try:
             before |= _ids(admin, [at for at in topics if at not in before])
-            bounds = self._bounds(wanted, topics)
+            bounds = self._bounds(wanted, topics, refused)
             after = _ids(admin, topics)
             if any(after.get(at, told) != told for at, told in before.items()):
                 # Made anew since its last turn; of which of the two the bounds are nobody knows.
                 before = after
-                bounds = self._bounds(wanted, topics)
+                bounds = self._bounds(wanted, topics, refused)
                 after = _ids(admin, topics)
+            if refused and not bounds:
+                raise next(iter(refused.values()))
         except ClientError as exc:
             self._put((failure(input_id, exc),))
             return
@@ -117,6 +120,7 @@ class EndsPoll:
                     ids={at: told for at, told in before.items() if after.get(at, "") == told},
                 ),
                 InputSucceeded(input=input_id, at=self._clock.now()),
+                *partial_failures(input_id, _named(refused)),
             )
         )
 
@@ -146,11 +150,16 @@ class EndsPoll:
         )
         return wanted
 
-    def _bounds(self, wanted: _Wanted, topics: Collection[str]) -> dict[TopicPartition, LogBounds]:
+    def _bounds(
+        self,
+        wanted: _Wanted,
+        topics: Collection[str],
+        refused: dict[TopicPartition, ClientError],
+    ) -> dict[TopicPartition, LogBounds]:
         """Log start and ends of all. `topics` are those whose log starts are asked for anew.
 
-        Partitions that do not exist, or have no leader just now, are left out: one of them must
-        not take the others' lag away.
+        Partitions that do not exist, have no leader just now or are refused are left out: one of
+        them must not take the others' lag away.
         """
         admin, partitions, last = self._admin, wanted.partitions, self._last
         if not partitions:
@@ -164,11 +173,12 @@ class EndsPoll:
         turn = chain.from_iterable(wanted.places(topic) for topic in topics)
         if None in starts:
             turn = chain(turn, (place for place, at in enumerate(starts) if at is None))
-        self._ask_starts(partitions, starts, sorted(frozenset(turn)))
-        ends = admin.log_offsets(partitions, LATEST, committed=False)
+        self._ask_starts(refused, partitions, starts, sorted(frozenset(turn)))
+        ends = admin.log_offsets(partitions, LATEST, committed=False, refused=refused)
         if last is None or (starts, ends) != (last.starts, last.ends):
             # A log that ends before it was seen to begin is another one.
             self._ask_starts(
+                refused,
                 partitions,
                 starts,
                 [
@@ -178,7 +188,9 @@ class EndsPoll:
                 ],
             )
         stable_ends = (
-            admin.log_offsets(partitions, LATEST, committed=True) if wanted.stable else ends
+            admin.log_offsets(partitions, LATEST, committed=True, refused=refused)
+            if wanted.stable
+            else ends
         )
         if last is not None and (starts, ends, stable_ends) == (
             last.starts,
@@ -192,15 +204,20 @@ class EndsPoll:
 
     def _ask_starts(
         self,
+        refused: dict[TopicPartition, ClientError],
         partitions: Sequence[TopicPartition],
         starts: list[int | None],
         places: Sequence[int],
     ) -> None:
         if places:
             asked = [partitions[place] for place in places]
-            told = self._admin.log_offsets(asked, EARLIEST, committed=False)
+            told = self._admin.log_offsets(asked, EARLIEST, committed=False, refused=refused)
             for place, start in zip(places, told, strict=True):
                 starts[place] = start
+
+
+def _named(refused: Mapping[TopicPartition, ClientError]) -> dict[str, ClientError]:
+    return {f"{at.topic}-{at.partition}": error for at, error in refused.items()}
 
 
 def _joined(

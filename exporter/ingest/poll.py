@@ -176,7 +176,7 @@ def poll_groups(
         try:
             if isinstance(topics, ClientError):
                 raise topics
-            found.extend(_sink_offsets(admin, sink, topics))
+            found.extend(_sink_offsets(admin, sink, topics, failures))
             read += 1
         except ClientError as exc:
             failures[sink.connector] = exc
@@ -199,12 +199,22 @@ def _topics_of(admin: KafkaAdmin) -> dict[str, int] | ClientError:
 
 
 def _sink_offsets(
-    admin: KafkaAdmin, sink: SinkGroup, existing: Mapping[str, int]
+    admin: KafkaAdmin,
+    sink: SinkGroup,
+    existing: Mapping[str, int],
+    failures: dict[str, ClientError],
 ) -> list[SinkOffset]:
+    """The offsets of one sink. Partitions whose log ends are refused have none, and are named in
+    `failures` beside it.
+    """
     committed = admin.group_offsets(sink.group, _read_by(sink, existing))
     # Where the level is not known the log end is the one that every reader can get to.
     stable = sink.read_committed is True
-    bounds = admin.bounds(tuple(committed), stable=stable)
+    refused: dict[TopicPartition, ClientError] = {}
+    bounds = admin.bounds(tuple(committed), stable=stable, refused=refused)
+    failures |= {
+        f"{sink.connector}: {at.topic}-{at.partition}": error for at, error in refused.items()
+    }
     return [
         SinkOffset(
             connector=sink.connector,

@@ -163,7 +163,10 @@ def gather(
             for at, log in bounds.items()
         }
         if len(logs) < len(there):
-            unknown = (*unknown, f"a partition on {reads_from} has no leader just now: try again")
+            unknown = (
+                *unknown,
+                f"a partition on {reads_from} tells no log end just now: try again",
+            )
     return Facts(
         connector=connector,
         kind=settings.kind,

@@ -169,7 +169,11 @@ class FakeAdmin:
         return self._kafka.shape(topic)
 
     def bounds(
-        self, partitions: Collection[TopicPartition], *, stable: bool
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        stable: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, LogBounds]:
         self.asked.extend(partitions)
         found = {}
@@ -182,7 +186,12 @@ class FakeAdmin:
         return found
 
     def log_offsets(
-        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+        self,
+        partitions: Sequence[TopicPartition],
+        offset: int,
+        *,
+        committed: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> list[int | None]:
         asked = len(self.asked)
         found = self.bounds(partitions, stable=committed)

@@ -150,11 +150,15 @@ class Cluster:
         return found, frozenset({f"{self.name}:9092"})
 
     def bounds(
-        self, partitions: Collection[TopicPartition], *, stable: bool
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        stable: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, LogBounds]:
         self._check()
         if not self.sick.keys().isdisjoint(partitions):
-            return self._bounds_of_healthy(tuple(partitions))
+            return self._bounds_of_healthy(tuple(partitions), refused)
         logs = {at: self.log(at) for at in partitions}
         return {
             at: LogBounds(start=log.start, end=log.end, stable_end=log.end)
@@ -163,29 +167,42 @@ class Cluster:
         }
 
     def log_offsets(
-        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+        self,
+        partitions: Sequence[TopicPartition],
+        offset: int,
+        *,
+        committed: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> list[int | None]:
         if not self.sick.keys().isdisjoint(partitions):
-            return self._told_by_librdkafka(partitions, offset)
+            return self._told_by_librdkafka(partitions, offset, refused)
         found = self.bounds(partitions, stable=committed)
         name = "start" if offset == EARLIEST else "end"
         return [getattr(found.get(at), name, None) for at in partitions]
 
     def _told_by_librdkafka(
-        self, partitions: Sequence[TopicPartition], offset: int
+        self,
+        partitions: Sequence[TopicPartition],
+        offset: int,
+        refused: dict[TopicPartition, ClientError] | None,
     ) -> list[int | None]:
         """Return what the product's own reader makes of answers in which some are errors."""
         try:
             found = self._readers.ask(partitions, offset, committed=False)
         except ck.KafkaException as exc:
             raise translate(self.name, exc.args[0]) from exc
+        if refused is not None:
+            told = zip(partitions, found, strict=True)
+            refused.update((at, why) for at, why in told if isinstance(why, ClientError))
         return [at if isinstance(at, int) else None for at in found]
 
     def _bounds_of_healthy(
-        self, partitions: Sequence[TopicPartition]
+        self,
+        partitions: Sequence[TopicPartition],
+        refused: dict[TopicPartition, ClientError] | None,
     ) -> dict[TopicPartition, LogBounds]:
-        starts = self._told_by_librdkafka(partitions, EARLIEST)
-        ends = self._told_by_librdkafka(partitions, LATEST)
+        starts = self._told_by_librdkafka(partitions, EARLIEST, refused)
+        ends = self._told_by_librdkafka(partitions, LATEST, refused)
         return {
             at: LogBounds(start=start, end=end, stable_end=end)
             for at, start, end in zip(partitions, starts, ends, strict=True)

@@ -12,7 +12,7 @@ import pytest
 
 from exporter.clients import log_readers
 from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
-from exporter.errors import NotFound, Unsettled
+from exporter.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
 from exporter.model.topology import TopicPartition
 
 HERE, THERE, GONE = (TopicPartition("t", number) for number in range(3))
@@ -251,6 +251,128 @@ def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "offsets_for_times", late)
-        with pytest.raises(ck.KafkaException):
-            cluster.ask(readers, *partitions)
+        assert cluster.ask(readers, *partitions) == [7, 9, TimedOut, TimedOut]
     assert sizes(cluster, readers, *partitions) == [3, 1]
+
+
+# --- one odd partition of many --------------------------------------------------------------------
+
+MANY = tuple(TopicPartition("many", number) for number in range(1000))
+ODD = {MANY[3], MANY[500], MANY[501]}
+# Whatever a broker may say of a partition: all codes of librdkafka's that are a broker's.
+CODES = sorted(
+    {
+        getattr(ck.KafkaError, name)
+        for name in dir(ck.KafkaError)
+        if name.isupper() and not name.startswith("_")
+    }
+    - {ck.KafkaError.NO_ERROR, ck.KafkaError.SASL_AUTHENTICATION_FAILED}
+    - {ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+)
+
+
+class Odd(Cluster):
+    """Many partitions, of which some are refused: by an error of their own, or of the question."""
+
+    def __init__(self, code: int, *, whole: bool) -> None:
+        super().__init__()
+        self.ends = dict.fromkeys(MANY, 7)
+        self.code, self.whole = code, whole
+        self.odd = set(ODD)
+
+    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        places = [TopicPartition(at.topic, at.partition) for at in wanted]
+        self.asked.append(places)
+        error = ck.KafkaError(self.code)
+        if self.whole and self.odd & set(places):
+            raise ck.KafkaException(error)
+        return [
+            SimpleNamespace(
+                offset=-1 if at in self.odd else 7, error=error if at in self.odd else None
+            )
+            for at in places
+        ]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
+    cluster = Odd(code, whole=False)
+    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
+    assert all(isinstance(told, int | ClientError) for told in found)
+
+
+@pytest.mark.parametrize(
+    "code", [ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, ck.KafkaError.UNKNOWN, 56, -150]
+)
+def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apart(code):
+    cluster = Odd(code, whole=True)
+    readers = LogReaders("west", {}, cluster.made)
+    for _ in range(2):
+        found = readers.ask(MANY, LATEST, committed=False)
+        assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
+    first = len(cluster.asked)
+    cluster.asked.clear()
+    readers.ask(MANY, LATEST, committed=False)
+    assert len(cluster.asked) == len(MANY) / log_readers.PARTITIONS_ASKED < first
+    assert not any(ODD & set(asked) for asked in cluster.asked)
+
+
+def test_what_was_left_apart_is_asked_for_again_after_a_while(monkeypatch):
+    monkeypatch.setattr(log_readers, "APART_S", -1.0)
+    cluster = Odd(ck.KafkaError.UNKNOWN, whole=True)
+    readers = LogReaders("west", {}, cluster.made)
+    readers.ask(MANY, LATEST, committed=False)
+    cluster.odd.clear()
+    assert readers.ask(MANY, LATEST, committed=False) == [7] * len(MANY)
+
+
+def test_where_everything_is_refused_the_questions_are_bounded():
+    cluster = Odd(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, whole=True)
+    cluster.odd = set(MANY)
+    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert {type(told) for told in found} == {Denied}
+    batches = len(MANY) / log_readers.PARTITIONS_ASKED
+    assert len(cluster.asked) <= batches + 2 * log_readers.SPLITS_MAX
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ck.KafkaError._AUTHENTICATION,
+        ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        ck.KafkaError._TRANSPORT,
+    ],
+)
+def test_what_is_true_of_the_cluster_is_asked_once(code):
+    cluster = Odd(code, whole=True)
+    with pytest.raises(ck.KafkaException):
+        LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert len(cluster.asked) == 1
+
+
+class Hanging(Cluster):
+    """A broker that leads every second partition does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = dict.fromkeys(MANY, 7)
+
+    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        self.asked.append([TopicPartition(at.topic, at.partition) for at in wanted])
+        if any(at.partition % 2 for at in wanted):
+            raise ck.KafkaException(TIMED_OUT)
+        return [SimpleNamespace(offset=7, error=None) for _ in wanted]
+
+    def list_topics(self, timeout: float) -> Any:
+        partitions = {
+            at.partition: SimpleNamespace(id=at.partition, leader=at.partition % 2) for at in MANY
+        }
+        return SimpleNamespace(topics={"many": SimpleNamespace(partitions=partitions)})
+
+
+def test_a_broker_that_hangs_takes_only_what_it_leads_along():
+    cluster = Hanging()
+    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert all((told == 7) is (at.partition % 2 == 0) for at, told in zip(MANY, found, strict=True))
+    assert {type(told) for told in found[1::2]} == {TimedOut}

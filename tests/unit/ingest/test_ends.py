@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from exporter.clients.log_readers import EARLIEST
+from exporter.errors import Denied
 from exporter.ingest import ends
 from exporter.ingest.ends import EndsPoll
+from exporter.model.observations import InputSucceeded
 from exporter.model.readings import EndsRead, LogBounds
 from exporter.model.topology import TopicPartition
 from tests.fakes.kafka import FakeAdmin, FakeKafka
@@ -35,13 +37,13 @@ class Asked(FakeAdmin):
         self.ids.extend(topics)
         return super().topic_ids_now(topics)
 
-    def log_offsets(self, partitions, offset, *, committed):
+    def log_offsets(self, partitions, offset, *, committed, refused=None):
         if offset == EARLIEST:
             self.starts.append(set(partitions))
         elif self.before_ends is not None:
             self.before_ends, come = None, self.before_ends
             come()
-        return super().log_offsets(partitions, offset, committed=committed)
+        return super().log_offsets(partitions, offset, committed=committed, refused=refused)
 
 
 class Polled:
@@ -149,3 +151,42 @@ def test_bounds_of_a_topic_that_is_made_anew_meanwhile_are_of_the_one_that_is_na
     polled.admin.before_ends = lambda: made_anew(kafka)
     found = polled.round()
     assert (found.ids, found.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 0)
+
+
+class Refusing(Asked):
+    """Some partitions are refused, one by one."""
+
+    def __init__(self, kafka: FakeKafka, *secret: TopicPartition) -> None:
+        super().__init__(kafka)
+        self.secret = secret
+
+    def log_offsets(self, partitions, offset, *, committed, refused=None):
+        found = super().log_offsets(partitions, offset, committed=committed, refused=refused)
+        assert refused is not None
+        refused |= {at: Denied(self.name, "no ACL") for at in partitions if at in self.secret}
+        return [
+            None if at in self.secret else end for at, end in zip(partitions, found, strict=True)
+        ]
+
+
+def test_a_partition_that_is_refused_is_named_and_takes_no_other_along(kafka):
+    polled = Polled(kafka)
+    polled.poll = EndsPoll(Refusing(kafka, PAID), polled._put, CLOCK)
+    for _ in range(3):
+        polled.told.clear()
+        assert polled.bounds().keys() == {ORDERS}
+        *_, succeeded, failed = polled.told
+        assert isinstance(succeeded, InputSucceeded)
+        assert (failed.reason, failed.detail, failed.partial) == (
+            "denied",
+            "'paid-0': no ACL",
+            True,
+        )
+
+
+def test_where_all_are_refused_the_input_is_down(kafka):
+    polled = Polled(kafka)
+    polled.poll = EndsPoll(Refusing(kafka, PAID, ORDERS), polled._put, CLOCK)
+    polled.poll.ask(polled.seen)
+    _, failed = polled.told
+    assert (failed.reason, failed.partial) == ("denied", False)

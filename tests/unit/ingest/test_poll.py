@@ -460,8 +460,8 @@ class _Remade(FakeAdmin):
         super().__init__(kafka)
         self.kafka = kafka
 
-    def log_offsets(self, partitions, offset, *, committed):
-        found = super().log_offsets(partitions, offset, committed=committed)
+    def log_offsets(self, partitions, offset, *, committed, refused=None):
+        found = super().log_offsets(partitions, offset, committed=committed, refused=refused)
         self.kafka.create("orders")
         return found
 
