@@ -6,13 +6,14 @@ raises nothing the outside world can cause.
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clients.wire import forget_locals
 from exporter.clock import Clock
+from exporter.decode.java_pattern import JavaPattern
 from exporter.errors import ClientError, Unreachable
 from exporter.ingest import rest
 from exporter.model.observations import (
@@ -37,7 +38,9 @@ Batch = tuple[Observation, ...]
 
 MEMBERS_NAMED = 5  # of those that failed for one reason
 
-_JAVA_SETS = re.compile(r"&&|\[[^\]]*\[")  # intersections and unions inside brackets
+MATCHING_S_MAX = 1.0  # of all topics with one pattern; ten thousand take 0.05 s
+SLOW_PATTERNS_MAX = 1000
+_slow_patterns: set[str] = set()
 
 
 def failure(input_id: InputId, error: ClientError) -> InputFailed:
@@ -236,12 +239,12 @@ def _end_of(bounds: LogBounds, *, stable: bool) -> int:
 def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> list[TopicPartition]:
     """The partitions that a sink reads: what its group committed in others is left over.
 
-    Of a pattern that Python does not know, everything: a group commits nothing that it never read.
+    Of a pattern that is not known, everything: a group commits nothing that it never read.
     """
     wanted: Collection[str] = sink.topics
     if sink.topics_regex is not None:
-        pattern = _compiled(sink.topics_regex)
-        wanted = [topic for topic in existing if pattern is None or pattern.fullmatch(topic)]
+        matching = _matching(sink.topics_regex, existing)
+        wanted = existing if matching is None else matching
     return [
         TopicPartition(topic, number)
         for topic in sorted(wanted)
@@ -249,11 +252,22 @@ def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> list[TopicPartitio
     ]
 
 
-def _compiled(java: str) -> re.Pattern[str] | None:
-    """A pattern of java.util.regex, unless Python knows it not or as something else."""
-    if _JAVA_SETS.search(java):
+def _matching(text: str, topics: Iterable[str]) -> list[str] | None:
+    """The topics that a pattern of java.util.regex matches; None where that is not known, or takes
+    too long to find out: in time that is linear, but 25 ms for each name at the worst.
+    """
+    if text in _slow_patterns:
         return None
-    try:
-        return re.compile(java)
-    except re.error:
-        return None
+    pattern, found = JavaPattern(text), []
+    until = time.monotonic() + MATCHING_S_MAX
+    for topic in topics:
+        matches = pattern.matches(topic)
+        if matches is None:
+            return None
+        if matches:
+            found.append(topic)
+        if time.monotonic() > until:
+            if len(_slow_patterns) < SLOW_PATTERNS_MAX:
+                _slow_patterns.add(text)
+            return None
+    return found

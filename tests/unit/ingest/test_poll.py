@@ -8,6 +8,7 @@ import pytest
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import ConnectSweep
 from exporter.errors import ClientError, Denied, Malformed, Unreachable
+from exporter.ingest import poll
 from exporter.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
 from exporter.ingest.poll import (
     Batch,
@@ -395,6 +396,9 @@ def test_a_sinks_work_ends_where_its_isolation_level_lets_it_read(level, end, co
         pytest.param(
             {"topics_regex": "[a-z&&[^z]]+("}, {"orders", "orders-eu", "old"}, id="unknown-pattern"
         ),
+        pytest.param(
+            {"topics_regex": "(?!old).*"}, {"orders", "orders-eu", "old"}, id="not-run-at-all"
+        ),
     ],
 )
 def test_what_a_group_left_behind_in_topics_that_its_sink_does_not_read_is_no_lag(reads, expected):
@@ -406,6 +410,19 @@ def test_what_a_group_left_behind_in_topics_that_its_sink_does_not_read_is_no_la
     }
     read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink(**reads)], CLOCK)
     assert {at.topic for at in read.offsets} == expected
+
+
+def test_a_pattern_that_takes_too_long_is_unknown_from_then_on(monkeypatch):
+    monkeypatch.setattr(poll, "MATCHING_S_MAX", -1.0)
+    monkeypatch.setattr(poll, "_slow_patterns", set())
+    kafka = upstream()
+    kafka.create("old")
+    kafka.groups["connect-s"] = {TopicPartition("old", 0): 0}
+    for _ in range(2):
+        slow = [sink(topics_regex="o.*s")]
+        read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, slow, CLOCK)
+        assert {at.topic for at in read.offsets} == {"old"}
+        monkeypatch.setattr(poll, "MATCHING_S_MAX", 60.0)
 
 
 def test_a_sink_on_an_unknown_cluster_is_passed_over():

@@ -1,0 +1,114 @@
+"""Pattern of java.util.regex in somebody's configuration, matched in linear time.
+
+Whoever may create a connector writes `topics.regex`, `topics` or `groups`. A backtracking engine
+takes 19 s for `(a|a)*b` and 26 characters, and each more doubles it. RE2 takes time in proportion
+to pattern and text. What it cannot express, and what it reads otherwise than Java, is not matched:
+the answer is None, unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+PATTERN_CHARS_MAX: Final = 20_000  # a list of five hundred topics
+PROGRAM_BYTES_MAX: Final = 1024 * 1024  # bounds the time for one character of a text
+TEXT_CHARS_MAX: Final = 1000  # names of topics have 249 at most
+# One token of a pattern outside of a class, and what RE2 reads otherwise than Java or Java refuses.
+_TOKEN: Final = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|\\[pP](?:\{[A-Za-z]{1,2}\}|[A-Z])|\\x(?:[0-9A-Fa-f]{2}|\{[0-9A-Fa-f]{1,6}\})"
+    r"|\\[dDwWsSbBAzntraf]|\\[^A-Za-z0-9]|\{[0-9]{1,4}(?:,[0-9]{0,4})?\}"
+    r"|\(\?(?:<[A-Za-z][A-Za-z0-9]*>|[ims]*(?:-[ims]+)?(?::|\)(?![*+?{])))"
+    r"|\((?!\?)|[^\\{(\[]",
+    re.DOTALL,
+)
+_CLASS_TOKEN: Final = re.compile(
+    r"\\[pP](?:\{[A-Za-z]{1,2}\}|[A-Z])|\\x[0-9A-Fa-f]{2}|\\[dDwWsSntraf]|\\[^A-Za-z0-9]|&(?!&)|[^\\\[&]",
+    re.DOTALL,
+)
+# Of names beyond ASCII: borders of words are others before Java 19, and classes of letters follow
+# the version of Unicode.
+_VARIES: Final = re.compile(r"\\[bBpP]|\(\?[a-z]*i")
+_IGNORES_CASE: Final = re.compile(r"\(\?[a-z]*i")
+# `.` and `$` of Java know more ends of lines than RE2's, and `\s` one more blank.
+_LINE_ENDS: Final = re.compile("[\r\x0b\x85\u2028\u2029]")
+
+
+class JavaPattern:
+    """Pattern that has to match a whole name, as Matcher.matches() does."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._program = _program(text)
+
+    @classmethod
+    def any_of(cls, texts: Iterable[str]) -> JavaPattern:
+        """Return the pattern of a list, as MirrorUtils.compilePatternList of MM2 joins it."""
+        return cls("|".join(texts))
+
+    @property
+    def is_known(self) -> bool:
+        """Return True where RE2 means what Java means."""
+        return self._program is not None
+
+    def matches(self, name: str) -> bool | None:
+        """Return whether Java would match; None where that is not known."""
+        if self._program is None or len(name) > TEXT_CHARS_MAX or _LINE_ENDS.search(name):
+            return None
+        if not name.isascii() and _VARIES.search(self._text):
+            return None
+        try:
+            return self._program.fullmatch(name) is not None
+        except UnicodeEncodeError:  # a lone surrogate
+            return None
+
+
+@lru_cache(maxsize=1024)
+def _program(text: str) -> Any | None:
+    if len(text) > PATTERN_CHARS_MAX or not _means_the_same(text):
+        return None
+    options = re2.Options()
+    options.max_mem = PROGRAM_BYTES_MAX
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except (re2.error, UnicodeEncodeError):
+        return None
+
+
+def _means_the_same(text: str) -> bool:
+    """Return True where every token is one that Java and RE2 read alike."""
+    if _IGNORES_CASE.search(text) and not text.isascii():
+        return False  # RE2 takes the sign of Kelvin for a k
+    at = 0
+    while at < len(text):
+        if text[at] == "[":
+            at = _end_of_class(text, at)
+            if at < 0:
+                return False
+            continue
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return False
+        at = token.end()
+    return True
+
+
+def _end_of_class(text: str, start: int) -> int:
+    """Return where the class that begins here ends; negative where RE2 would read another one, as
+    it does of Java's unions and intersections.
+    """
+    at = start + 1 + text.startswith("^", start + 1)
+    first = at
+    while at < len(text):
+        if text[at] == "]" and at > first:
+            return at + 1
+        token = _CLASS_TOKEN.match(text, at)
+        if token is None:
+            return -1
+        at = token.end()
+    return -1
