@@ -6,17 +6,45 @@ bodies of the REST API and for records of the config topic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
+from exporter.decode.java_values import trimmed, values_of
 from exporter.model.connectors import (
     ConnectorKind,
     ConnectorSettings,
     MirrorSettings,
     SinkSettings,
 )
+from exporter.model.topology import TopicRouter
 
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
+# Strimzi's own IdentityReplicationPolicy is older than MM2's and names topics as that does.
+_POLICY_PACKAGES = (_MIRROR_PACKAGE, "io.strimzi.kafka.connect.mirror.")
 _FILE_STREAM = "org.apache.kafka.connect.file.FileStream"
+_TRANSFORMS_PACKAGE = "org.apache.kafka.connect.transforms."
+_REGEX_ROUTER = "RegexRouter"
+# Connect's own transforms that write a record to the topic it came with.
+_TOPIC_KEEPERS = frozenset(
+    {
+        "Cast",
+        "DropHeaders",
+        "ExtractField",
+        "Filter",
+        "Flatten",
+        "HeaderFrom",
+        "HoistField",
+        "InsertField",
+        "InsertHeader",
+        "MaskField",
+        "ReplaceField",
+        "SetSchemaMetadata",
+        "TimestampConverter",
+        "ValueToKey",
+    }
+)
+_INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
+_PROVIDED = re.compile(r"\$\{[^}]*?:[^}]*\}")  # fetched by a config provider: ConfigTransformer
 
 
 def connector_settings(
@@ -25,15 +53,16 @@ def connector_settings(
     """`kind` is Connect's own word, source or sink; the config topic has none, and a connector that
     is not MM2's is of unknown kind there.
     """
-    texts = {str(key): str(value) for key, value in config.items() if value is not None}
+    written = {str(key): str(value) for key, value in config.items() if value is not None}
+    texts = {key: trimmed(value) for key, value in written.items()}
     class_name = texts.get("connector.class", "")
     known = _kind(class_name, kind)
     return ConnectorSettings(
         kind=known,
         class_name=class_name,
-        mirror=_mirror(texts) if _is_mirrors(class_name, "Source") else None,
-        translates=_mirror(texts) if _is_mirrors(class_name, "Checkpoint") else None,
-        sink=_sink(name, texts) if known is ConnectorKind.SINK else None,
+        mirror=_mirror(texts, written) if _is_mirrors(class_name, "Source") else None,
+        translates=_mirror(texts, written) if _is_mirrors(class_name, "Checkpoint") else None,
+        sink=_sink(name, texts, written) if known is ConnectorKind.SINK else None,
         dedicated_offsets_topic=texts.get("offsets.storage.topic"),
         offsets_addresses=_addresses(texts.get("producer.override.bootstrap.servers", "")),
         filename=texts.get("file") if _is_file_source(class_name) else None,
@@ -63,20 +92,22 @@ def _kind(class_name: str, kind: str) -> ConnectorKind:
     return ConnectorKind.UNKNOWN
 
 
-def _mirror(config: Mapping[str, str]) -> MirrorSettings:
+def _mirror(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSettings:
     """Defaults and names from MirrorSourceConfig and DefaultReplicationPolicy (KIP-716,
     KIP-690).
+
+    A policy is configured with the values as they are `written`: blanks around a separator are part
+    of it, and a truth value with blanks around it is false to Boolean.parseBoolean.
     """
     source = config.get("source.cluster.alias", "source")
     target = config.get("target.cluster.alias", "target")
     on_source = config.get("offset-syncs.topic.location", "source") != "target"
     emitted = config.get("emit.offset-syncs.enabled", "true").lower() != "false"
-    separator = internal = config.get("replication.policy.separator", ".")
-    if config.get("replication.policy.internal.topic.separator.enabled", "true").lower() == "false":
+    separator = internal = written.get("replication.policy.separator", ".")
+    if written.get(f"{_INTERNAL_SEPARATOR}.enabled", "true").lower() != "true":
         internal = "."
     alias = target if on_source else source
     topic = internal.join(("mm2-offset-syncs", alias, "internal"))
-    policy = config.get("replication.policy.class", "DefaultReplicationPolicy")
     return MirrorSettings(
         source=source,
         target=target,
@@ -86,9 +117,37 @@ def _mirror(config: Mapping[str, str]) -> MirrorSettings:
         syncs_on_source=on_source,
         read_committed=_consumer(config, "isolation.level") == "read_committed",
         from_start=_consumer(config, "auto.offset.reset") in {None, "earliest"},
-        policy=policy.rpartition(".")[2],
+        policy=_policy(config.get("replication.policy.class", "DefaultReplicationPolicy")),
         separator=separator,
+        internal_separator=internal,
+        routers=tuple(_routers(config)),
     )
+
+
+def _policy(class_name: str) -> str:
+    """The simple name of MM2's own; a class of somebody else's may share it."""
+    for package in _POLICY_PACKAGES:
+        if class_name.startswith(package):
+            return class_name.removeprefix(package)
+    return class_name
+
+
+def _routers(config: Mapping[str, str]) -> Iterator[TopicRouter]:
+    """The transforms that may write to another topic, in their order: a class that nobody knows may
+    do anything.
+    """
+    for alias in values_of(config.get("transforms", "")):
+        prefix = f"transforms.{alias}."
+        name = config.get(f"{prefix}type", "").removeprefix(_TRANSFORMS_PACKAGE)
+        if name.partition("$")[0] in _TOPIC_KEEPERS:
+            continue
+        regex, replacement = config.get(f"{prefix}regex"), config.get(f"{prefix}replacement")
+        known = name == _REGEX_ROUTER and regex is not None and replacement is not None
+        if known and not _PROVIDED.search(f"{regex} {replacement}"):
+            conditional = f"{prefix}predicate" in config
+            yield TopicRouter(_REGEX_ROUTER, regex, replacement or "", conditional=conditional)
+        else:
+            yield TopicRouter(name.rpartition(".")[2] or alias)
 
 
 def _consumer(config: Mapping[str, str], name: str) -> str | None:
@@ -104,18 +163,19 @@ def _consumer(config: Mapping[str, str], name: str) -> str | None:
     return None
 
 
-def _sink(name: str, config: Mapping[str, str]) -> SinkSettings:
+def _sink(name: str, config: Mapping[str, str], written: Mapping[str, str]) -> SinkSettings:
+    """`topics.regex` is compiled as it is `written` (WorkerSinkTask); the rest is trimmed."""
     level = config.get("consumer.override.isolation.level")
     return SinkSettings(
         group=config.get("consumer.override.group.id", f"connect-{name}"),
         addresses=_addresses(config.get("consumer.override.bootstrap.servers", "")),
-        topics=frozenset(topic.strip() for topic in config.get("topics", "").split(",")) - {""},
-        topics_regex=config.get("topics.regex") or None,
+        topics=frozenset(values_of(config.get("topics", ""))) - {""},
+        topics_regex=written["topics.regex"] if config.get("topics.regex") else None,
         read_committed=None if level is None else level == "read_committed",
     )
 
 
 def _addresses(text: str) -> frozenset[str]:
     """`host:port` of each bootstrap server, without a protocol prefix."""
-    parts = (part.strip().rpartition("://")[2] for part in text.split(","))
+    parts = (part.rpartition("://")[2] for part in values_of(text))
     return frozenset(part for part in parts if part)

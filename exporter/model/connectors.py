@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from exporter.model.topology import TopicPartition
+from exporter.model.topology import TopicPartition, TopicRouter
 
 STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting")
 DELETED = "deleted"  # no state of Connect's: a status that was taken back
@@ -42,8 +42,10 @@ class MirrorSettings:
 
     Addresses are `host:port` as written in the connector's configuration. `from_start`: a partition
     without an offset is read from its beginning, MirrorSourceConfig's own default. `policy` is the
-    simple name of the replication policy's class, `separator` what that puts between an alias and
-    a topic's name.
+    simple name of the replication policy's class if that is MM2's own, else the whole name;
+    `separator` is what it puts between an alias and a topic's name, `internal_separator` the same
+    in the names of MM2's own topics. `routers` are the transforms that may give copies another
+    name, in the order of use.
     """
 
     source: str
@@ -56,6 +58,8 @@ class MirrorSettings:
     from_start: bool = True
     policy: str = "DefaultReplicationPolicy"
     separator: str = "."
+    internal_separator: str = "."
+    routers: tuple[TopicRouter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

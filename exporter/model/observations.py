@@ -207,6 +207,7 @@ class GroupOffset:
     topic, remote    its name upstream and downstream
     upstream         None if the group has committed none there
     downstream       its own commit at the target, whoever made it; None if there is none
+    checkpointed     the topic's name in checkpoints, if that is not `remote`
     """
 
     group: str
@@ -215,6 +216,7 @@ class GroupOffset:
     partition: int
     upstream: int | None
     downstream: int | None
+    checkpointed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

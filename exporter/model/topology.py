@@ -85,6 +85,23 @@ class BesideTopic:
     connect_cluster: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class TopicRouter:
+    """A transform that may write a record to another topic than the connector named.
+
+    class_name     simple name of its class
+    regex          of a RegexRouter, in java.util.regex; None of any other class: what that calls a
+                   topic cannot be told from its configuration
+    replacement    what a RegexRouter makes of a name that its regex matches, in Java's syntax
+    conditional    a predicate decides record by record whether it is applied
+    """
+
+    class_name: str
+    regex: str | None = None
+    replacement: str = ""
+    conditional: bool = False
+
+
 FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias
 
 
@@ -103,6 +120,8 @@ class MirrorFlow:
     downstream              the configured Kafka cluster it writes to, None if that is not known
     policy                  the simple name of its replication policy's class; None if not known
     separator               what that puts between an alias and a topic's name
+    internal_separator      the same in the names of MM2's own topics; None if not known
+    routers                 transforms that may give copies another name, in the order of use
     """
 
     connect_cluster: str
@@ -116,6 +135,8 @@ class MirrorFlow:
     downstream: str | None = None
     policy: str | None = None
     separator: str = "."
+    internal_separator: str | None = None
+    routers: tuple[TopicRouter, ...] = ()
 
     @property
     def key(self) -> FlowKey:

@@ -45,6 +45,8 @@ def mirror_flows(
                 downstream=downstream,
                 policy=settings.policy,
                 separator=settings.separator,
+                internal_separator=settings.internal_separator,
+                routers=settings.routers,
             )
         )
     return tuple(flows)
@@ -69,6 +71,8 @@ def named_over_found(
                     from_start=same.from_start,
                     policy=same.policy,
                     separator=same.separator,
+                    internal_separator=same.internal_separator,
+                    routers=same.routers,
                 )
             )
         else:

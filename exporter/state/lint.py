@@ -168,11 +168,11 @@ def named_topics(topology: Topology, homes: Mapping[str, str]) -> dict[KafkaTopi
 
 
 def checkpoints_topic(flow: MirrorFlow) -> str:
-    """DefaultReplicationPolicy.checkpointsTopic; its separator is read off the offset-syncs topic,
-    which has the same one (KIP-690).
+    """DefaultReplicationPolicy.checkpointsTopic; of a flow whose configuration is not known the
+    separator is read off the offset-syncs topic, which has the same one (KIP-690).
     """
-    separator = "."
-    if flow.offset_syncs is not None:
+    separator = "." if flow.internal_separator is None else flow.internal_separator
+    if flow.internal_separator is None and flow.offset_syncs is not None:
         name = flow.offset_syncs.topic
         middle = name.removeprefix(_SYNCS_PREFIX).removesuffix(_SUFFIX)
         for alias in (flow.source, flow.target):

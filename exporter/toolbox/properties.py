@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.config.properties import load, unescaped
+from exporter.decode.java_values import trimmed, values_of
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
@@ -61,8 +62,8 @@ def resolved(settings: Mapping[str, str]) -> dict[str, str]:
     What others would fetch stays as it is, and so does what is not there: the environment of the
     worker is not ours.
     """
-    names = [name.strip() for name in settings.get("config.providers", "").split(",")]
-    classes = {name: settings.get(f"config.providers.{name}.class", "").strip() for name in names}
+    names = values_of(settings.get("config.providers", ""))
+    classes = {name: trimmed(settings.get(f"config.providers.{name}.class", "")) for name in names}
     return {
         name: _PLACEHOLDER.sub(lambda match: _fetched(match, classes), value)
         for name, value in settings.items()
@@ -92,13 +93,13 @@ def client_properties(settings: Mapping[str, str]) -> dict[str, str]:
     Raises Untranslatable with everything that cannot be said.
     """
     mistakes: list[str] = []
-    kept = {name: value.strip() for name, value in settings.items() if _about_clients(name)}
+    kept = {name: trimmed(value) for name, value in settings.items() if _about_clients(name)}
     for name in sorted(name for name, value in kept.items() if placeholder(value)):
         mistakes.append(f"{name}: {UNFETCHED}; {_WAY_OUT}")
         del kept[name]
     made: dict[str, str] = {}
     if kept.get("bootstrap.servers"):
-        made["bootstrap.servers"] = kept["bootstrap.servers"]
+        made["bootstrap.servers"] = ",".join(values_of(kept["bootstrap.servers"]))
     elif not mistakes:
         mistakes.append("bootstrap.servers: missing")
     protocol = kept.get("security.protocol", "PLAINTEXT").upper()

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from exporter.config import Kafka
 from exporter.config.files import problem_with
 from exporter.config.properties import load
+from exporter.decode.java_values import trimmed, values_of
 from exporter.errors import ConfigError
 from exporter.toolbox.properties import (
     UNFETCHED,
@@ -112,7 +113,7 @@ def mirror_clusters(path: Path) -> dict[str, Kafka]:
     for alias in _aliases(settings):
         with suppress(Untranslatable, ValidationError):
             client = client_properties(_of_alias(settings, alias))
-            bootstrap = client.pop("bootstrap.servers").replace(" ", "")
+            bootstrap = client.pop("bootstrap.servers")
             found[alias] = Kafka(bootstrap=bootstrap, properties=client)
     return found
 
@@ -149,9 +150,10 @@ def _standalone(path: Path, settings: Mapping[str, str]) -> Standalone:
 def _urls(settings: Mapping[str, str]) -> tuple[str, ...]:
     listeners = settings.get("listeners") or _LISTENERS
     if "listeners" not in settings and "rest.port" in settings:  # before 3.0
-        listeners = f"http://{settings.get('rest.host.name', '')}:{settings['rest.port']}"
+        old = [trimmed(settings.get(name, "")) for name in ("rest.host.name", "rest.port")]
+        listeners = "http://" + ":".join(old)
     found = []
-    for listener in (part.strip() for part in listeners.split(",")):
+    for listener in values_of(listeners):
         parts = urlsplit(listener)
         try:
             port = parts.port
@@ -176,7 +178,7 @@ def _distributed(path: Path, settings: Mapping[str, str], *, translate: bool) ->
         raise _Wrong(*missing)
     return Distributed(
         path=path,
-        bootstrap=settings.get("bootstrap.servers", ""),
+        bootstrap=_bootstrap(settings),
         client=client_properties(settings) if translate else None,
         offsets_topic=_plain(settings, _TOPIC),
         config_topic=_plain(settings, "config.storage.topic"),
@@ -194,7 +196,7 @@ def _mirror_maker(
     worker = {**_of_alias(settings, target), **_storage(settings)}
     return Distributed(
         path=path,
-        bootstrap=worker.get("bootstrap.servers", ""),
+        bootstrap=_bootstrap(worker),
         client=client_properties(worker) if translate else None,
         offsets_topic=_plain(worker, _TOPIC, f"mm2-offsets.{source}.internal"),
         config_topic=_plain(worker, "config.storage.topic", f"mm2-configs.{source}.internal"),
@@ -203,6 +205,10 @@ def _mirror_maker(
         converters=_converters(worker),
         flow=flow,
     )
+
+
+def _bootstrap(settings: Mapping[str, str]) -> str:
+    return ",".join(values_of(settings.get("bootstrap.servers", "")))
 
 
 def _of_alias(settings: Mapping[str, str], alias: str) -> dict[str, str]:
@@ -238,9 +244,8 @@ def _flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
         if wanted not in flows:
             raise _Wrong(f"clusters: no flow {wanted} between {', '.join(aliases)}")
         return flows[wanted]
-    enabled = [
-        name for name in flows if settings.get(f"{name}.enabled", "").strip().lower() == "true"
-    ]
+    # Boolean.parseBoolean of the text as it is written: to it, blanks behind make a truth false.
+    enabled = [name for name in flows if settings.get(f"{name}.enabled", "").lower() == "true"]
     if len(enabled) != 1:
         several = f"several flows are enabled, {', '.join(enabled)}" if enabled else "no flow is"
         raise _Wrong(f"clusters: {several}{'' if enabled else ' enabled'}; name one with --flow")
@@ -248,7 +253,7 @@ def _flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
 
 
 def _aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
-    found = (at.strip() for at in settings.get("clusters", "").split(","))
+    found = values_of(settings.get("clusters", ""))
     return tuple(dict.fromkeys(alias for alias in found if alias))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.decode.java_values import trimmed
 from exporter.remedy.locate.formats import UNKNOWN, Converters, Settings, converters, truth
 
 BATCH_DEFAULT: Final = 500  # max.poll.records of Kafka's consumer
@@ -92,12 +93,13 @@ def mirror_facts(config: Settings, worker: Settings | None = None) -> MirrorFact
     """`worker` as of sink_facts. The consumer is MirrorMaker's own: the worker has no say in it."""
     compression = _of_client("producer", "compression.type", config, worker)
     level = config.get("source.consumer.isolation.level", config.get("consumer.isolation.level"))
+    alias = config.get("source.cluster.alias")
     known = compression is not None or worker is not None
     return MirrorFacts(
-        alias=config.get("source.cluster.alias") or "source",
+        alias="source" if alias is None else trimmed(alias),
         request_max=_number(_of_client("producer", "max.request.size", config, worker)),
-        compressed=(compression or "none").lower() != "none" if known else None,
-        read_committed=level == "read_committed",
+        compressed=trimmed(compression or "none").lower() != "none" if known else None,
+        read_committed=level is not None and trimmed(level) == "read_committed",
     )
 
 

@@ -20,11 +20,16 @@ from exporter.decode.failure import TRACE_CHARS_MAX
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.model.connectors import Connector, ConnectorKind, MirrorSettings, SinkSettings, Task
 from exporter.model.offsets import Undecodable
-from exporter.model.topology import TopicPartition
+from exporter.model.topology import TopicPartition, TopicRouter
+from tests.changed import replace
 
 from .golden import rest_body
 
-MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+PACKAGE = "org.apache.kafka.connect.mirror."
+MIRROR = f"{PACKAGE}MirrorSourceConnector"
+TRANSFORMS = "org.apache.kafka.connect.transforms."
+SEPARATES = "replication.policy.internal.topic.separator.enabled"
+COPY = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
 
 
 def listed(config: dict, *, kind: str = "source", name: str = "c", **status) -> Connector:
@@ -301,6 +306,95 @@ def test_a_replication_policy_is_told_by_its_simple_name():
     policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     assert mirror(**{"replication.policy.class": policy}).policy == "IdentityReplicationPolicy"
     assert mirror().policy == "DefaultReplicationPolicy"
+
+
+def test_a_class_of_somebody_elses_that_is_called_like_one_of_mm2s_is_another_policy():
+    names = ("com.example.DefaultReplicationPolicy", "com.example.OurOwnPolicy")
+    for name in names:
+        assert mirror(**{"replication.policy.class": name}).policy == name
+    strimzis = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
+    assert mirror(**{"replication.policy.class": strimzis}).policy == "IdentityReplicationPolicy"
+
+
+IDENTITY = "IdentityReplicationPolicy"
+SYNCS_BY_SOURCE = "mm2-offset-syncs.west.internal"
+ALIASES = {"source.cluster.alias": " west ", "target.cluster.alias": "\teast\n"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "expected"),
+    [
+        # Each was run on MirrorSourceConfig of connect-mirror 4.3.1.
+        ({}, "source", "west"),
+        ({}, "target", "east"),
+        ({}, "syncs_topic", "mm2-offset-syncs.east.internal"),
+        ({"offset-syncs.topic.location": " target"}, "syncs_on_source", False),
+        ({"offset-syncs.topic.location": " target"}, "syncs_topic", SYNCS_BY_SOURCE),
+        ({"emit.offset-syncs.enabled": " False "}, "syncs_topic", None),
+        ({"source.consumer.isolation.level": " read_committed "}, "read_committed", True),
+        ({"consumer.auto.offset.reset": " earliest\t"}, "from_start", True),
+        ({"replication.policy.class": f" {PACKAGE}{IDENTITY} "}, "policy", IDENTITY),
+        # The policy is configured with the values as they are written.
+        ({"replication.policy.separator": " _ "}, "separator", " _ "),
+        ({"replication.policy.separator": ""}, "separator", ""),
+        ({"replication.policy.separator": "_", SEPARATES: " false "}, "internal_separator", "."),
+        ({"replication.policy.separator": "_", SEPARATES: " true "}, "internal_separator", "."),
+        ({"replication.policy.separator": "_", SEPARATES: "TRUE"}, "internal_separator", "_"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_values_are_trimmed_where_connect_trims_them(changes, field, expected):
+    assert getattr(mirror(**ALIASES, **changes), field) == expected
+
+
+def test_a_class_and_a_list_may_have_blanks_around_them():
+    found = listed({"connector.class": f" {MIRROR} "})
+    assert (found.kind, found.class_name) == (ConnectorKind.MIRROR, MIRROR)
+    assert found.mirror is not None
+    sink = listed({"topics": " a ,\tb,c", "consumer.override.group.id": " g "}, kind="sink").sink
+    assert (sink.topics, sink.group) == ({"a", "b", "c"}, "g")
+    assert listed({"topics": "  "}, kind="sink").sink.topics == frozenset()
+
+
+def test_a_pattern_of_topics_is_used_as_it_is_written():
+    assert listed({"topics.regex": " a.*"}, kind="sink").sink.topics_regex == " a.*"
+    assert listed({"topics.regex": "  "}, kind="sink").sink.topics_regex is None
+
+
+ROUTER = {
+    "transforms.r.type": " org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.r.regex": "west\\.(.*) ",
+    "transforms.r.replacement": " copy-$1",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ()),
+        ({"transforms": ""}, ()),
+        ({"transforms": "i", "transforms.i.type": f"{TRANSFORMS}InsertField$Value"}, ()),
+        ({"transforms": " i , r", "transforms.i.type": f"{TRANSFORMS}Filter", **ROUTER}, (COPY,)),
+        ({"transforms": "r", **ROUTER, "transforms.r.type": "RegexRouter"}, (COPY,)),
+        (
+            {"transforms": "r", **ROUTER, "transforms.r.predicate": "p"},
+            (replace(COPY, conditional=True),),
+        ),
+        (
+            {"transforms": "r", **ROUTER, "transforms.r.replacement": "${file:/etc/x:name}"},
+            (TopicRouter("RegexRouter"),),
+        ),
+        (
+            {"transforms": "t,e", "transforms.t.type": f"{TRANSFORMS}TimestampRouter",
+             "transforms.e.type": "io.debezium.transforms.ByLogicalTableRouter"},
+            (TopicRouter("TimestampRouter"), TopicRouter("ByLogicalTableRouter")),
+        ),
+        ({"transforms": "x"}, (TopicRouter("x"),)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_transforms_that_may_rename_copies_are_told(changes, expected):
+    assert mirror(**changes).routers == expected
 
 
 def test_addresses_lose_protocol_and_spaces():

@@ -154,3 +154,15 @@ def test_whether_a_mirror_compresses_the_worker_may_say(
     worker: dict[str, str] | None, expected: bool | None
 ) -> None:
     assert mirror_facts({}, worker).compressed is expected
+
+
+def test_a_mirrors_settings_have_no_blanks_around_them_and_its_alias_may_be_empty() -> None:
+    found = mirror_facts(
+        {
+            "source.cluster.alias": " west ",
+            "source.consumer.isolation.level": " read_committed",
+            "producer.override.compression.type": " none ",
+        }
+    )
+    assert (found.alias, found.read_committed, found.compressed) == ("west", True, False)
+    assert mirror_facts({"source.cluster.alias": ""}).alias == ""

@@ -45,7 +45,8 @@ def test_a_named_flow_stands_in_for_the_one_that_was_found():
     world.commit("mm2", orders(), {"offset": 9})
     world.ends(100)
     policy = "DefaultReplicationPolicy"
-    assert world.snapshot().topology.flows == (replace(NAMED, policy=policy),)
+    named = replace(NAMED, policy=policy, internal_separator=".")
+    assert world.snapshot().topology.flows == (named,)
     assert world.mirrored().lag == 90
 
 
@@ -53,7 +54,8 @@ def test_how_a_named_flow_consumes_is_taken_from_its_connector():
     world = world_of(mirror(read_committed=True, from_start=False), flows=(NAMED,))
     (flow,) = world.snapshot().topology.flows
     assert (flow.read_committed, flow.from_start) == (True, False)
-    assert replace(flow, read_committed=False, from_start=True, policy=None) == NAMED
+    taken = {"policy": None, "internal_separator": None}
+    assert replace(flow, read_committed=False, from_start=True, **taken) == NAMED
 
 
 def test_of_a_connector_under_another_alias_a_named_flow_takes_nothing():

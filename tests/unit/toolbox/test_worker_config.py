@@ -67,6 +67,26 @@ def test_a_distributed_worker_keeps_its_offsets_in_a_topic(read):
     assert found.client == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
 
 
+def test_blanks_around_values_are_ignored_as_kafka_ignores_them(read):
+    text = (
+        DISTRIBUTED.replace("a:9092,b:9092", "a:9092 ,\tb:9092 ")
+        .replace("=connect-offsets", "=connect-offsets \t")
+        .replace("group.id=connect", "group.id=connect ")
+    )
+    found = read(text)
+    assert (found.offsets_topic, found.group) == ("connect-offsets", "connect")
+    assert found.bootstrap == found.client["bootstrap.servers"] == "a:9092,b:9092"
+    assert read(STANDALONE + "rest.port=7 \nrest.host.name=host ").urls == ("http://host:7",)
+
+
+def test_a_flow_is_enabled_by_the_text_as_it_is_written(read):
+    # MirrorMakerConfig.clusterPairs parses the original with Boolean.parseBoolean.
+    assert "no flow is enabled" in mistakes(
+        read, MIRROR.replace("enabled = true", "enabled = true ")
+    )
+    assert read(MIRROR.replace("enabled = true", "enabled = TRUE")).flow == ("A", "B")
+
+
 def test_a_standalone_worker_keeps_its_offsets_in_a_file(read):
     found = read(STANDALONE)
     assert isinstance(found, Standalone)

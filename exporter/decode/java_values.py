@@ -1,0 +1,32 @@
+"""Single values of a configuration, as Kafka's ConfigDef.parseType reads them.
+
+ConfigDef trims every text before it takes it for a word, a truth value, a class or a list. What a
+plugin is configured with (`originals`) is as it was written, and goes past this module.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim takes away
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")  # \s of java.util.regex
+
+
+def trimmed(text: str) -> str:
+    """Return the text without blanks around it."""
+    return text.strip(_BLANKS)
+
+
+def values_of(text: str) -> tuple[str, ...]:
+    """Return the members of a list, each without blanks around it; none of an empty text.
+
+    A member may be empty, as between two commas.
+    """
+    whole = trimmed(text)
+    return tuple(_COMMA.split(whole)) if whole else ()
+
+
+def is_true(text: str) -> bool:
+    """Return whether a truth value is true, in whatever case it is written."""
+    return trimmed(text).lower() == "true"
