@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -47,6 +47,7 @@ class Asked:
     flow: str | None
     connect_cluster: str | None
     topics: tuple[str, ...]
+    copy_topics: tuple[str, ...]
     from_offset: int | None
     to_offset: int | None
     since: str | None
@@ -64,14 +65,14 @@ def print_audit(asked: Asked) -> int:
     """Audit, and tell what was found; the exit code."""
     loaded = config.load(asked.config_path)
     configure(loaded.log.level, loaded.log.format)
-    bounds = _bounds(asked)
+    bounds, named = _bounds(asked), _named(asked.copy_topics)
     with caught_up(loaded, asked.timeout_s) as snapshot:
         flow = _flow(snapshot.topology, asked)
         replicated = _replicated(snapshot, flow)
         partial = (flow.connect_cluster, flow.connector) in snapshot.partial
     sides = Sides({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
     through = _transforms(loaded, flow)
-    pinned = pin(flow, replicated, asked.topics, bounds, sides)
+    pinned = pin(flow, replicated, asked.topics, bounds, sides, named)
     if partial:
         output.error(f"{flow.connector} may copy partitions that are not known here: not audited")
     for note in (*pinned.notes, *_cost(pinned)):
@@ -109,6 +110,17 @@ def _bounds(asked: Asked) -> Bounds:
         share=asked.sample,
         seed=asked.seed,
     )
+
+
+def _named(options: Sequence[str]) -> dict[str, str]:
+    """What copies are called, from `TOPIC=COPY`."""
+    found = {}
+    for option in options:
+        topic, equals, copy = option.partition("=")
+        if not (topic and equals and copy):
+            raise ConfigError((f"--copy-topic {option}: TOPIC=COPY, as in orders=copy-of-orders",))
+        found[topic] = copy
+    return found
 
 
 def _flow(topology: Topology, asked: Asked) -> MirrorFlow:
@@ -153,12 +165,13 @@ def _transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
         if connect.name == flow.connect_cluster and connect.worker_urls:
             reader = reader_of(connect, connect.poll.timeout_s)
             try:
-                return transforms(msgspec.json.decode(reader.connector_config(flow.connector)))
+                found = transforms(msgspec.json.decode(reader.connector_config(flow.connector)))
+                return replace(found, routes=bool(flow.routers))
             except (ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 output.error(f"{flow.connector}: its transforms are not known: {exc}")
             finally:
                 reader.close()
-    return Transforms()
+    return Transforms(routes=bool(flow.routers), names=tuple(at.class_name for at in flow.routers))
 
 
 def _skips(folder: Path, topology: Topology, flow: MirrorFlow) -> tuple[Skip, ...]:

@@ -98,6 +98,7 @@ def _print(found: Document) -> None:
             ("upstream cluster", flow["upstream"] or "unknown"),
             ("offset syncs", flow["offset_syncs"] or "none"),
         ]
+        head += [("copies", _renamed(router)) for router in flow["routers"]]
     if group is not None:
         head.append(("group", f"{group['group']} on {group['kafka'] or 'an unknown cluster'}"))
     output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
@@ -161,6 +162,12 @@ def _print_sources(rows: list[Document]) -> None:
             for at in rows
         ),
     )
+
+
+def _renamed(router: Document) -> str:
+    if router["regex"] is None:
+        return f"have other names, which cannot be told ({router['class']})"
+    return f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
 
 
 def _print_flow(rows: list[Document]) -> None:

@@ -134,6 +134,13 @@ def history_report(**asked: Any) -> None:
 @click.option("--flow", help="A->B or the connector's name; needed if there are several flows.")
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several copy it.")
 @click.option("--topic", "topics", multiple=True, help="Only this upstream topic; repeatable.")
+@click.option(
+    "--copy-topic",
+    "copy_topics",
+    multiple=True,
+    metavar="TOPIC=COPY",
+    help="Where a transform renames copies: what those of TOPIC are called; repeatable.",
+)
 @click.option("--from-offset", type=click.IntRange(min=0), help="The first upstream offset.")
 @click.option("--to-offset", type=click.IntRange(min=0), help="The upstream offset to end before.")
 @click.option("--since", help="By the records' own times: ISO 8601 with a zone, or '2h ago'.")

@@ -90,6 +90,7 @@ def _offsets(
             partition=at.partition,
             upstream=here.get(TopicPartition(at.topic, at.partition)),
             downstream=there.get(TopicPartition(at.remote, at.partition)),
+            checkpointed=at.checkpointed,
         )
         for at in rows
     ]

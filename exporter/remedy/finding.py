@@ -41,7 +41,7 @@ from exporter.remedy.model.plan import Pair, RecordAt
 from exporter.remedy.model.policy import Policy, Profile, profile
 from exporter.remedy.stood import Stood
 from exporter.remedy.windows import Finder, KafkaReaders
-from exporter.state.remote import DEFAULT, IDENTITY
+from exporter.state.remote import remote_topic
 from exporter.state.snapshot import Snapshot
 
 BY_PERSON: Final = "named_by_a_person"
@@ -132,7 +132,7 @@ class WindowFinder:
         rows = []
         for pair in now.pairs:
             place = mirror_place(pair)
-            remote = None if place is None else _remote(flow, place.at.topic)
+            remote = None if place is None else remote_topic(flow, place.at.topic)
             stood = self._stood.moved(whose, run, place)
             moved = _moves(snapshot, case, place) if run is None else stood
             topic_id = self._id_then(case, flow.upstream, place)
@@ -224,13 +224,6 @@ def _moves(snapshot: Snapshot, case: Case, place: Place | None) -> bool | None:
         if (view.connect_cluster, view.connector, view.topic, view.partition) == wanted:
             return None if view.lag is None else view.lag == 0 or view.caught_up
     return None
-
-
-def _remote(flow: MirrorFlow, topic: str) -> str | None:
-    """What a topic is called where it is copied to; None where only its own policy knows."""
-    if flow.policy == IDENTITY:
-        return topic
-    return f"{flow.source}{flow.separator}{topic}" if flow.policy == DEFAULT else None
 
 
 def _version(now: Now) -> tuple[int, ...] | None:

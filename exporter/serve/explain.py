@@ -205,6 +205,10 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document
         "upstream": flow.upstream,
         "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
         "read_committed": flow.read_committed,
+        "routers": [
+            {"class": at.class_name, "regex": at.regex, "replacement": at.replacement or None}
+            for at in flow.routers
+        ],
         "partitions": [
             {
                 **_mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at),

@@ -12,6 +12,8 @@ or until one of its inputs goes stale. Numbers are left out where nothing tells:
 - A landing outside the downstream log: the consumer's own auto.offset.reset decides then.
 - A target topic that ends before a record that was acknowledged there: it is another one now.
 - Partitions whose syncs may be those of another flow.
+- Topics whose copies a transform writes to a topic that cannot be told, or to one together with
+  those of another topic.
 
 A group that is ahead of what was replicated would read nothing again but what follows its landing:
 `best` is then the end of the downstream log. A record that the downstream log no longer has is
@@ -44,6 +46,8 @@ from exporter.state.remote import (
     IDENTITY,
     checkpoints_of,
     heartbeats_of,
+    merged_topics,
+    routed,
     source_topic,
 )
 from exporter.state.replication import Replication
@@ -273,7 +277,7 @@ class Failover:
         if known is None or flow.upstream is None or flow.downstream is None:
             return None
         names: frozenset[str] = frozenset()
-        if flow.policy not in {DEFAULT, IDENTITY}:
+        if flow.routers or flow.policy not in {DEFAULT, IDENTITY}:
             names = frozenset(at.topic for at in self._replication.translations(flow))
         state = (flow, id(known), len(known.newest), names)
         made = self._asks.get(flow.key)
@@ -291,10 +295,15 @@ class Failover:
         names: frozenset[str],
     ) -> GroupsToAsk | None:
         rows: dict[str, list[AskedPartition]] = {}
-        for group, remote, partition in known.newest:
-            topic = source_topic(flow, remote, names)
-            if topic is not None and self._wants_topic(flow.connect_cluster, topic):
-                rows.setdefault(group, []).append(AskedPartition(group, topic, remote, partition))
+        merged = merged_topics(flow, names)
+        for group, name, partition in known.newest:
+            topic, copy = source_topic(flow, name, names), routed(flow, name)
+            if topic is None or copy is None or topic in merged:
+                continue
+            if self._wants_topic(flow.connect_cluster, topic):
+                checkpointed = None if copy == name else name
+                asked_for = AskedPartition(group, topic, copy, partition, checkpointed)
+                rows.setdefault(group, []).append(asked_for)
         asked: list[AskedPartition] = []
         newest_first = sorted(rows, key=lambda name: (-known.by_group[name], name))
         for number, group in enumerate(newest_first):
@@ -336,7 +345,7 @@ class Failover:
         ours: Mapping[TopicPartition, PartitionSyncs],
         checkpoints: Mapping[_Where, tuple[Checkpoint, float]],
     ) -> GroupView:
-        where = (row.group, row.remote, row.partition)
+        where = (row.group, row.checkpointed or row.remote, row.partition)
         place = TopicPartition(row.topic, row.partition)
         checkpoint = checkpoints.get(where)
         syncs = ours.get(place)

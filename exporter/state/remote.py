@@ -2,16 +2,20 @@
 
 Names follow from the flow's replication policy (KIP-382, KIP-690). One that nobody knows, of a flow
 that only the configuration names or of somebody's own class, is not guessed at: what the offset
-syncs call a topic then decides which name is meant. Pure. Called by failover.py and the daemon.
+syncs call a topic then decides which name is meant. MM2 creates a topic of that name and names it
+in checkpoints, but a transform of the connector may write the copies to another: RegexRouter says
+to which, any other router is not guessed at. Pure. Called by failover.py and the daemon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.lint import checkpoints_topic
+from exporter.state.routers import through
 
 DEFAULT: Final = "DefaultReplicationPolicy"
 IDENTITY: Final = "IdentityReplicationPolicy"
@@ -19,16 +23,17 @@ HEARTBEATS: Final = "heartbeats"
 
 
 def source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> str | None:
-    """The upstream name of a topic on the target; None if it cannot be told.
+    """The upstream name of what a checkpoint names; None if it cannot be told.
 
     known    upstream topics that the flow has sent syncs of
     """
-    stripped = remote.removeprefix(f"{flow.source}{flow.separator}")
-    if flow.policy == IDENTITY:
+    prefix = f"{flow.source}{flow.separator}"
+    stripped = remote.removeprefix(prefix) if remote.startswith(prefix) else None
+    if flow.policy == IDENTITY and not _looks_like_heartbeats(remote):
         return remote
-    if flow.policy == DEFAULT:
-        return None if stripped == remote else stripped
-    found = {name for name in (remote, stripped) if name in known}
+    if flow.policy in {DEFAULT, IDENTITY}:
+        return stripped
+    found = {name for name in (remote, stripped) if name is not None and name in known}
     return found.pop() if len(found) == 1 else None
 
 
@@ -48,8 +53,9 @@ def heartbeats_of(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
     """
     if flow.downstream is None:
         return ()
-    replicated = f"{flow.source}{flow.separator}{HEARTBEATS}"
-    return (KafkaTopic(flow.downstream, HEARTBEATS), KafkaTopic(flow.downstream, replicated))
+    replicated = routed(flow, f"{flow.source}{flow.separator}{HEARTBEATS}")
+    names = (HEARTBEATS,) if replicated is None else (HEARTBEATS, replicated)
+    return tuple(KafkaTopic(flow.downstream, name) for name in dict.fromkeys(names))
 
 
 def beside(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
@@ -59,14 +65,46 @@ def beside(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
 
 
 def remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ()) -> str | None:
-    """What an upstream topic is called on the target; None if it cannot be told.
+    """What the copies of an upstream topic are called on the target; None if it cannot be told.
 
     known    topics that there are on the target
     """
     renamed = f"{flow.source}{flow.separator}{topic}"
-    if flow.policy == IDENTITY:
-        return topic
-    if flow.policy == DEFAULT:
-        return renamed
-    found = {name for name in (topic, renamed) if name in known}
-    return found.pop() if len(found) == 1 else None
+    if flow.policy == IDENTITY and not _looks_like_heartbeats(topic):
+        return routed(flow, topic)
+    if flow.policy in {DEFAULT, IDENTITY}:
+        return routed(flow, renamed)
+    found = {routed(flow, name) for name in (topic, renamed)}
+    there = {name for name in found if name is not None and name in known}
+    return there.pop() if len(there) == 1 and None not in found else None
+
+
+def routed(flow: MirrorFlow, name: str) -> str | None:
+    """Return the topic to which copies go that MM2 would write to `name`; None if it cannot be
+    told.
+    """
+    return through(flow.routers, name)
+
+
+def merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
+    """Return those of these upstream topics that are copied to one topic together with another."""
+    if not flow.routers:
+        return frozenset()
+    copies: defaultdict[str, set[str]] = defaultdict(set)
+    for topic in topics:
+        copy = remote_topic(flow, topic)
+        if copy is not None:
+            copies[copy].add(topic)
+    return frozenset(name for names in copies.values() if len(names) > 1 for name in names)
+
+
+def routers_named(flow: MirrorFlow) -> str:
+    """Return the routers of a flow for people: their classes, each once."""
+    return ", ".join(dict.fromkeys(router.class_name for router in flow.routers))
+
+
+def _looks_like_heartbeats(topic: str) -> bool:
+    """IdentityReplicationPolicy leaves these to DefaultReplicationPolicy, and so every topic whose
+    name ends so.
+    """
+    return topic.endswith(HEARTBEATS)

@@ -269,14 +269,17 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class AskedPartition:
-    """A partition in which a consumer group may have an offset; `remote` is the topic's name on
-    the target.
+    """A partition in which a consumer group may have an offset.
+
+    remote          the topic's name on the target: where its copies are
+    checkpointed    its name in checkpoints, if that is another one
     """
 
     group: str
     topic: str
     remote: str
     partition: int
+    checkpointed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

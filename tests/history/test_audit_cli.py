@@ -31,6 +31,7 @@ def asked(**more: Any) -> Any:
         "flow": None,
         "connect_cluster": None,
         "topics": (),
+        "copy_topics": (),
         "from_offset": None,
         "to_offset": None,
         "since": None,
@@ -150,3 +151,12 @@ def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError, match="--report"):
         _write(tmp_path / "no" / "audit.json", document)
+
+
+def test_a_copy_is_named_by_a_pair() -> None:
+    from exporter.cli.audit import _named
+
+    assert _named(("orders=copy-orders", "a=b")) == {"orders": "copy-orders", "a": "b"}
+    for wrong in ("orders", "orders=", "=copy"):
+        with pytest.raises(ConfigError, match="--copy-topic"):
+            _named((wrong,))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from exporter.errors import HistoryError
@@ -16,7 +17,9 @@ from exporter.history.pipeline import lake
 from exporter.history.tables import flows
 from exporter.history.tables.schemas import GOLD_FLOWS
 from exporter.history.tables.status import Status
-from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicRouter
+from tests.changed import replace
+from tests.history.delta import write
 from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
 
 
@@ -461,11 +464,48 @@ def test_a_topic_that_the_flow_does_not_copy_is_no_part_of_it(tmp_path: Path) ->
 def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
     syncs = KafkaTopic("west", SYNCS)
     one = MirrorFlow("lab", "mm2", "west", "east", "west", syncs, downstream="east", separator="_")
-    other = MirrorFlow("lab", "mm2", "east", "west", None, None, read_committed=True)
+    routers = (TopicRouter("RegexRouter", "(.*)", "copy-$1"), TopicRouter("TimestampRouter"))
+    other = MirrorFlow(
+        "lab", "mm2", "east", "west", None, None, read_committed=True, routers=routers
+    )
     lake.create(tmp_path, GOLD_FLOWS)
     batch = lake.batch(flows.rows([one, other]), GOLD_FLOWS)
     lake.append(lake.given([batch], tmp_path, GOLD_FLOWS), tmp_path, GOLD_FLOWS)
     assert flows.stored(tmp_path) == (other, one)
+
+
+def renamed(past: Past, *routers: TopicRouter) -> Past:
+    """The same past, where a transform has the copies of orders written to copy-orders; checkpoints
+    go on naming the topic that MM2 created.
+    """
+    for row in [*past.ends, *past.stood]:
+        if row["topic"] == "west.orders":
+            row["topic"] = "copy-orders"
+    written = msgspec.json.encode(routers).decode()
+    past.flows = [{**FLOW, "routers": written}]
+    return past
+
+
+def test_landings_are_where_a_router_has_the_copies_written(tmp_path: Path) -> None:
+    router = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
+    found = told(renamed(usual(), router).write(tmp_path))
+    assert found.groups[0].curves.reread == [2699] * 11
+    assert {of.remote for of in found.partitions} == {"copy-orders"}
+
+
+def test_with_a_router_that_cannot_be_followed_the_report_says_so(tmp_path: Path) -> None:
+    renamed(usual(), TopicRouter("TimestampRouter")).write(tmp_path)
+    with pytest.raises(HistoryError, match=r"a transform \(TimestampRouter\) writes its copies"):
+        told(tmp_path)
+
+
+def test_flows_of_tables_that_are_older_than_a_column_are_read(tmp_path: Path) -> None:
+    columns = tuple(column for column in GOLD_FLOWS.columns if column.name != "routers")
+    older = replace(GOLD_FLOWS, columns=columns)
+    row = {name: value for name, value in FLOW.items() if name != "routers"}
+    write(tmp_path, older, row)
+    (flow,) = flows.stored(tmp_path)
+    assert (flow.source, flow.routers) == ("west", ())
 
 
 def test_only_the_groups_that_are_named_are_reported(tmp_path: Path) -> None:

@@ -187,6 +187,13 @@ def test_transforms_of_connect_itself_but_its_filter_change_records_and_drop_non
     assert transforms({"header.converter": as_they_are}) == Transforms()
 
 
+def test_what_was_copied_before_a_router_came_may_be_in_a_topic_of_another_name() -> None:
+    through = Transforms(("org.apache.kafka.connect.transforms.RegexRouter",), routes=True)
+    said, certain = why(lost(1), through=through)
+    assert said == "in a topic of another name, possibly (RegexRouter)"
+    assert not certain
+
+
 def test_headers_that_alone_differ_may_be_their_converters_work() -> None:
     through = transforms(
         {"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}

@@ -21,7 +21,7 @@ from exporter.history.tables.schemas import (
     GOLD_FLOW_PROGRESS,
     SILVER_NEWEST,
 )
-from exporter.model.topology import MirrorFlow, TopicPartition
+from exporter.model.topology import MirrorFlow, TopicPartition, TopicRouter
 from exporter.state.remote import DEFAULT, IDENTITY
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
@@ -127,6 +127,22 @@ def test_both_sides_of_what_is_mirrored_are_sampled(site: Site) -> None:
     (first, *_) = stored(site.base, BRONZE_LOG_ENDS)
     assert first["at"].timestamp() == AT
     assert first["day"].isoformat() == "2026-11-21"
+
+
+def test_copies_are_sampled_under_the_name_that_a_router_gives_them(site: Site) -> None:
+    site.east.create("copy-orders", compacted=False)
+    site.east.produce("copy-orders", b"k", b"v")
+    site.east.groups["billing"] = {TopicPartition("copy-orders", 0): 1}
+    router = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
+    ends, groups = site.sampled(site.sampler(flow(routers=(router,))))
+    assert ends == [("east", "copy-orders", 0, 0, 1), ("west", "orders", 0, 0, 7)]
+    assert groups == [("east", "billing", "copy-orders", 0, 1), ("west", "billing", "orders", 0, 6)]
+
+
+def test_copies_whose_name_cannot_be_told_are_not_sampled(site: Site) -> None:
+    ends, groups = site.sampled(site.sampler(flow(routers=(TopicRouter("TimestampRouter"),))))
+    assert ends == [("west", "orders", 0, 0, 7)]
+    assert groups == []
 
 
 def test_rows_wait_until_they_are_written_and_are_written_once(site: Site) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from exporter.clients.kafka import TailReader
 from exporter.clients.kafka_facts import KafkaFacts
@@ -20,7 +21,7 @@ from exporter.history.audit.slices import Anchors, Known, Reach, reach, sampled
 from exporter.model.offsets import Undecodable
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state.remote import remote_topic
+from exporter.state.remote import remote_topic, routers_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,13 @@ def pin(
     topics: Collection[str],
     bounds: Bounds,
     sides: Sides,
+    named: Mapping[str, str] = MappingProxyType({}),
 ) -> Pinned:
     """Settle it.
 
     replicated      upstream partitions of the flow, each with the last record that is replicated
     topics          upstream names; empty for all
+    named           what the copies of an upstream topic are called, where a person says so
 
     Raises HistoryError for what cannot be audited, ClientError.
     """
@@ -95,7 +98,10 @@ def pin(
     upstream, downstream = sides.admin(flow.upstream), sides.admin(flow.downstream)
     anchors = _anchors(flow, frozenset(wanted), sides)
     names, _ = downstream.topics()
-    remotes = {topic: _remote(flow, topic, names) for topic in {at.topic for at in wanted}}
+    copies_of = _copies(flow, {at.topic for at in replicated}, names, named)
+    remotes = {
+        topic: _remote(flow, topic, names, copies_of) for topic in {at.topic for at in wanted}
+    }
     there = [at for at in wanted if at.partition < names[remotes[at.topic]]]
     notes = tuple(
         f"{at.topic}-{at.partition}: {remotes[at.topic]} has no such partition: not audited"
@@ -141,14 +147,36 @@ def pin(
     )
 
 
-def _remote(flow: MirrorFlow, topic: str, names: Collection[str]) -> str:
-    remote = remote_topic(flow, topic, names)
+def _copies(
+    flow: MirrorFlow, topics: Collection[str], names: Collection[str], named: Mapping[str, str]
+) -> dict[str, str | None]:
+    """What the copies of each upstream topic are called; None where that cannot be told."""
+    strangers = sorted(named.keys() - topics)
+    if strangers:
+        raise HistoryError(f"--copy-topic: {flow.connector} does not copy {', '.join(strangers)}")
+    return {topic: named.get(topic) or remote_topic(flow, topic, names) for topic in topics}
+
+
+def _remote(
+    flow: MirrorFlow, topic: str, names: Collection[str], copies: Mapping[str, str | None]
+) -> str:
+    remote = copies[topic]
     if remote is None:
-        raise HistoryError(
-            f"{topic}: what {flow.connector} calls it on {flow.downstream} cannot be told"
-        )
+        why = f"what {flow.connector} calls it on {flow.downstream} cannot be told"
+        if flow.routers:
+            why = (
+                f"copies of {flow.source}->{flow.target} have other names, which a transform of "
+                f"{flow.connector} gives ({routers_named(flow)})"
+            )
+        raise HistoryError(f"{topic}: {why}; name its copy: --copy-topic {topic}=NAME")
     if remote not in names:
         raise HistoryError(f"{topic}: there is no topic {remote} on {flow.downstream}")
+    others = sorted(other for other, copy in copies.items() if copy == remote and other != topic)
+    if others:
+        raise HistoryError(
+            f"{topic}: {remote} on {flow.downstream} has the copies of {', '.join(others)} too, "
+            "and no record says of which topic it is a copy: not audited"
+        )
     return remote
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.decode.dialects import mirror_partition
+from exporter.decode.java_values import trimmed, values_of
 from exporter.decode.jsontext import is_flat_map, parse
 from exporter.history.audit.verdicts import Item, Kind, Record, Span
 from exporter.model.topology import TopicPartition
@@ -47,6 +48,8 @@ class Transforms:
     names       classes of its transforms
     drops       one of them may leave a record out
     alters      one of them may change it
+    routes      one of them may write it to another topic: what it copied before it was configured
+                so is in the topic of the old name
     headers     the converter that its headers go through, if that is not the one that leaves bytes
                 as they are: `the worker's` if it names none of its own. Connect's own default
                 writes text where bytes were
@@ -56,6 +59,7 @@ class Transforms:
     drops: bool = False
     alters: bool = False
     headers: str = ""
+    routes: bool = False
 
     @property
     def said(self) -> str:
@@ -77,10 +81,12 @@ class Newest:
 
 def transforms(config: Mapping[str, object]) -> Transforms:
     """Of a connector's configuration, of which nothing else is kept."""
-    aliases = [at.strip() for at in str(config.get("transforms") or "").split(",")]
-    names = tuple(str(config.get(f"transforms.{at}.type") or at) for at in aliases if at)
+    aliases = values_of(str(config.get("transforms") or ""))
+    names = tuple(
+        trimmed(str(config.get(f"transforms.{alias}.type") or alias)) for alias in aliases if alias
+    )
     # What nobody here knows may do anything.
-    converter = str(config.get("header.converter") or "the worker's")
+    converter = trimmed(str(config.get("header.converter") or "the worker's"))
     return Transforms(
         names=names,
         drops=any(name == _FILTER or not name.startswith(_CONNECTS_OWN) for name in names),
@@ -143,6 +149,8 @@ class Reasons:
             return compacted, True
         if item.kind is Kind.LOST and self._through.drops:
             return f"a filter, possibly ({self._through.said})", False
+        if item.kind is Kind.LOST and self._through.routes:
+            return f"in a topic of another name, possibly ({self._through.said})", False
         if item.kind is Kind.ALTERED and self._through.alters:
             return f"a transform, possibly ({self._through.said})", False
         if item.kind is Kind.ALTERED and self._through.headers and _headers_only(item):

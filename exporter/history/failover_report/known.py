@@ -44,6 +44,7 @@ class Sync:
 class CheckpointSaid:
     """A checkpoint: where `group` lands in a topic of the target.
 
+    where     the topic that has the copies; a checkpoint itself names the one MM2 created
     until     when the next of the same key came; None if none did
     whole     no offset is missing in between
     """

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from exporter.history.tables.flows import stored
 from exporter.history.tables.logs import exact, literal, quoted
 from exporter.history.tables.schemas import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state.remote import checkpoints_of, source_topic
+from exporter.state.remote import checkpoints_of, remote_topic, routed, routers_named
 
 __all__ = ["Window", "known"]
 
@@ -56,6 +57,11 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
         {*(at.topic for at in downstream), *(said.where.topic for said in found.checkpoints)},
         copied,
     )
+    if flow.routers and copied and not remote:
+        raise HistoryError(
+            f"{flow.source}->{flow.target}: a transform ({routers_named(flow)}) writes its copies "
+            "to topics whose names cannot be told: nobody can say where a group would land"
+        )
     source = {name: topic for topic, name in remote.items()}
     found.remote = remote
     found.here = {at: ends for at, ends in upstream.items() if at.topic in remote}
@@ -71,13 +77,16 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
 
 
 def _remotes(flow: MirrorFlow, names: Collection[str], copied: Collection[str]) -> dict[str, str]:
-    """Upstream topics that the flow copies -> what they are called on the target."""
-    found: dict[str, set[str]] = {}
-    for name in names:
-        topic = source_topic(flow, name, copied)
-        if topic is not None and topic in copied:
-            found.setdefault(topic, set()).add(name)
-    return {topic: one.pop() for topic, one in found.items() if len(one) == 1}
+    """Upstream topics that the flow copies -> what their copies are called on the target. Two that
+    share a topic there are left out.
+    """
+    found = {topic: remote_topic(flow, topic, names) for topic in copied}
+    times = Counter(found.values())
+    return {
+        topic: name
+        for topic, name in found.items()
+        if name is not None and name in names and times[name] == 1
+    }
 
 
 def _claimed_twice(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
@@ -161,7 +170,11 @@ def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known
         flow=flow,
         remote={},
         syncs=list(moves_records.syncs(base, syncs, window)),
-        checkpoints=list(moves_records.checkpoints(base, checkpoints, window)),
+        checkpoints=[
+            replace(said, where=TopicPartition(copy, said.where.partition))
+            for said in moves_records.checkpoints(base, checkpoints, window)
+            if (copy := routed(flow, said.where.topic)) is not None
+        ],
         commits=[] if home is None else list(moves_records.commits(base, flow, home, window)),
         restarts=moves_records.restarts(base, flow.connect_cluster, window),
     )

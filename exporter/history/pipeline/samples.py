@@ -31,7 +31,7 @@ from exporter.history.tables.schemas import (
 )
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.failover import ASKED_MAX, GROUPS_MAX
-from exporter.state.remote import checkpoints_of, remote_topic, source_topic
+from exporter.state.remote import checkpoints_of, remote_topic, routed, source_topic
 
 _Place = tuple[str, TopicPartition]  # on which Kafka cluster
 _Row = tuple[object, ...]
@@ -140,15 +140,20 @@ class Sampler:
             groups: dict[str, _Sides] = {}
             asked = 0
             for seen in self._checkpointed(topic.kafka, topic.topic):
-                name = source_topic(flow, seen.topic, known)
+                name, copy = source_topic(flow, seen.topic, known), routed(flow, seen.topic)
                 new = seen.group not in groups
-                if name is None or asked >= ASKED_MAX or (new and len(groups) >= GROUPS_MAX):
+                if (
+                    name is None
+                    or copy is None
+                    or asked >= ASKED_MAX
+                    or (new and len(groups) >= GROUPS_MAX)
+                ):
                     continue
                 sides = groups.setdefault(
                     seen.group, _Sides(seen.group, {upstream: set(), downstream: set()})
                 )
                 sides.places[upstream].add(TopicPartition(name, seen.partition))
-                sides.places[downstream].add(TopicPartition(seen.topic, seen.partition))
+                sides.places[downstream].add(TopicPartition(copy, seen.partition))
                 asked += 1
             found += groups.values()
         return found

@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 from exporter.errors import HistoryError
 from exporter.history.tables import read
 from exporter.history.tables.schemas import GOLD_FLOWS
-from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicRouter
+
+_ROUTERS = tuple[TopicRouter, ...]
 
 
 def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
@@ -22,6 +26,7 @@ def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
             None if flow.offset_syncs is None else flow.offset_syncs.kafka,
             None if flow.offset_syncs is None else flow.offset_syncs.topic,
             *(flow.policy, flow.separator, flow.read_committed, flow.from_start),
+            msgspec.json.encode(flow.routers).decode() if flow.routers else None,
         )
         for flow in flows
     ]
@@ -33,7 +38,9 @@ def stored(base: Path) -> tuple[MirrorFlow, ...]:
     for row in read.all_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
         syncs = None if kafka is None or topic is None else KafkaTopic(kafka, topic)
-        found.append(MirrorFlow(**row, offset_syncs=syncs))
+        written = row.pop("routers")
+        routers = () if written is None else msgspec.json.decode(written, type=_ROUTERS)
+        found.append(MirrorFlow(**row, offset_syncs=syncs, routers=routers))
     return tuple(sorted(found, key=lambda flow: (flow.key, flow.connector)))
 
 

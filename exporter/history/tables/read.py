@@ -194,9 +194,15 @@ def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
 
 
 def all_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
-    """Every row of a table, with times in Unix seconds. Raises HistoryError."""
+    """Every row of a table, with times in Unix seconds; a column that came with a newer version
+    than the one that wrote the table is null. Raises HistoryError.
+    """
+    there = opened(base, table)
     with damage_said(base, table):
-        return plain(opened(base, table).to_pyarrow_table(columns=list(table.names)))
+        written = {field.name for field in there.schema().fields}
+        newer = dict.fromkeys(name for name in table.names if name not in written)
+        names = [name for name in table.names if name in written]
+        return ({**row, **newer} for row in plain(there.to_pyarrow_table(columns=names)))
 
 
 def queried(base: Path, query: str, **tables: Table) -> pa.Table:

@@ -367,6 +367,7 @@ GOLD_FLOWS = Table(
         Column("separator", "STRING", required=True),
         Column("read_committed", "BOOLEAN", required=True),
         Column("from_start", "BOOLEAN", required=True),
+        Column("routers", "STRING"),  # model/topology.TopicRouter, a JSON array; null for none
     ),
 )
 

@@ -20,7 +20,7 @@ from exporter.model.observations import (
 )
 from exporter.model.offsets import Checkpoint, Heartbeat
 from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition, TopicRouter
 from exporter.state import failover
 from exporter.state.failover import groups_input
 from exporter.state.site import ConnectSite
@@ -361,7 +361,11 @@ def test_groups_with_a_checkpoint_are_asked_for_under_both_names_of_the_topic():
     [
         pytest.param({}, "west.orders", id="default"),
         pytest.param(
-            {"separator": "_", "syncs_topic": "mm2-offset-syncs_east_internal"},
+            {
+                "separator": "_",
+                "internal_separator": "_",
+                "syncs_topic": "mm2-offset-syncs_east_internal",
+            },
             "west_orders",
             id="another-separator",
         ),
@@ -383,6 +387,47 @@ def test_a_checkpoints_topic_name_leads_back_to_the_upstream_topic(settings, rem
     world.tail(checkpoint(1, topic=remote), topic=topic, whole=True)
     (asked,) = world.snapshot().groups_to_ask
     assert [(at.topic, at.remote) for at in asked.partitions] == [("orders", remote)]
+
+
+def copied_by(*routers: TopicRouter) -> World:
+    """A world whose connector has these transforms; the group has read 2,700 of 3,000 records."""
+    world = readable(mirror(routers=routers))
+    world.synced(0)
+    world.synced(2999)
+    checkpointed(world, checkpoint(1))
+    return world
+
+
+def test_a_group_is_asked_for_where_a_router_has_the_copies_written():
+    world = copied_by(TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1"))
+    (asked,) = world.snapshot().groups_to_ask
+    (row,) = asked.partitions
+    assert (row.topic, row.remote, row.checkpointed) == ("orders", "copy-orders", "west.orders")
+    # The topic that MM2 created is empty; the landing comes from the checkpoint that names it.
+    offset = GroupOffset("billing", "orders", row.remote, 0, 2700, None, row.checkpointed)
+    world.see(
+        GroupOffsetsRead(
+            flow=FLOW,
+            offsets=(offset,),
+            upstream={TopicPartition("orders", 0): LOG},
+            downstream={TopicPartition("copy-orders", 0): LOG},
+        ),
+        InputSucceeded(groups_input(FLOW), world.now),
+    )
+    found = met(world)
+    assert (found.best, found.landing, found.landing_from) == (2700, 1, "checkpoint")
+
+
+def test_where_a_router_cannot_be_followed_no_group_is_asked_for():
+    assert copied_by(TopicRouter("TimestampRouter")).snapshot().groups_to_ask == ()
+
+
+def test_groups_of_topics_that_are_copied_to_one_topic_are_not_asked_for():
+    world = copied_by(TopicRouter("RegexRouter", r"west\..*", "everything"))
+    assert world.snapshot().groups_to_ask != ()
+    world.tail(sync(0, topic="lines"), topic=SYNCS)
+    checkpointed(world, checkpoint(1, group="reports", topic="west.lines"))
+    assert world.snapshot().groups_to_ask == ()
 
 
 @pytest.mark.parametrize(

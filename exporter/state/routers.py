@@ -1,0 +1,79 @@
+"""The topic that a record is written to once the transforms of its connector have seen it.
+
+Connect's RegexRouter is followed to the letter (RegexRouter.apply, Matcher.replaceFirst); what any
+other router does depends on the record, or on code that is not here. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from exporter.model.topology import TopicRouter
+
+_REPLACEMENT: Final = re.compile(
+    r"\\(?P<escaped>.)|(?P<literal>[^\\$])|"
+    r"\$(?:\{(?P<name>[A-Za-z][A-Za-z0-9]*)\}|(?P<digits>[0-9]+))",
+    re.DOTALL,
+)
+
+
+def through(routers: Iterable[TopicRouter], name: str) -> str | None:
+    """Return what these routers, one after the other, make of a topic; None if it cannot be told,
+    or if one of them would fail.
+    """
+    found: str | None = name
+    for router in routers:
+        if found is None:
+            return None
+        found = _through_one(router, found)
+    return found
+
+
+def _through_one(router: TopicRouter, name: str) -> str | None:
+    if router.regex is None:
+        return None
+    found = _replaced(router.regex, router.replacement, name)
+    return None if router.conditional and found != name else found
+
+
+def _replaced(regex: str, replacement: str, name: str) -> str | None:
+    """RegexRouter.apply: Matcher.replaceFirst, which may find less than the whole that matches."""
+    try:
+        pattern = re.compile(regex)
+    except re.error:
+        return None
+    if pattern.fullmatch(name) is None:
+        return name
+    match = pattern.search(name)
+    assert match is not None
+    text = _expanded(replacement, match)
+    return None if text is None else name[: match.start()] + text + name[match.end() :]
+
+
+def _expanded(replacement: str, match: re.Match[str]) -> str | None:
+    """Matcher.appendReplacement; None for what makes it fail, and with it the task."""
+    parts: list[str] = []
+    at = 0
+    while token := _REPLACEMENT.match(replacement, at):
+        at = token.end()
+        plain = token["escaped"] or token["literal"]
+        if plain is not None:
+            parts.append(plain)
+            continue
+        name = token["name"]
+        if name is not None:
+            if name not in match.re.groupindex:
+                return None
+            parts.append(match[name] or "")
+            continue
+        digits = token["digits"]
+        # As many digits as still number a group, and one at least.
+        while len(digits) > 1 and int(digits) > match.re.groups:
+            digits = digits[:-1]
+        if int(digits) > match.re.groups:
+            return None
+        at = token.start("digits") + len(digits)
+        parts.append(match[int(digits)] or "")
+    return "".join(parts) if at == len(replacement) else None

@@ -1,0 +1,101 @@
+"""Topics that transforms of a connector write to, as Kafka 4.3.1's RegexRouter decides them."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.topology import MirrorFlow, TopicRouter
+from exporter.state.remote import DEFAULT, IDENTITY, merged_topics, remote_topic, source_topic
+from exporter.state.routers import through
+from tests.changed import replace
+
+FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)
+
+
+def regex(pattern: str, replacement: str, **more: bool) -> TopicRouter:
+    return TopicRouter("RegexRouter", pattern, replacement, **more)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "name", "expected"),
+    [
+        # Each was run on RegexRouter of connect-transforms 4.3.1.
+        (r"west\.(.*)", "copy-$1", "west.orders", "copy-orders"),
+        (r"west\.(.*)", "copy-$1", "south.orders", "south.orders"),
+        ("a|ab", "x", "ab", "xb"),
+        ("(a)(b)?", "$2-$1", "a", "-a"),
+        ("(.*)", "$11", "q", "q1"),
+        ("(.*)", r"\$1", "q", "$1"),
+        ("(.*)", r"\\$1", "q", r"\q"),
+        ("(.*)", "$0x", "q", "qx"),
+        (".*", "p$0", "q", "pq"),
+        # The task fails at each of these.
+        ("(.*)", "$", "q", None),
+        ("(.*)", "a\\", "q", None),
+        ("(.*)", "$2", "q", None),
+        ("(.*)", "${n}", "q", None),
+        ("(", "x", "q", None),
+    ],
+)
+def test_a_regex_router_is_followed_to_the_letter(
+    pattern: str, replacement: str, name: str, expected: str | None
+) -> None:
+    assert through((regex(pattern, replacement),), name) == expected
+
+
+def test_several_routers_work_in_their_order() -> None:
+    one, other = regex(r"west\.(.*)", "$1"), regex("(.*)", "copy-$1")
+    assert through((one, other), "west.orders") == "copy-orders"
+    assert through((other, one), "west.orders") == "copy-west.orders"
+
+
+def test_what_any_other_router_does_cannot_be_told() -> None:
+    unknown = TopicRouter("TimestampRouter")
+    assert through((unknown,), "west.orders") is None
+    assert through((unknown, regex(".*", "all")), "west.orders") is None
+
+
+def test_a_predicate_leaves_open_whether_a_name_changes_but_not_that_it_stays() -> None:
+    router = regex(r"west\.(.*)", "copy-$1", conditional=True)
+    assert through((router,), "west.orders") is None
+    assert through((router,), "south.orders") == "south.orders"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [(DEFAULT, "copy-west.orders"), (IDENTITY, "copy-orders"), (None, "copy-orders")],
+)
+def test_copies_go_through_the_routers_whatever_the_policy(
+    policy: str | None, expected: str
+) -> None:
+    flow = replace(FLOW, policy=policy, routers=(regex("(.*)", "copy-$1"),))
+    assert remote_topic(flow, "orders", ("copy-orders",)) == expected
+
+
+def test_a_router_that_cannot_be_followed_leaves_a_flow_without_the_names_of_its_copies() -> None:
+    for policy in (DEFAULT, IDENTITY, None):
+        flow = replace(FLOW, policy=policy, routers=(TopicRouter("ExtractTopic$Value"),))
+        assert remote_topic(flow, "orders", ("west.orders", "orders")) is None
+
+
+def test_topics_that_are_copied_to_one_topic_are_told() -> None:
+    flow = replace(FLOW, routers=(regex(r"west\.orders-.*", "orders"),))
+    names = ("orders-a", "orders-b", "lines")
+    assert merged_topics(flow, names) == {"orders-a", "orders-b"}
+    assert merged_topics(FLOW, names) == frozenset()
+
+
+@pytest.mark.parametrize("topic", ["heartbeats", "my-heartbeats"])
+def test_the_identity_policy_leaves_what_looks_like_heartbeats_to_the_default_one(
+    topic: str,
+) -> None:
+    flow = replace(FLOW, policy=IDENTITY, separator="_")
+    assert remote_topic(flow, topic) == f"west_{topic}"
+    assert source_topic(flow, f"west_{topic}", ()) == topic
+    assert source_topic(flow, topic, ()) is None
+
+
+def test_an_empty_alias_and_separator_leave_names_as_they_are() -> None:
+    flow = replace(FLOW, source="", separator="")
+    assert remote_topic(flow, "orders") == "orders"
+    assert source_topic(flow, "orders", ()) == "orders"
