@@ -54,7 +54,8 @@ from exporter.remedy.engine.moves import (
 from exporter.remedy.engine.progress import Limits, Progress, replayed
 from exporter.remedy.journal import Against, Journal
 from exporter.remedy.model.driver import Answer, Driver, Outcome
-from exporter.remedy.model.plan import Frozen, Plan
+from exporter.remedy.model.plan import Copy, Frozen, Plan
+from exporter.remedy.model.proposals import skip_key_of_any
 from exporter.remedy.model.records import Cause, Ended, Ending, Kept, Opened, Proposed
 from exporter.remedy.views import words
 
@@ -311,11 +312,24 @@ class Runner:
     def _speaks_against(
         self, plan: Plan, frozen: Frozen, recheck: Rechecker | None
     ) -> tuple[str, ...]:
-        key = None if plan.remedy is None else plan.remedy.skip_key
-        other = None if key is None else self._journal.skipped_by(key)
+        other = self._skipped_by(plan)
         if other not in {None, plan.plan_id}:
             return (f"this record was skipped by plan {other} already",)
         return () if recheck is None else recheck(frozen)
+
+    def _skipped_by(self, plan: Plan) -> str | None:
+        if plan.remedy is None or plan.remedy.skip_key is None:
+            return None
+        other = self._journal.skipped_by(plan.remedy.skip_key)
+        copy = next((step for step in plan.steps if isinstance(step, Copy)), None)
+        if other is not None or copy is None:
+            return other
+        other = self._journal.skipped_by(skip_key_of_any(plan.subject, copy.record))
+        if other is None:
+            return None
+        first = self._journal.records(other)[0]
+        mine = isinstance(first, Opened | Proposed) and first.plan.subject.place
+        return other if mine == plan.subject.place else None
 
     def _kept(self, plan: Plan) -> Event:
         found = self._driver.offsets()

@@ -70,12 +70,35 @@ class Skipped:
 
 
 def skip_key(subject: Subject, record: RecordAt) -> str:
-    """What makes it the same skip, whoever plans it, whenever: this record, for this connector. By
-    ids that outlive names, where there are any.
+    """Return what makes it the same skip, whoever plans it, whenever: this record, for this
+    connector of this Connect cluster.
+
+    By ids that outlive names, where there are any. A Connect cluster has none of its own: several
+    on one Kafka cluster may have connectors of one name, and its configured name tells them apart.
     """
-    where = (record.kafka, record.topic_id, record.topic, str(record.partition), str(record.offset))
-    whose = (subject.identity or subject.place, subject.connector)
-    return hashlib.sha256("\0".join((*whose, *where)).encode()).hexdigest()
+    whose = (subject.identity or "", subject.place, subject.connector)
+    return _hashed(*whose, *_fields_of(record))
+
+
+def skip_key_of_any(subject: Subject, record: RecordAt) -> str:
+    """Return the key of journals that did not yet tell Connect clusters on one Kafka cluster
+    apart.
+    """
+    return _hashed(subject.identity or subject.place, subject.connector, *_fields_of(record))
+
+
+def _fields_of(record: RecordAt) -> tuple[str, ...]:
+    return (
+        record.kafka,
+        record.topic_id,
+        record.topic,
+        str(record.partition),
+        str(record.offset),
+    )
+
+
+def _hashed(*fields: str) -> str:
+    return hashlib.sha256("\0".join(fields).encode()).hexdigest()
 
 
 def skip_one(

@@ -14,6 +14,7 @@ from exporter.remedy.model import decisions
 from exporter.remedy.model.decisions import No, Stands
 from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
 from exporter.remedy.model.plan import Alter, Copy, Expect, Freeze, Plan, Restart, State, ToState
+from exporter.remedy.model.proposals import skip_key, skip_key_of_any
 from exporter.remedy.model.records import Approved, Ending, Intended, Lapsed, Proposed, Rejected
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, Bench, skip_of
 
@@ -146,6 +147,21 @@ def test_an_interrupted_plan_goes_back_where_nothing_is_changed_and_on_where_it_
         return Interrupted() if bench.world.offsets == {PARTITION: NEXT} else None
 
     assert bench.runner(asked=late).run(skip_of("p2")).ending is Ending.SUCCEEDED
+
+
+def test_a_skip_of_before_connect_clusters_were_told_apart_still_counts(bench):
+    older = skip_of("p1")
+    copied = next(step for step in older.steps if isinstance(step, Copy)).record
+    key = skip_key_of_any(older.subject, copied)
+    assert bench.runner().run(skip_of("p1", skip_key=key)).ending is Ending.SUCCEEDED
+    bench.world.offsets = {PARTITION: AT}
+    result = bench.runner().run(skip_of("p2", skip_key=skip_key(older.subject, copied)))
+    assert "skipped by plan p1" in result.said
+    # Of another Connect cluster on the same Kafka cluster it says nothing.
+    green = msgspec.structs.replace(older.subject, place="green")
+    mine = skip_of("p3", skip_key=skip_key(green, copied))
+    plan = msgspec.structs.replace(mine, subject=green)
+    assert bench.runner().run(plan).ending is Ending.SUCCEEDED
 
 
 def test_no_record_is_skipped_by_two_plans(bench):
