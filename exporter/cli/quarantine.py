@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from exporter.model.records import RawRecord
 from exporter.remedy.drivers import quarantine_files, replays
 from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at, quarantine_of
 from exporter.remedy.drivers.replays import Asked, Prepared, Target, target_of
+from exporter.remedy.journal import NAME as JOURNAL
 from exporter.remedy.journal import Journal
 from exporter.remedy.model.quarantine import Kept, SetAside
 from exporter.remedy.model.records import Replayed
@@ -58,13 +59,15 @@ def _store(home: Home) -> tuple[Quarantines, Path]:
 
 def list_copies(home: Home, *, as_json: bool, store: Quarantines | None = None) -> int:
     """Every copy, oldest first. Exit code 1 if one is damaged, or the topic would be refused."""
-    store = _store(home)[0] if store is None else store
+    configured, folder = _store(home)
+    store = configured if store is None else store
+    replays_of = _replays(folder)
     rows: list[dict[str, Any]] = []
     failed: ClientError | None = None
     problems: tuple[str, ...] = ()
     try:
         for kept, _found in store.kept():
-            rows.append(_row(kept))
+            rows.append(_row(kept, replays_of.get(kept.id, ())))
         problems = store.problems()
     except ClientError as exc:
         failed = exc  # after what was found without it
@@ -91,7 +94,15 @@ def _newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     yield from sound.values()
 
 
-def _row(kept: Kept) -> dict[str, Any]:
+def _replays(folder: Path) -> dict[str, tuple[Replayed, ...]]:
+    """When each record was written back, or may have been, as far as the journal here tells."""
+    if not (folder / JOURNAL).exists():
+        return {}
+    with closing(Journal(folder)) as journal:
+        return journal.replays()
+
+
+def _row(kept: Kept, replayed: Sequence[Replayed]) -> dict[str, Any]:
     topic, partition, offset = kept.record
     about = kept.about
     return {
@@ -111,6 +122,7 @@ def _row(kept: Kept) -> dict[str, Any]:
         "plan_id": about.plan_id,
         "incident": about.incident,
         "skip_key": about.skip_key,
+        "replayed": [{"at": each.at, "to": each.to, "by": each.by} for each in replayed],
         "problem": kept.problem,
     }
 
@@ -118,7 +130,7 @@ def _row(kept: Kept) -> dict[str, Any]:
 def _print_rows(rows: list[dict[str, Any]], name: str) -> None:
     output.table(
         f"Records in quarantine ({name})",
-        ("id", "copied", "connector", "record", "reason", "bytes#", "where", "plan"),
+        ("id", "copied", "connector", "record", "reason", "bytes#", "where", "plan", "replayed"),
         (
             (
                 row["id"][:ID_SHOWN],
@@ -129,12 +141,20 @@ def _print_rows(rows: list[dict[str, Any]], name: str) -> None:
                 row["size_bytes"],
                 row["where"],
                 row["plan_id"],
+                _replayed_cell(row["replayed"]),
             )
             if row["problem"] is None or row["skip_key"]
-            else ("", output.moment(row["at"]), "", "", row["problem"], None, row["where"], "")
+            else ("", output.moment(row["at"]), "", "", row["problem"], None, row["where"], "", "")
             for row in rows
         ),
     )
+
+
+def _replayed_cell(times: list[dict[str, Any]]) -> str:
+    if not times:
+        return ""
+    often = "once" if len(times) == 1 else f"{len(times)} times"
+    return f"{often}, {output.moment(times[-1]['at'])}"
 
 
 def _reason(row: dict[str, Any]) -> str:
@@ -171,7 +191,7 @@ def get(home: Home, prefix: str, *, to: Path | None, raw: bool, as_json: bool) -
     """What is told of one copy; with `raw` its value, with `to` all of it, as a file of its own.
     Exit code 1 if it has no value to be printed.
     """
-    store, _ = _store(home)
+    store, folder = _store(home)
     kept, found = _one(store, prefix)
     if raw:
         return _value(found.record, to)
@@ -180,10 +200,10 @@ def get(home: Home, prefix: str, *, to: Path | None, raw: bool, as_json: bool) -
             quarantine_files.write(to, found.record, found.about, kept.receipt.at)
         output.error(f"{to}: the whole record, as lines of JSON")
         return OK
+    facts = {**_row(kept, _replays(folder).get(kept.id, ())), **_told(found.record)}
     if as_json:
-        output.json_text({**_row(kept), **_told(found.record)})
+        output.json_text(facts)
     else:
-        facts = {**_row(kept), **_told(found.record)}
         facts["at"] = output.moment(kept.receipt.at)
         output.table(f"Record {kept.id}", ("fact", "value"), _facts(facts))
     return OK
@@ -211,6 +231,9 @@ def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
             for header in value:
                 length = "null" if header["bytes"] is None else f"{header['bytes']} bytes"
                 yield "header", f"{header['name']}: {length}"
+        elif name == "replayed":
+            for each in value:
+                yield "replayed", f"{output.moment(each['at'])} to {each['to']} by {each['by']}"
         elif name in {"key_bytes", "value_bytes"}:
             yield name.removesuffix("_bytes"), "null" if value is None else f"{value} bytes"
         elif name != "problem":
@@ -255,6 +278,7 @@ class Replay:
     keep_timestamp: bool
     dry_run: bool
     yes: bool
+    again: bool = False
 
 
 def replay(home: Home, asked: Replay, opened: Callable[[str, Kafka], Target] = target_of) -> int:
@@ -277,6 +301,11 @@ def replay(home: Home, asked: Replay, opened: Callable[[str, Kafka], Target] = t
         _show(kept, prepared)
         if prepared.outgoing is None:
             return DENIED
+        before = _replays(folder).get(kept.id, ())
+        _show_before(before)
+        if before and not asked.again:
+            output.error("not written again: say --again if a second record is meant")
+            return DENIED
         if asked.dry_run:
             output.error("dry run: nothing was written")
             return OK
@@ -286,6 +315,16 @@ def replay(home: Home, asked: Replay, opened: Callable[[str, Kafka], Target] = t
     except Denied as exc:
         output.error(f"{exc.reason}: {exc}")
         return UNAUTHORISED
+
+
+def _show_before(times: Sequence[Replayed]) -> None:
+    """It is noted before it is tried: after an error the record may be there or not."""
+    for each in times:
+        when = output.moment(each.at)
+        output.error(
+            f"this record was written to {each.to} at {when} by {each.by}, or may have been: look "
+            "there first"
+        )
 
 
 def _show(kept: Kept, prepared: Prepared) -> None:
@@ -306,19 +345,28 @@ def _show(kept: Kept, prepared: Prepared) -> None:
 
 
 def _written(target: Target, prepared: Prepared, kept: Kept, folder: Path) -> int:
-    author = carrying.author()
-    with closing(Journal(folder)) as journal:
-        # Before it is tried: from here on it may have happened.
-        journal.control(Replayed(at=author.at, receipt=kept.id, to=prepared.where, by=author.by))
+    # Before it is tried: from here on it may have happened.
+    _note(folder, kept, prepared)
     try:
         offset = replays.carry_out(target, prepared)
-    except (Denied, Unreachable):
+    except Denied:
+        _note(folder, kept, prepared, failed=True)
+        raise
+    except Unreachable:
         raise
     except (Ambiguous, Malformed) as exc:
         output.error(f"{exc.reason}: {exc}: look at {prepared.where} before you try again")
         return IN_DOUBT
     except ClientError as exc:
+        _note(folder, kept, prepared, failed=True)
         output.error(f"{exc.reason}: {exc}: nothing was written")
         return DENIED
     output.error(f"written to {prepared.where}@{offset}, read back, and as it was")
     return OK
+
+
+def _note(folder: Path, kept: Kept, prepared: Prepared, *, failed: bool = False) -> None:
+    author = carrying.author()
+    record = Replayed(at=author.at, receipt=kept.id, to=prepared.where, by=author.by, failed=failed)
+    with closing(Journal(folder)) as journal:
+        journal.control(record)

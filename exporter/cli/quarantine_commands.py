@@ -83,6 +83,7 @@ def quarantine_get(
     show_default=True,
     help="Its own, or that of being written.",
 )
+@click.option("--again", is_flag=True, help="Write it although it was written back before.")
 @dry_run_option
 @click.option("--yes", is_flag=True, help="Do not ask for the topic's name to be typed first.")
 def quarantine_replay(
@@ -91,16 +92,23 @@ def quarantine_replay(
     state_dir: Path | None,
     timestamp: str,
     *,
+    again: bool,
     dry_run: bool,
     yes: bool,
     **where: Any,
 ) -> None:
     """Write a record back, exactly as it was, to the topic it came from or to another. Everybody
-    who reads that topic gets it, again.
+    who reads that topic gets it, again. What the journal says was written back before is refused
+    without --again.
     """
     from exporter.cli import quarantine as verbs  # noqa: PLC0415
 
     asked = verbs.Replay(
-        copy_id, keep_timestamp=timestamp == "original", dry_run=dry_run, yes=yes, **where
+        copy_id,
+        keep_timestamp=timestamp == "original",
+        again=again,
+        dry_run=dry_run,
+        yes=yes,
+        **where,
     )
     sys.exit(verbs.replay(verbs.Home(config_path, state_dir), asked))

@@ -34,6 +34,7 @@ from exporter.remedy.model.records import (
     Led,
     Opened,
     Proposed,
+    Replayed,
     decoded,
     encoded,
 )
@@ -222,6 +223,20 @@ class Journal:
         """The newest records of all plans, in order."""
         newest = self._rows("SELECT max(seq) FROM records")[0][0] or 0
         return tuple(self._entries("WHERE seq > ?", newest - count))
+
+    def replays(self) -> dict[str, tuple[Replayed, ...]]:
+        """By the id of its receipt, each time that a record was written back or may have been, in
+        order.
+        """
+        found: dict[str, list[Replayed]] = {}
+        for entry in self.every():
+            if isinstance(entry.record, Replayed):
+                times = found.setdefault(entry.record.receipt, [])
+                if not entry.record.failed:
+                    times.append(entry.record)
+                elif times:
+                    times.pop()
+        return {receipt: tuple(times) for receipt, times in found.items() if times}
 
     def plans(self) -> tuple[str, ...]:
         """The ids of all plans, in order of their beginnings."""

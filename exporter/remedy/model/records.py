@@ -253,11 +253,15 @@ class Refused(Record, frozen=True, tag="refused"):
 
 
 class Replayed(Record, frozen=True, tag="replayed"):
-    """A person has written a quarantined record back."""
+    """A person writes a quarantined record back: noted before it is tried, so it may have happened.
+
+    failed    it is certain that the one noted before was not written
+    """
 
     receipt: str
     to: str
     by: str
+    failed: bool = False
 
 
 class Led(Record, frozen=True, tag="led"):

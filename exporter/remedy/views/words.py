@@ -271,7 +271,8 @@ def _decided(record: AnyRecord) -> str:
         case Refused():
             return f"{record.connector}: {record.action}: {refusal(record)}"
         case Replayed():
-            return f"{record.receipt} written to {record.to} by {record.by}"
+            wrote = "was not written" if record.failed else "written"
+            return f"{record.receipt} {wrote} to {record.to} by {record.by}"
         case Led():
             return f"{record.name} leads from here on"
         case _:

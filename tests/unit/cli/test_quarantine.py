@@ -17,7 +17,7 @@ from exporter.model.records import RawRecord
 from exporter.remedy.drivers.quarantine import Quarantines
 from exporter.remedy.drivers.quarantine_files import FileQuarantine, read
 from exporter.remedy.drivers.replays import Target
-from exporter.remedy.journal import Journal
+from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.model.quarantine import About, SetAside, receipt_id
 from exporter.remedy.model.records import Replayed
 from tests.changed import replace
@@ -213,7 +213,7 @@ def test_a_record_goes_back_exactly_as_it_was(logs, folder, path, capsys):
 def test_a_rehearsal_writes_nothing_anywhere(logs, folder, path, capsys):
     assert replayed(logs, path, dry_run=True) == 0
     assert not any(part.records for part in logs.parts.values())
-    assert not (folder / "journal.db").exists()
+    assert not (folder / NAME).exists()
     assert "dry run" in capsys.readouterr().err
 
 
@@ -274,7 +274,39 @@ def test_the_timestamp_is_its_own_or_that_of_now(logs, path, folder):
 def test_how_it_ended_is_told_by_the_exit_code(logs, path, folder, error, code):
     logs.lost = error
     assert replayed(logs, path) == code
-    assert len(journalled(folder)) == 1  # before it was tried
+    first, *rest = journalled(folder)
+    assert not first.failed  # before it was tried
+    assert [each.failed for each in rest] == ([] if code == 5 else [True])
+    # Where it is certain that nothing was written, another try is the first one.
+    logs.lost = None
+    assert replayed(logs, path) == (3 if code == 5 else 0)
+
+
+def test_a_record_is_not_written_back_twice_without_a_word(logs, path, folder, capsys):
+    assert replayed(logs, path) == 0
+    capsys.readouterr()
+    for dry_run in (True, False):
+        assert replayed(logs, path, dry_run=dry_run) == 3
+        said = capsys.readouterr().err
+        assert "this record was written to east/orders-1 at " in said
+        assert "--again" in said
+    assert replayed(logs, path, topic="retry") == 3
+    assert len(logs.part("orders", 1).records) == len(journalled(folder)) == 1
+    assert replayed(logs, path, again=True) == 0
+    assert len(logs.part("orders", 1).records) == len(journalled(folder)) == 2
+
+
+def test_the_list_and_get_show_what_was_written_back(logs, path, folder):
+    other = put(folder, replace(RECORD, value=b"v"))
+    replayed(logs, path)
+    rows = {row["id"]: row for row in json.loads(typed("list", "--json", folder=folder).stdout)}
+    (once,) = rows[ID]["replayed"]
+    assert once["to"] == "east/orders-1"
+    assert rows[other]["replayed"] == []
+    assert "once, 2" in typed("list", folder=folder).stdout
+    assert "to east/orders-1" in typed("get", ID, folder=folder).stdout
+    replayed(logs, path, again=True)
+    assert "2 times" in typed("list", folder=folder).stdout
 
 
 def test_a_cluster_that_is_away_is_told_as_such(logs, path, folder):
@@ -289,7 +321,7 @@ def test_what_cannot_be_read_back_is_in_doubt(logs, path, folder, capsys):
     assert replayed(logs, path) == 5
     logs.silent = False
     logs.spoilt = lambda record: replace(record, value=b"other")
-    assert replayed(logs, path) == 5
+    assert replayed(logs, path, again=True) == 5
     assert re.search("look at east/orders-1 before you try again", capsys.readouterr().err)
 
 

@@ -344,6 +344,10 @@ REFUSED = Refused(
             "orders: stop: would be done; the mode is observe",
         ),
         (Replayed(at=1.0, receipt="r", to="k/t", by="ada"), "r written to k/t by ada"),
+        (
+            Replayed(at=1.0, receipt="r", to="k/t", by="ada", failed=True),
+            "r was not written to k/t by ada",
+        ),
         (Led(at=1.0, name="one"), "one leads from here on"),
     ],
     ids=lambda found: None if isinstance(found, str) else type(found).__name__,
