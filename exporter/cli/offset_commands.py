@@ -166,9 +166,11 @@ def _of_strimzi(where: Where) -> Where:
 
 
 def aliases_of(flow: str) -> tuple[str, str]:
-    """The aliases in `A->B`; a usage error for anything else."""
+    """The aliases in `A->B`; a usage error for anything else. An alias may be empty, as where
+    source.cluster.alias is so that topics keep their names.
+    """
     source, arrow, target = flow.partition("->")
-    if not (source and arrow and target):
+    if not arrow or not (source or target):
         raise click.UsageError(f"--flow {flow}: two aliases, as in west->east")
     return source, target
 
@@ -188,11 +190,15 @@ def _names(connectors: str | None) -> frozenset[str] | None:
     return None if connectors is None else frozenset(connectors.split(",")) - {""}
 
 
-def _renamed(option: str, given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _renamed(
+    option: str, given: tuple[str, ...], *, empty: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Names and their new names; with `empty` one of them may be no text at all."""
     found: dict[str, str] = {}
     for text in given:
         old, equals, new = text.partition("=")
-        if not (old and equals and new) or found.setdefault(old, new) != new:
+        nameless = not (old or new) if empty else not (old and new)
+        if not equals or nameless or found.setdefault(old, new) != new:
             raise click.UsageError(f"{option} {text}: OLD=NEW, each OLD once")
     return tuple(found.items())
 
@@ -202,7 +208,7 @@ def _wanted(options: dict[str, Any]) -> Wanted:
         document=options.pop("offsets", None),
         connectors=_names(options.pop("connectors", None)),
         rename=_renamed("--rename", options.pop("rename", ())),
-        rename_alias=_renamed("--rename-alias", options.pop("rename_alias", ())),
+        rename_alias=_renamed("--rename-alias", options.pop("rename_alias", ()), empty=True),
     )
 
 

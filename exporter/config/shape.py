@@ -16,6 +16,7 @@ from exporter.config.remedy import Remedy
 from exporter.config.section import Patterns, Section
 from exporter.config.types import (
     Address,
+    Alias,
     File,
     Folder,
     Hook,
@@ -182,10 +183,10 @@ class OffsetSyncs(Section):
 class Flow(Section):
     """A replication flow, where discovery is not possible or not allowed."""
 
-    source: Name
-    """MirrorMaker's alias of the cluster that is copied from."""
-    target: Name
-    """MirrorMaker's alias of the cluster that is copied to."""
+    source: Alias
+    """MirrorMaker's alias of the cluster that is copied from; it may be empty."""
+    target: Alias
+    """MirrorMaker's alias of the cluster that is copied to; it may be empty."""
     upstream: Name
     """The cluster behind source, a name under kafka."""
     downstream: Name

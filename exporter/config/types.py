@@ -171,6 +171,7 @@ def function_of(name: str) -> Any:
 
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Alias = Annotated[str, StringConstraints(max_length=100)]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Address = Annotated[str, StringConstraints(pattern=_ADDRESS), AfterValidator(address_ports)]
 Listen = Annotated[str, StringConstraints(pattern=r"^\S+:\d{1,5}$"), AfterValidator(address_ports)]

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
+from exporter.cli.offset_commands import _renamed, aliases_of
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
 from exporter.errors import ConfigError
 from exporter.remedy.drivers import rest
@@ -286,6 +288,7 @@ def test_a_list_shows_every_offset(shell: Shell, worker: fake.Connect) -> None:
         (("rewind", "c"), "Missing option '--to'"),
         (("rewind", "c", "--to", "1", "--flow", "a->b"), "--flow goes with"),
         (("reset", "--flow", "a"), "two aliases, as in west->east"),
+        (("reset", "--flow", "->"), "two aliases, as in west->east"),
         (("diff",), "--offsets is missing"),
         (("export", "--from-beginning"), "Connect tells only what holds now"),
         (("import", "--rename", "a"), "OLD=NEW"),
@@ -434,3 +437,18 @@ def test_a_reset_of_what_is_not_there_is_a_mistake_and_a_second_reset_is_none(
 def test_a_file_has_no_past(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no past"):
         File(tmp_path).run("export", "--from-beginning")
+
+
+@pytest.mark.parametrize("flow", [("west", "east"), ("", "t1"), ("west", "")])
+def test_an_alias_of_a_flow_may_be_empty(flow: tuple[str, str]) -> None:
+    assert aliases_of("->".join(flow)) == flow
+
+
+def test_an_alias_that_is_renamed_may_be_empty() -> None:
+    given = ("=west", "east=")
+    assert _renamed("--rename-alias", given, empty=True) == (("", "west"), ("east", ""))
+    for wrong in ("=", "west"):
+        with pytest.raises(UsageError):
+            _renamed("--rename-alias", (wrong,), empty=True)
+    with pytest.raises(UsageError):
+        _renamed("--rename", ("=a",))
