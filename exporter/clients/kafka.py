@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
+from exporter.addresses import written
 from exporter.clients.groups import GroupReaders
 from exporter.clients.kafka_errors import DENIED, translate, translated
 from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
@@ -108,13 +109,15 @@ class KafkaAdmin:
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
         topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
-        brokers = frozenset(f"{broker.host}:{broker.port}" for broker in found.brokers.values())
+        brokers = frozenset(
+            written(str(broker.host), broker.port) for broker in found.brokers.values()
+        )
         return topics, brokers
 
     def addresses(self) -> frozenset[str]:
         """The brokers' `host:port` addresses, without a word on any topic."""
         found = self._result(self._client.describe_cluster(request_timeout=REQUEST_TIMEOUT_S))
-        return frozenset(f"{node.host}:{node.port}" for node in found.nodes)
+        return frozenset(written(str(node.host), node.port) for node in found.nodes)
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Those of `topics` whose cleanup.policy includes compact."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
+from exporter.addresses import parsed, written
 from exporter.clients.kafka import REQUEST_TIMEOUT_S, RESULT_S_MAX, KafkaAdmin, made
 from exporter.clients.kafka_errors import translate
 from exporter.clients.topic_ids import topic_id_of
@@ -104,7 +105,7 @@ class KafkaFacts(KafkaAdmin):
             cluster_id=found.cluster_id,
             brokers=len(found.brokers),
             topics={name: len(topic.partitions) for name, topic in found.topics.items()},
-            addresses=frozenset(f"{at.host}:{at.port}" for at in found.brokers.values()),
+            addresses=frozenset(written(str(at.host), at.port) for at in found.brokers.values()),
         )
 
     def shapes(self, topics: Collection[str]) -> dict[str, TopicShape | ClientError]:
@@ -302,9 +303,11 @@ def release(name: str, properties: Mapping[str, str]) -> str | None:
         return None
     failed: ClientError = Unreachable(name, "no bootstrap server")
     for address in properties["bootstrap.servers"].split(","):
-        host, _, port = address.rpartition(":")
+        at = parsed(address)
+        if at is None:
+            continue
         try:
-            fetch = _api_versions(name, (host, int(port)), context)[FETCH_KEY]
+            fetch = _api_versions(name, at, context)[FETCH_KEY]
         except (ClientError, KeyError) as exc:
             failed = exc if isinstance(exc, ClientError) else Malformed(name, "no Fetch")
         else:

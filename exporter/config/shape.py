@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, StringConstraints
 
+from exporter.addresses import canonical
 from exporter.config.control import Control
 from exporter.config.remedy import Remedy
 from exporter.config.section import Patterns, Section
@@ -25,6 +26,7 @@ from exporter.config.types import (
     Name,
     Topic,
     Url,
+    WebhookUrl,
     WorkerFile,
     function_of,
 )
@@ -34,7 +36,7 @@ class Kafka(Section):
     """A Kafka cluster: where it answers, and any librdkafka property for the clients."""
 
     bootstrap: Address
-    """host:port, several with commas between them."""
+    """host:port, several with commas between them; an IPv6 host in brackets."""
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
     """librdkafka's own names and values, all of them strings. NAME_file has the value of NAME read
     from a file; a path inside a value is librdkafka's, relative to where the process is started."""
@@ -44,8 +46,8 @@ class Kafka(Section):
 
     @property
     def addresses(self) -> frozenset[str]:
-        """The bootstrap servers, one by one."""
-        return frozenset(self.bootstrap.split(","))
+        """The bootstrap servers, one by one, as addresses are compared."""
+        return frozenset(canonical(address) for address in self.bootstrap.split(","))
 
     def client_properties(self) -> dict[str, Any]:
         """Settings for a librdkafka client: strings, and under `oauth_cb` the hook if any."""
@@ -271,7 +273,7 @@ class Webhook(Section):
 
     name: Name
     """As it stands in logs, where the address does not."""
-    url: Url | None = Field(default=None, repr=False)
+    url: WebhookUrl | None = Field(default=None, repr=False)
     """Kept out of logs: such an address is often all that is asked of a sender."""
     url_file: File | None = None
     """Instead of url; read again at each call."""

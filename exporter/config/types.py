@@ -17,13 +17,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from exporter.addresses import PORT_MAX, is_ipv6, parsed
 from exporter.config import properties
 from exporter.config.files import problem_with, read_private, read_secret, tokens_in
 
 FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
-_PORT_MAX = 65_535
-_ADDRESS = r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$"
-_URL = r"^https?://[^\s/@]+(:\d+)?(/.*)?$"
+_PROTOCOL = re.compile(r"(?P<name>[A-Za-z_]+)://(?P<rest>.*)", re.DOTALL)
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_LISTEN = re.compile(r"(?P<host>\S+):[0-9]{1,5}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _JAVA_CLASS = r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$"
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
@@ -34,24 +35,84 @@ def _wrong(text: str) -> PydanticCustomError:
     return PydanticCustomError("wrong", "{text}", {"text": text})
 
 
-def _port_range(numbers: list[int]) -> None:
-    if not all(1 <= number <= _PORT_MAX for number in numbers):
+def addresses(value: str) -> str:
+    """Return the addresses without blanks between them, if each is one. Nothing is repeated of what
+    is none: it may hold a password.
+    """
+    found = [part.strip() for part in value.split(",")]
+    for number, text in enumerate(found, start=1):
+        where = f"address {number}: " if len(found) > 1 else ""
+        protocol = _PROTOCOL.fullmatch(text)
+        if protocol is not None:
+            name = protocol["name"].upper()
+            raise _wrong(
+                f"{where}write host:port without {name}://, and security.protocol: {name} under "
+                "properties"
+            )
+        problem = _address_problem(text)
+        if problem is not None:
+            raise _wrong(f"{where}{problem}")
+    return ",".join(found)
+
+
+def _address_problem(text: str) -> str | None:
+    if parsed(text) is not None:
+        return None
+    if not text:
+        return "expected host:port, and nothing is there"
+    if "@" in text:
+        return "expected host:port; a user and a password belong under properties"
+    host, colon, port = text.rpartition(":")
+    if is_ipv6(text) or is_ipv6(host):
+        return "write an IPv6 host in brackets, as in [::1]:9092"
+    if parsed(f"{text}:1") is not None:
+        return "the port is missing: host:port, as in broker-1:9092"
+    if colon and port.isdecimal() and parsed(f"{host}:1") is not None:
+        return "a port is a number from 1 to 65535"
+    return "expected host:port, as in broker-1:9092 or [::1]:9092"
+
+
+def _listen(value: str) -> str:
+    """An address to bind, whose host may be any."""
+    match = _LISTEN.fullmatch(value)
+    if match is None:
+        raise _wrong("expected host:port, as in 127.0.0.1:9640 or [::1]:9640")
+    if not 1 <= int(value.rpartition(":")[2]) <= PORT_MAX:
         raise _wrong("a port is a number from 1 to 65535")
-
-
-def address_ports(value: str) -> str:
-    """The addresses themselves, if each port is one."""
-    _port_range([int(address.rpartition(":")[2]) for address in value.split(",")])
     return value
 
 
-def _url_port(value: str) -> str:
+def _url(value: str) -> str:
+    """An address of http or https, its scheme in lower case. Nothing of it is repeated."""
+    match = _URL.fullmatch(value)
+    if match is None or match["scheme"].lower() not in {"http", "https"}:
+        raise _wrong("expected http://host:port or https://host:port")
+    found = f"{match['scheme'].lower()}://{match['rest']}"
+    place = re.split(r"[/?#]", match["rest"], maxsplit=1)[0]
+    if place.count(":") > 1 and "[" not in place and "@" not in place:
+        raise _wrong("write an IPv6 host in brackets, as in http://[::1]:8083")
     try:
-        port = urlsplit(value).port
-    except ValueError:
-        port = 0
-    _port_range([] if port is None else [port])
-    return value
+        parts = urlsplit(found)
+        host, port = parts.hostname, parts.port
+    except ValueError as exc:
+        if "port" in str(exc).lower():
+            raise _wrong("a port is a number from 1 to 65535") from None
+        raise _wrong("write an IPv6 host in brackets, as in http://[::1]:8083") from None
+    if "@" in parts.netloc:
+        raise _wrong("leave user and password out of it, and give them under auth")
+    if not host or re.search(r"\s", found):
+        raise _wrong("expected http://host:port or https://host:port")
+    if port == 0:
+        raise _wrong("a port is a number from 1 to 65535")
+    return found
+
+
+def _base_url(value: str) -> str:
+    """An address to which paths are appended."""
+    found = _url(value)
+    if "?" in found or "#" in found:
+        raise _wrong("leave out what follows ? or #: paths are appended to this address")
+    return found
 
 
 def _folder(value: str) -> str:
@@ -173,9 +234,10 @@ def function_of(name: str) -> Any:
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Alias = Annotated[str, StringConstraints(max_length=100)]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
-Address = Annotated[str, StringConstraints(pattern=_ADDRESS), AfterValidator(address_ports)]
-Listen = Annotated[str, StringConstraints(pattern=r"^\S+:\d{1,5}$"), AfterValidator(address_ports)]
-Url = Annotated[str, StringConstraints(pattern=_URL), AfterValidator(_url_port)]
+Address = Annotated[str, AfterValidator(addresses)]
+Listen = Annotated[str, AfterValidator(_listen)]
+Url = Annotated[str, AfterValidator(_base_url)]
+WebhookUrl = Annotated[str, AfterValidator(_url)]
 Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
 File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
 TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_of_tokens)]

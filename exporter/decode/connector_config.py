@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from exporter.addresses import canonical
 from exporter.decode.java_values import trimmed, values_of
 from exporter.model.connectors import (
     ConnectorKind,
@@ -64,7 +65,7 @@ def connector_settings(
         translates=_mirror(texts, written) if _is_mirrors(class_name, "Checkpoint") else None,
         sink=_sink(name, texts, written) if known is ConnectorKind.SINK else None,
         dedicated_offsets_topic=texts.get("offsets.storage.topic"),
-        offsets_addresses=_addresses(texts.get("producer.override.bootstrap.servers", "")),
+        offsets_addresses=bootstrap_addresses(texts.get("producer.override.bootstrap.servers", "")),
         filename=texts.get("file") if _is_file_source(class_name) else None,
     )
 
@@ -111,8 +112,8 @@ def _mirror(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSett
     return MirrorSettings(
         source=source,
         target=target,
-        source_addresses=_addresses(config.get("source.cluster.bootstrap.servers", "")),
-        target_addresses=_addresses(config.get("target.cluster.bootstrap.servers", "")),
+        source_addresses=bootstrap_addresses(config.get("source.cluster.bootstrap.servers", "")),
+        target_addresses=bootstrap_addresses(config.get("target.cluster.bootstrap.servers", "")),
         syncs_topic=topic if emitted else None,
         syncs_on_source=on_source,
         read_committed=_consumer(config, "isolation.level") == "read_committed",
@@ -168,14 +169,16 @@ def _sink(name: str, config: Mapping[str, str], written: Mapping[str, str]) -> S
     level = config.get("consumer.override.isolation.level")
     return SinkSettings(
         group=config.get("consumer.override.group.id", f"connect-{name}"),
-        addresses=_addresses(config.get("consumer.override.bootstrap.servers", "")),
+        addresses=bootstrap_addresses(config.get("consumer.override.bootstrap.servers", "")),
         topics=frozenset(values_of(config.get("topics", ""))) - {""},
         topics_regex=written["topics.regex"] if config.get("topics.regex") else None,
         read_committed=None if level is None else level == "read_committed",
     )
 
 
-def _addresses(text: str) -> frozenset[str]:
-    """`host:port` of each bootstrap server, without a protocol prefix."""
+def bootstrap_addresses(text: str) -> frozenset[str]:
+    """Return the `host:port` of each bootstrap server, without the prefix of a protocol, in the
+    spelling in which addresses are compared.
+    """
     parts = (part.rpartition("://")[2] for part in values_of(text))
-    return frozenset(part for part in parts if part)
+    return frozenset(canonical(part) for part in parts if part)

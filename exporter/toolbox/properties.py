@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from exporter.addresses import canonical
 from exporter.config.properties import load, unescaped
 from exporter.decode.java_values import trimmed, values_of
 
@@ -99,7 +100,9 @@ def client_properties(settings: Mapping[str, str]) -> dict[str, str]:
         del kept[name]
     made: dict[str, str] = {}
     if kept.get("bootstrap.servers"):
-        made["bootstrap.servers"] = ",".join(values_of(kept["bootstrap.servers"]))
+        # Java's clients take a protocol in front, and an IPv6 host without brackets.
+        servers = (at.rpartition("://")[2] for at in values_of(kept["bootstrap.servers"]))
+        made["bootstrap.servers"] = ",".join(canonical(at) for at in servers if at)
     elif not mistakes:
         mistakes.append("bootstrap.servers: missing")
     protocol = kept.get("security.protocol", "PLAINTEXT").upper()

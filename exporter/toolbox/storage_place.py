@@ -17,6 +17,7 @@ from exporter.clients.whole_topic import Progress, StorageAdmin, read_whole
 from exporter.clock import Clock
 from exporter.config import Kafka
 from exporter.decode.configs import decode_config
+from exporter.decode.connector_config import bootstrap_addresses
 from exporter.decode.javamap import connect_key
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import NotFound, Refused
@@ -333,7 +334,7 @@ class _DistributedSite:
             return self._worker.offsets_topic
         own = settings.dedicated_offsets_topic
         if settings.offsets_addresses and (own is not None or connector in known.fenced):
-            ours = self._admin.topics()[1] | set(self._worker.bootstrap.split(","))
+            ours = self._admin.topics()[1] | bootstrap_addresses(self._worker.bootstrap)
             if not settings.offsets_addresses & ours:
                 raise Refused(
                     f"{self._kafka}/{own or self._worker.offsets_topic}",

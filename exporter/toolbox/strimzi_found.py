@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from exporter.addresses import parsed
 from exporter.remedy.drivers.strimzi_seen import CLUSTER_LABEL, mirror_parts
 
 Json = dict[str, Any]
@@ -207,7 +208,10 @@ def text_of(parts: Iterable[Secret], secrets: Mapping[str, Json]) -> str:
 
 def _host(bootstrap: str) -> str:
     """A name for a cluster that Strimzi does not run here."""
-    return re.sub(r"[^A-Za-z0-9-]+", "-", bootstrap.partition(",")[0].partition(":")[0])
+    first = bootstrap.partition(",")[0].strip()
+    address = parsed(first)
+    host = first.partition(":")[0] if address is None else address.host
+    return re.sub(r"[^A-Za-z0-9-]+", "-", host).strip("-") or "kafka"
 
 
 def _name(document: Mapping[str, Any]) -> str:

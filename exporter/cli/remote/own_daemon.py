@@ -12,6 +12,7 @@ import http.client
 import ssl
 from typing import Final, NamedTuple
 
+from exporter.addresses import written
 from exporter.clients.auth import CannotIdentify, TlsContext, authorization
 from exporter.config import Config, OwnAccess, Tls, web
 from exporter.config.files import problem_with, read_secret
@@ -31,8 +32,9 @@ class Answer(NamedTuple):
 def address(config: Config) -> str:
     """Where the daemon of this configuration answers on this machine."""
     host, _, port = config.listen.rpartition(":")
-    reachable = "127.0.0.1" if host in {"", "0.0.0.0", "*"} else host  # noqa: S104 - compared only
-    return f"{reachable}:{port}"
+    anywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104
+    bare = host.removeprefix("[").removesuffix("]")
+    return written(anywhere.get(bare, bare), port)
 
 
 def get(config: Config, path: str, timeout_s: float) -> Answer:

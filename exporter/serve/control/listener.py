@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 
 import structlog
 
+from exporter.addresses import canonical
 from exporter.clock import Clock
 from exporter.config import Control, Web
 from exporter.config.types import is_loopback
@@ -254,7 +255,8 @@ def _names(listen: str) -> frozenset[str] | None:
     """What a client may call us by; None where a certificate says it."""
     if not is_loopback(listen):
         return None
-    return _LOCAL | {listen.rpartition(":")[0].lower()}
+    host = canonical(listen).rpartition(":")[0]
+    return _LOCAL | {host.lower()}
 
 
 def _not_allowed(methods: Any) -> Answer:

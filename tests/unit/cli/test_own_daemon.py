@@ -91,3 +91,25 @@ def test_findings_are_asked_for_in_the_same_way(site: Site):
     with site.serving(site.tls(), ADA):
         assert told._asked(load(configured(site, password()), {})) is not None
         assert told._asked(load(configured(site), {})) is None
+
+
+@pytest.mark.parametrize(
+    ("listen", "expected"),
+    [
+        ("0.0.0.0:9640", "127.0.0.1:9640"),
+        ("[::]:9640", "[::1]:9640"),
+        ("[::1]:9640", "[::1]:9640"),
+        ("host:9640", "host:9640"),
+    ],
+)
+def test_a_daemon_is_asked_where_it_listens_on_this_machine(
+    tmp_path: Path, listen: str, expected: str
+) -> None:
+    document = {
+        "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
+        "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
+        "listen": listen,
+    }
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(yaml.safe_dump(document))
+    assert own_daemon.address(load(path, {})) == expected

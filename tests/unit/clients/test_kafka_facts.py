@@ -68,6 +68,19 @@ def test_a_second_bootstrap_server_answers_for_the_first():
         broker.stop()
 
 
+def test_a_host_of_ipv6_is_asked_without_its_brackets(monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[str, int]] = []
+
+    def refuse(address: tuple[str, int], timeout: float) -> None:
+        asked.append(tuple(address))
+        raise OSError("no")
+
+    monkeypatch.setattr("exporter.clients.kafka_facts.socket.create_connection", refuse)
+    with pytest.raises(Unreachable):
+        release("east", {"bootstrap.servers": "[::1]:9092,b:1"})
+    assert asked == [("::1", 9092), ("b", 1)]
+
+
 def test_nobody_answers():
     with pytest.raises(Unreachable):
         release("east", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})

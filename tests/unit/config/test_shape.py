@@ -57,6 +57,63 @@ def test_files_are_looked_for_beside_the_configuration(folder: Path):
     assert connect["basic"].tls.ca_file == folder / "ca.pem"
 
 
+@pytest.mark.parametrize(
+    ("bootstrap", "expected", "addresses"),
+    [
+        ("[::1]:9092", "[::1]:9092", {"[::1]:9092"}),
+        ("[2001:DB8::1]:9092", "[2001:DB8::1]:9092", {"[2001:db8::1]:9092"}),
+        ("b-1:9092, b-2:9092 ,\tb-3:9092", "b-1:9092,b-2:9092,b-3:9092", None),
+        (" b-1:9092 ", "b-1:9092", None),
+    ],
+)
+def test_bootstrap_servers_may_be_of_ipv6_and_have_blanks_between_them(
+    folder: Path, bootstrap: str, expected: str, addresses: set[str] | None
+):
+    document = whole()
+    document["kafka"]["east"]["bootstrap"] = bootstrap
+    kafka = read(folder, document).kafka["east"]
+    assert kafka.client_properties()["bootstrap.servers"] == expected
+    assert kafka.addresses == (set(expected.split(",")) if addresses is None else addresses)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("HTTP://host:8083", "http://host:8083"),
+        ("Https://[::1]:8083/connect", "https://[::1]:8083/connect"),
+        ("http://[2001:db8::1]", "http://[2001:db8::1]"),
+        ("http://host/a@b", "http://host/a@b"),
+    ],
+)
+def test_an_address_of_a_worker_may_be_of_ipv6_and_its_scheme_in_any_case(
+    folder: Path, url: str, expected: str
+):
+    document = whole()
+    connect = document["connect"][0]
+    connect.pop("urls", None)
+    connect["url"] = url
+    assert read(folder, document).connect[0].url == expected
+
+
+@pytest.mark.parametrize("listen", ["[::1]:9640", "[::]:9640", "0.0.0.0:9640", "localhost:9640"])
+def test_the_daemon_may_listen_on_either_protocol(folder: Path, listen: str):
+    document = whole()
+    document["listen"] = listen
+    assert read(folder, document).listen == listen
+
+
+def test_an_address_of_a_webhook_may_have_a_query(folder: Path):
+    document = whole()
+    document["notify"]["webhooks"][0] = {"name": "w", "url": "https://h/?token=t"}
+    assert read(folder, document).notify.webhooks[0].url == "https://h/?token=t"
+
+
+def test_an_alias_of_a_flow_may_be_empty(folder: Path):
+    document = whole()
+    document["flows"][0]["source"] = ""
+    assert read(folder, document).flows[0].source == ""
+
+
 def test_a_property_from_a_file_is_the_files_text_without_its_last_newline(folder: Path):
     (folder / "secret-property").write_text(" two\nlines \r\n")
     found = read(folder).kafka["east"].client_properties()

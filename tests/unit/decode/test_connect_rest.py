@@ -402,6 +402,12 @@ def test_addresses_lose_protocol_and_spaces():
     assert found.source_addresses == {"a:1", "b:2"}
 
 
+def test_addresses_of_ipv6_are_told_in_one_spelling():
+    servers = "SASL_SSL://[2001:DB8::1]:9092 , ::1:9092"
+    found = mirror(**{"source.cluster.bootstrap.servers": servers})
+    assert found.source_addresses == {"[2001:db8::1]:9092", "[::1]:9092"}
+
+
 def test_a_sinks_group_is_named_after_it_unless_overridden():
     assert listed({}, kind="sink", name="s").sink == SinkSettings("connect-s", frozenset())
     overridden = {

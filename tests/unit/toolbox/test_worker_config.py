@@ -79,6 +79,11 @@ def test_blanks_around_values_are_ignored_as_kafka_ignores_them(read):
     assert read(STANDALONE + "rest.port=7 \nrest.host.name=host ").urls == ("http://host:7",)
 
 
+def test_servers_are_told_as_librdkafka_takes_them(read):
+    text = DISTRIBUTED.replace("a:9092,b:9092", "PLAINTEXT://a:9092, ::1:9092,[::1]:9093")
+    assert read(text).client["bootstrap.servers"] == "a:9092,[::1]:9092,[::1]:9093"
+
+
 def test_a_flow_is_enabled_by_the_text_as_it_is_written(read):
     # MirrorMakerConfig.clusterPairs parses the original with Boolean.parseBoolean.
     assert "no flow is enabled" in mistakes(

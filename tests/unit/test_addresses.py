@@ -1,0 +1,42 @@
+"""Addresses `host:port`, IPv6 among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.addresses import Address, canonical, is_ipv6, parsed, written
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("broker-1:9092", Address("broker-1", 9092)),
+        ("10.0.0.1:1", Address("10.0.0.1", 1)),
+        ("[::1]:9092", Address("::1", 9092)),
+        ("[2001:DB8:0::1]:9092", Address("2001:db8::1", 9092)),
+        ("[fe80::1%eth0]:9092", Address("fe80::1%eth0", 9092)),
+        ("::1:9092", None),
+        ("[::1]", None),
+        ("[nobody]:1", None),
+        ("broker", None),
+        ("broker:", None),
+        ("broker:0", None),
+        ("broker:65536", None),
+        ("broker:\u0661", None),
+        ("http://broker:1", None),
+        ("u@broker:1", None),
+        ("", None),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(text: str, expected: Address | None) -> None:
+    assert parsed(text) == expected
+
+
+def test_an_ipv6_address_has_one_spelling_in_which_it_is_compared() -> None:
+    for text in ("[::1]:9092", "::1:9092", "[0:0:0:0:0:0:0:1]:9092", "[0::1]:9092"):
+        assert canonical(text) == "[::1]:9092"
+    assert written("2001:DB8::1", 9092) == written("[2001:db8::1]", "9092") == "[2001:db8::1]:9092"
+    assert canonical("Broker:9092") == written("Broker", 9092) == "Broker:9092"
+    assert canonical("what is none") == "what is none"
+    assert is_ipv6("::1")
+    assert not is_ipv6("10.0.0.1")
