@@ -30,6 +30,12 @@ class ConnectorVerbs(ABC):
         """Create a connector or replace its configuration; does not wait for it to run."""
         self._api().create(name, config)
 
+    def add(self, name: str, config: Mapping[str, str]) -> None:
+        """Create a connector of any name, also of one that cannot be asked for by a path; does not
+        wait for it to run.
+        """
+        self._api().add(name, config)
+
     def delete(self, name: str) -> None:
         """Delete a connector and wait until it is no longer listed; its offsets remain."""
         self._api().delete(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from exporter.clients.connect_sweep import Listener
@@ -15,6 +16,7 @@ from exporter.config import Config, parse
 from exporter.daemon import wiring
 from exporter.daemon.edge import ASSIGNED_S
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
+from exporter.daemon.supervisor import Supervisor
 from exporter.errors import ClientError, NotFound, Unreachable
 from exporter.ingest import poll
 from exporter.ingest.ends import EndsPoll
@@ -24,6 +26,9 @@ from exporter.ingest.roles import Role, role_in
 from exporter.loop import Loop
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
     TAIL,
     BrokersSeen,
     Frozen,
@@ -132,6 +137,8 @@ class Daemon:
         self.loop.save_with(self._save)
         self.tails: dict[KafkaTopic, _Following] = {}
         self.due: dict[str, float] = {}
+        self._supervisor = Supervisor(self._put, self.clock.now)
+        self._guards: dict[str, Callable[[], None]] = {}
         self._states: dict[str, ConnectorsPoll] = {}
         self._assignments: dict[str, AssignmentsPoll] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
@@ -186,40 +193,70 @@ class Daemon:
 
     def _look(self, snapshot: Snapshot, now: float) -> None:
         for site in self.world.sites.values():
-            assignments = self._assignments_of(site.name)
-            asked = next(at.poll for at in self.config.connect if at.name == site.name)
-            if self._every(f"rest {site.name}", asked.state_s, now):
-                self._put(poll.poll_connectors(self._states_of(site.name), self.clock))
-            for flow in snapshot.topology.flows:
-                if flow.connect_cluster == site.name and self._every(
-                    f"assigned {flow.connector}", ASSIGNED_S, now
-                ):
-                    self._put(poll.poll_assignment(assignments, flow.connector))
-            sinks = [at for at in snapshot.topology.sinks if at.connect_cluster == site.name]
-            self._check_offsets(site.name, snapshot, now, asked.offsets_s)
-            if self._every(f"groups {site.name}", asked.groups_s, now):
-                if sinks:
-                    self._put(poll.poll_groups(site.name, self._admins(), sinks, self.clock))
-                self.failover.ask(site.name)
+            self._look_at_connect(site.name, snapshot, now)
         if self._every("failover", TOPICS_S, now):
             self.failover.look()
         self.failover.early()
         self._follow(snapshot, now)
-        for name, kafka in self.world.kafkas.items():
-            if self._every(f"brokers {name}", 60.0, now) and kafka.down is None:
-                self._put((BrokersSeen(name, frozenset({f"{name}:9092"})),))
-            if self._every(f"ends {name}", self.config.ends_s, now):
-                if name not in self._ends:
-                    self._ends[name] = EndsPoll(self._admin(name), self._put, self.clock)
-                self._ends[name].ask(snapshot)
-                self._put(self._probe(name, snapshot))
-            if self._every(f"facts {name}", FACTS_S, now) and kafka.down is None:
-                self._put((self._facts(name, snapshot, now),))
+        for name in self.world.kafkas:
+            self._look_at_kafka(name, snapshot, now)
 
-    def _check_offsets(self, name: str, snapshot: Snapshot, now: float, every_s: float) -> None:
-        """Compare with what REST says, as the truth check does, when that is due."""
-        if not self._every(f"offsets {name}", every_s, now):
-            return
+    def _look_at_connect(self, name: str, snapshot: Snapshot, now: float) -> None:
+        asked = next(at.poll for at in self.config.connect if at.name == name)
+        rest = InputId(name, CONNECT_REST)
+        if self._every(f"rest {name}", asked.state_s, now):
+            self._run(f"states of {name}", partial(self._poll_states, name), rest)
+        for flow in snapshot.topology.flows:
+            if flow.connect_cluster == name and self._every(
+                f"assigned {flow.connector}", ASSIGNED_S, now
+            ):
+                job = partial(self._poll_assignment, name, flow.connector)
+                self._run(f"assignment of {flow.connector} in {name}", job, rest, partly=True)
+        if self._every(f"offsets {name}", asked.offsets_s, now):
+            self._run(f"offsets of {name}", partial(self._check_offsets, name), rest, partly=True)
+        if self._every(f"groups {name}", asked.groups_s, now):
+            groups = InputId(name, GROUPS)
+            self._run(f"groups of {name}", partial(self._poll_groups, name), groups)
+            self.failover.ask(name)
+
+    def _look_at_kafka(self, name: str, snapshot: Snapshot, now: float) -> None:
+        up = self.world.kafkas[name].down is None
+        if self._every(f"brokers {name}", 60.0, now) and up:
+            self._put((BrokersSeen(name, frozenset({f"{name}:9092"})),))
+        if self._every(f"ends {name}", self.config.ends_s, now):
+            ends = InputId(name, LOG_ENDS)
+            self._run(f"log ends of {name}", partial(self._poll_ends, name), ends)
+            self._put(self._probe(name, snapshot))
+        if self._every(f"facts {name}", FACTS_S, now) and up:
+            self._put((self._facts(name, snapshot, now),))
+
+    def _run(
+        self, name: str, job: Callable[[], object], *inputs: InputId, partly: bool = False
+    ) -> None:
+        """Do a job under the daemon's own supervisor, which keeps what it raises from the rest."""
+        if name not in self._guards:
+            self._guards[name] = self._supervisor.guard(name, job, lambda: inputs, partial=partly)
+        self._guards[name]()
+
+    def _poll_states(self, name: str) -> None:
+        self._put(poll.poll_connectors(self._states_of(name), self.clock))
+
+    def _poll_assignment(self, name: str, connector: str) -> None:
+        self._put(poll.poll_assignment(self._assignments_of(name), connector))
+
+    def _poll_groups(self, name: str) -> None:
+        sinks = [at for at in self.snapshot.topology.sinks if at.connect_cluster == name]
+        if sinks:
+            self._put(poll.poll_groups(name, self._admins(), sinks, self.clock))
+
+    def _poll_ends(self, name: str) -> None:
+        if name not in self._ends:
+            self._ends[name] = EndsPoll(self._admin(name), self._put, self.clock)
+        self._ends[name].ask(self.snapshot)
+
+    def _check_offsets(self, name: str) -> None:
+        """Compare with what REST says, as the truth check does."""
+        snapshot = self.snapshot
         connectors = [
             view.name
             for view in snapshot.connectors

@@ -1,0 +1,289 @@
+"""A site that is not as ours: connectors with maps of their own and odd names, a proxy before
+Connect, a status topic with holes, two MirrorMakers of which one is left out, copies renamed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Producer
+
+from lab import Lab, LabOptions, compare
+from lab.connectors import MM2_SOURCE, mm2_source
+from lab.onlooker import onlooker
+from lab.plugins import MAP_SOURCE
+from lab.product import Product
+from lab.recorder import Fault, Recorder, Trouble
+from lab.waiting import NotYet, until
+from tests.real.conftest import FAST, FAST_CONNECT
+from tests.real.seen import becomes, eventually, samples, total
+
+pytestmark = [pytest.mark.real, pytest.mark.full]
+
+WAIT_S: Final = 60.0
+POLLS: Final = 8  # of one second each: twice what an input may be silent before it is stale
+MEMORY_KB_MAX: Final = 256 * 1024
+EXCLUDED: Final = "mm2-green"
+LIST: Final = r"/connectors\?.*"
+
+# Connectors by name, each with the kind of its map and its offset; some names no path can hold.
+MAPS: Final[dict[str, dict[str, str]]] = {
+    "maps-hash": {"map": "hash", "fields": "name,path"},
+    "maps-linked": {"map": "linked", "fields": "name,path"},
+    "maps-tree": {"map": "tree", "fields": "server,database"},
+    "maps-of": {"map": "of", "fields": "bucket,objectKey"},
+    "a/b": {"map": "linked", "fields": "prefix,bucket"},
+    "100%": {"map": "hash", "fields": "table", "field": "incrementing", "text": "true"},
+    "..": {"map": "hash", "fields": "filename", "text": "true"},
+}
+FIRST, SECOND = 37, 61
+FAILING: Final = "fails"
+
+
+@dataclass(frozen=True)
+class Site:
+    """The lab, the daemon that watches it, and what stands between the two."""
+
+    lab: Lab
+    product: Product
+    recorder: Recorder
+
+    def findings(self, name: str) -> list[dict[str, Any]]:
+        """Return the findings of this name."""
+        found = self.product.get("/api/v1/findings")["findings"]
+        return [at for at in found if at["name"] == name]
+
+    def polled(self, polls: int = POLLS) -> None:
+        """Wait until the list was asked for so often."""
+        had = self._lists()
+
+        def asked() -> None:
+            if self._lists() < had + polls:
+                raise NotYet(f"{self._lists() - had} polls")
+
+        until(f"{polls} polls", asked, timeout_s=WAIT_S, evidence=self.product.evidence)
+
+    def _lists(self) -> int:
+        return sum(at.path.startswith("/connectors?") for at in self.recorder.exchanges())
+
+    def resident_kb(self) -> int:
+        """Return the peak of the daemon's memory."""
+        status = Path(f"/proc/{self.product.daemon_pid}/status").read_text()
+        line = next(at for at in status.splitlines() if at.startswith("VmHWM"))
+        return int(line.split()[1])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    options = LabOptions(offset_flush_interval_ms=1000, plugins=True)
+    directory = tmp_path_factory.mktemp("hostile")
+    extra = f"{FAST}judge: {{interval_s: 5}}\nstate_dir: {directory / 'state'}\n"
+    connect = f"connectors: {{exclude: [{EXCLUDED}]}}, {FAST_CONNECT}"
+    with Lab(options) as lab:
+        lab.create_topic("east", "numbers")
+        lab.create_topic("west", "renamed")
+        lab.create_topic("west", "blue")
+        for name, settings in MAPS.items():
+            lab.create(name, counting(settings, FIRST))
+        with onlooker(lab, directory, extra=extra, connect_extra=connect) as (product, recorder):
+            yield Site(lab, product, recorder)
+
+
+def counting(settings: dict[str, str], limit: int) -> dict[str, str]:
+    """Return the configuration of a source that counts to `limit`."""
+    kind = {"connector.class": MAP_SOURCE, "tasks.max": "1", "topic": "numbers"}
+    return {**kind, "limit": str(limit), **settings}
+
+
+def offset(site: Site, name: str) -> object:
+    """Return the one offset that is shown of a connector; None if there is none."""
+    for entry in site.product.get("/api/v1/connectors")["connectors"]:
+        if entry["name"] == name:
+            found = [at["offset"] for at in entry["source_partitions"]]
+            return found[0] if len(found) == 1 else found or None
+    return None
+
+
+def expected(settings: dict[str, str], number: int) -> dict[str, object]:
+    field = settings.get("field", "position")
+    return {field: str(number) if "text" in settings else number}
+
+
+def numbers_in(lab: Lab) -> int:
+    """Return how many records all sources have written."""
+    return sum(compare.log_ends(lab, "east", [("numbers", 0)]).values())
+
+
+@pytest.mark.parametrize("limit", [FIRST, SECOND], ids=["begun", "gone-on"])
+def test_the_position_is_what_the_task_goes_on_from_whatever_its_map(
+    site: Site, limit: int
+) -> None:
+    """As of the second limit, each has found its offset at the restart: or it would have written
+    all its records again.
+    """
+    for name, settings in MAPS.items():
+        if limit == SECOND:
+            site.lab.create(name, counting(settings, limit))
+    for name, settings in MAPS.items():
+        told = expected(settings, limit)
+        eventually(
+            site.product,
+            f"{name} at {told}",
+            lambda name=name, told=told: offset(site, name) == told or None,  # type: ignore[misc]
+            timeout_s=WAIT_S,
+        )
+    assert numbers_in(site.lab) == limit * len(MAPS)
+    for finding in ("duplicate_keys", "unusable_offset", "remnant_offsets"):
+        assert site.findings(finding) == []
+
+
+def test_a_name_that_no_path_can_hold_takes_nothing_from_the_others(site: Site) -> None:
+    def asked(name: str) -> None:
+        found = [at for at in site.recorder.exchanges() if at.path == f"/connectors/{name}/offsets"]
+        if not any(at.status == 200 for at in found[-1:]):
+            raise NotYet(f"{name}: {[at.status for at in found]}")
+
+    for name in ("maps-hash", "maps-tree"):
+        until(
+            f"{name} compared",
+            lambda name=name: asked(name),  # type: ignore[misc]
+            timeout_s=WAIT_S,
+            evidence=site.product.evidence,
+        )
+    listed = json.loads(site.product.cli("offsets", "list", "--json", timeout_s=WAIT_S))
+    text = json.dumps(listed)
+    for name in ("maps-hash", "maps-tree", MM2_SOURCE):
+        assert name in text
+
+
+def login(_: str) -> Trouble:
+    page = b"<!doctype html><html><form>Sign in</form></html>"
+    return Trouble(Fault.ANSWER, "GET", LIST, status=200, body=page, content_type="text/html")
+
+
+def answer(status: int, body: bytes, *headers: tuple[str, str], path: str = LIST) -> Trouble:
+    return Trouble(Fault.ANSWER, "GET", path, status=status, body=body, headers=headers)
+
+
+def stacked(times: int) -> bytes:
+    body = b"[" + b" " * (64 * 1024 * 1024)
+    for _ in range(times):
+        body = gzip.compress(body)
+    return body
+
+
+WEATHER: Final[dict[str, Callable[[], Trouble]]] = {
+    "empty": lambda: answer(200, b"{}"),
+    "redirect": lambda: answer(302, b"", ("Location", "https://login.example.org/")),
+    "permanent": lambda: answer(308, b"", ("Location", "https://connect.example.org/")),
+    "login": lambda: login(""),
+    "throttled": lambda: answer(429, b"", ("Retry-After", "3600")),
+    "no-prefix": lambda: answer(404, b"<h1>404</h1>"),
+    "gateway": lambda: answer(502, b"Bad Gateway"),
+    "cut": lambda: Trouble(Fault.HALF, "GET", LIST),
+    "gzip": lambda: Trouble(Fault.GZIP, "GET", LIST),
+    "stacked": lambda: answer(
+        200, stacked(2), ("Content-Encoding", "gzip, gzip"), path="/connectors.*"
+    ),
+    "deep": lambda: answer(200, b"[" * 1_000_000),
+    "date": lambda: answer(
+        200, b"{}", ("Date", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"), path="/.*"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def failed(site: Site) -> str:
+    """When the finding of a task that has failed began."""
+    settings = {"map": "hash", "fields": "name", "text": "true"}
+    site.lab.create(FAILING, counting(settings, 5) | {"topic": "no such topic"})
+    eventually(site.product, "task_failed", lambda: site.findings("task_failed"), timeout_s=WAIT_S)
+    return str(site.findings("task_failed")[0]["since"])
+
+
+@pytest.mark.parametrize("weather", WEATHER)
+def test_nothing_is_over_because_something_else_answers(
+    site: Site, failed: str, weather: str
+) -> None:
+    site.recorder.weather(WEATHER[weather]())
+    try:
+        site.polled()
+        (finding,) = site.findings("task_failed")
+        assert finding["since"] == failed
+        assert offset(site, "maps-linked") in (None, expected(MAPS["maps-linked"], SECOND))
+    finally:
+        site.recorder.calm()
+    site.polled(3)
+    assert site.product.daemon_running
+    assert site.resident_kb() < MEMORY_KB_MAX
+    (finding,) = site.findings("task_failed")
+    assert finding["since"] == failed
+    site.product.wait_ready(WAIT_S)
+
+
+def test_a_connector_without_a_status_is_shown_with_what_is_known(site: Site) -> None:
+    producer = Producer({"bootstrap.servers": site.lab.east})
+    for key in ("connector-maps-tree", "task-maps-tree-0"):
+        producer.produce("connect-status", key=f"status-{key}".encode(), value=None)
+    assert producer.flush(10.0) == 0
+    eventually(
+        site.product,
+        "connector_state_missing",
+        lambda: [
+            at for at in site.findings("connector_state_missing") if at["connector"] == "maps-tree"
+        ],
+        timeout_s=WAIT_S,
+    )
+    assert offset(site, "maps-tree") == expected(MAPS["maps-tree"], SECOND)
+    site.lab.restart("maps-tree")
+    eventually(
+        site.product,
+        "the end of it",
+        lambda: not site.findings("connector_state_missing") or None,
+        timeout_s=WAIT_S,
+    )
+
+
+def test_lag_is_right_where_a_router_renames_the_copies(site: Site) -> None:
+    router = {
+        "transforms": "r",
+        "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.r.regex": r"w5\.(.*)",
+        "transforms.r.replacement": "copy-$1",
+        "source.cluster.alias": "w5",
+        "target.cluster.alias": "e5",
+    }
+    config = mm2_source(upstream=site.lab.west, downstream=site.lab.east, topics="renamed")
+    site.lab.create_topic("east", "copy-renamed")
+    site.lab.create("mm2-renames", {**config, **router})
+    site.lab.produce("west", "renamed", 40)
+    here = {"connector": "mm2-renames"}
+    becomes(site.product, 40, "mm2_source_log_end_offset", **here)
+    becomes(site.product, 0, "mm2_replication_lag_records", **here)
+    assert sum(compare.log_ends(site.lab, "east", [("copy-renamed", 0)]).values()) == 40
+
+
+def test_lag_is_ours_while_an_excluded_mirror_maker_copies_on(site: Site) -> None:
+    """Both write the same syncs. Ours is stopped: what the other one copies, ours does not."""
+    aliases = {"source.cluster.alias": "w6", "target.cluster.alias": "e6"}
+    config = mm2_source(upstream=site.lab.west, downstream=site.lab.east, topics="blue")
+    site.lab.create("mm2-blue", {**config, **aliases})
+    here = {"connector": "mm2-blue"}
+    site.lab.produce("west", "blue", 30)
+    becomes(site.product, 30, "mm2_source_log_end_offset", **here)
+    becomes(site.product, 0, "mm2_replication_lag_records", **here)
+    site.lab.stop_connector("mm2-blue")
+    site.lab.create(EXCLUDED, {**config, **aliases})
+    site.lab.wait_running(EXCLUDED)
+    site.lab.produce("west", "blue", 50)
+    becomes(site.product, 80, "mm2_source_log_end_offset", **here)
+    becomes(site.product, 50, "mm2_replication_lag_records", **here)
+    site.polled()
+    assert total(site.product, "mm2_replication_lag_records", **here) == 50
+    assert not samples(site.product, "mm2_replication_lag_records", connector=EXCLUDED)

@@ -1,0 +1,394 @@
+"""What is so in a world, tick by tick, and where a snapshot or a message says otherwise.
+
+A value is right if it was so at some moment within the last WINDOW_S: inputs are polled, and may be
+shown until they are stale. What is absent is never wrong. An end is false if what was found has
+stood for all of FALSE_END_S.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from exporter.model.findings import Finding, FindingName, Scope, Verdict
+from exporter.notify.ledger import Message, Status
+from exporter.state.snapshot import Snapshot
+from tests.scenarios.brokers import Log, partitions_of
+from tests.scenarios.connect import Connector, Sink, Source
+from tests.scenarios.mirrors import Mirror
+from tests.scenarios.world import World
+
+WINDOW_S: Final = 150.0  # the slowest input is stale after 50 s, and connectors flush every 60 s
+FALSE_END_S: Final = 150.0
+BELIEVED_S: Final = 1200.0  # how long syncs of a stranger may pass for ours
+CALM_S: Final = 1800.0  # how long a connector stands still before `ok` and `idle` are false
+_STALLS: Final = frozenset(
+    {
+        FindingName.MM2_STALLED,
+        FindingName.MM2_SILENT_STALL,
+        FindingName.CONNECTOR_STALLED,
+        FindingName.CONNECTOR_SILENT,
+        FindingName.SINK_STUCK,
+        FindingName.TASK_FAILED,
+        FindingName.CONNECTOR_FAILED,
+        FindingName.POISON_SUSPECTED,
+        FindingName.RESTART_LOOP,
+    }
+)
+_LISTED: Final = frozenset({"empty", "omits", "other_cluster", "odd_entry"})
+
+Name = tuple[str, str]  # Connect cluster, connector
+Place = tuple[str, str, str, int]  # and topic, partition
+
+
+class Wrong(NamedTuple):
+    """One thing that must not be: `kind` makes it the same in another run."""
+
+    kind: str
+    text: str
+
+
+class Span(NamedTuple):
+    """A partition at one moment: its log, and the offsets that its reader read and committed."""
+
+    start: int
+    end: int
+    read: int  # the NEXT record
+    committed: int
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The truth at one moment."""
+
+    at: float
+    states: dict[Name, str]
+    tasks: dict[Name, dict[int, str]]
+    offsets: dict[Name, frozenset[str]]
+    mirrored: dict[Place, Span]
+    sunk: dict[Place, Span]
+    fault: str
+    strangers: bool
+
+
+@dataclass
+class Truth:
+    """The last moments of a world.
+
+    moved_at    when a reader last read anything on, or had nothing to read
+    blind_at    when the daemon last missed an input
+    """
+
+    world: World
+    moments: deque[Moment] = field(default_factory=deque)
+    moved_at: dict[Place, float] = field(default_factory=dict)
+    blind_at: float = 0.0
+
+    def record(self) -> None:
+        """Note how things are now."""
+        now = self.world.now
+        before = self.moments[-1] if self.moments else None
+        self.moments.append(self._moment(now))
+        while self.moments[0].at < now - max(WINDOW_S, FALSE_END_S):
+            self.moments.popleft()
+        latest = self.moments[-1]
+        for place, span in (latest.mirrored | latest.sunk).items():
+            was = None
+            if before is not None:
+                was = before.mirrored.get(place) or before.sunk.get(place)
+            idle = span.read >= span.end
+            if was is None or was.read != span.read or idle:
+                self.moved_at[place] = now
+
+    def _moment(self, now: float) -> Moment:
+        world = self.world
+        states: dict[Name, str] = {}
+        tasks: dict[Name, dict[int, str]] = {}
+        offsets: dict[Name, frozenset[str]] = {}
+        mirrored: dict[Place, Span] = {}
+        sunk: dict[Place, Span] = {}
+        for site in world.sites.values():
+            for connector in site.connectors.values():
+                name = (site.name, connector.name)
+                states[name] = connector.state.lower()
+                tasks[name] = {n: at.state.lower() for n, at in enumerate(connector.tasks)}
+                if isinstance(connector, Source):
+                    offsets[name] = frozenset(self._offsets(connector))
+                elif isinstance(connector, Mirror):
+                    mirrored |= _mirrored(name, connector)
+                elif isinstance(connector, Sink):
+                    sunk |= _sunk(name, connector)
+        return Moment(
+            at=now,
+            states=states,
+            tasks=tasks,
+            offsets=offsets,
+            mirrored=mirrored,
+            sunk=sunk,
+            fault=world.sites["lab"].proxy.fault,
+            strangers=any(site.connectors for site in world.strangers.values()),
+        )
+
+    @staticmethod
+    def _offsets(source: Source) -> Iterator[str]:
+        """Yield what its task finds, and what it wrote last: that it is to write under another key
+        nothing tells before it has.
+        """
+        for offset in (source.offset, source.last_written):
+            if offset is not None:
+                yield _canonical(offset)
+
+    # --- values ----------------------------------------------------------------------------------
+
+    def wrong_values(self, snapshot: Snapshot) -> Iterator[Wrong]:
+        """Return every value of a snapshot that was not so within the window."""
+        recent = [at for at in self.moments if at.at >= snapshot.at - WINDOW_S]
+        if not snapshot.ready or not all(view.live for view in snapshot.inputs):
+            self.blind_at = snapshot.at
+        yield from self._wrong_states(snapshot, recent)
+        yield from self._wrong_positions(snapshot, recent)
+        yield from self._wrong_mirrors(snapshot, recent)
+        yield from self._wrong_sinks(snapshot, recent)
+        yield from self._wrong_verdicts(snapshot, recent)
+        yield from self._wrong_findings(snapshot, recent)
+
+    def _wrong_states(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        if _changing(recent):
+            return
+        for view in snapshot.connectors:
+            name = (view.connect_cluster, view.name)
+            known = {at.states[name] for at in recent if name in at.states}
+            if view.state.lower() not in known | {"unknown", "", "unassigned"}:
+                yield Wrong("state", f"{name} is {view.state}, was {sorted(known)}")
+            for task in view.tasks:
+                told = {at.tasks.get(name, {}).get(task.number) for at in recent}
+                if task.state not in told | {"unknown", ""}:
+                    yield Wrong("task state", f"{name} task {task.number} is {task.state}: {told}")
+
+    def _wrong_positions(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        for view in snapshot.source_partitions:
+            name = (view.connect_cluster, view.connector)
+            source = self._source(name)
+            if source is None or view.offset is None or not _same(view.identity, source.partition):
+                continue
+            known = {text for at in recent for text in at.offsets.get(name, ())}
+            if _canonical(json.loads(view.offset.text)) not in known:
+                text = f"{name} is at {view.offset.text}, was at {sorted(known)[-3:]}"
+                yield Wrong("position", f"{text} (keys: {source.keys})")
+
+    def _wrong_mirrors(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        for view in snapshot.mirror_partitions:
+            place = (view.connect_cluster, view.connector, view.topic, view.partition)
+            spans = [at.mirrored[place] for at in recent if place in at.mirrored]
+            if not spans:
+                continue
+            if view.committed is not None and view.committed + 1 not in {
+                at.committed for at in spans
+            }:
+                text = f"{place} committed {view.committed}, was {spans[-1].committed - 1}"
+                yield Wrong("committed", text)
+            if view.lag is None or self._foreign(place, recent):
+                continue
+            least = min(at.end - at.read for at in spans)
+            most = max(at.end for at in spans) - min(at.committed for at in spans)
+            if not least <= view.lag <= most:
+                text = f"{place} lag {view.lag}, not within {least}..{most}: {spans[-1]}"
+                yield Wrong("lag", f"{text}; committed {view.committed}, synced {view.synced}")
+
+    def _foreign(self, place: Place, recent: list[Moment]) -> bool:
+        """Whether what a stranger does may still pass for ours."""
+        moved = self.moved_at.get(place, 0.0)
+        return any(at.strangers for at in recent) and recent[-1].at - moved < BELIEVED_S
+
+    def _wrong_sinks(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        for view in snapshot.sink_partitions:
+            place = (view.connect_cluster, view.connector, view.topic, view.partition)
+            spans = [at.sunk[place] for at in recent if place in at.sunk]
+            if not spans:
+                continue
+            committed = {at.committed for at in spans}
+            if view.committed is not None and view.committed not in committed:
+                text = f"{place} committed {view.committed}, was {committed}"
+                yield Wrong("sink committed", text)
+            least = min(at.end for at in spans) - max(committed)
+            most = max(at.end for at in spans) - min(committed)
+            if view.lag is not None and not least <= view.lag <= most:
+                yield Wrong("sink lag", f"{place} lag {view.lag}, not within {least}..{most}")
+
+    def _wrong_verdicts(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        """Calm of a mirror that has stood before its work for long."""
+        for judged in snapshot.judgements:
+            if judged.scope is Scope.PARTITION or judged.verdict not in {Verdict.OK, Verdict.IDLE}:
+                continue
+            name = (judged.connect_cluster, judged.connector)
+            places = [at for at in recent[-1].mirrored if at[:2] == name]
+            for place in places:
+                span, state = recent[-1].mirrored[place], recent[-1].states[name]
+                moved_at = self.moved_at.get(place, recent[-1].at)
+                stood_s = recent[-1].at - max(moved_at, self.blind_at)
+                if stood_s > CALM_S and span.end - span.read > 1000 and state == "running":
+                    yield Wrong(
+                        "calm",
+                        f"{judged.scope} {name} {judged.verdict} ({judged.reason}) for all that"
+                        f" {place} has stood at {span} for {stood_s:.0f} s",
+                    )
+
+    def _wrong_findings(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        """Findings of what was never so."""
+        for finding in snapshot.findings:
+            name = (finding.connect_cluster, finding.connector or "")
+            tasks = {state for at in recent for state in at.tasks.get(name, {}).values()}
+            match finding.name:
+                case FindingName.TASK_FAILED:
+                    false = "failed" not in tasks
+                case FindingName.CONNECTOR_FAILED:
+                    false = "failed" not in {at.states.get(name) for at in recent}
+                case FindingName.UNUSABLE_OFFSET | FindingName.MM2_TOPIC_RECREATED:
+                    false = True
+                case FindingName.REMNANT_OFFSETS:
+                    false = True  # no connector of a world is deleted
+                case FindingName.DUPLICATE_KEYS:
+                    false = not self._respelled(name)
+                case _:
+                    false = finding.name.value == "connect_cluster_changed" and not any(
+                        at.fault.startswith("other_cluster") for at in self.moments
+                    )
+            if false:
+                text = f"{finding.name.value} of {name}: {finding.summary}"
+                yield Wrong(f"false {finding.name.value}", text)
+
+    def _respelled(self, name: Name) -> bool:
+        """Whether its partition was ever written under two keys."""
+        source = self._source(name)
+        if source is None:
+            return False
+        site = self.world.sites[name[0]]
+        keys = {
+            record.key()
+            for record in site.offsets_topic(name[1]).records
+            if json.loads(record.key() or b"[0]")[0] == name[1]
+        }
+        return len(keys) > 1
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def false_ends(self, messages: Iterable[Message], snapshot: Snapshot) -> Iterator[Wrong]:
+        """Return every end that was told of what has stood all the time."""
+        standing = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
+        for message in messages:
+            if message.status is not Status.RESOLVED:
+                continue
+            finding = message.finding
+            others = {
+                at
+                for at in standing
+                if at[0] in _STALLS and at[1:] == (finding.connect_cluster, finding.connector)
+            }
+            if finding.name in _STALLS and finding.name is not FindingName.TASK_FAILED and others:
+                continue  # it is said in another way
+            why = self._stands(finding)
+            if why is not None:
+                text = f"{finding.name.value} of {finding.connector}: resolved, although {why}"
+                yield Wrong(f"false end of {finding.name.value}", text)
+
+    def _stands(self, finding: Finding) -> str | None:
+        """Return why a finding has stood for long enough; None if it has not, or nothing tells."""
+        name = (finding.connect_cluster, finding.connector or "")
+        since = self.world.now - FALSE_END_S
+        window = [at for at in self.moments if at.at >= since]
+        if window[0].at > since + 60.0:
+            return None
+        if name[1] and any(name not in at.states for at in window):
+            return None
+        match finding.name:
+            case FindingName.TASK_FAILED:
+                failed = all("failed" in at.tasks[name].values() for at in window)
+                return "its task has failed all the time" if failed else None
+            case FindingName.CONNECTOR_FAILED:
+                failed = all(at.states[name] == "failed" for at in window)
+                return "it has failed all the time" if failed else None
+            case FindingName.MM2_STALLED | FindingName.MM2_SILENT_STALL:
+                return self._stood(name, dict.fromkeys(window[-1].mirrored, window))
+            case FindingName.SINK_STUCK:
+                return self._stood(name, dict.fromkeys(window[-1].sunk, window))
+            case FindingName.CONNECTOR_STALLED | FindingName.CONNECTOR_SILENT:
+                failed = all("failed" in at.tasks[name].values() for at in window)
+                return "its tasks have failed all the time" if failed else None
+            case _:
+                return self._still_at_fault(finding, window)
+
+    def _stood(self, name: Name, windows: dict[Place, list[Moment]]) -> str | None:
+        for place, window in windows.items():
+            if place[:2] != name or any(at.states[name] != "running" for at in window):
+                continue
+            spans = [(at.mirrored | at.sunk).get(place) for at in window]
+            if any(at is None for at in spans):
+                continue
+            reads = {at.read for at in spans if at is not None}
+            waits = all(at is not None and at.end - at.read > 0 for at in spans)
+            if len(reads) == 1 and waits:
+                return f"{place} has stood at {spans[-1]} all the time"
+        return None
+
+    def _still_at_fault(self, finding: Finding, window: list[Moment]) -> str | None:
+        word = {
+            "connect_cluster_changed": "other_cluster",
+            "connector_state_missing": "omits",
+        }.get(finding.name.value)
+        if word == "omits" and finding.connector not in self.world.sites["lab"].proxy.wrong_for:
+            return None
+        if word is not None and all(at.fault.startswith(word) for at in window):
+            return f"answers were {word} all the time"
+        return None
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _source(self, name: Name) -> Source | None:
+        site = self.world.sites.get(name[0])
+        found: Connector | None = None if site is None else site.connectors.get(name[1])
+        return found if isinstance(found, Source) else None
+
+
+def _changing(recent: list[Moment]) -> bool:
+    """Whether the address has led elsewhere for less than the window: nobody can know it yet."""
+    elsewhere = {at.fault.startswith("other_cluster") for at in recent}
+    return elsewhere == {True, False}
+
+
+def _mirrored(name: Name, mirror: Mirror) -> dict[Place, Span]:
+    found: dict[Place, Span] = {}
+    for at in partitions_of(mirror.upstream, mirror.topics):
+        log = mirror.upstream.log(at)
+        assert isinstance(log, Log)
+        committed = mirror.committed.get(at, log.start - 1) + 1
+        done = mirror.done.get(at, committed - 1) + 1
+        # What is stopped goes on from what is committed, whatever it had read.
+        read = done if mirror.state == "RUNNING" else committed
+        found[*name, at.topic, at.partition] = Span(log.start, log.end, read, committed)
+    return found
+
+
+def _sunk(name: Name, sink: Sink) -> dict[Place, Span]:
+    found: dict[Place, Span] = {}
+    for at in partitions_of(sink.site.east, sink.topics):
+        log = sink.site.east.log(at)
+        assert isinstance(log, Log)
+        committed = sink.group.get(at, log.start)
+        read = sink.at.get(at, committed)
+        found[*name, at.topic, at.partition] = Span(log.start, log.end, read, committed)
+    return found
+
+
+def _canonical(of: object) -> str:
+    return json.dumps(of, sort_keys=True)
+
+
+def _same(identity: str, partition: dict[str, object]) -> bool:
+    try:
+        found = json.loads(identity)
+    except ValueError:
+        return False
+    return bool(found == partition)
