@@ -59,6 +59,7 @@ SIXTHS: Final[tuple[tuple[str, ...], ...]] = (
         "tests/real/test_contract.py",
         "tests/real/test_lab.py",
         "tests/real/test_quarantine.py",
+        "tests/real/test_hostile_site.py",
         "tests/real/test_secured.py",
         "tests/history/test_full_disk.py",
         "tests/history/test_stream_outage.py",
