@@ -1,14 +1,24 @@
 """Connectors come and go, and what they committed stays: whose offsets are of an earlier life?
 
-A connector that is deleted and created again under its name begins where the earlier one was.
+A connector that is deleted and created again under its name begins where the earlier one was. Only
+what is surely older than it may be called left over, and no two clocks are trusted to agree:
+
+- It was absent from three lists in a row, and no status topic says that it lived on: then left over
+  is what its offsets topic held before the last of those lists was requested, by how far the topic
+  was read. One list is not enough: a worker may answer from an older configuration, or be another
+  cluster's.
+- Its status topic told of its deletion while we looked: then left over is what was committed before
+  the first word of a task of it since, which that task's worker wrote before it committed anything.
+
 Called by memory.py; rules read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,18 +26,22 @@ from exporter.model.connectors import DELETED
 from exporter.state.snapshot import Snapshot, SourcePartitionView
 
 LEFT_OVER_MAX: Final = 1_000  # source partitions of one connector; nobody reads a longer list
+ABSENT_LISTS: Final = 3  # in a row, for a connector to be known not to exist
+SKEW_S_MAX: Final = 600.0  # between the clocks of two machines, where nothing but clocks is there
 
 _ALIVE: Final = frozenset({"running", "paused", "stopped", "failed"})
+_TASK_BEGAN: Final = frozenset({"running", "paused", "failed"})  # unassigned is another's word
 # MM2's checkpoint and heartbeat connectors store a 0 and never read it.
 _CONSTANT: Final = frozenset({"mirror_checkpoint", "mirror_heartbeat"})
 
 Who = tuple[str, str]  # Connect cluster, connector
+Positions = Mapping[str, Mapping[int, int]]  # topic -> Kafka partition -> the next offset to read
 
 
 class Life(msgspec.Struct):
     """One life of a connector.
 
-    born        it did not exist before; 0.0 if it was there when we first looked
+    born        it did not exist at that moment, as far as is known; 0.0 if that is not known
     left_over   offsets that were there when it came, by source partition: not its own. None until
                 its offsets could be looked at
     """
@@ -43,41 +57,136 @@ class Told(msgspec.Struct, frozen=True):
     life: Life
 
 
+class Read(NamedTuple):
+    """How current a snapshot is.
+
+    listed_at    when the connectors of each Connect cluster were last listed
+    positions    how far each offsets topic was read
+    topic_of     the offsets topic of a connector, if it is known
+    """
+
+    listed_at: Mapping[str, float]
+    positions: Positions
+    topic_of: Callable[[Who], str | None]
+
+
+NOTHING_READ: Final = Read({}, {}, lambda _: None)
+
+
+@dataclass(slots=True)
+class _Lists:
+    """The newest lists of a Connect cluster.
+
+    at          when the newest one was answered
+    names       who was in them, or lived on by its status topic
+    before, before_last    how far topics were read before the newest one was answered, and before
+                the one that preceded it: the newest was requested after that
+    """
+
+    at: float = 0.0
+    names: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=ABSENT_LISTS))
+    before: Positions = field(default_factory=dict)
+    before_last: Positions = field(default_factory=dict)
+
+    def lack(self, name: str) -> bool:
+        """Is this connector known not to have existed when the newest was answered?"""
+        return len(self.names) == ABSENT_LISTS and not any(name in names for names in self.names)
+
+
 @dataclass(slots=True)
 class Lives:
     """See the module. `of` holds the connectors that are listed."""
 
     of: dict[Who, Life] = field(default_factory=dict)
-    _absent_at: dict[str, float] = field(default_factory=dict)
+    _lists: dict[str, _Lists] = field(default_factory=dict)
+    _positions: Positions = field(default_factory=dict)
+    _read_before: dict[Who, Positions] = field(default_factory=dict)
+    _followed: set[str] = field(default_factory=set)
+    _deleted: dict[Who, float] = field(default_factory=dict)
 
     def observe(
         self,
         snapshot: Snapshot,
         listed: Mapping[str, frozenset[str]],
         sources: Mapping[Who, Iterable[SourcePartitionView]],
+        read: Read = NOTHING_READ,
     ) -> None:
         """Take in a snapshot. `listed`: the connectors of each Connect cluster that lists them;
         `sources`: the source partitions of each connector whose offsets can be seen.
         """
-        deleted = _deleted(snapshot)
+        alive, again = self._told(snapshot)
         for cluster, names in listed.items():
             for who in [who for who in self.of if who[0] == cluster and who[1] not in names]:
                 del self.of[who]
+                self._read_before.pop(who, None)
             for name in names:
-                self._meet((cluster, name), deleted.get((cluster, name), 0.0))
-            self._absent_at[cluster] = snapshot.at
+                self._meet((cluster, name), again.get((cluster, name), 0.0))
+            if cluster in read.listed_at:
+                lived = {name for of, name in alive if of == cluster}
+                self._list(cluster, read.listed_at[cluster], names | lived)
+        self._positions = read.positions
         for who, life in self.of.items():
             if life.born and life.left_over is None and who in sources:
-                life.left_over = _older(sources[who], life.born)
+                before = self._read_before.pop(who, None)
+                topic = read.topic_of(who)
+                at = None if before is None or topic is None else before.get(topic)
+                skew_s = 0.0 if before is None else SKEW_S_MAX
+                life.left_over = _older(sources[who], at, life.born - skew_s)
 
-    def _meet(self, who: Who, deleted_at: float) -> None:
-        """A connector is listed, and was last deleted then, if that was seen."""
-        life = self.of.get(who)
+    def _list(self, cluster: str, at: float, names: frozenset[str]) -> None:
+        lists = self._lists.setdefault(cluster, _Lists())
+        if at == lists.at:
+            return
+        lists.at = at
+        lists.names.append(names)
+        lists.before_last, lists.before = lists.before, self._positions
+
+    def _meet(self, who: Who, again_at: float) -> None:
+        """A connector is listed, and a task of it first spoke then after its deletion, if that was
+        seen.
+        """
+        life, lists = self.of.get(who), self._lists.get(who[0])
         if life is None:
-            # It came after the last list without it; that was never read if we have just begun.
-            self.of[who] = Life(born=max(self._absent_at.get(who[0], 0.0), deleted_at))
-        elif deleted_at > life.born and who[0] in self._absent_at:
-            self.of[who] = Life(born=deleted_at)
+            absent = lists is not None and lists.lack(who[1])
+            self.of[who] = Life(born=lists.at if lists is not None and absent else again_at)
+            if lists is not None and absent:
+                self._read_before[who] = lists.before_last
+        elif again_at > life.born and lists is not None:
+            self.of[who] = Life(born=again_at)
+            self._read_before.pop(who, None)
+
+    def _told(self, snapshot: Snapshot) -> tuple[set[Who], dict[Who, float]]:
+        """Return who lives by its status topic, and of those that were deleted before, while we
+        looked, when a task of each was first heard of again, by its worker's clock.
+
+        Of what was told before we looked, compaction may have left the newest alone.
+        """
+        alive: set[Who] = set()
+        deleted: dict[Who, float] = {}
+        began: dict[Who, float] = {}
+        for history in snapshot.histories:
+            who = (history.connect_cluster, history.connector)
+            ended, after = 0.0, [*history.changes]
+            for number, change in enumerate(history.changes, 1):
+                if change.state == DELETED:
+                    ended, after = change.at, [*history.changes[number:]]
+            if history.task is not None:
+                heard = next((at.at for at in after if at.state in _TASK_BEGAN), None)
+                if heard is not None:
+                    began[who] = min(heard, began.get(who, heard))
+                continue
+            if ended:
+                deleted[who] = ended
+            if any(change.state in _ALIVE for change in after):
+                alive.add(who)
+        followed = {history.connect_cluster for history in snapshot.histories} - self._followed
+        self._followed |= followed
+        self._deleted |= {who: ended for who, ended in deleted.items() if who[0] in followed}
+        return alive, {
+            who: began[who]
+            for who, ended in deleted.items()
+            if who in alive and who in began and self._deleted.get(who) != ended
+        }
 
     def remembered(self) -> tuple[Told, ...]:
         """Those whose earlier lives still matter."""
@@ -88,31 +197,27 @@ class Lives:
         self.of = {at.who: at.life for at in told}
 
 
-def _deleted(snapshot: Snapshot) -> dict[Who, float]:
-    """When connectors that live again were last deleted, as far as a status topic told.
-
-    A list may be older than the deletion, and a worker may call one unassigned that is gone: it
-    lives again once one says that it runs, or might.
+def _older(
+    sources: Iterable[SourcePartitionView], read: Mapping[int, int] | None, before: float
+) -> dict[str, str]:
+    """Return the offsets that lie before the places in `read`; where that is None, those that were
+    committed before that moment.
     """
-    found: dict[Who, float] = {}
-    for history in snapshot.histories:
-        if history.task is None:
-            ended = 0.0
-            for change in history.changes:
-                if change.state == DELETED:
-                    ended = change.at
-                elif ended and change.state in _ALIVE:
-                    found[history.connect_cluster, history.connector] = ended
-    return found
-
-
-def _older(sources: Iterable[SourcePartitionView], born: float) -> dict[str, str]:
     found = {
         view.label: view.offset.text
         for view in sources
         if view.offset is not None
-        and view.committed_at is not None
-        and view.committed_at < born
         and view.dialect not in _CONSTANT
+        and (_lay_before(view, read) if read is not None else _was_before(view, before))
     }
     return dict(list(found.items())[:LEFT_OVER_MAX])
+
+
+def _lay_before(view: SourcePartitionView, read: Mapping[int, int]) -> bool:
+    if view.kafka_partition is None or view.log_offset is None:
+        return False
+    return view.log_offset < read.get(view.kafka_partition, 0)
+
+
+def _was_before(view: SourcePartitionView, at: float) -> bool:
+    return view.committed_at is not None and view.committed_at < at

@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import inf
 from typing import Final, Protocol, TypeVar
 
+from exporter.judge.lives import Read
 from exporter.judge.sight import Sight
 from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import ConnectorKind, StateChange
@@ -99,6 +100,35 @@ class Look:
             if cluster in names:
                 names[cluster].add(name)
         return {cluster: frozenset(found) for cluster, found in names.items()}
+
+    def read(self) -> Read:
+        """Return how current the lists of connectors and the offsets topics are."""
+        listed_at = {cluster: self._listed_at(cluster) for cluster in self.listed}
+        topics = {str(at.at) for at in self.snapshot.topology.offsets_topics}
+        return Read(
+            listed_at={cluster: at for cluster, at in listed_at.items() if at is not None},
+            positions={
+                topic: dict(view.tail.positions)
+                for topic in topics
+                if (view := self.inputs.get(InputId(topic, TAIL))) is not None
+                and view.tail is not None
+            },
+            topic_of=self.sight.offsets_topic,
+        )
+
+    def _listed_at(self, cluster: str) -> float | None:
+        rest = self.inputs.get(InputId(cluster, CONNECT_REST))
+        if rest is not None:
+            return rest.last_success_at
+        topics = {
+            topic
+            for at in self.snapshot.topology.listings
+            if at.connect_cluster == cluster
+            for topic in at.topics()
+        }
+        tails = [self.inputs.get(InputId(str(topic), TAIL)) for topic in topics]
+        moments = [None if view is None else view.last_success_at for view in tails]
+        return min((at for at in moments if at is not None), default=None)
 
     def syncs(self, cluster: str) -> dict[tuple[str, str, str, int], SyncView]:
         """The newest syncs by aliases, topic and partition."""

@@ -153,7 +153,7 @@ def remnant_offsets(seen: Seen) -> Iterator[Finding]:
                 who,
                 f"The connector is new and goes on where an earlier one of its name ended "
                 f"({several(len(kept), 'offset')} left over).",
-                evidence=(("created", moment(life.born)), *examples(kept)),
+                evidence=(("created after", moment(life.born)), *examples(kept)),
             )
 
 

@@ -86,6 +86,11 @@ class Sight:
             return None if self._ready else f"the offsets topic of {cluster} is not found yet"
         return self._blind(InputId(str(topic), TAIL))
 
+    def offsets_topic(self, of: tuple[str, str]) -> str | None:
+        """Return the topic in which Connect looks for this connector's offsets, if it is known."""
+        topic = self._offsets_topic(*of)
+        return None if topic is None else str(topic)
+
     def commits_nothing(self, of: tuple[str, str]) -> bool:
         """Return whether a source that has no partition here has surely committed none: its offsets
         topic is read to its end, and all of it is kept.

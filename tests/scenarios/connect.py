@@ -264,6 +264,7 @@ class Source(Connector):
     keys        `hash`: its partition is a java.util.HashMap; `linked`: a LinkedHashMap, in the
                 order of `partition`; `map_of`: Map.of, whose order each JVM picks anew
     texts       its offset is a text, as some connectors have it
+    class_name  what its configuration says
     """
 
     partition: dict[str, Any] = field(default_factory=dict)
@@ -275,6 +276,7 @@ class Source(Connector):
     repeats: bool = False
     keys: str = "hash"
     texts: bool = False
+    class_name: str = "org.example.Source"
     at: int | None = None
     committed: int | None = None
     last_written: dict[str, Any] | None = None
@@ -283,7 +285,7 @@ class Source(Connector):
 
     @property
     def config(self) -> dict[str, str]:
-        return {"connector.class": "org.example.Source", "name": self.name}
+        return {"connector.class": self.class_name, "name": self.name}
 
     @property
     def key(self) -> bytes:

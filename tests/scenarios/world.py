@@ -154,6 +154,8 @@ class World(HostileVerbs):
             "repeats",
             "keys",
             "texts",
+            "flush",
+            "class",
         )
         return Source(
             name,
@@ -167,6 +169,8 @@ class World(HostileVerbs):
             repeats=given.get("repeats", False),
             keys=given.get("keys", "hash"),
             texts=given.get("texts", False),
+            flush_s=seconds(given.get("flush", "60s")),
+            class_name=given.get("class", "org.example.Source"),
         )
 
     def _sink(self, site: Site, name: str, told: Any) -> Sink:

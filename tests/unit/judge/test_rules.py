@@ -10,6 +10,7 @@ from msgspec.structs import replace as replace_struct
 from exporter.judge import register as registers
 from exporter.judge.rules import RULES
 from exporter.model.baselines import HOURS, Baseline
+from exporter.model.connectors import TaskStatus
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import Frozen, InputFailed, InputId, SinkOffset, TopicFactsRead
@@ -259,9 +260,13 @@ def a_connector_is_made_again() -> Play:
 def a_connector_is_made_again_between_two_polls() -> Play:
     play = filed()
     play.status_followed()
-    play.told(connector("running"))
+    play.told(connector("running"), task("running"))
     play.run(1)
-    play.told(connector(None), connector("unassigned"), connector("running"))
+    gone = TaskStatus("files", 0, None)
+    play.told(connector(None), gone, connector("unassigned"), connector("running"))
+    play.look()
+    assert play.names() == []  # no task of it has begun
+    play.told(task("running"))
     play.look()
     return play
 

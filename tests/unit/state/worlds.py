@@ -226,7 +226,7 @@ class World:
                 topic=topic,
                 at=asked_at,
                 records=records,
-                positions=positions,
+                positions=positions or self._positions(topic),
                 caught_up=caught_up,
                 behind=behind,
                 as_of=self._as_of.get(topic),
@@ -238,6 +238,11 @@ class World:
                 ),
             )
         )
+
+    def _positions(self, topic: KafkaTopic) -> tuple[tuple[int, int], ...]:
+        """After all that was committed here."""
+        ends = ((place, end) for (of, place), end in self._log_ends.items() if of == topic)
+        return tuple((place, end + 1) for place, end in sorted(ends))
 
     def reads(self, *inputs: InputId) -> None:
         """Each of them, now, and nothing new."""
