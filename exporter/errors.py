@@ -3,6 +3,7 @@
 * OffsetwatchError
   x ConfigError            the user must change the file            -> exit 2, names the YAML path
   x ClientError            the outside world; knows its target
+    + SettingsRefused      librdkafka takes no such property       -> the user must change the file
     + Unreachable          no connection was made                   -> nothing happened; retry later
     + Ambiguous            the call may have been carried out       -> a read may be repeated
       - TimedOut           no answer in time
@@ -116,6 +117,12 @@ class ClientError(OffsetwatchError):
         super().__init__(f"{target}: {detail}")
         self.target = target
         self.detail = detail
+
+
+class SettingsRefused(ClientError):
+    """The client library refuses a property, its value, or a file that it names."""
+
+    reason = "settings"
 
 
 class Unreachable(ClientError):

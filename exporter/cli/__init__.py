@@ -27,7 +27,14 @@ from exporter.cli import (
 from exporter.cli.connector_commands import connectors
 from exporter.cli.history_commands import history
 from exporter.cli.options import config_option, json_option, timeout_option
-from exporter.errors import ClientError, ConfigError, Denied, HistoryError, RemedyError
+from exporter.errors import (
+    ClientError,
+    ConfigError,
+    Denied,
+    HistoryError,
+    RemedyError,
+    SettingsRefused,
+)
 from exporter.model.roles import TopicRole
 
 USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70
@@ -66,6 +73,18 @@ def check(config_path: Path) -> None:
     from exporter.serve.web import current  # noqa: PLC0415
 
     loaded = config.load(config_path)
+    from exporter.clients.kafka import refused_settings  # noqa: PLC0415
+
+    refused = {
+        name: refused_settings(name, kafka.properties) for name, kafka in loaded.kafka.items()
+    }
+    mistakes = tuple(
+        f"{config_path.name}: kafka.{name}.properties: {error.detail}"
+        for name, error in refused.items()
+        if error is not None
+    )
+    if mistakes:
+        raise ConfigError(mistakes)
     control = None if loaded.control is None else loaded.control.web_config_file
     for file in (loaded.web_config_file, control):
         if file is not None:
@@ -248,7 +267,8 @@ def main() -> None:
         sys.exit(USAGE)
     except ClientError as exc:
         output.error(f"{exc.reason}: {exc}")
-        sys.exit(UNAUTHORISED if isinstance(exc, Denied) else UNREACHABLE)
+        codes: dict[type[ClientError], int] = {Denied: UNAUTHORISED, SettingsRefused: USAGE}
+        sys.exit(codes.get(type(exc), UNREACHABLE))
     except RemedyError as exc:
         output.error(str(exc))
         sys.exit(DENIED)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from exporter.clients.kafka_facts import ClusterFacts, TopicShape
 from exporter.decode.connect_root import ConnectRoot
-from exporter.errors import ClientError, NotFound, TimedOut, Unreachable
+from exporter.errors import ClientError, NotFound, SettingsRefused, TimedOut, Unreachable
 from exporter.model.connectors import Connector
 from exporter.model.topology import TopicFacts, TopicRole
 from exporter.state.lint import (
@@ -46,6 +46,8 @@ class Line:
 def broken(about: str, check: str, error: ClientError, advice: str | None = None) -> Line:
     """A check that could not be made, because the outside world said no, or nothing."""
     away = isinstance(error, (Unreachable, TimedOut))
+    if advice is None and isinstance(error, SettingsRefused):
+        advice = f"correct kafka.{error.target}.properties; check names all that is wrong with them"
     return Line(
         about=about,
         check=check,

@@ -33,7 +33,7 @@ from exporter.config import Config, Connect
 from exporter.daemon.replicas import settings_of
 from exporter.decode.connect_rest import decode_offsets
 from exporter.decode.connect_root import ConnectRoot, decode_root
-from exporter.errors import ClientError, Malformed
+from exporter.errors import ClientError, Malformed, SettingsRefused
 from exporter.ingest import rest
 from exporter.ingest.facts import TopicMemory, read_topic_facts
 from exporter.model.connectors import Connector
@@ -107,10 +107,7 @@ class Doctor:
         self._config = loaded
         self._timeout_s = timeout_s
         self._clock = SystemClock()
-        self._admins = {
-            name: KafkaFacts(name, kafka.client_properties())
-            for name, kafka in loaded.kafka.items()
-        }
+        self._admins: dict[str, KafkaFacts] = {}
         self._clusters: dict[str, ClusterFacts] = {}
         self._workers: dict[tuple[str, str], ConnectRoot] = {}
         self._listed: dict[str, tuple[Connector, ...]] = {}
@@ -129,15 +126,23 @@ class Doctor:
         lines += self._all(self._of_remedies())
         lines += self._mappings()
         lines += self._addresses()
-        with looked(self._config, self._timeout_s) as snapshot:
-            lines += self._inputs(snapshot)
+        lines += self._seen()
+        lines.append(_disk(Path(self._config.history.path)))
+        lines.append(diagnosis.extra(spark=_installed("pyspark"), java=_java()))
+        return tuple(lines)
+
+    def _seen(self) -> list[Line]:
+        """What the daemon would see. It does not start with a property that librdkafka refuses."""
+        try:
+            with looked(self._config, self._timeout_s) as snapshot:
+                lines = list(self._inputs(snapshot))
+        except SettingsRefused as exc:
+            return [broken("catch-up", "inputs", exc)]
         lines += self._all(
             [(f"kafka {name}", partial(self._topics, name, snapshot)) for name in self._clusters]
         )
         lines.append(diagnosis.record_clock(_newest(snapshot), snapshot.at))
-        lines.append(_disk(Path(self._config.history.path)))
-        lines.append(diagnosis.extra(spark=_installed("pyspark"), java=_java()))
-        return tuple(lines)
+        return lines
 
     def _all(self, asks: list[tuple[str, Ask]]) -> Iterator[Line]:
         """All at once, each for as long as it may take."""
@@ -172,7 +177,8 @@ class Doctor:
     def _kafka(self, name: str) -> Iterator[Line]:
         about = f"kafka {name}"
         properties = self._config.kafka[name].client_properties()
-        self._clusters[name] = found = self._admins[name].cluster()
+        self._admins[name] = admin = KafkaFacts(name, properties)
+        self._clusters[name] = found = admin.cluster()
         yield diagnosis.cluster(about, found)
         try:
             yield diagnosis.version(about, release(name, properties))
@@ -299,6 +305,9 @@ def _attempt(about: str, ask: Ask) -> list[Line]:
             lines.append(line)  # noqa: PERF402 - what came before a failure is kept
     except ClientError as exc:
         lines.append(broken(about, "reachable", exc))
+    except Exception as exc:  # noqa: BLE001 - one surprise must not keep the others from being told
+        found = f"unexpected {type(exc).__name__}"
+        lines.append(Line(about, "reachable", "fail", found, "a bug: please report it"))
     return lines
 
 

@@ -6,12 +6,14 @@ Called by ingest. Nothing here writes to a cluster, joins a group or commits an 
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import confluent_kafka as ck
@@ -27,6 +29,7 @@ from exporter.errors import (
     Denied,
     Malformed,
     NotFound,
+    SettingsRefused,
     TimedOut,
     Unreachable,
     Unsettled,
@@ -71,8 +74,37 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
         return client(settings)
     except ck.KafkaException as exc:
         error = exc.args[0]
-        kind = Denied if error.code() in DENIED else Unreachable
-        raise kind(name, error.str()) from exc
+        raise _kind_of(error.code())(name, error.str().strip()) from exc
+    except (TypeError, ValueError) as exc:  # of a property that is a function elsewhere
+        raise SettingsRefused(name, str(exc)) from exc
+
+
+def _kind_of(code: int) -> type[ClientError]:
+    if code == ck.KafkaError._INVALID_ARG:  # noqa: SLF001
+        return SettingsRefused
+    return Denied if code in DENIED else Unreachable
+
+
+def refused_settings(name: str, properties: Mapping[str, str]) -> SettingsRefused | None:
+    """Return what librdkafka says of properties that no client can be made with. Nothing is sent:
+    the clients know no server, and need no token.
+    """
+    settings: dict[str, Any] = {
+        **{key: value for key, value in properties.items() if key != "bootstrap.servers"},
+        "oauth_cb": lambda _: ("", time.time() + 3600.0),
+        "logger": silent,
+    }
+    try:
+        made(name, ck_admin.AdminClient, settings)
+        made(name, ck.Consumer, {**settings, "group.id": "offsetwatch"}).close()
+    except SettingsRefused as exc:
+        for key, value in properties.items():
+            if key in exc.detail and key.endswith(".location") and not Path(value).is_file():
+                return SettingsRefused(name, f"{key}: there is no file {value}")
+        return exc
+    except ClientError:
+        return None  # of what only a server can say
+    return None
 
 
 class KafkaAdmin:

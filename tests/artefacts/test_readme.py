@@ -23,6 +23,7 @@ from click.testing import CliRunner
 from exporter.cli import cli
 from exporter.errors import ConfigError
 from lab.__main__ import main as lab_commands
+from lab.certificates import Authority
 from lab.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
 from tests.fakes import connect as fake
@@ -93,13 +94,20 @@ def given(folder: Path, text: str) -> str:
         url = secret.name.endswith("-url")
         secret.write_text(f"https://127.0.0.1:1/{number}" if url else f"{number}" * 32)
         secret.chmod(0o600)
-    for name in re.findall(r"(?<![/\w])[\w-]+\.(?:pem|key)\b", text):
-        (folder / name).write_text("looked at when it is used")
-    return text.replace("/run/secrets/", f"{folder}/")
+    names = re.findall(r"(?:(?<![/\w])|/etc/offsetwatch/)([\w-]+\.(?:pem|key))\b", text)
+    pair = Authority(folder / "authority").issue("client") if names else None
+    for name in names:
+        if pair is not None:
+            file = pair.key if name.endswith("key") else pair.cert
+            (folder / name).write_text(file.read_text())
+    here = text.replace("/etc/offsetwatch/", f"{folder}/")
+    return here.replace("/run/secrets/", f"{folder}/")
 
 
 @pytest.mark.parametrize("number", range(len(configurations())))
-def test_every_configuration_that_is_shown_passes_the_check(number: int, tmp_path: Path) -> None:
+def test_every_configuration_that_is_shown_passes_the_check(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = yaml.safe_load(configurations()[0])
     shown = yaml.safe_load(configurations()[number])
     # Flows are named of a MirrorMaker that was named just before.
@@ -107,6 +115,7 @@ def test_every_configuration_that_is_shown_passes_the_check(number: int, tmp_pat
     text = given(tmp_path, yaml.safe_dump({**whole, **before, **shown}, width=1000))
     path = tmp_path / CONFIG_NAME
     path.write_text(text)
+    monkeypatch.chdir(tmp_path)  # a path in a property is librdkafka's
     found = CliRunner().invoke(cli, ["check", "--config", str(path)])
     assert found.exit_code == 0, found.exception
 

@@ -43,6 +43,70 @@ def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
     assert not (nobody.parent / "a").exists()
 
 
+@pytest.fixture
+def misspelt(tmp_path: Path) -> Path:
+    """A configuration of two clusters, one with properties that librdkafka does not know."""
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(
+        f"""\
+kafka:
+  east: {{bootstrap: "127.0.0.1:{free_port()}", properties: {{security.protcol: SSL}}}}
+  west: {{bootstrap: "127.0.0.1:{free_port()}", properties: {{sasl.jaas.config: x}}}}
+  north: {{bootstrap: "127.0.0.1:{free_port()}"}}
+connect:
+  - {{name: lab, kafka: east, url: "http://127.0.0.1:{free_port()}"}}
+history: {{path: "{tmp_path}/a/b"}}
+"""
+    )
+    return path
+
+
+def test_check_names_every_property_that_librdkafka_refuses(misspelt: Path) -> None:
+    done = offsetwatch("check", "--config", str(misspelt))
+    assert done.returncode == 2
+    assert (
+        'kafka.east.properties: No such configuration property: "security.protcol"' in done.stderr
+    )
+    assert "kafka.west.properties: Java JAAS configuration is not supported" in done.stderr
+
+
+def test_doctor_says_it_in_a_line_and_goes_on_with_the_others(
+    misspelt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("kafka", "kafka_facts"):
+        monkeypatch.setattr(f"exporter.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
+    lines = Doctor(load(misspelt), timeout_s=0.5).lines()
+    found = {(at.about, at.check): at for at in lines}
+    for about in ("kafka east", "kafka west"):
+        line = found[about, "reachable"]
+        assert (line.verdict, line.unreachable) == ("fail", False)
+        assert line.found.startswith("settings: ")
+        assert "properties" in (line.advice or "")
+    assert found["kafka north", "reachable"].unreachable
+    assert found["connect lab", "connectors"].verdict == "fail"
+    assert found["disk", "history.path"].verdict == "ok"
+
+
+def test_no_verb_calls_such_a_cluster_unreachable(misspelt: Path) -> None:
+    done = offsetwatch("status", "--config", str(misspelt))
+    assert done.returncode == 2
+    assert "settings: " in done.stderr
+
+
+def test_a_surprise_in_one_question_does_not_hide_the_others(nobody: Path) -> None:
+    def surprises():
+        raise OverflowError("x")
+        yield
+
+    doctor = Doctor(load(nobody), timeout_s=0.1)
+    (line,) = doctor._all([("kafka odd", surprises), ("kafka east", lambda: iter(()))])
+    assert (line.about, line.verdict, line.found) == (
+        "kafka odd",
+        "fail",
+        "unexpected OverflowError",
+    )
+
+
 def test_a_wrong_file_is_a_mistake_and_no_examination(tmp_path: Path) -> None:
     assert offsetwatch("doctor", "--config", str(tmp_path / "none.yaml")).returncode == 2
 

@@ -19,12 +19,14 @@ from exporter.clients.kafka import (
     KafkaAdmin,
     TailReader,
     end_of_partition,
+    refused_settings,
 )
 from exporter.clients.kafka_errors import translate
 from exporter.errors import (
     Denied,
     NotFound,
     ServerError,
+    SettingsRefused,
     TimedOut,
     TopicChanged,
     Unreachable,
@@ -147,8 +149,44 @@ def test_a_reader_that_stands_beyond_the_end_of_a_log_says_so_and_does_not_start
 
 def test_a_property_that_librdkafka_does_not_know_is_an_error_of_ours():
     for make in (KafkaAdmin, TailReader):
-        with pytest.raises(Unreachable, match="no\\.such\\.thing"):
+        with pytest.raises(SettingsRefused, match="no\\.such\\.thing"):
             make("east", {"bootstrap.servers": "127.0.0.1:1", "no.such.thing": "x"})
+
+
+SASL = {"security.protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"security.protcol": "SSL"}, 'No such configuration property: "security.protcol"'),
+        ({"ssl.truststore.location": "/x"}, "Java TrustStores are not supported"),
+        ({"sasl.jaas.config": "x"}, "Java JAAS configuration is not supported"),
+        ({**SASL, "sasl.mechanism": "AWS_MSK_IAM"}, "Unsupported SASL mechanism: AWS_MSK_IAM"),
+        ({**SASL, "sasl.mechanism": "PLAIN"}, "sasl.username and sasl.password must be set"),
+        (
+            {"security.protocol": "SSL", "ssl.ca.location": "/nope"},
+            "ssl.ca.location: there is no file /nope",
+        ),
+        ({"socket.timeout.ms": "soon"}, 'Invalid value for configuration property "socket'),
+        ({"error_cb": "x"}, "expected error_cb property as a callable function"),
+    ],
+)
+def test_settings_that_librdkafka_refuses_are_found_without_a_network(properties, said):
+    found = refused_settings("east", {"bootstrap.servers": "127.0.0.1:1", **properties})
+    assert isinstance(found, SettingsRefused)
+    assert said in found.detail
+    for make in (KafkaAdmin, TailReader):
+        if "error_cb" not in properties:  # where ours is put in its place
+            with pytest.raises(SettingsRefused):
+                make("east", {"bootstrap.servers": "127.0.0.1:1", **properties})
+
+
+@pytest.mark.parametrize(
+    "properties", [{}, {"client.id": "x"}, {**SASL, "sasl.mechanism": "OAUTHBEARER"}]
+)
+def test_settings_that_are_right_or_wait_for_a_token_are_not_refused(properties):
+    assert refused_settings("east", properties) is None
 
 
 def test_what_must_hold_for_a_reader_cannot_be_configured_away():
