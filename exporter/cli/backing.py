@@ -25,6 +25,8 @@ def create(home: Home, connector: str) -> int:
             right = f"did you mean {meant}?" if meant else f"it has: {told(known) or 'none'}"
             raise ConfigError((f"{way.place.name} has no connector {connector} ({right})",))
         pairs = tuple(at for at in way.place.pairs(connector) if at.offset is not None)
+        for note in way.place.notes(connector):
+            output.error(f"{connector}: {note}")
     try:
         written = backups.write(
             home.folder, connector=connector, pairs=pairs, at=SystemClock().now()

@@ -104,7 +104,7 @@ def _by_place(rows: Iterable[Row]) -> dict[str, dict[str, list[dict[str, msgspec
     found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
     for place, connector, _, at in rows:
         entries = found.setdefault(place, {}).setdefault(connector, [])
-        entries.append(entry_of(at.partition, at.offset))
+        entries.append(entry_of(at.partition, at.offset, at.key))
     return found
 
 

@@ -147,7 +147,7 @@ _BY_NAMES = {
 _JDBC_PROTOCOL = "1"
 
 
-def dialect_of(partition: Mapping[str, Scalar] | None) -> Dialect:
+def dialect_of(partition: Fields | None) -> Dialect:
     """The dialect whose source partitions look like this; None is a connector without any."""
     if partition is None:
         return GENERIC
@@ -281,6 +281,14 @@ def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | Non
     if was is None or now is None or was.scope != now.scope or was.place == now.place:
         return Order.UNORDERED
     return Order.AHEAD if now.place > was.place else Order.BEHIND
+
+
+def has_own_order(partition: Fields | None) -> bool:
+    """Return whether the connector's map may have its fields in another order than a HashMap. A
+    single field has one order; MirrorMaker's maps, and those of every connector that is known here,
+    are HashMaps.
+    """
+    return partition is not None and len(partition) > 1 and dialect_of(partition) is GENERIC
 
 
 def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:

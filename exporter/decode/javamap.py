@@ -104,18 +104,28 @@ def connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes
     None where that cannot be told: some floats, an integer of more than 64 bits, or text that UTF-8
     cannot carry.
     """
-    text = "null" if partition is None else _json_map(partition)
-    if text is None:
-        return None
+    if partition is not None:
+        return ordered_key(connector, partition, hash_map_order(tuple(partition)))
     try:
-        return f"[{_name(connector)},{text}]".encode()
+        return f"[{_name(connector)},null]".encode()
     except UnicodeEncodeError:
         return None
 
 
-def _json_map(fields: Mapping[str, Scalar]) -> str | None:
+def ordered_key(
+    connector: str, partition: Mapping[str, Scalar], order: tuple[str, ...]
+) -> bytes | None:
+    """The key bytes of a task whose map has its fields in this order; None as of connect_key."""
+    text = _json_map(partition, order)
+    try:
+        return None if text is None else f"[{_name(connector)},{text}]".encode()
+    except UnicodeEncodeError:
+        return None
+
+
+def _json_map(fields: Mapping[str, Scalar], order: tuple[str, ...]) -> str | None:
     written: list[str] = []
-    for name in hash_map_order(tuple(fields)):
+    for name in order:
         text = json_scalar(fields[name])
         if text is None:
             return None

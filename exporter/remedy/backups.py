@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from exporter.disk import sync_folder
+from exporter.remedy.engine.requests import entry_of
 from exporter.remedy.model.plan import Frozen, Pair
 
 FOLDER: Final = "backups"
@@ -41,15 +42,8 @@ class Kept(NamedTuple):
 
 def document(connector: str, pairs: tuple[Pair, ...]) -> bytes:
     """KIP-199 JSON; what is an exact integer stays one."""
-    entries = [
-        {"partition": msgspec.Raw(pair.partition.encode()), "offset": _raw(pair.offset)}
-        for pair in pairs
-    ]
+    entries = [entry_of(pair.partition, pair.offset, pair.key) for pair in pairs]
     return msgspec.json.format(msgspec.json.encode({connector: entries}), indent=2) + b"\n"
-
-
-def _raw(offset: str | None) -> msgspec.Raw:
-    return msgspec.Raw(b"null" if offset is None else offset.encode())
 
 
 def write(folder: Path, *, connector: str, pairs: tuple[Pair, ...], at: float) -> Written:

@@ -295,13 +295,13 @@ def _set_by(plan: Plan) -> list[Pair]:
 
 
 def source_of(snapshot: Snapshot, case: Case, identity: str) -> tuple[int, bool] | None:
-    """Of a source partition: how many other keys it is under, and whether the one that counts is
-    the one that Connect looks up.
+    """Of a source partition: how many other keys it is under, and whether the one that its task
+    looks up is the one that Connect looks up over REST.
     """
     for view in snapshot.source_partitions:
         own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
         if own and view.identity == identity:
-            return view.variants, view.offset is not None
+            return view.variants, view.offset is not None and view.is_hash_map
     return None
 
 

@@ -137,6 +137,11 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
         return () if self.keys is None else self.keys.unsure
 
     @property
+    def is_hash_map(self) -> bool:
+        """Does its task look up the key of a HashMap, as REST does?"""
+        return self.keys is None or (self.keys.own is None and not self.keys.unsure)
+
+    @property
     def raw_key(self) -> bytes | None:
         """The key that its task looks up, byte for byte; None where that is not known."""
         if self.keys is not None and self.keys.unsure:

@@ -302,6 +302,8 @@ def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tu
         others.append(before)  # it stands as offsetwatch last wrote it
     if not others and not _is_erased(known, newest):
         return newest, ()
+    if any(not _committed(newest).is_after(_committed(at)) for at in others):
+        return _alike([newest, *others])  # an offsets file tells no time
     if newest.moments >= newest.needed:
         return newest, ()
     confirmed = _confirmed(newest, others, orders)

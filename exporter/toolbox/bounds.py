@@ -176,6 +176,7 @@ class _Look:
     """One request, held against the facts.
 
     there   the partitions that have an offset, and these
+    listed  those that are listed without one
     brief   what was meant is not searched for: it takes as long as there are partitions
     """
 
@@ -183,6 +184,7 @@ class _Look:
     facts: Facts
     shape: Shape | None
     there: Mapping[str, str]
+    listed: frozenset[str] = frozenset()
     brief: bool = False
 
     def flaws(self, pair: Pair) -> Iterator[Flaw]:
@@ -259,6 +261,9 @@ class _Look:
         if self.request.allow_new:
             if connect_key(self.facts.connector, fields) is None:
                 yield "", "in which bytes Connect would look it up cannot be told", ""
+            return
+        if partition in self.listed and fields is not None and len(fields) > 1:
+            yield "", *_BEYOND_REST
             return
         right = "--allow-new if it is to be made"
         if not self.brief:
@@ -366,10 +371,22 @@ class _Look:
 
 def _look(request: Request, facts: Facts) -> _Look:
     there = {pair.partition: pair.offset for pair in facts.present if pair.offset is not None}
-    return _Look(request, facts, shape_of(facts.kind, facts.class_name), there)
+    listed = frozenset(pair.partition for pair in facts.present if pair.offset is None)
+    return _Look(request, facts, shape_of(facts.kind, facts.class_name), there, listed)
 
 
 _NEW = "; --allow-new if that is about to change"
+_BEYOND_REST = (
+    (
+        "Connect lists it and shows no offset of it: REST looks it up in the order of a HashMap, "
+        "which the connector's own map may not have. A change over REST would not reach its task "
+        "then"
+    ),
+    (
+        "stop its workers and change it in their storage, with --worker-config; --allow-new writes "
+        "it over REST all the same"
+    ),
+)
 _SINK_FIELDS = ("kafka_topic", "kafka_partition")
 
 

@@ -26,6 +26,7 @@ class Change:
     """One partition whose offset is not the same.
 
     before, after   JSON, or None for none
+    key             as of a Pair
     order           of `after` against `before`, where the connector keeps an order and has both
     """
 
@@ -33,6 +34,7 @@ class Change:
     before: str | None
     after: str | None
     order: Order | None = None
+    key: str | None = None
 
     @property
     def kind(self) -> Kind:
@@ -44,7 +46,7 @@ class Change:
     @property
     def pair(self) -> Pair:
         """What is to be asked for."""
-        return Pair(self.partition, self.after)
+        return Pair(self.partition, self.after, self.key)
 
 
 def changes(now: tuple[Pair, ...], wanted: tuple[Pair, ...]) -> tuple[Change, ...]:
@@ -54,7 +56,7 @@ def changes(now: tuple[Pair, ...], wanted: tuple[Pair, ...]) -> tuple[Change, ..
     """
     have = {pair.partition: pair.offset for pair in now}
     return tuple(
-        change(pair.partition, have.get(pair.partition), pair.offset)
+        change(pair.partition, have.get(pair.partition), pair.offset, pair.key)
         for pair in wanted
         if have.get(pair.partition) != pair.offset
     )
@@ -81,10 +83,10 @@ def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
     )
 
 
-def change(partition: str, before: str | None, after: str | None) -> Change:
+def change(partition: str, before: str | None, after: str | None, key: str | None = None) -> Change:
     """One partition's change, with its direction where that is known."""
     order = None if before is None or after is None else _order(partition, before, after)
-    return Change(partition=partition, before=before, after=after, order=order)
+    return Change(partition=partition, before=before, after=after, order=order, key=key)
 
 
 def _order(partition: str, before: str, after: str) -> Order:

@@ -2,6 +2,8 @@
 
     {"connector": [{"partition": {...}, "offset": {...} or null}, ...], ...}
 
+An entry of a source partition whose map is no HashMap has its raw key as well, as a text: `key`.
+
 Reading is strict where Connect is not: what Connect would take for something else (a missing
 `offset` for a reset, a partition given twice for its last) is a problem with its place. Pure.
 """
@@ -16,12 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from exporter.decode.jsontext import encode_sorted
-from exporter.model.offsets import INT64_MAX, INT64_MIN, Scalar
+from exporter.decode.source_offsets import decode_key
+from exporter.model.offsets import INT64_MAX, INT64_MIN, Scalar, SourceKey
 from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.words import nearest
 
 _ENTRY = ("partition", "offset")
+_KEY = "key"
 _ENTRY_SHAPE = 'an entry is {"partition": {…}, "offset": {…}}, or null for the offset to remove it'
 _DOCUMENT_SHAPE = (
     '{"connector": [{"partition": {…}, "offset": {…}}, …]}, as `offsets export` prints'
@@ -119,9 +123,14 @@ def kip199(sections: Iterable[tuple[str, Iterable[Pair]]]) -> str:
 
 def _section(name: str, pairs: Iterable[Pair]) -> str:
     lines = [
-        f'{{"partition": {pair.partition}, "offset": {pair.offset or "null"}}}' for pair in pairs
+        f'{{"partition": {pair.partition}, "offset": {pair.offset or "null"}{_key(pair)}}}'
+        for pair in pairs
     ]
     return f"{encode_sorted(name).decode()}: {_braced('[', ']', '  ', lines)}"
+
+
+def _key(pair: Pair) -> str:
+    return "" if pair.key is None else f', "{_KEY}": {encode_sorted(pair.key).decode()}'
 
 
 def _braced(left: str, right: str, indent: str, lines: list[str]) -> str:
@@ -192,7 +201,7 @@ def _pair(where: str, entry: Any, found: list[Problem]) -> Pair | None:
     fields = dict(entry)
     missing = [name for name in _ENTRY if name not in fields]
     for name in fields:
-        if name not in _ENTRY:
+        if name not in {*_ENTRY, _KEY}:
             meant = nearest(name, missing)
             right = f"did you mean `{meant}`?" if meant else _ENTRY_SHAPE
             found.append(Problem(f"{where}.{name}", "unknown in an entry", right))
@@ -210,7 +219,19 @@ def _pair(where: str, entry: Any, found: list[Problem]) -> Pair | None:
     if len(found) > before:
         return None
     partition, offset = (None if at is None else encode_sorted(at).decode() for at in maps)
-    return Pair(partition=partition or "null", offset=offset)
+    partition = partition or "null"
+    key = fields.get(_KEY)
+    if key is not None and not _is_key(key, partition):
+        right = "the raw key of this partition, as `offsets export` prints it; or leave it out"
+        found.append(Problem(f"{where}.{_KEY}", "no raw key of this partition", right))
+        return None
+    return Pair(partition=partition, offset=offset, key=key)
+
+
+def _is_key(key: Any, partition: str) -> bool:
+    """The connector's name in it is not looked at: a document may be imported for another one."""
+    found = decode_key(key.encode()) if isinstance(key, str) and _is_text(key) else None
+    return isinstance(found, SourceKey) and found.is_spelling and found.identity == partition
 
 
 def _map(where: str, value: Any, found: list[Problem]) -> dict[str, Scalar] | None:

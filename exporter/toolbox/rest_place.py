@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from exporter.config import Connect
 from exporter.errors import ConfigError, Refused
@@ -11,6 +12,18 @@ from exporter.model.topology import TopicPartition
 from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.model.plan import Pair
 from exporter.toolbox.place import Overwritten
+from exporter.toolbox.shapes import decoded
+
+_LOST: Final = (
+    "has no offset for a task: its key is written in other bytes than Connect looks it up by, or "
+    "its value is none; a reset over REST leaves it as it is"
+)
+_BEYOND_REST: Final = (
+    "has no offset over REST: its key is written in other bytes than REST looks it up by, which "
+    "its task may well read (a map that is no HashMap), or its value is none; a change or reset "
+    "over REST does not reach it: stop the workers and use --worker-config, which reads and "
+    "changes their storage"
+)
 
 
 class RestPlace:
@@ -68,22 +81,25 @@ class RestPlace:
         return self._sight.pairs(connector)
 
     def notes(self, connector: str) -> tuple[str, ...]:
-        """Partitions that are listed and have no offset: Connect found a key that is not in the
-        bytes it looks offsets up by, or a value without one, or a dedicated topic hides it.
+        """Partitions that are listed and have no offset: Connect found a key in another order of
+        the fields than that of a HashMap, by which REST looks offsets up, or a value without one,
+        or a dedicated topic hides it.
         """
         lost = [at.partition for at in self.pairs(connector) if at.offset is None]
         if not lost:
             return ()
         known = self._known().get(connector)
         topic = None if known is None else known.dedicated_offsets_topic
-        why = (
-            "its key is written in other bytes than Connect looks it up by, or its value is none; "
-            "a reset over REST leaves it as it is"
-            if topic is None
-            else f"{topic}, its connector's own offsets topic, has none, and what the worker's "
-            "topic may have for it does not count"
+        if topic is not None:
+            why = (
+                f"{topic}, its connector's own offsets topic, has none, and what the worker's "
+                "topic may have for it does not count"
+            )
+            return tuple(f"{partition} has no offset for a task: {why}" for partition in lost)
+        return tuple(
+            f"{partition} {_BEYOND_REST if len(decoded(partition) or ()) > 1 else _LOST}"
+            for partition in lost
         )
-        return tuple(f"{partition} has no offset for a task: {why}" for partition in lost)
 
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
         """Refused: Connect tells only what holds now."""

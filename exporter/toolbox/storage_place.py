@@ -381,7 +381,7 @@ def is_sink(settings: ConnectorSettings) -> bool:
 
 
 def _past(storage: Storage, progress: Progress | None) -> Iterator[Overwritten]:
-    """Every record under a key that Connect looks up."""
+    """Every record under a key that a task may have looked up."""
     assert isinstance(storage, TopicStorage)
     for record in storage.history(progress):
         key = decode_key(record.key)
@@ -391,11 +391,14 @@ def _past(storage: Storage, progress: Progress | None) -> Iterator[Overwritten]:
         if isinstance(value, LegacyOffset):
             value = value.offset if isinstance(value.offset, SourceOffset) else None
         offset = value.text if isinstance(value, SourceOffset) and not value.is_null else None
-        pair = Pair(key.identity, offset)
+        told = (record.key or b"").decode() if key.ordered else None
+        pair = Pair(key.identity, offset, told)
         yield Overwritten(key.connector, pair, record.at, record.kpartition, record.koffset)
 
 
 def _looked_up(key: SourceKey, raw: bytes | None) -> bool:
     """In an envelope or not: what counted at the time is not known."""
+    if key.is_spelling:
+        return True
     wanted = connect_key(key.connector, msgspec.json.decode(key.identity))
     return raw is not None and wanted is not None and raw.endswith((wanted, wanted + b"}"))

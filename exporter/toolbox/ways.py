@@ -5,11 +5,13 @@ Called by the command line. Nothing here changes anything: drivers are only made
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from exporter.clock import Clock
 from exporter.config import Config, Connect
-from exporter.model.connectors import Connector, ConnectorSettings
+from exporter.decode.dialects import has_own_order
+from exporter.errors import Refused
+from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.model.topology import TopicPartition
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import workers
@@ -29,8 +31,10 @@ from exporter.toolbox.connectors import (
     unheard,
 )
 from exporter.toolbox.rest_place import RestPlace
+from exporter.toolbox.shapes import decoded
 from exporter.toolbox.storage_place import StoragePlace, is_sink
 from exporter.toolbox.tombstones import around
+from exporter.toolbox.words import told
 
 
 class RestWay:
@@ -101,7 +105,17 @@ class RestWay:
         )
 
     def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
-        """One request, unless Connect cannot remove offsets there."""
+        """One request, unless Connect cannot remove offsets there. Raises Refused for a raw key
+        that no request can have.
+        """
+        own = [at.partition for at in pairs if at.key is not None]
+        if own:
+            raise Refused(
+                self._place.name,
+                f"{told(own)}: the document has the raw key of a map that is no HashMap, and over "
+                "REST Connect writes a HashMap's, which the task would not look up: stop the "
+                "workers and use --worker-config",
+            )
         found = around(
             self._config,
             self._connect,
@@ -113,7 +127,8 @@ class RestWay:
         self._own_topics[connector] = found.topic
         if found.write is not None:
             return Effect(found.write, found.notes)
-        return Effect(Reset() if whole else Alter(pairs), found.notes)
+        notes = (*found.notes, *_order_unknown(self._known(connector), pairs))
+        return Effect(Reset() if whole else Alter(pairs), notes)
 
     def driver(self, connector: str) -> Driver:
         """See RestDriver; it deletes topics as well."""
@@ -134,6 +149,17 @@ class RestWay:
         known = self._place.connector(connector)
         assert known is not None  # `standing` was asked first
         return known
+
+
+def _order_unknown(connector: Connector, pairs: tuple[Pair, ...]) -> Iterator[str]:
+    if connector.kind is ConnectorKind.SOURCE and any(
+        has_own_order(decoded(at.partition)) for at in pairs
+    ):
+        yield (
+            "over REST Connect writes offsets in the order of a Java HashMap; if the connector's "
+            "own map has another order, its task does not find them, and --worker-config is the "
+            "way, with the workers stopped"
+        )
 
 
 class StorageWay:

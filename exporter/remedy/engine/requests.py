@@ -72,9 +72,12 @@ def body_of(pairs: tuple[Pair, ...]) -> bytes:
     return msgspec.json.encode({"offsets": entries})
 
 
-def entry_of(partition: str, offset: str | None) -> dict[str, msgspec.Raw]:
-    """One entry of a PATCH (KIP-875) and of KIP-199, the JSON as it is: integers stay exact."""
-    return {
+def entry_of(partition: str, offset: str | None, key: str | None = None) -> dict[str, msgspec.Raw]:
+    """One entry of a PATCH (KIP-875) and of KIP-199, the JSON as it is: integers stay exact. With
+    the raw key beside it where that is not the one of a HashMap, which no PATCH may have.
+    """
+    found = {
         "partition": msgspec.Raw(partition.encode()),
         "offset": msgspec.Raw((offset or "null").encode()),
     }
+    return found if key is None else {**found, "key": msgspec.Raw(msgspec.json.encode(key))}

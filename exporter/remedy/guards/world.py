@@ -149,7 +149,7 @@ def one_raw_key(*, raw_keys: int, key_canonical: bool) -> Reply:
     """The partition is stored under one key, and under the one that Connect would write: a task
     looks its offset up by bytes.
     """
-    other = "" if key_canonical else ", and not the one that Connect would write"
+    other = "" if key_canonical else ", and not the one that Connect would write over REST"
     return held(f"stored under {raw_keys} keys{other}", if_=raw_keys == 1 and key_canonical)
 
 

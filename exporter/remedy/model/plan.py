@@ -21,14 +21,16 @@ class State(StrEnum):
     STOPPED = "stopped"
 
 
-class Pair(msgspec.Struct, frozen=True, order=True):
+class Pair(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """A source partition (of a sink: a topic partition) and its offset, both JSON with sorted keys.
 
     offset      None for none: not there, or to be removed
+    key         the raw key as a task looks it up; None: in the order of a HashMap, or not known
     """
 
     partition: str
     offset: str | None
+    key: str | None = None
 
 
 class Raw(msgspec.Struct, frozen=True):

@@ -1,30 +1,33 @@
 """What an offsets topic or file holds of a connector, and which bytes would make it hold more.
 
 Connect finds an offset by the bytes of its key, so everything here goes by bytes. A task is handed
-what stands under the bytes that Connect itself would write for a source partition; other bytes of
-the same meaning are variants, which a connector that orders its maps in its own way may still read.
-So a change is written under all keys that stand there for a source partition, and a key is made up
-only where Connect's own is missing. Pure; called by the storage driver and by places.
+what stands under the bytes that its own map serialises to: of several raw keys of a source
+partition, those that its connector commits under (state/spellings.py). A change is written under
+all keys that stand there for a source partition, and a key is made up only where none does that a
+task may look up: in the order of the document, of the connector's other keys, or of a HashMap.
+Pure; called by the storage driver and by places.
 """
 
 from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import msgspec
 
-from exporter.decode.javamap import connect_key
+from exporter.decode.javamap import connect_key, ordered_key
 from exporter.decode.jsontext import encode_sorted
 from exporter.decode.partitioner import partition_of
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import Refused
+from exporter.model.observations import SourceRecord
 from exporter.model.offsets import KeyForm, LegacyOffset, SourceKey, SourceOffset, Undecodable
 from exporter.remedy.model.plan import Pair, Raw
+from exporter.state.spellings import KeySpellings, spellings_of
 
 _ENVELOPE: Final = (b'{"schema":null,"payload":', b"}")
 _KEY_ENVELOPE: Final = b'{"schema":'
@@ -56,6 +59,22 @@ class _Of(NamedTuple):
     key: SourceKey
     stored: Stored
 
+    @property
+    def raw_key(self) -> bytes:
+        """Its key, taken out of an envelope if it is in one."""
+        key = self.stored.key or b""
+        before, after = _ENVELOPE
+        enveloped = key.startswith(before) and key.endswith(after)
+        return key[len(before) : -len(after)] if enveloped else key
+
+    @property
+    def bare(self) -> SourceKey:
+        """What its key says without an envelope."""
+        if self.key.form is not KeyForm.LEGACY_ENVELOPE:
+            return self.key
+        found = decode_key(self.raw_key)
+        return found if isinstance(found, SourceKey) else self.key
+
 
 @dataclass(frozen=True)
 class Contents:
@@ -83,6 +102,46 @@ class Contents:
             if isinstance(key, SourceKey):
                 found[key.connector].append(_Of(key, stored))
         return {name: tuple(records) for name, records in found.items()}
+
+    @cached_property
+    def _spellings(self) -> dict[str, KeySpellings]:
+        return {}
+
+    def spellings(self, connector: str) -> KeySpellings:
+        """What its records tell of the raw keys that its tasks look up."""
+        if connector not in self._spellings:
+            in_envelope = self.enveloped[0]
+            self._spellings[connector] = spellings_of(
+                SourceRecord(
+                    key=at.bare,
+                    raw_key=at.raw_key,
+                    offset=_offset(self, at.stored),
+                    partition=at.stored.kpartition or 0,
+                    log_offset=at.stored.koffset or 0,
+                    at=at.stored.at or 0.0,
+                    advanced_at=None,
+                    live=False,
+                    ours=at.stored.ours,
+                )
+                for at in self.by_connector.get(connector, ())
+                if (at.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
+            )
+        return self._spellings[connector]
+
+    @cached_property
+    def _orders(self) -> dict[str, dict[frozenset[str], tuple[str, ...]]]:
+        return {}
+
+    def orders(self, connector: str) -> dict[frozenset[str], tuple[str, ...]]:
+        """The order of the fields, by the fields, in which the connector last wrote a key."""
+        if connector not in self._orders:
+            found: dict[frozenset[str], tuple[str, ...]] = {}
+            written = [at for at in self.by_connector.get(connector, ()) if _is_commit(at)]
+            for at in sorted(written, key=lambda at: _age(at.stored)):
+                order = _order(at.raw_key)
+                found[frozenset(order)] = order
+            self._orders[connector] = found
+        return self._orders[connector]
 
     @cached_property
     def enveloped(self) -> tuple[bool, bool]:
@@ -122,10 +181,17 @@ def pairs(contents: Contents, connector: str) -> tuple[Pair, ...]:
     """What a task would be handed, in order of the partitions."""
     found = []
     for identity, records in _by_identity(contents, connector).items():
-        offset = _offset(contents, _effective(contents, connector, identity, records))
+        key = _looked_up(contents, connector, identity, records)
+        offset = _offset(contents, _effective(key, records))
         if isinstance(offset, SourceOffset) and not offset.is_null:
-            found.append(Pair(identity, offset.text))
-    return tuple(sorted(found))
+            found.append(Pair(identity, offset.text, _told(key, records)))
+    return tuple(sorted(found, key=lambda at: at.partition))
+
+
+def _told(key: bytes | None, records: Iterable[_Of]) -> str | None:
+    """The raw key for people and documents; None if it is the one of a HashMap."""
+    of = next((at for at in records if at.stored.key == key), None)
+    return None if of is None or not of.bare.ordered else of.raw_key.decode()
 
 
 def raw(contents: Contents, connector: str) -> tuple[Raw, ...]:
@@ -188,22 +254,52 @@ def _by_identity(contents: Contents, connector: str) -> dict[str, tuple[_Of, ...
     return {identity: tuple(records) for identity, records in found.items()}
 
 
-def _looked_up(contents: Contents, connector: str, identity: str) -> bytes | None:
-    """The bytes that Connect looks up; None where that cannot be told (connect_key)."""
-    key = connect_key(connector, msgspec.json.decode(identity))
-    if key is None or not contents.enveloped[0]:
-        return key
-    return key.join(_ENVELOPE)
-
-
-def _effective(
+def _looked_up(
     contents: Contents, connector: str, identity: str, records: Iterable[_Of]
-) -> Stored | None:
+) -> bytes | None:
+    """The bytes that its task looks up, as far as its records tell; the newest where they do not.
+    None if a task may look none of them up.
+    """
+    keys = {at.raw_key: at.stored.key for at in records if at.bare.is_spelling}
+    if len(keys) < 2:
+        return next(iter(keys.values()), None)
+    use = contents.spellings(connector).in_use(identity)
+    spelling = use.spelling or next(iter(use.unsure), None)
+    return None if spelling is None else keys[spelling.raw_key]
+
+
+def _made(contents: Contents, connector: str, pair: Pair) -> bytes | None:
+    """A key where there is none that a task may look up; None where the bytes cannot be told."""
+    fields = msgspec.json.decode(pair.partition)
+    order = None
+    if fields:
+        order = _order(pair.key.encode()) if pair.key else _usual(contents, connector, fields)
+    key = connect_key(connector, fields)
+    if order is not None:
+        key = ordered_key(connector, fields, order)
+    return key.join(_ENVELOPE) if key is not None and contents.enveloped[0] else key
+
+
+def _order(raw_key: bytes) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(raw_key)[1] or ())
+
+
+def _is_commit(at: _Of) -> bool:
+    return at.bare.is_spelling and not at.stored.ours and at.stored.value is not None
+
+
+def _usual(
+    contents: Contents, connector: str, fields: Mapping[str, object]
+) -> tuple[str, ...] | None:
+    """The order in which the connector last wrote keys of these fields; None if it wrote none."""
+    return contents.orders(connector).get(frozenset(fields))
+
+
+def _effective(key: bytes | None, records: Iterable[_Of]) -> Stored | None:
     """The record that counts. Of a key in two partitions Connect takes the one that it happens to
     read last; the younger one is the better guess.
     """
-    wanted = _looked_up(contents, connector, identity)
-    found = [at.stored for at in records if at.stored.key == wanted]
+    found = [at.stored for at in records if key is not None and at.stored.key == key]
     return max(found, key=_age, default=None)
 
 
@@ -239,7 +335,9 @@ def _values(
         value = value.join(_ENVELOPE)
     standing = [at.stored for at in records if at.stored.value is not None]
     places = {(at.key, at.kpartition) for at in standing}
-    looked_up = _looked_up(contents, connector, pair.partition)
+    looked_up = _looked_up(contents, connector, pair.partition, records)
+    if looked_up is None:
+        looked_up = _made(contents, connector, pair)
     if looked_up is not None and all(key != looked_up for key, _ in places):
         places.add((looked_up, _place(contents, looked_up, records)))
     if not places:
@@ -248,7 +346,7 @@ def _values(
             f"{connector} {pair.partition}: Connect's bytes for such a partition cannot be told",
         )
     has = {(at.key, at.kpartition) for at in standing if _is(_offset(contents, at), pair.offset)}
-    counts = _offset(contents, _effective(contents, connector, pair.partition, records))
+    counts = _offset(contents, _effective(looked_up, records))
     if not _is(counts, pair.offset):  # what it has in one partition is older than that in another
         has = {at for at in has if at[0] != looked_up}
     for key, kpartition in sorted(places - has, key=lambda at: (at[1] or 0, at[0] or b"")):
@@ -294,28 +392,59 @@ def _odd(
     standing = [at.stored for at in records if at.stored.value is not None]
     if not standing:
         return
-    looked_up = _looked_up(contents, connector, identity)
-    variants = [at for at in standing if at.key != looked_up]
+    looked_up = _looked_up(contents, connector, identity, records)
     own = [at for at in standing if at.key == looked_up]
-    if variants:
-        rest = "beside the key that it does" if own else "and no other: a task gets nothing"
-        yield (
-            f"{identity}: {len(variants)} key(s) in bytes that Connect does not look up, {rest}; "
-            f"{_text(variants[0].key)}"
-        )
+    yield from _other_keys(contents, connector, identity, records, looked_up)
     if len(own) > 1:
         numbers = ", ".join(str(at.kpartition) for at in own)
         yield (
             f"{identity}: its key stands in partitions {numbers} of {contents.where}; Connect "
             "takes the one that it happens to read last"
         )
-    offset = _offset(contents, _effective(contents, connector, identity, records))
+    offset = _offset(contents, _effective(looked_up, records))
     if isinstance(offset, Undecodable):
         yield f"{identity}: its value is no offset ({offset.reason}); a task gets nothing"
     elif offset is not None and offset.is_null:
         yield f"{identity}: its value is null; Connect lists it, and a task gets nothing"
     elif offset is not None and offset.beyond_64_bits:
         yield f"{identity}: {offset.text} is beyond 64 bits; Connect wraps it round"
+
+
+def _other_keys(
+    contents: Contents,
+    connector: str,
+    identity: str,
+    records: tuple[_Of, ...],
+    looked_up: bytes | None,
+) -> Iterator[str]:
+    """Say which other raw keys hold something, and how sure it is that no task looks them up."""
+    others = [at for at in records if at.stored.value is not None and at.stored.key != looked_up]
+    foreign = [at for at in others if not at.bare.is_spelling]
+    own = any(at.stored.value is not None and at.stored.key == looked_up for at in records)
+    if foreign:
+        rest = "beside the key that it does" if own else "and no other: a task gets nothing"
+        yield (
+            f"{identity}: {len(foreign)} key(s) in bytes that Connect does not look up, {rest}; "
+            f"{_text(foreign[0].stored.key)}"
+        )
+    spelled = [at for at in others if at.bare.is_spelling]
+    if not spelled:
+        return
+    use = contents.spellings(connector).in_use(identity)
+    if use.unsure:
+        told = ", ".join(
+            f"{_text(at.raw_key)} = {'null' if at.value is None else at.value.text}"
+            for at in use.unsure
+        )
+        yield (
+            f"{identity}: which of its raw keys its task looks up is not known until it commits "
+            f"again; the newest is shown, and a change is written under all: {told}"
+        )
+        return
+    yield (
+        f"{identity}: {len(spelled)} more raw key(s) in another order of the fields, under which "
+        f"its connector does not commit now; {_text(spelled[0].stored.key)}"
+    )
 
 
 def _text(key: bytes | None) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 
+from exporter.decode.dialects import has_own_order
+from exporter.decode.jsontext import parse_flat_map
+from exporter.model.connectors import ConnectorKind
 from exporter.remedy.engine.progress import Progress
 from exporter.remedy.model.driver import Answer
 from exporter.remedy.model.plan import (
@@ -171,12 +174,32 @@ def ending(progress: Progress, options: str) -> str:
 def _vouched(progress: Progress) -> str:
     if progress.definite is None:
         return ""
+    if progress.definite and _as_hash_map(progress):
+        name = shlex.quote(progress.plan.subject.connector)
+        return (
+            "; Connect wrote them in the order of a Java HashMap, and whether its task reads them "
+            f"shows when it has started and committed: `{COMMAND} explain {name}`. If it goes on "
+            "from where it was, stop the workers and change them with --worker-config"
+        )
     if progress.definite:
         return "; the connector confirms its new offsets"
     return (
         "; the connector does not confirm them: if it keeps offsets anywhere else, "
         "change them there too"
     )
+
+
+def _as_hash_map(progress: Progress) -> bool:
+    """Does it change an offset over REST of which the connector's own map may have another order?
+    Of a reset, offsets tell that Connect lists and cannot look up.
+    """
+    plan = progress.plan
+    if plan.subject.kind != ConnectorKind.SOURCE:
+        return False
+    pairs = [pair for step in plan.steps if isinstance(step, Alter) for pair in step.pairs]
+    if progress.frozen is not None and any(isinstance(step, Reset) for step in plan.steps):
+        pairs += [pair for pair in progress.frozen.pairs if pair.offset is None]
+    return any(has_own_order(parse_flat_map(pair.partition.encode())) for pair in pairs)
 
 
 def _to_decide(progress: Progress, options: str) -> str:

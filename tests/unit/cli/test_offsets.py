@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from exporter.cli import cli
 from exporter.cli.offset_commands import _renamed, aliases_of
+from exporter.decode.source_offsets import decode_key
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
 from exporter.errors import ConfigError
 from exporter.remedy.drivers import rest
@@ -452,3 +453,53 @@ def test_an_alias_that_is_renamed_may_be_empty() -> None:
             _renamed("--rename-alias", (wrong,), empty=True)
     with pytest.raises(UsageError):
         _renamed("--rename", ("=a",))
+
+
+ORDERED = '{"name":"a.csv","path":"/data/in"}'
+
+
+@pytest.fixture
+def filepulse(worker: fake.Connect) -> None:
+    """A connector whose partition is a LinkedHashMap: REST lists it and finds no offset."""
+    worker.add("fpl", config={"connector.class": "org.example.FilePulse"})
+    worker.commit("fpl", json.loads(ORDERED), None)
+    stopped(worker, "fpl")
+
+
+@pytest.mark.usefixtures("filepulse")
+def test_an_offset_that_rest_cannot_reach_is_not_altered_over_rest(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    asked = ("alter", "fpl", "--partition", ORDERED, "--offset", '{"position":5}')
+    refused = shell.change(*asked, status=3)
+    assert "A change over REST would not reach its task" in refused.output
+    assert "--worker-config" in refused.output
+    assert "never there before" not in refused.output
+    assert worker.changes() == []
+    done = shell.change(*asked, "--allow-new")
+    assert "done and read back" in done.stderr
+    assert "confirms its new offsets" not in done.stderr
+    assert "explain fpl" in done.stderr
+
+
+@pytest.mark.usefixtures("filepulse")
+def test_what_rest_cannot_show_is_said_by_every_verb_that_reads(shell: Shell) -> None:
+    for verb in (("list",), ("export",), ("export", "--connectors", "fpl")):
+        said = shell.run(*verb).stderr
+        assert f"fpl: {ORDERED} has no offset over REST" in said
+        assert "--worker-config" in said
+    reset = shell.change("reset", "fpl")
+    assert "does not reach it" in reset.output
+
+
+@pytest.mark.usefixtures("filepulse")
+def test_a_document_with_a_raw_key_is_not_imported_over_rest(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    key = '["fpl",{"path":"/data/in","name":"a.csv"}]'
+    if decode_key(key.encode()).canonical:
+        key = '["fpl",{"name":"a.csv","path":"/data/in"}]'
+    entry = {"partition": json.loads(ORDERED), "offset": {"position": 5}, "key": key}
+    refused = shell.change("import", "--allow-new", stdin=json.dumps({"fpl": [entry]}), status=3)
+    assert "--worker-config" in refused.output
+    assert worker.changes() == []

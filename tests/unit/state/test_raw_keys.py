@@ -144,3 +144,11 @@ def test_mirror_maker_looks_up_a_hash_map_whatever_else_is_written():
         book.apply((record("mm2", orders(), {"offset": 99}, log_offset=number, raw_key=other),))
     (view,) = book.views(frozenset({"mm2"}))
     assert (view.offset, view.variants, view.strays) == (None, 1, 1)
+
+
+def test_what_rest_cannot_reach_is_no_hash_map():
+    world = files()
+    assert commit(world, REST, 7).is_hash_map
+    assert not commit(files(), OWN, 7).is_hash_map
+    assert not commit(world, OWN, 8).is_hash_map
+    assert commit(world, REST, 9).is_hash_map

@@ -1,0 +1,141 @@
+"""Offsets in storage of connectors whose partition is no HashMap: read and written by bytes."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from exporter.decode.javamap import connect_key, hash_map_order
+from exporter.remedy import backups
+from exporter.remedy.model.plan import Pair
+from exporter.remedy.model.stored import (
+    Contents,
+    Stored,
+    notes,
+    pairs,
+    raw,
+    reset_records,
+    set_records,
+)
+from exporter.toolbox.documents import Document, kip199, parse
+
+PARTITION = {"name": "a.csv", "path": "/data/in"}
+IDENTITY = '{"name":"a.csv","path":"/data/in"}'
+OTHER = '{"name":"b.csv","path":"/data/in"}'
+ORDER = tuple(reversed(hash_map_order(tuple(PARTITION))))
+
+
+def own(name: str = "a.csv", connector: str = "fpl") -> bytes:
+    fields = {field: {**PARTITION, "name": name}[field] for field in ORDER}
+    return json.dumps([connector, fields], separators=(",", ":")).encode()
+
+
+def rest(name: str = "a.csv") -> bytes:
+    key = connect_key("fpl", {**PARTITION, "name": name})
+    assert key is not None
+    return key
+
+
+def at(number: int) -> bytes:
+    return b'{"position":%d}' % number
+
+
+def topic(*stored: Stored) -> Contents:
+    return Contents("east/offsets", stored, 25)
+
+
+def written(contents: Contents, *wanted: Pair) -> dict[bytes, bytes | None]:
+    return {
+        base64.b64decode(one.key): None if one.value is None else base64.b64decode(one.value)
+        for one in set_records(contents, "fpl", wanted)
+    }
+
+
+def test_the_only_key_is_what_a_task_is_handed_whatever_its_order():
+    found = topic(Stored(own(), at(24), 3, 7, 10.0))
+    assert pairs(found, "fpl") == (Pair(IDENTITY, '{"position":24}', own().decode()),)
+    assert notes(found, "fpl") == ()
+    assert written(found, Pair(IDENTITY, '{"position":5}')) == {own(): at(5)}
+    assert written(found, Pair(IDENTITY, None)) == {own(): None}
+    assert [base64.b64decode(one.key) for one in reset_records(found, "fpl")] == [own()]
+    assert [base64.b64decode(one.key) for one in raw(found, "fpl")] == [own()]
+
+
+def test_of_two_keys_the_one_that_the_connector_went_on_with_counts_and_both_are_changed():
+    found = topic(
+        Stored(rest(), at(5), 3, 7, 10.0),
+        Stored(own(), at(250), 4, 9, 20.0),
+    )
+    assert pairs(found, "fpl") == (Pair(IDENTITY, '{"position":250}', own().decode()),)
+    assert written(found, Pair(IDENTITY, '{"position":7}')) == {own(): at(7), rest(): at(7)}
+    assert "does not commit now" in notes(found, "fpl")[0]
+
+
+def test_what_rest_may_have_written_last_is_said_to_be_unsure_and_all_keys_are_changed():
+    found = topic(
+        Stored(own(), at(250), 4, 9, 10.0),
+        Stored(rest(), at(5), 3, 7, 20.0),
+    )
+    (note,) = notes(found, "fpl")
+    assert "not known until it commits again" in note
+    assert '{"position":250}' in note
+    assert '{"position":5}' in note
+    assert written(found, Pair(IDENTITY, '{"position":7}')) == {own(): at(7), rest(): at(7)}
+
+
+def test_what_offsetwatch_wrote_is_not_what_the_connector_commits():
+    found = topic(
+        Stored(own(), at(250), 4, 9, 10.0),
+        Stored(rest(), at(5), 3, 7, 20.0, ours=True),
+    )
+    assert pairs(found, "fpl") == (Pair(IDENTITY, '{"position":250}', own().decode()),)
+
+
+def test_a_file_tells_no_time_and_so_not_which_of_two_keys_is_in_use():
+    for stored in ((own(), rest()), (rest(), own())):
+        found = Contents(
+            "/connect.offsets", tuple(Stored(key, at(n)) for n, key in enumerate(stored)), None
+        )
+        assert "not known until it commits again" in notes(found, "fpl")[0]
+
+
+def test_a_new_partition_gets_the_order_of_the_connectors_other_keys():
+    found = topic(Stored(own(), at(24), 3, 7, 10.0))
+    assert written(found, Pair(OTHER, '{"position":1}')) == {own("b.csv"): at(1)}
+    empty = topic()
+    assert written(empty, Pair(OTHER, '{"position":1}')) == {rest("b.csv"): at(1)}
+
+
+def test_a_removed_key_comes_back_in_its_own_order():
+    found = topic(Stored(own(), None, 3, 7, 10.0))
+    assert written(found, Pair(IDENTITY, '{"position":1}')) == {own(): at(1)}
+
+
+def test_a_document_keeps_the_raw_key_and_gives_it_back():
+    kept = (Pair(IDENTITY, '{"position":24}', own().decode()),)
+    for text in (kip199([("fpl", kept)]).encode(), backups.document("fpl", kept)):
+        document = parse(text)
+        assert isinstance(document, Document)
+        assert document.sections[0].pairs == kept
+    assert written(topic(), *kept) == {own(): at(24)}
+    plain = (Pair('{"filename":"/x"}', '{"position":1}'),)
+    assert "key" not in kip199([("c", plain)])
+    assert b"key" not in backups.document("c", plain)
+
+
+def test_a_document_for_another_connector_keeps_the_order_of_its_keys():
+    kept = Pair(IDENTITY, '{"position":24}', own(connector="old").decode())
+    assert written(topic(), kept) == {own(): at(24)}
+
+
+@pytest.mark.parametrize("key", [1, "", "[]", '["fpl",{"name":"x","path":"/y"}]', None])
+def test_a_raw_key_of_something_else_is_a_problem_with_its_place(key):
+    entry = {"partition": PARTITION, "offset": None, "key": key}
+    found = parse(json.dumps({"fpl": [entry]}).encode())
+    if key is None:
+        assert isinstance(found, Document)
+    else:
+        assert isinstance(found, tuple)
+        assert [problem.where for problem in found] == ["fpl[0].key"]
