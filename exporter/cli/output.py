@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
+from exporter.clock import utc
 
 
 def visible(text: str) -> str:
@@ -79,4 +80,4 @@ def moment(at: float | None) -> str | None:
     """Unix seconds as people on call write them to each other."""
     if at is None:
         return None
-    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return utc(at).strftime("%Y-%m-%d %H:%M:%SZ")

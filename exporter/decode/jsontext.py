@@ -9,11 +9,19 @@ value that is neither a list nor a map.
 from __future__ import annotations
 
 import re
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 import msgspec
 
 from exporter.model.offsets import Scalar, Undecodable
+
+DEPTH_MAX: Final = 512  # msgspec itself ends at the interpreter's limit of 1000
+# What is no strict JSON is looked at token by token, with the interpreter's lock held: a hundred
+# thousand take 0.1 s. An offset has a few.
+TOKENS_MAX: Final = 100_000
+# Of a record; Kafka's own default ends at one.
+BYTES_MAX: Final = 8 * 1024 * 1024
 
 _decode = msgspec.json.Decoder().decode
 _decode_flat_map = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
@@ -25,12 +33,23 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]|(?<![0-9.eE+])0+(?=
 
 
 def parse(raw: bytes) -> Any:
-    """The first value, or Undecodable with the reason `not_json` or `nested_too_deep`."""
+    """The first value, or Undecodable with the reason `not_json`, `nested_too_deep` or
+    `too_large`.
+    """
+    if _is_too_large(raw):
+        return Undecodable("too_large")
     parsed = _strict(raw)
-    if not isinstance(parsed, Undecodable):
+    if parsed != Undecodable("not_json"):
         return parsed
     first = _first_value(raw)
     return parsed if first is None else _strict(first)
+
+
+def _is_too_large(raw: bytes) -> bool:
+    """Return True for what would take long to decode: a million empty lists take a second."""
+    if len(raw) <= TOKENS_MAX:
+        return False
+    return len(raw) > BYTES_MAX or sum(map(raw.count, (b"{", b"[", b","))) > TOKENS_MAX
 
 
 def _strict(raw: bytes) -> Any:
@@ -43,12 +62,14 @@ def _strict(raw: bytes) -> Any:
 
 
 def _first_value(raw: bytes) -> bytes | None:
-    """The list or map that the text begins with, without needless zeros; None if it never ends."""
+    """The list or map that the text begins with, without needless zeros; None if it never ends, or
+    not within TOKENS_MAX and DEPTH_MAX.
+    """
     if raw.lstrip(b" \t\r\n")[:1] not in {b"[", b"{"}:
         return None
     kept: list[bytes] = []
     depth = at = 0
-    for token in _TOKEN.finditer(raw):
+    for token in islice(_TOKEN.finditer(raw), TOKENS_MAX):
         text = token[0]
         kept.append(raw[at : token.start()])
         at = token.end()
@@ -56,6 +77,8 @@ def _first_value(raw: bytes) -> bytes | None:
             continue
         kept.append(text)
         depth += (text in {b"[", b"{"}) - (text in {b"]", b"}"})
+        if depth > DEPTH_MAX:
+            return None
         if depth == 0:  # the first token of all opened it
             return b"".join(kept)
     return None

@@ -9,11 +9,10 @@ so one that stays open for seconds belongs to a worker that died or hangs. Calle
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 from exporter.clients.kafka import ReadableEnd, TailReader, end_of_partition
-from exporter.clock import Clock
+from exporter.clock import Clock, utc
 from exporter.decode.source_offsets import decode_key
 from exporter.errors import ClientError
 from exporter.model.observations import Frozen
@@ -78,7 +77,7 @@ class OpenTransactions:
                 for message in reader.read(1, PEEK_S):
                     if end_of_partition(message) is not None:
                         return ""
-                    since = datetime.fromtimestamp(message.timestamp()[1] / 1000, tz=UTC)
+                    since = utc(message.timestamp()[1] / 1000)
                     raw = message.key()
                     key = decode_key(raw if isinstance(raw, bytes) else None)
                     by = f", by connector {key.connector}" if isinstance(key, SourceKey) else ""

@@ -6,11 +6,11 @@ Names are public contracts: people route by them. Called by courier.py. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
+from exporter.clock import utc
 from exporter.model.findings import Evidence, Finding
 from exporter.notify.ledger import Message
 
@@ -110,4 +110,4 @@ def _cut(text: str, chars_max: int) -> str:
 
 def _time(at: float) -> str:
     """RFC 3339 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")

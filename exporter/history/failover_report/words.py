@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
+from exporter.clock import utc
 from exporter.history.failover_report.moves import Why
 from exporter.history.failover_report.told import RECORDS
 
@@ -52,4 +52,4 @@ def span(seconds: float) -> str:
 
 def moment(at: float) -> str:
     """As people on call write it to each other."""
-    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return utc(at).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 
+from exporter.clock import utc
 from exporter.errors import HistoryError
 from exporter.history.tables import logs, read
 from exporter.history.tables.generations import Gap
@@ -352,5 +352,5 @@ def _listed(names: Sequence[object]) -> str:
 
 def iso(at: float) -> str:
     """A moment for people, to the millisecond as Kafka has it."""
-    moment = datetime.fromtimestamp(at, tz=UTC)
+    moment = utc(at)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

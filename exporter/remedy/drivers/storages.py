@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -23,6 +22,7 @@ from exporter.clients.write.offsets import (
     replace_file,
     write_records,
 )
+from exporter.clock import utc
 from exporter.errors import ClientError, Conflict, NotFound
 from exporter.remedy.model.driver import Answer, Outcome
 from exporter.remedy.model.plan import Raw
@@ -276,7 +276,7 @@ def contents_of(
 
 
 def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, tz=UTC).strftime("%H:%M:%S UTC")
+    return utc(at).strftime("%H:%M:%S UTC")
 
 
 def _unless(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:

@@ -113,6 +113,8 @@ def test_partitions_that_differ_in_type_only_have_different_identities():
         pytest.param(b'["c",{"a":[1]}]', "key_partition_shape", id="nested-list"),
         pytest.param(b'["c",[1]]', "key_partition_shape", id="partition-is-a-list"),
         pytest.param(b"[" * 100_000, "key_nested_too_deep", id="hostile-depth"),
+        pytest.param(b"[" * 3_000_000, "key_too_large", id="hostile-depth-of-megabytes"),
+        pytest.param(b"[" + b"[]," * 1_000_000 + b"0]", "key_too_large", id="hostile-width"),
     ],
 )
 def test_what_is_no_key_is_undecodable_with_its_own_reason(raw, reason):

@@ -55,6 +55,19 @@ def test_a_transaction_that_stays_open_is_named_with_its_place_and_its_connector
     assert read.behind == 1
 
 
+@pytest.mark.parametrize("stamp", [1e30, -1e30, 2**62 / 1000, -62135596801.0])
+def test_a_timestamp_that_is_no_moment_keeps_nothing_from_being_named(kafka, stamp):
+    def story():
+        yield whole
+        log = kafka.log(TOPIC.topic, 1)
+        log.stable_end = log.end
+        kafka.produce(TOPIC.topic, OTHER, b'{"position":2}', partition=1, at=stamp)
+        yield frozen
+
+    (held,) = Following(kafka).run(story())[-1].frozen
+    assert "connector files" in held.detail
+
+
 def test_a_transaction_that_ends_in_time_is_never_named(kafka):
     def story():
         yield whole
