@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -187,7 +188,11 @@ def changing_of(options: dict[str, Any]) -> Changing:
 
 
 def _names(connectors: str | None) -> frozenset[str] | None:
-    return None if connectors is None else frozenset(connectors.split(",")) - {""}
+    r"""Names between commas; a comma in a name is written as `\,`."""
+    if connectors is None:
+        return None
+    parts = re.split(r"(?<!\\),", connectors)
+    return frozenset(part.replace("\\,", ",") for part in parts) - {""}
 
 
 def _renamed(
@@ -212,7 +217,9 @@ def _wanted(options: dict[str, Any]) -> Wanted:
     )
 
 
-connectors_option = click.option("--connectors", help="Only these connectors, comma-separated.")
+connectors_option = click.option(
+    "--connectors", help="Only these connectors, comma-separated; \\, is a comma in a name."
+)
 document_option = click.option(
     "--offsets", type=_path(allow_dash=True), metavar="FILE", help="KIP-199 JSON; - to read it."
 )
@@ -243,7 +250,9 @@ def offsets_list(connectors: str | None, *, as_json: bool, **options: Any) -> No
 def offsets_export(
     connectors: str | None, *, from_beginning: bool, output: Path | None, **options: Any
 ) -> None:
-    """Print offsets as KIP-199 JSON, which `import` takes."""
+    """Print offsets as KIP-199 JSON, which `import` takes. Exit code 1 if a connector could not be
+    read: it is named and left out.
+    """
     where = where_of(options)
     if from_beginning and where.connect is not None:
         raise click.UsageError(
@@ -252,7 +261,7 @@ def offsets_export(
         )
     from exporter.cli import offsets as verbs  # noqa: PLC0415
 
-    verbs.export(where, _names(connectors), from_beginning=from_beginning, into=output)
+    sys.exit(verbs.export(where, _names(connectors), from_beginning=from_beginning, into=output))
 
 
 @offsets.command("diff")

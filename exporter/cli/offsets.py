@@ -22,7 +22,7 @@ from exporter.cli.reading import loaded, way_of
 from exporter.config import Config
 from exporter.decode.dialects import dialect_of, position
 from exporter.decode.source_offsets import decode_value
-from exporter.errors import ConfigError, Denied, NotFound, Refused
+from exporter.errors import ClientError, ConfigError, Denied, NotFound, Refused, Unreachable
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.model.offsets import Order, SourceOffset
 from exporter.remedy.engine.requests import entry_of
@@ -36,7 +36,7 @@ from exporter.toolbox.shapes import SINK, decoded
 from exporter.toolbox.strimzi_place import StrimziPlace
 from exporter.toolbox.words import nearest, told
 
-OK, DIFFERS = 0, 1
+OK, DIFFERS, UNREAD = 0, 1, 1
 ROWS_MAX: Final = 1000  # of a table that a person is to read; drawing more takes seconds
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # a million partitions; a mistaken path is longer
 
@@ -44,8 +44,11 @@ Row = tuple[str, str, str, Pair]  # place, connector, kind
 
 
 def show(where: Where, connectors: frozenset[str] | None, *, as_json: bool) -> int:
-    """What a task would be handed now."""
-    rows = [*_rows(where, connectors)]
+    """What a task would be handed now. Exit code 1 where some of it could not be read."""
+    unread: list[ClientError] = []
+    rows = [*_rows(where, connectors, unread)]
+    if unread and not rows:
+        raise unread[0]
     if as_json:
         output.json_text(_by_place(rows))
     else:
@@ -54,21 +57,48 @@ def show(where: Where, connectors: frozenset[str] | None, *, as_json: bool) -> i
             ("cluster", "connector", "kind", "partition", "offset"),
             ((place, name, kind, at.partition, at.offset) for place, name, kind, at in rows),
         )
-    return OK
+    return UNREAD if unread else OK
 
 
-def _rows(where: Where, connectors: frozenset[str] | None) -> Iterator[Row]:
+def _rows(
+    where: Where, connectors: frozenset[str] | None, unread: list[ClientError]
+) -> Iterator[Row]:
     for one in _places(where):
-        with way_of(one) as way:
-            place = way.place
-            alone = where.one_place
-            names = chosen(place, connectors) if alone else _known(place, connectors)
-            for name in _one_by_one(place, names):
-                kind = _kind(place, name)
-                for pair in place.pairs(name):
-                    yield place.name, name, kind, pair
-                for note in place.notes(name):
-                    output.error(f"{name}: {note}")
+        try:
+            with way_of(one) as way:
+                place = way.place
+                alone = where.one_place
+                names = chosen(place, connectors) if alone else _known(place, connectors)
+                for name, pairs in _read(place, names, unread):
+                    kind = _kind(place, name)
+                    for pair in pairs:
+                        yield place.name, name, kind, pair
+        except ClientError as exc:  # the other clusters are listed all the same
+            if where.one_place:
+                raise
+            _tell(str(exc), exc, unread)
+
+
+def _read(
+    place: Place, names: Iterable[str], unread: list[ClientError]
+) -> Iterator[tuple[str, tuple[Pair, ...]]]:
+    """The pairs of each connector. One that cannot be read is named, and the others are read."""
+    for name in _one_by_one(place, names):
+        try:
+            pairs, notes = place.pairs(name), place.notes(name)
+        except Unreachable:
+            raise
+        except ClientError as exc:
+            _tell(f"{name}: not read: {exc}", exc, unread)
+            continue
+        yield name, pairs
+        for note in notes:
+            output.error(f"{name}: {note}")
+
+
+def _tell(said: str, error: ClientError, unread: list[ClientError]) -> None:
+    output.error(said)
+    unread.append(error)
 
 
 def _one_by_one(place: Place, names: Iterable[str]) -> Iterator[str]:
@@ -138,27 +168,34 @@ def export(
     *,
     from_beginning: bool,
     into: Path | None,
-) -> None:
-    """KIP-199 JSON of what is there, or of all that ever was and still can be read."""
+) -> int:
+    """KIP-199 JSON of what is there, or of all that ever was and still can be read. Exit code 1
+    where a connector could not be read: it is named, and is not in the document.
+    """
+    unread: list[ClientError] = []
     with way_of(where) as way:
         if from_beginning:
             text = kip199(_past(way.place, connectors).items())
         else:
-            text = kip199(_present(way.place, chosen(way.place, connectors)))
+            found = _present(way.place, chosen(way.place, connectors), unread)
+            if unread and not found:
+                raise unread[0]
+            text = kip199(found)
     if into is None:
         sys.stdout.write(text)
     else:
         _write(into, text)
+    return UNREAD if unread else OK
 
 
-def _present(place: Place, names: tuple[str, ...]) -> list[tuple[str, list[Pair]]]:
+def _present(
+    place: Place, names: tuple[str, ...], unread: list[ClientError]
+) -> list[tuple[str, list[Pair]]]:
     """Without partitions that have no offset: put back, they would be removed."""
-    found = []
-    for name in _one_by_one(place, names):
-        found.append((name, [pair for pair in place.pairs(name) if pair.offset is not None]))
-        for note in place.notes(name):
-            output.error(f"{name}: {note}")
-    return found
+    return [
+        (name, [pair for pair in pairs if pair.offset is not None])
+        for name, pairs in _read(place, names, unread)
+    ]
 
 
 def _past(place: Place, connectors: frozenset[str] | None) -> dict[str, list[Pair]]:

@@ -16,7 +16,8 @@ from exporter.cli import cli
 from exporter.cli.offset_commands import _renamed, aliases_of
 from exporter.decode.source_offsets import decode_key
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, Denied
+from exporter.model.connector_paths import connector_path
 from exporter.remedy.drivers import rest
 from exporter.remedy.journal import Journal
 from exporter.remedy.model.driver import Answer
@@ -503,3 +504,38 @@ def test_a_document_with_a_raw_key_is_not_imported_over_rest(
     refused = shell.change("import", "--allow-new", stdin=json.dumps({"fpl": [entry]}), status=3)
     assert "--worker-config" in refused.output
     assert worker.changes() == []
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 429, 500])
+@pytest.mark.parametrize("name", ["a/b", "100%", "a,b", "odd"])
+def test_a_connector_that_cannot_be_read_keeps_no_other_from_being_listed(
+    shell: Shell, worker: fake.Connect, name: str, status: int
+) -> None:
+    worker.add(name, config={"connector.class": FILE, "file": "/b"})
+    for _ in range(10):
+        worker.fail("GET", f"{connector_path(name)}/offsets", status, "no")
+    listed = shell.run("list", "--json", status=1)
+    assert json.loads(listed.stdout)["cc"].keys() == {"src"}
+    exported = shell.run("export", status=1)
+    assert json.loads(exported.stdout).keys() == {"src"}
+    for done in (listed, exported):
+        assert f"{name}: not read: " in done.stderr
+        assert ("its offsets are in the offsets topic" in done.stderr) is (
+            name in {"a/b", "100%"} and status in {400, 403, 404, 409, 429}
+        )
+
+
+def test_where_nothing_can_be_read_the_error_is_told(shell: Shell, worker: fake.Connect) -> None:
+    for _ in range(10):
+        worker.fail("GET", "/connectors/src/offsets", 403, "no")
+    for verb in ("list", "export"):
+        with pytest.raises(Denied):
+            shell.run(verb)
+
+
+def test_a_comma_in_a_name_is_written_with_a_backslash(shell: Shell, worker: fake.Connect) -> None:
+    for name in ("a,b", "c"):
+        worker.add(name, config={"connector.class": FILE, "file": "/b"})
+        worker.commit(name, A, {"position": 1})
+    done = shell.run("list", "--connectors", "a\\,b,c", "--json")
+    assert json.loads(done.stdout)["cc"].keys() == {"a,b", "c"}
