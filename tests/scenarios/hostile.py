@@ -89,6 +89,16 @@ class HostileVerbs:
             assert isinstance(at, Mirror)
             at.assigned = None
 
+    def do_refuse(self, told: Any) -> None:
+        """Have the target refuse a record, first of its batch; without `offset` it takes it."""
+        given = only("refuse", told, "connector", "partition", "offset")
+        for at in self._named(given["connector"]):
+            assert isinstance(at, Mirror)
+            topic, _, number = given["partition"].rpartition("-")
+            offset = given.get("offset")
+            place = TopicPartition(topic, int(number))
+            at.refused = None if offset is None else (place, offset)
+
     def do_stranger(self, told: Any) -> None:
         """Start a MirrorMaker on a Connect cluster that nobody watches."""
         for name, more in told.items():

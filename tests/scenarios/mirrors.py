@@ -10,6 +10,12 @@ from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector
 
+BATCH = 500  # max.poll.records
+TOO_LARGE = """\
+org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer callback
+\tat org.apache.kafka.connect.runtime.WorkerSourceTask.maybeThrowProducerSendException(A.java:1)
+Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is too large
+"""
 LAG_MAX = 100  # offset.lag.max: a sync is written after so many records at the latest
 _MIRROR = "org.apache.kafka.connect.mirror."
 
@@ -29,6 +35,8 @@ class Mirror(Connector):
     synced: dict[TopicPartition, int] = field(default_factory=dict)
     written: dict[TopicPartition, int] = field(default_factory=dict)  # downstream log end
     assigned: list[TopicPartition] | None = None  # what it keeps to; None: all that there are
+    refreshes: bool = True
+    refused: tuple[TopicPartition, int] | None = None  # a record that the target does not take
 
     @property
     def upstream(self) -> Cluster:
@@ -49,6 +57,7 @@ class Mirror(Connector):
             "source.cluster.bootstrap.servers": "west:9092",
             "target.cluster.bootstrap.servers": "east:9092",
             "topics": ",".join(self.topics),
+            **({} if self.refreshes else {"refresh.topics.enabled": "false"}),
         }
 
     def partitions(self) -> list[TopicPartition]:
@@ -79,6 +88,11 @@ class Mirror(Connector):
         log = self.upstream.log(at)
         assert log is not None
         following = self.fetch.get(at, log.start)
+        if self.refused is not None and self.refused[0] == at and following <= self.refused[1]:
+            if following == self.refused[1]:
+                self._lose_one_of_a_batch(at, log, now)
+                return
+            records = min(records, self.refused[1] - following)
         if not log.start <= following <= log.end:
             following = log.start  # auto.offset.reset=earliest: not a word about it
         until = min(log.end, following + records)
@@ -96,6 +110,24 @@ class Mirror(Connector):
         self.done[at] = last
         if last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
             self._sync(at, last, self.written[at] - 1, now)
+
+    def _lose_one_of_a_batch(self, at: TopicPartition, log: Log, now: float) -> None:
+        """The error of the first comes when the others of its batch are written: they are
+        acknowledged, and have their syncs (AbstractWorkerSourceTask.sendRecords).
+        """
+        assert self.refused is not None
+        first, last = self.refused[1] + 1, min(log.end, self.refused[1] + BATCH) - 1
+        if log.end <= self.refused[1]:
+            return
+        if first <= last:
+            written = self.written.get(at, 0)
+            self._sync(at, first, written, now)
+            self._sync(at, last, written + last - first, now)
+            self.written[at] = written + last - first + 1
+        for where, offset in self.done.items():
+            if self.committed.get(where) != offset:
+                self.commit(where, offset, now)
+        self.fail(now, TOO_LARGE)
 
     def _sync(self, at: TopicPartition, upstream: int, downstream: int, now: float) -> None:
         self.synced[at] = upstream

@@ -119,7 +119,7 @@ class World(HostileVerbs):
         raise ScriptError(f"connectors.{name}: say what it copies, checkpoints, reads or writes")
 
     def _mirror(self, site: Site, name: str, told: Any) -> Mirror:
-        given = only(f"connectors.{name}", told, "copies", "speed", "as")
+        given = only(f"connectors.{name}", told, "copies", "speed", "as", "refreshes")
         source, _, target = given.get("as", "west->east").partition("->")
         made = Mirror(
             name,
@@ -129,6 +129,7 @@ class World(HostileVerbs):
             source=source,
             target=target,
             speed=rate(given.get("speed", "1000/s")),
+            refreshes=given.get("refreshes", True),
         )
         self.kafkas["west"].internal.setdefault(made.syncs, Internal(made.syncs))
         return made
