@@ -176,6 +176,8 @@ def _daemon_offsets(connector: dict[str, Any]) -> dict[str, str]:
         if entry["offset"] is not None
     }
     for entry in connector["sink_partitions"]:
+        if entry["committed"] is None:
+            continue  # REST lists what was committed
         partition = {"kafka_partition": entry["partition"], "kafka_topic": entry["topic"]}
         found[text(partition)] = text({"kafka_offset": entry["committed"]})
     return found

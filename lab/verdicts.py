@@ -251,6 +251,8 @@ def of_connectors(document: Mapping[str, Any], asked_at: float, answered_at: flo
         for at in connector["sink_partitions"]:
             where = (at["topic"], at["partition"])
             sink = (f"connect-{name}", *where)
+            if at["committed"] is None:
+                continue
             found.append(Claim(SINK_POSITION, sink, at["committed"], asked_at, answered_at))
             if at["log_end"] is not None:
                 lag = (at["lag_records"], max(0, at["log_end"] - at["committed"]))

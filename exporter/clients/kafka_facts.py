@@ -125,13 +125,17 @@ class KafkaFacts(KafkaAdmin):
         }
 
     def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
-        """Topic -> topic id of those that there are, as far as they can be had; None where the
-        broker knows no ids (before Kafka 2.8).
+        """Topic -> topic id, as of `identities_now`."""
+        return {name: topic_id for name, (topic_id, _) in self.identities_now(topics).items()}
+
+    def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:
+        """Topic -> topic id and number of partitions of those that there are, as far as they can be
+        had; the id is None where the broker knows no ids (before Kafka 2.8).
         """
         if not topics:
             return {}
         return {
-            name: _topic_id(found)
+            name: (_topic_id(found), len(found.partitions))
             for name, found in self._descriptions(topics).items()
             if not isinstance(found, ClientError)
         }

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from exporter.addresses import canonical
 from exporter.decode.java_values import trimmed, values_of
 from exporter.model.connectors import (
+    REFRESH_S,
     ConnectorKind,
     ConnectorSettings,
     MirrorSettings,
@@ -122,6 +123,7 @@ def _mirror(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSett
         separator=separator,
         internal_separator=internal,
         routers=tuple(_routers(config)),
+        refresh_s=_refresh_s(config),
     )
 
 
@@ -151,6 +153,17 @@ def _routers(config: Mapping[str, str]) -> Iterator[TopicRouter]:
             yield TopicRouter(name.rpartition(".")[2] or alias)
 
 
+def _refresh_s(config: Mapping[str, str]) -> float | None:
+    """MirrorSourceConfig.refreshTopicsInterval; Scheduler does nothing of a negative one."""
+    if config.get("refresh.topics.enabled", "true").lower() == "false":
+        return None
+    try:
+        seconds = int(config.get("refresh.topics.interval.seconds", REFRESH_S))
+    except ValueError:
+        return REFRESH_S
+    return float(seconds) if seconds >= 0 else None
+
+
 def _consumer(config: Mapping[str, str], name: str) -> str | None:
     """A setting of its consumer, from the more specific of the prefixes that
     MirrorConnectorConfig.sourceConsumerConfig merges.
@@ -173,6 +186,7 @@ def _sink(name: str, config: Mapping[str, str], written: Mapping[str, str]) -> S
         topics=frozenset(values_of(config.get("topics", ""))) - {""},
         topics_regex=written["topics.regex"] if config.get("topics.regex") else None,
         read_committed=None if level is None else level == "read_committed",
+        from_start=config.get("consumer.override.auto.offset.reset", "earliest") == "earliest",
     )
 
 

@@ -30,6 +30,8 @@ TOPIC_IDS_ASKED: Final = 500  # at once: an answer describes every partition of 
 TURN_PARTITIONS: Final = 250
 TURNS_MAX: Final = 36
 
+_Identity = tuple[str | None, int]  # id and number of partitions
+
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
@@ -77,7 +79,7 @@ class EndsPoll:
         self._rounds = count() if rounds is None else rounds
         self._wanted: _Wanted | None = None
         self._last: _Answer | None = None
-        self._ids: dict[str, str | None] = {}  # of each topic, as of its last turn
+        self._ids: dict[str, _Identity] = {}  # of each topic, as of its last turn
 
     def ask(self, snapshot: Snapshot) -> None:
         """One round.
@@ -100,7 +102,7 @@ class EndsPoll:
             before |= _ids(admin, [at for at in topics if at not in before])
             bounds = self._bounds(wanted, topics, refused)
             after = _ids(admin, topics)
-            if any(after.get(at, told) != told for at, told in before.items()):
+            if any(after.get(at, told)[0] != told[0] for at, told in before.items()):
                 # Made anew since its last turn; of which of the two the bounds are nobody knows.
                 before = after
                 bounds = self._bounds(wanted, topics, refused)
@@ -110,14 +112,19 @@ class EndsPoll:
         except ClientError as exc:
             self._put((failure(input_id, exc),))
             return
-        self._ids = {at: told for at, told in known.items() if at in wanted.topics} | after
+        self._ids = now = {at: told for at, told in known.items() if at in wanted.topics} | after
         self._put(
             (
                 EndsRead(
                     kafka=admin.name,
                     number=number,
                     bounds=bounds,
-                    ids={at: told for at, told in before.items() if after.get(at, "") == told},
+                    ids={
+                        at: told[0]
+                        for at, told in before.items()
+                        if at in after and after[at][0] == told[0]
+                    },
+                    partitions={at: count for at, (_, count) in now.items()},
                 ),
                 InputSucceeded(input=input_id, at=self._clock.now()),
                 *partial_failures(input_id, _named(refused)),
@@ -253,10 +260,10 @@ def _turn(partitions: Mapping[str, int], number: int) -> list[str]:
     return sorted(partitions)[number % turns :: turns] if turns else []
 
 
-def _ids(admin: KafkaFacts, topics: list[str]) -> dict[str, str | None]:
+def _ids(admin: KafkaFacts, topics: list[str]) -> dict[str, _Identity]:
     """Nothing where that cannot be had: the log ends are worth as much without."""
-    found: dict[str, str | None] = {}
+    found: dict[str, _Identity] = {}
     with suppress(ClientError):
         for first in range(0, len(topics), TOPIC_IDS_ASKED):
-            found.update(admin.topic_ids_now(topics[first : first + TOPIC_IDS_ASKED]))
+            found.update(admin.identities_now(topics[first : first + TOPIC_IDS_ASKED]))
     return found

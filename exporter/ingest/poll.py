@@ -158,7 +158,7 @@ def poll_groups(
     sinks: Iterable[SinkGroup],
     clock: Clock,
 ) -> Batch:
-    """Committed offsets of sink connectors, then the log ends of the same partitions.
+    """Committed offsets of sink connectors, then the log ends of the partitions that they read.
 
     A sink that cannot be read is left out, counted and named; the others are read all the same.
     Where it is all of them, nothing is.
@@ -210,7 +210,10 @@ def _sink_offsets(
     """The offsets of one sink. Partitions whose log ends are refused have none, and are named in
     `failures` beside it.
     """
-    committed = admin.group_offsets(sink.group, _read_by(sink, existing))
+    reads, certain = _read_by(sink, existing)
+    committed: dict[TopicPartition, int | None] = dict(admin.group_offsets(sink.group, reads))
+    if certain:
+        committed |= dict.fromkeys(set(reads) - committed.keys())
     # Where the level is not known the log end is the one that every reader can get to.
     stable = sink.read_committed is True
     refused: dict[TopicPartition, ClientError] = {}
@@ -227,6 +230,7 @@ def _sink_offsets(
             log_end=_end_of(bounds[at], stable=stable) if at in bounds else None,
             log_start=bounds[at].start if at in bounds else None,
             committed_only=sink.read_committed is not False,
+            from_start=sink.from_start,
         )
         for at, offset in sorted(committed.items())
     ]
@@ -236,20 +240,22 @@ def _end_of(bounds: LogBounds, *, stable: bool) -> int:
     return bounds.stable_end if stable else bounds.end
 
 
-def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> list[TopicPartition]:
-    """The partitions that a sink reads: what its group committed in others is left over.
+def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> tuple[list[TopicPartition], bool]:
+    """The partitions that a sink reads, and whether that is certain: what its group committed in
+    others is left over.
 
     Of a pattern that is not known, everything: a group commits nothing that it never read.
     """
-    wanted: Collection[str] = sink.topics
+    wanted: Collection[str] | None = sink.topics
     if sink.topics_regex is not None:
-        matching = _matching(sink.topics_regex, existing)
-        wanted = existing if matching is None else matching
-    return [
+        wanted = _matching(sink.topics_regex, existing)
+    certain = wanted is not None
+    partitions = [
         TopicPartition(topic, number)
-        for topic in sorted(wanted)
+        for topic in sorted(existing if wanted is None else wanted)
         for number in range(existing.get(topic, 0))
     ]
+    return partitions, certain
 
 
 def _matching(text: str, topics: Iterable[str]) -> list[str] | None:

@@ -46,6 +46,8 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.SINK_STUCK: (*_STALL, Sight.GROUPS),
     Name.SINK_BELOW_LOG_START: (Sight.STATES, Sight.GROUPS),
     Name.MM2_LAG_UNUSUAL: _MM2,
+    Name.SYNCS_WITHOUT_COMMITS: _MM2,
+    Name.UNREPLICATED_PARTITIONS: _MM2,
     Name.MM2_RETENTION_NEAR: _MM2,
     Name.MM2_RECORDS_LOST: _MM2,
     Name.MM2_TOPIC_RECREATED: _MM2,

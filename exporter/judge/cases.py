@@ -6,13 +6,14 @@ from math import inf
 from typing import Final
 
 from exporter.judge.settings import INTERVALS_OF_EVIDENCE, Settings
-from exporter.judge.sight import Sight
+from exporter.judge.sight import Sight, found_by
 from exporter.judge.subjects import Subject, Track
-from exporter.judge.verdicts import Case
+from exporter.judge.verdicts import OVERDUE, UNFOUND, Case
 from exporter.judge.windows import END_MOVES_APART, Window
 
 NO_END: Final = "no log end was read for its position"
 NO_POSITION: Final = "it has no position, and does not begin at the start of the log"
+UNCOMMITTED: Final = "offset syncs go on, and no commit follows"
 _MIRRORED: Final = "mirror_source"
 
 
@@ -42,8 +43,9 @@ def case_of(
     states_blind = track.blind
     # What is not seen any more does not count, for good or bad.
     rests, why = (track.rests, track.why) if states_blind is None else (None, None)
-    if rests is not None or not copied:
-        window.rest(w)
+    found_at = _found_by(subject, sight, settings)
+    if rests is not None or not copied or found_at is not None:
+        window.rest(w)  # a task that is given it begins then
     mirror = subject.mirror
     return Case(
         patience_s=patience_s,
@@ -51,7 +53,7 @@ def case_of(
         states_blind=states_blind,
         rests=rests,
         copied=copied,
-        placed=subject.source is None or subject.source.offset is not None,
+        placed=_placed(subject),
         unsure=subject.source is not None and bool(subject.source.unsure),
         why=why,
         why_all=track.why_all,
@@ -69,10 +71,38 @@ def case_of(
         falls_behind=why is None and window.falls_behind(settings),
         repeats=window.repeats,
         repeated_s=None if window.repeated_w is None else w - window.repeated_w,
+        contradicted=_contradicted(subject),
+        unassigned=found_at is not None,
+        handed_over=subject.standing.rule in {UNFOUND, OVERDUE},
+        overdue=found_at is not None and at >= found_at and _has_records(subject),
         unusual=track.unusual,
         rhythm_s=0.0 if headed else window.rhythm_s,
         longest_s=window.longest_s,
     )
+
+
+def _placed(subject: Subject) -> bool:
+    if subject.read is not None:
+        return subject.read.committed is not None
+    return subject.source is None or subject.source.offset is not None
+
+
+def _found_by(subject: Subject, sight: Sight, settings: Settings) -> float | None:
+    """By when MirrorMaker has found a partition that no task is to copy."""
+    flow = sight.flows.get(subject.key[:2])
+    if flow is None or subject.mirror is None:
+        return None
+    return found_by(flow, subject.mirror, settings.interval_s)
+
+
+def _has_records(subject: Subject) -> bool:
+    mirror = subject.mirror
+    return mirror is not None and (mirror.log_end or 0) > (mirror.log_start or 0)
+
+
+def _contradicted(subject: Subject) -> str | None:
+    mirror = subject.mirror
+    return None if mirror is None or mirror.uncommitted_since is None else UNCOMMITTED
 
 
 def due_w(subject: Subject, w: float, settings: Settings) -> float | None:
@@ -110,6 +140,8 @@ def _hidden(subject: Subject, sight: Sight) -> tuple[str | None, bool, bool]:
         had_end = subject.window is not None and subject.window.end is not None
         if subject.read.log_end is None and had_end:
             return NO_END, True, True
+        if subject.read.log_end is not None and subject.read.lag is None:
+            return NO_POSITION, True, True
         return None, subject.read.log_end is not None, True
     flow = sight.flows.get((cluster, connector))
     mirror = subject.mirror

@@ -48,6 +48,8 @@ RULES: Final[tuple[tuple[int, Rule], ...]] = (
     (22, rules_ourselves.hanging_transaction),
     (23, rules_ourselves.input_down),
     (24, rules_replication.lag_unusual),
+    (25, rules_replication.syncs_without_commits),
+    (26, rules_replication.unreplicated_partitions),
 )
 _STALLS: Final = frozenset(
     {
@@ -58,7 +60,8 @@ _STALLS: Final = frozenset(
         Name.SINK_STUCK,
     }
 )
-_EFFECTS: Final = _STALLS | {Name.MM2_LAG_UNUSUAL}
+_LATE: Final = _STALLS | {Name.MM2_LAG_UNUSUAL}
+_EFFECTS: Final = _LATE | {Name.SYNCS_WITHOUT_COMMITS}
 # What is told of a connector already says why the others are so: they are named in its evidence.
 # A cause before its effects, a diagnosis before its symptoms.
 EXPLAINS: Final[dict[Name, frozenset[Name]]] = {
@@ -67,6 +70,8 @@ EXPLAINS: Final[dict[Name, frozenset[Name]]] = {
     Name.RESTART_LOOP: frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED}) | _EFFECTS,
     Name.CONNECTOR_FAILED: frozenset({Name.TASK_FAILED}) | _EFFECTS,
     Name.TASK_FAILED: _EFFECTS,
+    Name.SYNCS_WITHOUT_COMMITS: _LATE,
+    Name.UNREPLICATED_PARTITIONS: _LATE,
     Name.SINK_BELOW_LOG_START: frozenset({Name.SINK_STUCK}),
     Name.MM2_TOPIC_RECREATED: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
     Name.RECOPY: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),

@@ -134,13 +134,14 @@ def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
             view
             for view in views
             if view.log_start is not None
+            and view.committed is not None
             and view.committed < view.log_start
             and view.caught_up is not True  # what was deleted may be transaction markers alone
             and seen.lasts("below", who, f"{view.topic}-{view.partition} {view.committed}")
             >= 2 * seen.settings.interval_s
         ]
         if below:
-            gone = sum((view.log_start or 0) - view.committed for view in below)
+            gone = sum((view.log_start or 0) - (view.committed or 0) for view in below)
             yield seen.found(
                 FindingName.SINK_BELOW_LOG_START,
                 Severity.CRITICAL,

@@ -26,6 +26,7 @@ _SEVERITIES: Final = {
 }
 _WORST_FIRST: Final = tuple(Severity)
 _MIRRORED: Final = "mirror_source"
+SKEW_S_MAX: Final = 600.0  # a commit and a sync have two writers, with two clocks
 _ALWAYS: Final = -1.0  # a level that every position is above
 
 _Told = Callable[[SourcePartitionView], str | None]
@@ -82,7 +83,7 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, s
             and view.committed is not None
             and view.committed_at is not None
             and sync.upstream_offset > view.committed
-            and sync.at + interval_s < view.committed_at
+            and (view.sync_outdated or sync.at + interval_s + SKEW_S_MAX < view.committed_at)
         ):
             yield f"{view.topic}-{view.partition}", f"offset {view.committed}, {_says(sync)}"
 

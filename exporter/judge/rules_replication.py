@@ -1,5 +1,5 @@
-"""Rules 10 to 14 and 24: what MirrorMaker 2 has lost, is about to lose, copies again, or has still
-to copy. Registered in rules.py.
+"""Rules 10 to 14 and 24 to 26: what MirrorMaker 2 has lost, is about to lose, copies again, or has
+still to copy. Registered in rules.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from exporter.judge.falls import Recopy
 from exporter.judge.looks import Who
 from exporter.judge.phrases import examples, several
 from exporter.judge.seen import Seen
-from exporter.judge.sight import rests
+from exporter.judge.sight import found_by, rests
 from exporter.judge.words import length, moment
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
@@ -228,4 +228,71 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
             f"It has {total} records still to copy; at this hour of the week it is hardly ever "
             f"more than {usual.lag_at_most(seen.now):.0f}.",
             evidence=examples([(name, several(waiting[name], "record")) for name in most]),
+        )
+
+
+def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
+    """Rule 25: for three intervals offset syncs have gone on beyond what the flow commits: another
+    MirrorMaker writes them, or its own commits fail. Not of one that a person has stopped or
+    paused.
+    """
+    for who, views in seen.look.mirrors.items():
+        connector = seen.look.connectors.get(who)
+        alone = [
+            (at.uncommitted_since, at)
+            for at in views
+            if at.uncommitted_since is not None
+            and seen.now - at.uncommitted_since >= seen.settings.patience_s
+        ]
+        if not alone or (connector is not None and rests(connector)):
+            continue
+        for_s = length(seen.now - min(since for since, _ in alone))
+        yield seen.found(
+            FindingName.SYNCS_WITHOUT_COMMITS,
+            Severity.CRITICAL,
+            who,
+            f"Offset syncs of {several(len(alone), 'partition')} have gone on for {for_s} beyond "
+            "what this connector commits: another MirrorMaker writes them, or its commits fail.",
+            evidence=examples(
+                [
+                    (
+                        f"{at.topic}-{at.partition}",
+                        f"committed {at.committed}, syncs up to {at.synced}",
+                    )
+                    for _, at in sorted(alone, key=lambda found: found[0])
+                ]
+            ),
+        )
+
+
+def unreplicated_partitions(seen: Seen) -> Iterator[Finding]:
+    """Rule 26: a topic that a flow copies has partitions with records which no task is to copy, and
+    MirrorMaker should have found them (refresh.topics.interval.seconds), or never looks for any.
+    Not of one that a person has stopped or paused.
+    """
+    for who, views in seen.look.mirrors.items():
+        flow, connector = seen.look.flows.get(who), seen.look.connectors.get(who)
+        if flow is None or (connector is not None and rests(connector)):
+            continue
+        waiting = {
+            f"{at.topic}-{at.partition}": (at.log_end or 0) - (at.log_start or 0)
+            for at in views
+            if (found_at := found_by(flow, at, seen.settings.interval_s)) is not None
+            and seen.now >= found_at
+        }
+        waiting = {name: records for name, records in waiting.items() if records > 0}
+        if not waiting:
+            continue
+        why = "its tasks do not have them"
+        if flow.refresh_s is None:
+            why = "refresh.topics.enabled is false, so it finds them at a restart only"
+        yield seen.found(
+            FindingName.UNREPLICATED_PARTITIONS,
+            Severity.CRITICAL,
+            who,
+            f"{several(len(waiting), 'partition')} of topics that it copies, with "
+            f"{several(sum(waiting.values()), 'record')}, is or are copied by no task: {why}.",
+            evidence=examples(
+                [(name, several(waiting[name], "record")) for name in sorted(waiting)]
+            ),
         )

@@ -12,10 +12,11 @@ from exporter.judge.words import length
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
-from exporter.state.snapshot import ConnectorView, Snapshot
+from exporter.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
 
 _AT_REST: Final = frozenset({"paused", "stopped"})
 FAILED_NAMED: Final = 3  # tasks by number: a reason is a line
+REFRESH_INTERVALS: Final = 2
 _BROKEN: Final = frozenset({"failed", "unassigned", "restarting"})
 
 
@@ -137,6 +138,18 @@ def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:
             of = (view.connect_cluster, view.connector)
             found[of] = max(found.get(of, at), at)
     return found
+
+
+def found_by(flow: MirrorFlow, view: MirrorPartitionView, interval_s: float) -> float | None:
+    """By when a MirrorMaker that looks for new partitions has found this one (Unix seconds); None
+    if a task is to copy it already.
+    """
+    if view.unassigned_since is None:
+        return None
+    if flow.refresh_s is None:
+        return view.unassigned_since
+    # It makes the partition downstream, and then its tasks anew.
+    return view.unassigned_since + flow.refresh_s + REFRESH_INTERVALS * interval_s
 
 
 def rests(view: ConnectorView) -> str | None:

@@ -203,7 +203,7 @@ class Track:
 def _sample_of_sink(view: SinkPartitionView, at: float) -> Sample:
     return Sample(
         at=at,
-        text=str(view.committed),
+        text=None if view.committed is None else str(view.committed),
         position=view.committed,
         best=view.committed,
         end=view.log_end,

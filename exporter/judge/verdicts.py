@@ -17,6 +17,8 @@ from exporter.judge.words import length
 from exporter.model.findings import Verdict
 
 BLIND: Final = 1  # the law by which a verdict is unknown because an input tells nothing
+UNFOUND: Final = 26
+OVERDUE: Final = 27
 
 # A week and a day: what happens once a week was seen once.
 OBSERVED_ENOUGH_S: Final = 8 * 86_400.0
@@ -63,6 +65,10 @@ class Case(NamedTuple):
     behind          it went back, and has not come as far again
     falls_behind    what is left to do grew over the whole window
     repeats         commits of one offset since it last moved; `repeated_s` since the newest
+    unassigned      its topic is copied, and no task is to copy it
+    overdue         and records wait in it, though MirrorMaker should have found it by now
+    handed_over     it was unassigned when it was last judged
+    contradicted    which other witness shows that its commits are not all there is, in words
     unusual         how its connector's pause is longer than history knows any, in words
     rhythm_s        the longest time between two moves of the window; longest_s of all times
     """
@@ -91,6 +97,10 @@ class Case(NamedTuple):
     falls_behind: bool = False
     repeats: int = 0
     repeated_s: float | None = None
+    unassigned: bool = False
+    overdue: bool = False
+    handed_over: bool = False
+    contradicted: str | None = None
     unusual: str | None = None
     rhythm_s: float = 0.0
     longest_s: float = 0.0
@@ -151,6 +161,24 @@ def not_copied(case: Case) -> str | None:
     return None if case.copied else "the connector does not work on it: its offset is left over"
 
 
+def overdue(case: Case) -> str | None:
+    """Law 27: records wait in a partition that was added upstream, no task is to copy it, and
+    MirrorMaker should have found it by now.
+    """
+    return "records wait in it, and no task is to copy it" if case.overdue else None
+
+
+def unfound(case: Case) -> str | None:
+    """Law 26: nothing is expected of a partition that was added upstream, until MirrorMaker has
+    looked for new ones, and for three intervals since.
+    """
+    if case.unassigned:
+        return "it is new, and MirrorMaker has not looked for new partitions since"
+    if case.handed_over and case.moved_s is None and case.still_s < case.patience_s:
+        return "it is new, and a task is about to copy it"
+    return None
+
+
 def rewound(case: Case) -> str | None:
     """Law 6: it went back, and is rewound until it has come as far again."""
     return "it went back and has not come as far again" if case.behind else None
@@ -172,6 +200,8 @@ def stalled(case: Case) -> str | None:
         return f"{for_s}: {case.why}"
     if case.before is Verdict.STALLED and not _settled(case):
         return f"{for_s}, and it runs again only since {length(case.why_s)} ago"
+    if case.contradicted is not None:
+        return f"{for_s}: {case.contradicted}"
     if case.before is Verdict.SILENT:
         return None
     if case.failed_s is not None and case.failed_s < case.still_s:
@@ -187,9 +217,8 @@ def silent(case: Case) -> str | None:
     """
     if case.stuck_s is None:
         return None
-    return (
-        f"work waits and nothing advanced for {length(case.stuck_s)}, and nothing admits a failure"
-    )
+    done = "nothing advanced" if case.placed else "nothing was ever committed"
+    return f"work waits and {done} for {length(case.stuck_s)}, and nothing admits a failure"
 
 
 def slow(case: Case) -> str | None:
@@ -372,6 +401,8 @@ WITH_A_HEAD: Final[_Laws] = (
     (2, Verdict.PAUSED, paused),
     (23, Verdict.STOPPED, stopped),
     (3, Verdict.IDLE, not_copied),
+    (OVERDUE, Verdict.STALLED, overdue),
+    (UNFOUND, Verdict.IDLE, unfound),
     (4, Verdict.STALLED, stalled),
     (5, Verdict.SILENT, silent),
     (6, Verdict.REWOUND, rewound),

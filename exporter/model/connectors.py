@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from exporter.model.topology import TopicPartition, TopicRouter
 
@@ -36,6 +37,9 @@ class Task:
     failure: str | None = None
 
 
+REFRESH_S: Final = 600.0  # refresh.topics.interval.seconds of MirrorSourceConfig
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
     """The settings of a MirrorSourceConnector that say where it reads and where its syncs go.
@@ -45,7 +49,8 @@ class MirrorSettings:
     simple name of the replication policy's class if that is MM2's own, else the whole name;
     `separator` is what it puts between an alias and a topic's name, `internal_separator` the same
     in the names of MM2's own topics. `routers` are the transforms that may give copies another
-    name, in the order of use.
+    name, in the order of use. `refresh_s`: how often it looks for new topics and
+    partitions; None: never.
     """
 
     source: str
@@ -60,6 +65,7 @@ class MirrorSettings:
     separator: str = "."
     internal_separator: str = "."
     routers: tuple[TopicRouter, ...] = ()
+    refresh_s: float | None = REFRESH_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class SinkSettings:
     topics, topics_regex    what it reads: names, or a pattern of java.util.regex that must match
                             a whole name
     read_committed          its own isolation level; None: the worker's, which nobody tells us
+    from_start              without a commit it begins at the start of a log, Connect's default
+                            (Worker.baseConsumerConfigs)
     """
 
     group: str
@@ -76,6 +84,7 @@ class SinkSettings:
     topics: frozenset[str] = frozenset()
     topics_regex: str | None = None
     read_committed: bool | None = None
+    from_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)

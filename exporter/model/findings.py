@@ -88,6 +88,8 @@ class FindingName(StrEnum):
     REWINDS_AT_ONCE = "rewinds_at_once"
     RECOPY = "recopy"
     MM2_LAG_UNUSUAL = "mm2_lag_unusual"
+    SYNCS_WITHOUT_COMMITS = "syncs_without_commits"
+    UNREPLICATED_PARTITIONS = "unreplicated_partitions"
     # failures
     CONNECTOR_FAILED = "connector_failed"
     TASK_FAILED = "task_failed"

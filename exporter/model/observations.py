@@ -286,17 +286,20 @@ class BrokersSeen:
 class SinkOffset:
     """A sink's committed offset (the NEXT record) and the log end, read in this order.
 
+    committed             None: its group never committed one, or what it had has expired
     log_end, log_start    None if the partition could not be asked for
+    from_start            without a commit it begins at the start of the log
     committed_only        what it has left to do is counted in committed records
     """
 
     connector: str
     topic: str
     partition: int
-    committed: int
+    committed: int | None
     log_end: int | None
     log_start: int | None = None
     committed_only: bool = False
+    from_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ is said.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -39,14 +40,16 @@ class LogBounds(msgspec.Struct, frozen=True, gc=False):
 class EndsRead:
     """The answer to the EndsAsked of this number. Partitions that do not exist are missing.
 
-    ids    the id that a topic had both before and after its bounds were read, None if the broker
-           gives none; what is missing is not certain. None: nobody asked for ids
+    ids           the id that a topic had both before and after its bounds were read, None if the
+                  broker gives none; what is missing is not certain. None: nobody asked for ids
+    partitions    how many each topic has, as far as that was read
     """
 
     kafka: str
     number: int
     bounds: dict[TopicPartition, LogBounds]
     ids: dict[str, str | None] | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
 
 # Who follows a partition: Connect cluster, connector, and the partition as it knows it (a sink's

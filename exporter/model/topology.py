@@ -122,6 +122,7 @@ class MirrorFlow:
     separator               what that puts between an alias and a topic's name
     internal_separator      the same in the names of MM2's own topics; None if not known
     routers                 transforms that may give copies another name, in the order of use
+    refresh_s               how often it looks for new topics and partitions; None: never
     """
 
     connect_cluster: str
@@ -137,6 +138,7 @@ class MirrorFlow:
     separator: str = "."
     internal_separator: str | None = None
     routers: tuple[TopicRouter, ...] = ()
+    refresh_s: float | None = 600.0
 
     @property
     def key(self) -> FlowKey:
@@ -158,6 +160,7 @@ class SinkGroup:
     topics: frozenset[str] = frozenset()
     topics_regex: str | None = None
     read_committed: bool | None = None
+    from_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ MM2: tuple[Spec, ...] = (
     REPLICATED := gauge(
         "mm2_replicated_offset",
         MIRROR_PARTITION,
-        "Last upstream offset known to be replicated: the better of the field offset in the "
-        "offsets topic and the newest offset sync, unless the sync is older than the commit.",
+        "Last upstream offset known to be replicated: the field offset in the offsets topic, or "
+        "the newest offset sync where it is beyond that and commits vouch for it.",
     ),
     LAG := gauge(
         "mm2_replication_lag_records",

@@ -112,7 +112,7 @@ class Book:
         """Take in one observation."""
         match seen:
             case TailRead():
-                self._apply_tail(seen)
+                self._apply_tail(seen, now)
             case InputSucceeded() | InputFailed() | InputRetired():
                 self._inputs.apply(seen)
                 if isinstance(seen, InputRetired):
@@ -210,14 +210,14 @@ class Book:
                 self._probes.update(dict(seen.made))
                 self._probes_skipped.update(dict(seen.skipped))
 
-    def _apply_tail(self, read: TailRead) -> None:
+    def _apply_tail(self, read: TailRead, now: float) -> None:
         self._inputs.of(read.input).read(read)
         relisted = [site.apply(read) for site in self._sites.values()]
         if any(relisted):
             self._rebuild_topology()
         if read.listing_records():
             self._watch_checkpoint_tasks()
-        self._replication.apply(read)
+        self._replication.apply(read, now)
         self._failover.apply(read)
 
     def _watch_checkpoint_tasks(self) -> None:

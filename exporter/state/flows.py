@@ -47,6 +47,7 @@ def mirror_flows(
                 separator=settings.separator,
                 internal_separator=settings.internal_separator,
                 routers=settings.routers,
+                refresh_s=settings.refresh_s,
             )
         )
     return tuple(flows)
@@ -73,6 +74,7 @@ def named_over_found(
                     separator=same.separator,
                     internal_separator=same.internal_separator,
                     routers=same.routers,
+                    refresh_s=same.refresh_s,
                 )
             )
         else:
@@ -108,6 +110,7 @@ def sink_groups(
                     topics=settings.topics,
                     topics_regex=settings.topics_regex,
                     read_committed=settings.read_committed,
+                    from_start=settings.from_start,
                 )
             )
     return tuple(groups)

@@ -1,5 +1,4 @@
-"""The arithmetic of replication lag, written once. Called by the book; gold repeats it in SQL
-and a test compares the two.
+"""The arithmetic of replication lag, written once. How far syncs count: sync_lead.py.
 
 MM2 stores the offset of the LAST replicated record and resumes at the next one
 (MirrorSourceTask.initializeConsumer); a sink's committed offset is the NEXT record. Hence `+ 1`
@@ -16,23 +15,6 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
     offset: int
     at: float
-
-
-def replicated_offset(committed: Seen | None, synced: Seen | None) -> int | None:
-    """The last upstream offset known to be replicated.
-
-    The commit in the offsets topic is up to one flush interval old; offset syncs are written as
-    records
-    are acknowledged and may be ahead of it. But a sync older than the commit says nothing new: in
-    normal work it is never ahead, and after a rewind (an operator's PATCH, a re-created topic) it
-    still shows the old maximum. So a sync counts only if it is not older than the commit.
-    Without a commit there is no answer: a reset partition starts again whatever its syncs say.
-    """
-    if committed is None:
-        return None
-    if synced is not None and synced.at >= committed.at:
-        return max(committed.offset, synced.offset)
-    return committed.offset
 
 
 class Lag(msgspec.Struct, frozen=True, gc=False):

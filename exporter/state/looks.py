@@ -55,8 +55,8 @@ class Looks:
             found = known.get(flow)
             if found:
                 not_ours = shared.get(flow.offset_syncs, frozenset())
-                replicated = {at.upstream: at.replicated for at in _of_topics(found, seen.ids)}
-                self._look(flow, site, replicated, seen, not_ours, now)
+                copied = {at.upstream: at.copied for at in _of_topics(found, seen.ids)}
+                self._look(flow, site, copied, seen, not_ours, now)
 
     def _look(
         self,

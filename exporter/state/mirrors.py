@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from exporter.model.observations import SyncRecord
@@ -18,8 +19,9 @@ from exporter.model.readings import Follower, LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.account import Counts
 from exporter.state.ages import UNKNOWN, Ages, Stretch
-from exporter.state.lag import Lag, Seen, replicated_offset, replication_lag
+from exporter.state.lag import Lag, Seen, replication_lag
 from exporter.state.snapshot import MirrorPartitionView, SyncView
+from exporter.state.sync_lead import SyncLeads, SyncRun
 from exporter.state.syncs import PartitionSyncs
 
 ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are never answered
@@ -27,22 +29,29 @@ ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are 
 
 @dataclass(slots=True)
 class SyncBook:
-    """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), and
-    what all of them tell.
+    """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), what
+    all of them tell, and in `runs` those that were read live.
     """
 
     newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
     read: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
+    runs: dict[TopicPartition, SyncRun] = field(default_factory=dict)
     version: int = 0
 
-    def apply(self, records: tuple[SyncRecord, ...], *, whole: bool = False) -> None:
+    def apply(self, records: tuple[SyncRecord, ...], now: float, *, whole: bool = False) -> None:
         """Take in records in topic order: the last one wins. `whole`: there are no others."""
         if whole:
             self.newest.clear()
             self.read.clear()
+            for known_run in self.runs.values():
+                known_run.steps.clear()
         for record in records:
             sync = record.sync
             where = TopicPartition(sync.topic, sync.partition)
+            if not whole:
+                last = self.newest.get(where)
+                before = None if last is None else last[0].upstream_offset
+                self.runs.setdefault(where, SyncRun()).add(before, sync.upstream_offset, now)
             self.newest[where] = (sync, record.at)
             known = self.read.get(where)
             if known is None:
@@ -66,6 +75,8 @@ class Position:
     upstream                 the upstream topic-partition
     committed, replicated    None for a partition that was assigned and has no commit: it was never
                              replicated, or its offset was reset
+    copied, uncommitted_since, outdated    as of a Progress (sync_lead.py)
+    unassigned_since         since when it has been there and no task is to copy it
 
     The first two are kept, as everything is looked up by them at every answer.
     """
@@ -75,8 +86,12 @@ class Position:
     committed: Seen | None
     synced: Seen | None
     replicated: int | None
+    copied: int | None
     where: Follower
     upstream: TopicPartition
+    uncommitted_since: float | None = None
+    unassigned_since: float | None = None
+    outdated: bool = False
 
 
 def upstream_of(position: Position) -> TopicPartition:
@@ -94,36 +109,54 @@ def positions(
     flow: MirrorFlow,
     committed: Mapping[MirrorPartition, Seen],
     syncs: SyncBook | None,
+    leads: SyncLeads,
+    now: float,
     not_ours: Collection[TopicPartition] = (),
     assigned: frozenset[TopicPartition] | None = None,
+    unassigned: Mapping[TopicPartition, float] = MappingProxyType({}),
 ) -> tuple[Position, ...]:
     """Every partition of a flow, with its best known progress.
 
+    leads       how far its syncs may be believed
     not_ours    partitions whose syncs may be another flow's
     assigned    what the flow copies. A commit outside of it is left over from another
                 configuration, and a partition of it without a commit is one that nothing was
                 replicated of. None if it is not known: then the commits are all there is.
+    unassigned  partitions of the topics that it copies which no task is to copy, and since when
     """
     wanted = {
         TopicPartition(at.topic, at.partition): at
         for at in committed
         if assigned is None or TopicPartition(at.topic, at.partition) in assigned
     }
-    for where in assigned or ():
+    for where in (*(assigned or ()), *unassigned):
         wanted.setdefault(where, MirrorPartition(flow.source, where.topic, where.partition))
     found = []
+    leads.begin()
     for where, partition in wanted.items():
-        synced = syncs.seen(where) if syncs is not None and where not in not_ours else None
+        own = syncs if where not in not_ours else None
+        synced = None if own is None else own.seen(where)
         commit = committed.get(partition)
+        progress = leads.progress(
+            where,
+            None if commit is None else commit.offset,
+            None if synced is None else synced.offset,
+            None if own is None else own.runs.get(where),
+            now,
+        )
         found.append(
             Position(
                 flow=flow,
                 partition=partition,
                 committed=commit,
                 synced=synced,
-                replicated=replicated_offset(commit, synced),
+                replicated=progress.replicated,
+                copied=progress.copied,
                 where=(flow.connect_cluster, flow.connector, partition),
                 upstream=where,
+                uncommitted_since=progress.uncommitted_since,
+                outdated=progress.outdated,
+                unassigned_since=unassigned.get(where),
             )
         )
     return tuple(found)
@@ -293,6 +326,9 @@ class EndsBook:
             else replicated + 1 - bounds.start,
             headroom_s=None if replicated is None else told[1],
             lost=told[0],
+            uncommitted_since=position.uncommitted_since,
+            unassigned_since=position.unassigned_since,
+            sync_outdated=position.outdated,
         )
 
 

@@ -113,10 +113,14 @@ def _mirrored(
 def _sinks(views: Sequence[SinkPartitionView], at: float) -> Overall:
     return Overall(
         partitions=len(views),
-        position=str(views[0].committed) if len(views) == 1 else None,
+        position=None if len(views) != 1 else _text(views[0].committed),
         lag_records=_sum(views),
         lag_seconds=_oldest(views, at),
     )
+
+
+def _text(position: int | None) -> str | None:
+    return None if position is None else str(position)
 
 
 def _newest(times: Iterable[float | None]) -> float | None:

@@ -30,7 +30,9 @@ from exporter.state.mirrors import (
 )
 from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
+from exporter.state.sync_lead import SyncLeads
 from exporter.state.syncs import PartitionSyncs
+from exporter.state.unassigned import UnassignedPartitions
 
 
 class Replication:
@@ -52,6 +54,10 @@ class Replication:
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
         self._shared_made: tuple[tuple[object, ...], Shared] = ((), {})
         self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
+        self._interval_s = interval_s
+        self._leads: dict[MirrorFlow, SyncLeads] = {}
+        self._unassigned = UnassignedPartitions()
+        self._now = 0.0
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -62,16 +68,28 @@ class Replication:
         listed = self._listed()
         self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
         self._views.keep(flows)
-        for flow in self._positions_made.keys() - set(flows):
-            del self._positions_made[flow]
+        self._unassigned.keep(flows)
+        for flow in (self._positions_made.keys() | self._leads.keys()) - set(flows):
+            self._forget_order(flow)
+        for flow, leads in self._leads.items():
+            connector = self._sites[flow.connect_cluster].by_name.get(flow.connector)
+            failed = connector is not None and any(at.state == "failed" for at in connector.tasks)
+            if failed and leads.void(self._now):
+                self._positions_made.pop(flow, None)
 
-    def apply(self, read: TailRead) -> None:
+    def _forget_order(self, flow: MirrorFlow) -> None:
+        """What was read of its commits before its syncs is not known any more."""
+        self._leads.pop(flow, None)
+        self._positions_made.pop(flow, None)
+
+    def apply(self, read: TailRead, now: float) -> None:
         """Take in the syncs of a tail, if it has any."""
+        self._now = now
         syncs = read.sync_records()
         if syncs or read.topic in self._syncs:
             book = self._syncs.setdefault(read.topic, SyncBook())
             self.looks.synced(read, book)
-            book.apply(syncs, whole=read.whole)
+            book.apply(syncs, now, whole=read.whole)
 
     def assign(
         self, connect_cluster: str, connector: str, partitions: frozenset[TopicPartition] | None
@@ -95,6 +113,7 @@ class Replication:
 
     def ends_asked(self, seen: EndsAsked, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
+        self._now = now
         shown = tuple(flow for flow in self.flows if self.shown(flow, now))
         wanted = [flow for flow in shown if flow.upstream == seen.kafka]
         known = dict(zip(wanted, self._found(wanted), strict=True))
@@ -102,6 +121,7 @@ class Replication:
 
     def ends_read(self, seen: EndsRead, now: float) -> None:
         """The answer."""
+        self._unassigned.count(seen.kafka, seen.partitions)
         asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
         if asked_at is not None:
             self._ages.identify(seen.kafka, seen.ids or {}, now)
@@ -163,7 +183,10 @@ class Replication:
         """Pictures of all replicated partitions that can be vouched for now; the same tuple while
         nothing changes.
         """
+        self._now = now
         flows = [flow for flow in self.flows if self.shown(flow, now)]
+        for flow in self._leads.keys() - set(flows):
+            self._forget_order(flow)
         parts = [
             self._views.of(
                 flow,
@@ -248,17 +271,32 @@ class Replication:
     ) -> tuple[Position, ...]:
         """Made anew when something they are made of has changed: there may be 100,000 of them."""
         syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+        site = self._sites[flow.connect_cluster]
+        of = (flow.connect_cluster, flow.connector)
+        assigned = self._assigned.get(of)
+        # Of two named flows of one connector's name nobody tells for which an assignment is.
+        alone = assigned if self._flows_of[of] == 1 else None
+        unassigned = self._unassigned.of(flow, alone, site.of.wants_topic, self._now)
         state = (
-            *self._sites[flow.connect_cluster].state_of(flow.connector),
+            *site.state_of(flow.connector),
             syncs if syncs is None else (id(syncs), syncs.version),
-            self._assigned.get((flow.connect_cluster, flow.connector)),
+            assigned,
             not_ours,
-            self._flows_of[flow.connect_cluster, flow.connector],
+            self._flows_of[of],
+            unassigned,
         )
         made = self._positions_made.get(flow)
-        if made is None or made[0] != state:
+        leads = self._leads.setdefault(flow, SyncLeads(self._interval_s))
+        if made is None or made[0] != state or self._now >= leads.lapses_at:
             committed = self._committed(flow)
-            found = positions(flow, committed, syncs, not_ours, self._wanted(flow, committed))
+            wanted = self._wanted(flow, committed)
+            late = {
+                at: since
+                for at, since in unassigned.items()
+                if MirrorPartition(flow.source, at.topic, at.partition) in committed
+                or site.uncommitted(flow.connector, flow.source, at)
+            }
+            found = positions(flow, committed, syncs, leads, self._now, not_ours, wanted, late)
             made = (state, tuple(sorted(found, key=lambda at: at.upstream)))
             self._positions_made[flow] = made
         return made[1]

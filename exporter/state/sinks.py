@@ -56,7 +56,7 @@ class Sinks:
                     partition=at.partition,
                     committed=at.committed,
                     log_end=at.log_end,
-                    lag=None if at.log_end is None else sink_lag(at.committed, at.log_end),
+                    lag=_lag(at),
                     log_start=at.log_start,
                     caught_up=behind.caught_up,
                     behind_since=behind.since,
@@ -67,7 +67,7 @@ class Sinks:
     def _behind(self, cluster: str, at: SinkOffset) -> Behind:
         stretch = _stretch(at)
         # A position beyond the end is none in this log: nothing lies "after" it.
-        if stretch is None or at.committed > stretch.end:
+        if stretch is None or (at.committed or 0) > stretch.end:
             return UNKNOWN
         return self._ages.behind(cluster, _who(cluster, at), stretch)
 
@@ -76,11 +76,24 @@ def _who(cluster: str, at: SinkOffset) -> Follower:
     return (cluster, at.connector, TopicPartition(at.topic, at.partition))
 
 
+def _following(at: SinkOffset) -> int | None:
+    """Return the next record to read; None where a sink without a commit may begin anywhere."""
+    if at.committed is None:
+        return at.log_start if at.from_start else None
+    return at.committed
+
+
+def _lag(at: SinkOffset) -> int | None:
+    following = _following(at)
+    return None if following is None or at.log_end is None else sink_lag(following, at.log_end)
+
+
 def _stretch(at: SinkOffset) -> Stretch | None:
-    """What lies before a sink; None if its log could not be asked for."""
-    if at.log_end is None:
+    """What lies before a sink; None if that is not known, or its log could not be asked for."""
+    following = _following(at)
+    if following is None or at.log_end is None:
         return None
     start = 0 if at.log_start is None else at.log_start
     return Stretch(
-        following=max(at.committed, start), start=start, end=at.log_end, committed=at.committed_only
+        following=max(following, start), start=start, end=at.log_end, committed=at.committed_only
     )

@@ -157,7 +157,7 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     committed     MM2's stored offset, equal to REST: the last record replicated and flushed; None
                   for a partition that is copied and has none
     synced        newest offset sync
-    replicated    the better of the two (state/lag.py)
+    replicated    the commit, or a sync that it vouches for (state/sync_lead.py)
     lag, ahead    of `lag_position`, the replicated offset known before the log end was read;
                   None without a log end
     caught_up     no readable record lies after the position, by a probe where the lag is not 0;
@@ -170,6 +170,9 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     headroom_s    until retention reaches the position at its present pace; None if it does not
     lost          (cause, records) that can no longer be replicated, ever counted
     probe_from    the offset from which on a read could tell more; None if nothing is missing
+    uncommitted_since    since when syncs go on beyond the commit, and no commit follows
+    unassigned_since     since when it has been there and no task is to copy it
+    sync_outdated        `synced` is beyond the commit because that was seen to go back
     """
 
     connect_cluster: str
@@ -194,6 +197,9 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     headroom_s: float | None = None
     lost: tuple[tuple[str, int], ...] = ()
     probe_from: int | None = None
+    uncommitted_since: float | None = None
+    unassigned_since: float | None = None
+    sync_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +338,9 @@ class SyncView(msgspec.Struct, frozen=True, gc=False):
 
 
 class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
-    """One partition that a sink connector consumes. `committed` is the NEXT record to read.
+    """One partition that a sink connector consumes. `committed` is the NEXT record to read; None
+    of one that its group has committed nothing of, whose `lag` is of the whole log then, unless it
+    is not known where the sink begins.
 
     caught_up, behind_since, behind_from, probe_from    as of a replicated partition
     """
@@ -341,7 +349,7 @@ class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
     connector: str
     topic: str
     partition: int
-    committed: int
+    committed: int | None
     log_end: int | None
     lag: int | None
     log_start: int | None = None

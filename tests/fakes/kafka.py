@@ -157,11 +157,11 @@ class FakeAdmin:
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         return frozenset(self._kafka.compacted & set(topics))
 
-    def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
+    def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:
         if self._kafka.mute is not None:
             raise self._kafka.mute
         there = self._kafka.names()
-        return {topic: self._kafka.shape(topic)[0] for topic in topics if topic in there}
+        return {topic: self._kafka.shape(topic) for topic in topics if topic in there}
 
     def shape(self, topic: str) -> tuple[str, int]:
         if self._kafka.mute is not None:

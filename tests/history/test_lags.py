@@ -11,9 +11,7 @@ import pytest
 from exporter.history.pipeline.lags import LOOK_S
 from exporter.history.tables.schemas import (
     BRONZE_LOG_ENDS,
-    BRONZE_RECORDS,
     GOLD_FLOWS,
-    OFFSET_SYNCS,
     SILVER_COMMITS,
 )
 from tests.history.delta import Row, write
@@ -55,20 +53,6 @@ def commit(second: float, pos: int | None, partition: int = 0, **changes: Any) -
     }
 
 
-def sync(second: float, upstream: int, partition: int = 0) -> Row:
-    return {
-        "kind": OFFSET_SYNCS,
-        "kafka": SYNCS["syncs_kafka"],
-        "topic": SYNCS["syncs_topic"],
-        "kts": moment(second),
-        "sync_topic": "orders",
-        "sync_partition": partition,
-        "sync_upstream": upstream,
-        "sync_downstream": upstream,
-        "day": moment(second).date(),
-    }
-
-
 def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Row:
     return {
         "at": moment(second),
@@ -90,10 +74,9 @@ def told(spark: Any, tmp_path: Path) -> Any:
         *rows: Row, flows: Iterable[Row] = (FLOW,), looks: Iterable[Row] = ()
     ) -> list[tuple[float, str, int]]:
         write(tmp_path, GOLD_FLOWS, *flows)
-        write(tmp_path, SILVER_COMMITS, *(row for row in rows if "pos" in row))
-        write(tmp_path, BRONZE_RECORDS, *(row for row in rows if "kind" in row))
+        write(tmp_path, SILVER_COMMITS, *rows)
         write(tmp_path, BRONZE_LOG_ENDS, *looks)
-        tables = (GOLD_FLOWS, SILVER_COMMITS, BRONZE_RECORDS, BRONZE_LOG_ENDS)
+        tables = (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
         loaded = (spark.read.format("delta").load(str(each.at(tmp_path))) for each in tables)
         found = lags(*loaded).collect()
         return sorted((row["at"] - BEGIN, row["connector"], row["lag"]) for row in found)
@@ -111,14 +94,8 @@ def test_all_partitions_count_together_and_none_counts_below_nothing(told: Any) 
     assert told(*rows, looks=(look(20, 9), look(20, 50, partition=1))) == [(20.0, "mm2", 4)]
 
 
-def test_a_sync_counts_where_it_came_after_the_newest_commit(told: Any) -> None:
-    rows = (commit(10, 4), sync(15, 7), sync(400, 8), commit(500, 20))
-    found = told(*rows, looks=(look(20, 9), look(700, 30)))
-    assert found == [(20.0, "mm2", 1), (700.0, "mm2", 9)]
-
-
 def test_what_comes_after_a_look_is_not_known_at_it(told: Any) -> None:
-    rows = (commit(10, 4), commit(25, 8), sync(26, 8))
+    rows = (commit(10, 4), commit(25, 8))
     assert told(*rows, looks=(look(20, 9),)) == [(20.0, "mm2", 4)]
 
 
@@ -136,12 +113,6 @@ def test_one_look_in_five_minutes_is_enough(told: Any) -> None:
     assert [second for second, _, _ in found] == [begins, begins + LOOK_S]
 
 
-def test_syncs_of_a_topic_that_flows_share_are_nobodys(told: Any) -> None:
-    flows = (FLOW, {**FLOW, "connector": "other"})
-    found = told(commit(10, 4), sync(15, 8), flows=flows, looks=(look(20, 9),))
-    assert found == [(20.0, "mm2", 4)]
-
-
 def test_what_is_no_flow_of_this_cluster_has_none(told: Any) -> None:
     flows = ({**FLOW, "upstream": None},)
     assert told(commit(10, 4), flows=flows, looks=(look(20, 9),)) == []
@@ -157,7 +128,6 @@ def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path)
     weeks_s = 8 * 7 * 86_400
     write(tmp_path, GOLD_FLOWS, FLOW)
     write(tmp_path, SILVER_COMMITS, commit(-1, 4))
-    write(tmp_path, BRONZE_RECORDS)
     write(tmp_path, BRONZE_LOG_ENDS)
     assert usual_lags(spark, tmp_path, BEGIN + weeks_s) == {}
     looks = (look(second, 15) for second in range(0, weeks_s, 1800))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from exporter.model.observations import LOG_ENDS, InputId, InputSucceeded
 from exporter.model.readings import EndsAsked, EndsRead, LogBounds
 from exporter.model.topology import TopicPartition
-from exporter.state.lag import Seen, replicated_offset, replication_lag
+from exporter.state.lag import replication_lag
 from exporter.state.sources import SourceBook
 from tests.unit.state.worlds import NOW, World, mirrors, orders, record
 
@@ -22,16 +22,6 @@ def test_lag_and_ahead_are_never_negative_and_never_both(replicated, log_end):
     assert lag.ahead >= 0
     assert 0 in (lag.records, lag.ahead)
     assert replicated + 1 + lag.records - lag.ahead == log_end
-
-
-SEEN = st.builds(Seen, offset=OFFSETS, at=st.floats(0, 2e9))
-
-
-@given(SEEN, st.none() | SEEN)
-def test_progress_is_never_behind_the_commit_and_never_beyond_both(committed, synced):
-    progress = replicated_offset(committed, synced)
-    assert progress >= committed.offset
-    assert progress in {committed.offset, synced.offset if synced is not None else None}
 
 
 KEYED = st.tuples(

@@ -13,8 +13,9 @@ from exporter.model.readings import LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state import fate_memory
 from exporter.state.fate import Fates, Round
-from exporter.state.lag import Seen, replicated_offset
+from exporter.state.lag import Seen
 from exporter.state.mirrors import SyncBook
+from exporter.state.sync_lead import SyncLeads
 from exporter.state.trail import Trail
 from tests.unit.state.worlds import sync
 
@@ -44,6 +45,7 @@ class Mm2World:
     lost: set[Record] = field(default_factory=set)
     fates: Fates = field(default_factory=Fates)
     syncs: SyncBook = field(default_factory=SyncBook)
+    leads: SyncLeads = field(default_factory=lambda: SyncLeads(FLUSH_S))
     trail: Trail = field(default_factory=Trail)
     emits: bool = True
     restarts: bool = True
@@ -72,7 +74,7 @@ class Mm2World:
             if self.emits and (self.jumped or self.following == last):
                 written = (sync(self.following, downstream=self.downstream, at=self.now),)
                 self.trail.apply(self.syncs.newest, written, whole=False)
-                self.syncs.apply(written)
+                self.syncs.apply(written, self.now)
             self.jumped = False
             self.following += 1
             self.downstream += 1
@@ -127,7 +129,7 @@ class Mm2World:
         """Of the daemon."""
         if self.restarts:
             remembered = fate_memory.remembered(self.fates)
-            self.fates, self.trail = Fates(), Trail()
+            self.fates, self.trail, self.leads = Fates(), Trail(), SyncLeads(FLUSH_S)
             fate_memory.recall(self.fates, remembered)
         for _ in range(3):
             self.look()
@@ -140,11 +142,18 @@ class Mm2World:
         if self.running and self.now - self.flushed_at >= FLUSH_S / 2:
             self.flush()
         newest = self.syncs.seen(ORDERS)
+        progress = self.leads.progress(
+            ORDERS,
+            None if self.committed is None else self.committed.offset,
+            None if newest is None else newest.offset,
+            self.syncs.runs.get(ORDERS),
+            self.now,
+        )
         told = self.fates.look(
             Round(
                 now=self.now,
                 flow=FLOW,
-                known={ORDERS: replicated_offset(self.committed, newest)},
+                known={ORDERS: progress.copied},
                 bounds={ORDERS: LogBounds(self.start, self.end, self.end)},
                 ids={"orders": str(self.topic)},
                 doing="running" if self.running else "stopped",

@@ -122,17 +122,17 @@ def test_a_topic_read_as_a_whole_again_leaves_the_facts_of_a_first_reading(messa
 @given(topic(SYNC_KEYS, SYNC_VALUES, partitions=1), st.lists(st.integers(0, 40), max_size=3))
 def test_a_folded_syncs_topic_leaves_the_same_facts_as_its_records_one_by_one(messages, cuts):
     bootstrapped, replayed = SyncBook(), SyncBook()
-    bootstrapped.apply(folded(SyncRole(), messages, cuts))
+    bootstrapped.apply(folded(SyncRole(), messages, cuts), 0.0)
     for record in SyncRole().live(messages)[0]:
-        replayed.apply((record,))
+        replayed.apply((record,), 0.0)
     assert bootstrapped.newest == replayed.newest
 
 
 @given(topic(SYNC_KEYS[:2], [*SYNCS, None], partitions=1), st.lists(st.integers(0, 40), max_size=3))
 def test_what_all_syncs_tell_survives_the_folding_of_their_topic(messages, cuts):
     bootstrapped, whole = SyncBook(), SyncBook()
-    bootstrapped.apply(folded(SyncRole(), messages, cuts), whole=True)
-    whole.apply(SyncRole().live(messages)[0], whole=True)
+    bootstrapped.apply(folded(SyncRole(), messages, cuts), 0.0, whole=True)
+    whole.apply(SyncRole().live(messages)[0], 0.0, whole=True)
     assert bootstrapped.read.keys() == whole.read.keys()
     for at, known in whole.read.items():
         assert bootstrapped.read[at].history.pieces == known.history.pieces

@@ -213,8 +213,11 @@ class Cluster:
         self._check()
         return {name: self.data[name].id for name in topics if name in self.data}
 
-    def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
-        return dict(self.topic_ids(topics).items())
+    def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:
+        return {
+            name: (topic_id, len(self.data[name].logs))
+            for name, topic_id in self.topic_ids(topics).items()
+        }
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]

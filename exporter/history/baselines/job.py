@@ -27,11 +27,9 @@ from exporter.history.tables import read
 from exporter.history.tables.changes import RESET
 from exporter.history.tables.schemas import (
     BRONZE_LOG_ENDS,
-    BRONZE_RECORDS,
     CONNECT_OFFSETS,
     GOLD_FLOWS,
     LOG,
-    OFFSET_SYNCS,
     SILVER_COMMITS,
     SILVER_LOGS,
     SOURCE,
@@ -145,9 +143,9 @@ def usual_lags(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[habits.Lags, ...]]:
     """Of each flow whose log ends were sampled for long enough."""
-    flows, commits, records, log_ends = (
+    flows, commits, log_ends = (
         spark.read.format("delta").load(str(table.at(base)))
-        for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_RECORDS, BRONZE_LOG_ENDS)
+        for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
     )
     # A week more: what is before it is known at the first look.
     since = sf.timestamp_seconds(sf.lit(until - (habits.WEEKS_MAX + 1) * habits.WEEK_S))
@@ -155,7 +153,6 @@ def usual_lags(
         lags.lags(
             flows,
             commits.where(sf.col("at") >= since),
-            records.where((sf.col("kind") == OFFSET_SYNCS) & (sf.col("kts") >= since)),
             log_ends.where(sf.col("at") >= since),
         )
         .groupBy(*_WHOSE)

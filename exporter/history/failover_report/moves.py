@@ -33,7 +33,7 @@ from exporter.history.failover_report.known import (
 )
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
-from exporter.state.lag import Seen, replicated_offset, replication_lag
+from exporter.state.lag import replication_lag
 from exporter.state.landing import Met, Standing, met
 from exporter.state.syncs import PartitionSyncs
 
@@ -189,13 +189,9 @@ class Replay:
         return Exposure(bounds.end, replicated, lag.records, least, most)
 
     def _replicated(self, where: TopicPartition) -> int | None:
-        commit, known = self._copied.get(where), self._read.get(where)
-        if commit is None or commit.offset is None:
-            return None
-        synced = None
-        if known is not None and where not in self._known.not_ours:
-            synced = Seen(offset=known[1].upstream, at=known[1].stamp)
-        return replicated_offset(Seen(offset=commit.offset, at=commit.stamp), synced)
+        """The commit alone: timestamps of two writers do not tell which syncs came after it."""
+        commit = self._copied.get(where)
+        return None if commit is None else commit.offset
 
     def _hidden(self, said: CheckpointSaid) -> bool:
         """May a later one have been there, which compaction took before anybody had read it?

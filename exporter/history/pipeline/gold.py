@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from exporter.history.tables.schemas import (
@@ -131,7 +131,7 @@ def progress(partitions: DataFrame) -> DataFrame:
 def newest_syncs(records: DataFrame) -> DataFrame:
     """The newest sync of every upstream partition in every offset-syncs topic.
 
-    An undecodable one is passed over: a sync only ever adds to what the commit says.
+    An undecodable one is passed over: what is replicated, the commit alone says.
     """
     readable = records.where(
         (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNotNull()
@@ -152,6 +152,9 @@ def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> 
     committed offset has no row, whatever its syncs say: it will be replicated from the start again.
     A sync does not say whose it is: where several flows that share a syncs topic have a position in
     one partition, none of them is given its syncs (the edge does the same, state/book.py).
+
+    What is replicated is the commit: timestamps of two writers do not tell which syncs came after
+    it. The edge, which reads both as they come, may know of more (state/sync_lead.py).
     """
     committed = partitions.where(
         sf.col("mirror_cluster").isNotNull() & sf.col("pos").isNotNull()
@@ -169,17 +172,11 @@ def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> 
         .withColumn("claims", sf.count("*").over(Window.partitionBy(*_SYNC)))
         .join(syncs, on=list(_SYNC), how="left")
         .withColumns({name: sf.when(sf.col("claims") == 1, sf.col(name)) for name in _SYNCED})
-        .withColumn("replicated", replicated("committed", "committed_at", "synced", "synced_at"))
+        .withColumn("replicated", sf.col("committed"))
         .drop("topic")
         .withColumnsRenamed({"sync_topic": "topic", "sync_partition": "partition"})
         .select(*GOLD_FLOW_PROGRESS.names)
     )
-
-
-def replicated(committed: str, committed_at: str, synced: str, synced_at: str) -> Column:
-    """state.lag.replicated_offset as a column, from the names of its four inputs."""
-    counts = sf.col(committed).isNotNull() & (sf.col(synced_at) >= sf.col(committed_at))
-    return sf.when(counts, sf.greatest(committed, synced)).otherwise(sf.col(committed))
 
 
 def _newest(records: DataFrame, *subject: str) -> DataFrame:

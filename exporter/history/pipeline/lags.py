@@ -1,8 +1,8 @@
 """How many records each flow had still to copy, at the moments at which its log ends were sampled.
 
 Called by baselines.py, on Spark. The rules are gold's, looked at from each moment: the position is
-the newest commit of that time, or a sync of it that came after that commit. A partition that had
-committed nothing yet, or whose offset was taken away, has no position and counts for nothing.
+the newest commit of that time. A partition that had committed nothing yet, or whose offset was
+taken away, has no position and counts for nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from exporter.history.pipeline.gold import replicated
-from exporter.history.tables.schemas import OFFSET_SYNCS, SOURCE
+from exporter.history.tables.schemas import SOURCE
 
 # One look in so many seconds is enough to learn from: what lies between is much the same.
 LOOK_S: Final = 300
@@ -22,37 +21,28 @@ _FLOW: Final = SOURCE[:2]
 _PLACE: Final = (*_FLOW, "topic", "partition")
 
 
-def lags(flows: DataFrame, commits: DataFrame, syncs: DataFrame, log_ends: DataFrame) -> DataFrame:
+def lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
     """(connect_cluster, connector, at, lag): records of all partitions of a flow together, `at` in
     Unix seconds.
 
-    flows, commits, syncs, log_ends    gold/flows, silver/commits, bronze/records and
-                                       bronze/log_ends, all of the time in question
+    flows, commits, log_ends    gold/flows, silver/commits and bronze/log_ends, all of the time in
+                                question
     """
     known = sf.broadcast(flows.where(sf.col("upstream").isNotNull()))
     looks = _looks(log_ends, known)
-    committed, synced = _committed(commits, known), _synced(syncs, known)
-    positions = committed.unionByName(synced, allowMissingColumns=True)
+    positions = _committed(commits, known)
     so_far = (
         Window.partitionBy(*_PLACE)
         .orderBy("moment", "look")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    newest = {name: sf.last(name, ignorenulls=True).over(so_far) for name in ("commit", "sync")}
+    newest = {"commit": sf.last("commit", ignorenulls=True).over(so_far)}
     at_each_look = (
         positions.unionByName(looks, allowMissingColumns=True)
         .withColumns(newest)
         .where("look")
-        .withColumns(
-            {
-                "committed": sf.col("commit.pos"),
-                "committed_at": sf.col("commit.at"),
-                "synced": sf.col("sync.pos"),
-                "synced_at": sf.col("sync.at"),
-            }
-        )
-        .where("committed IS NOT NULL")
-        .withColumn("last", replicated("committed", "committed_at", "synced", "synced_at"))
+        .withColumn("last", sf.col("commit.pos"))
+        .where("last IS NOT NULL")
     )
     behind = sf.greatest(sf.lit(0), sf.col("log_end") - sf.col("last") - 1)
     return (
@@ -93,31 +83,5 @@ def _committed(commits: DataFrame, flows: DataFrame) -> DataFrame:
             sf.col("at").alias("moment"),
             sf.lit(False).alias("look"),
             sf.struct("pos", "at").alias("commit"),
-        )
-    )
-
-
-def _synced(records: DataFrame, flows: DataFrame) -> DataFrame:
-    """Positions by syncs. Where flows share a topic of theirs, nobody knows whose one is."""
-    alone = flows.withColumn(
-        "flows", sf.count("*").over(Window.partitionBy("syncs_kafka", "syncs_topic"))
-    ).where("flows = 1")
-    return (
-        records.where((sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNotNull())
-        .select(
-            sf.col("kafka").alias("syncs_kafka"),
-            sf.col("topic").alias("syncs_topic"),
-            *("sync_topic", "sync_partition", "sync_upstream", "kts"),
-        )
-        .join(alone.select(*_FLOW, "syncs_kafka", "syncs_topic"), on=["syncs_kafka", "syncs_topic"])
-        .select(
-            *_FLOW,
-            sf.col("sync_topic").alias("topic"),
-            sf.col("sync_partition").alias("partition"),
-            sf.col("kts").alias("moment"),
-            sf.lit(False).alias("look"),
-            sf.struct(sf.col("sync_upstream").alias("pos"), sf.col("kts").alias("at")).alias(
-                "sync"
-            ),
         )
     )

@@ -22,9 +22,7 @@ from exporter.history.tables.changes import RESET
 from exporter.history.tables.logs import exact, literal, moment, quoted
 from exporter.history.tables.schemas import (
     BRONZE_LOG_ENDS,
-    BRONZE_RECORDS,
     CONNECT_OFFSETS,
-    OFFSET_SYNCS,
     SILVER_COMMITS,
     SILVER_LOGS,
     SILVER_SNAPSHOTS,
@@ -87,8 +85,7 @@ def behind(
         return (), "where its source is, is not configured: how far it was behind is not known"
     if usual is None or usual.lag is None:
         return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
-    alone = sum(at.offset_syncs == flow.offset_syncs for at in everything) == 1
-    looks = _looks(base, flow, since, until, synced=alone)
+    looks = _looks(base, flow, since, until)
     return tuple(fold(looks, usual)), None
 
 
@@ -142,13 +139,8 @@ def _moments(
     return sorted(row["second"] for row in rows if row["second"] is not None)
 
 
-def _looks(
-    base: Path, flow: MirrorFlow, since: float, until: float, *, synced: bool
-) -> Iterator[tuple[float, int]]:
-    """(Unix seconds, records still to copy) of each time that its log ends were sampled.
-
-    synced    whether its syncs are its own: where flows share a topic of theirs, nobody knows
-    """
+def _looks(base: Path, flow: MirrorFlow, since: float, until: float) -> Iterator[tuple[float, int]]:
+    """(Unix seconds, records still to copy) of each time that its log ends were sampled."""
     assert flow.upstream is not None
     before = [day for day in read.days(base, SILVER_SNAPSHOTS) if day < exact(since).date()]
     pictured = max(before, default=None)
@@ -157,38 +149,22 @@ def _looks(
     mine = (
         f"connect_cluster = {quoted(flow.connect_cluster)} AND connector = {quoted(flow.connector)}"
     )
-    syncs = "FALSE"
-    if synced and flow.offset_syncs is not None:
-        syncs = (
-            f"kind = '{OFFSET_SYNCS}' AND kafka = {quoted(flow.offset_syncs.kafka)} "
-            f"AND topic = {quoted(flow.offset_syncs.topic)} AND sync_upstream IS NOT NULL "
-            f"AND day >= {_day(since - 86_400.0)} AND kts <= {moment(until)}"
-        )
     query = f"""
         WITH events AS (
             SELECT source_partition AS place, at AS moment, 0 AS look, coalesce(pos, -1) AS pos,
-                   at AS pos_at, NULL AS sync, NULL AS sync_at, NULL AS log_end
+                   NULL AS log_end
             FROM snapshots WHERE {mine} AND {of_day}
             UNION ALL
-            SELECT source_partition, at AS moment, 0, coalesce(pos, -1), at AS pos_at,
-                   NULL AS sync, NULL AS sync_at, NULL AS log_end
+            SELECT source_partition, at AS moment, 0, coalesce(pos, -1), NULL AS log_end
             FROM commits WHERE {mine} AND at <= {moment(until)} {after}
             UNION ALL
-            SELECT {_place(flow, "sync_topic", "sync_partition")}, kts AS moment, 0,
-                   NULL AS pos, NULL AS pos_at, sync_upstream, kts AS sync_at, NULL AS log_end
-            FROM bronze WHERE {syncs}
-            UNION ALL
-            SELECT {_place(flow, "topic", "partition")}, at AS moment, 1,
-                   NULL AS pos, NULL AS pos_at, NULL AS sync, NULL AS sync_at, log_end
+            SELECT {_place(flow, "topic", "partition")}, at AS moment, 1, NULL AS pos, log_end
             FROM looks
             WHERE kafka = {quoted(flow.upstream)} AND day >= {_day(since)}
                   AND at >= {moment(since)} AND at <= {moment(until)}
         ), filled AS (
             SELECT moment, look, log_end,
-                   last_value(pos) IGNORE NULLS OVER so_far AS pos,
-                   last_value(pos_at) IGNORE NULLS OVER so_far AS pos_at,
-                   last_value(sync) IGNORE NULLS OVER so_far AS sync,
-                   last_value(sync_at) IGNORE NULLS OVER so_far AS sync_at
+                   last_value(pos) IGNORE NULLS OVER so_far AS pos
             FROM events
             WINDOW so_far AS (
                 PARTITION BY place ORDER BY moment, look
@@ -196,8 +172,7 @@ def _looks(
             )
         )
         SELECT date_part('epoch', moment) AS second,
-               sum(greatest(0, log_end - 1 - CASE WHEN sync_at >= pos_at THEN greatest(pos, sync)
-                                                  ELSE pos END)) AS lag
+               sum(greatest(0, log_end - 1 - pos)) AS lag
         FROM filled WHERE look = 1 AND pos >= 0
         GROUP BY moment ORDER BY moment
         """  # noqa: S608 - quoted, and numbers
@@ -206,7 +181,6 @@ def _looks(
         query,
         commits=SILVER_COMMITS,
         snapshots=SILVER_SNAPSHOTS,
-        bronze=BRONZE_RECORDS,
         looks=BRONZE_LOG_ENDS,
     )
     for row in rows.to_pylist():

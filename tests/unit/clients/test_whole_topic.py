@@ -194,10 +194,12 @@ def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
 def test_an_answer_that_is_not_there_yet_is_waited_for(monkeypatch):
     asked = _Asked()
     monkeypatch.setattr(
-        kafka_facts, "wait", lambda *_, timeout: asked.set_result(SimpleNamespace(topic_id="1"))
+        kafka_facts,
+        "wait",
+        lambda *_, timeout: asked.set_result(SimpleNamespace(topic_id="1", partitions=[0, 1])),
     )
     admin = storage_admin(_Client({"orders": asked}), monkeypatch)
-    assert admin.topic_ids_now(["orders"]) == {"orders": "1"}
+    assert admin.identities_now(["orders"]) == {"orders": ("1", 2)}
 
 
 @pytest.mark.parametrize(

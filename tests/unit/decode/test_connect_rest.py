@@ -84,6 +84,7 @@ def test_a_real_mirror_source_connector_says_what_it_reads_and_where_its_syncs_g
             syncs_topic="mm2-offset-syncs.east.internal",
             syncs_on_source=True,
             read_committed=False,
+            refresh_s=5.0,
         )
     }
 
@@ -302,6 +303,22 @@ def test_a_mirror_begins_at_the_start_unless_its_consumer_is_told_otherwise(chan
     assert mirror(**changes).from_start is expected
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 600.0),
+        ({"refresh.topics.interval.seconds": "30"}, 30.0),
+        ({"refresh.topics.interval.seconds": "-1"}, None),
+        ({"refresh.topics.interval.seconds": "soon"}, 600.0),
+        ({"refresh.topics.enabled": "false"}, None),
+        ({"refresh.topics.enabled": "TRUE", "refresh.topics.interval.seconds": "0"}, 0.0),
+    ],
+    ids=str,
+)
+def test_a_mirror_looks_for_new_partitions_as_often_as_it_is_told(changes, expected):
+    assert mirror(**changes).refresh_s == expected
+
+
 def test_a_replication_policy_is_told_by_its_simple_name():
     policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     assert mirror(**{"replication.policy.class": policy}).policy == "IdentityReplicationPolicy"
@@ -432,6 +449,14 @@ def test_a_sink_says_which_topics_it_reads():
 def test_a_sink_whose_isolation_is_not_its_own_has_that_of_its_worker(level, expected):
     config = {} if level is None else {"consumer.override.isolation.level": level}
     assert listed(config, kind="sink").sink.read_committed is expected
+
+
+@pytest.mark.parametrize(
+    ("reset", "expected"), [(None, True), ("earliest", True), ("latest", False)]
+)
+def test_a_sink_without_a_commit_begins_where_its_override_says(reset, expected):
+    config = {} if reset is None else {"consumer.override.auto.offset.reset": reset}
+    assert listed(config, kind="sink").sink.from_start is expected
 
 
 def test_a_checkpoint_connector_says_whose_offset_syncs_it_reads_and_has_no_flow_of_its_own():

@@ -33,9 +33,9 @@ class Asked(FakeAdmin):
         self.ids: list[str] = []
         self.before_ends: Callable[[], None] | None = None
 
-    def topic_ids_now(self, topics):
+    def identities_now(self, topics):
         self.ids.extend(topics)
-        return super().topic_ids_now(topics)
+        return super().identities_now(topics)
 
     def log_offsets(self, partitions, offset, *, committed, refused=None):
         if offset == EARLIEST:

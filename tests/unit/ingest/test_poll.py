@@ -371,6 +371,22 @@ def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
 
 
 @pytest.mark.parametrize(
+    ("reads", "expected"),
+    [
+        pytest.param({"topics": frozenset({"orders"})}, [None], id="by-name"),
+        pytest.param({"topics_regex": "orders"}, [None], id="by-pattern"),
+        pytest.param({"topics_regex": "[a-z&&[^z]]+("}, [], id="unknown-pattern"),
+    ],
+)
+def test_a_partition_that_a_sink_never_committed_is_read_from_where_it_begins(reads, expected):
+    group = replace(sink(**reads), from_start=False)
+    read, _ = poll_groups("lab", {"west": FakeAdmin(upstream())}, [group], CLOCK)
+    assert [at.committed for at in read.offsets] == expected
+    assert not any(at.from_start for at in read.offsets)
+    assert all((at.log_start, at.log_end) == (0, 3) for at in read.offsets)
+
+
+@pytest.mark.parametrize(
     ("level", "end", "committed_only"),
     [
         pytest.param(True, 2, True, id="committed"),

@@ -192,6 +192,7 @@ def a_flow_copies_again() -> Play:
     play = mirrored(99)
     play.world.commit("mm2", orders(), None)
     play.run(0.2)
+    play.world.synced(10, downstream=110)
     play.world.commit("mm2", orders(), {"offset": 10})
     play.run(1.2)
     return play
@@ -358,6 +359,27 @@ def a_flow_has_more_to_copy_than_ever(*, log_end: int = 301, **changes: Any) -> 
     return play
 
 
+def another_mirror_maker_writes_syncs() -> Play:
+    """Ours commits nothing, while offset syncs go on."""
+    play = mirrored()
+    for number in range(5):
+        play.world.synced(200 + 10 * number)
+        play.run(1)
+    return play
+
+
+def partitions_are_added() -> Play:
+    """MirrorMaker, which looks for new ones every ten minutes, does not find them."""
+    play = mirrored()
+    bounds = {ORDERS: LogBounds(0, 100, 100)}
+    play.world.ends(bounds, partitions={"orders": 2})
+    play.look()
+    bounds[TopicPartition("orders", 1)] = LogBounds(3, 10, 10)
+    play.world.ends(bounds, partitions={"orders": 2})
+    play.run(12)
+    return play
+
+
 def a_transaction_hangs() -> Play:
     play = filed()
     play.world.tail(frozen=(Frozen(3, 10, "producer 7 since noon", 5),))
@@ -402,6 +424,8 @@ FOUND = [
     (22, a_transaction_hangs, Name.HANGING_TRANSACTION),
     (23, an_input_fails, Name.INPUT_DOWN),
     (24, a_flow_has_more_to_copy_than_ever, Name.MM2_LAG_UNUSUAL),
+    (25, another_mirror_maker_writes_syncs, Name.SYNCS_WITHOUT_COMMITS),
+    (26, partitions_are_added, Name.UNREPLICATED_PARTITIONS),
 ]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
@@ -653,6 +677,7 @@ def checkpoints_go_on() -> Play:
     for number in range(8):
         checkpoint(play, age_s=5, landing=40 + number, translated=60 + number)
         play.world.synced(200 + number)
+        play.world.commit("mm2", orders(), {"offset": 200 + number})
         play.run(1)
     return play
 

@@ -111,13 +111,23 @@ def test_a_sync_of_this_interval_is_the_word_of_a_task_that_begins_anew():
     assert "half_reset" not in play.names()
 
 
-def test_an_offset_that_is_behind_its_sync_is_set_back_only_if_it_is_younger_by_an_interval():
-    for after, wanted in ((0.9, []), (1.5, ["half_reset"])):
+def test_an_offset_that_was_seen_to_go_back_behind_its_sync_is_set_back_whatever_clocks_say():
+    for skew in (-600.0, 0.0, 600.0):
         play = stopped(0)
-        play.run(after)
-        play.world.commit("mm2", orders(), {"offset": 60})
+        play.run(1)
+        play.world.commit("mm2", orders(), {"offset": 60}, at=play.world.now + skew)
         play.run(3)
-        assert play.names() == wanted, after
+        assert play.names() == ["half_reset"], skew
+
+
+def test_an_offset_that_was_behind_its_sync_when_we_came_may_be_so_by_two_clocks():
+    for skew, wanted in ((600.0, []), (700.0, ["half_reset"])):
+        play = Play(mirrors())
+        play.world.assigned(0)
+        play.world.synced(120, downstream=120)
+        play.world.commit("mm2", orders(), {"offset": 60}, at=play.world.now + skew)
+        play.run(3)
+        assert play.names() == wanted, skew
 
 
 def test_an_offset_that_is_further_than_its_sync_is_what_an_offset_usually_is():

@@ -112,6 +112,15 @@ TABLE = [
         "never so quiet in eight days",
         QUIET._replace(watched_s=OBSERVED_ENOUGH_S, moved_s=3601.0, longest_s=1200.0),
     ),
+    (26, IDLE, "was added, and is not found yet", STUCK._replace(unassigned=True)),
+    (26, IDLE, "a task has it now", STUCK._replace(handed_over=True, moved_s=None, still_s=30.0)),
+    (27, STALLED, "was added, and is never found", DONE._replace(unassigned=True, overdue=True)),
+    (
+        4,
+        STALLED,
+        "syncs go on without it",
+        STUCK._replace(before=SILENT, contradicted="syncs go on"),
+    ),
     (22, SILENT, "pauses as it never did", QUIET._replace(moved_s=3601.0, unusual="never so long")),
     (
         20,

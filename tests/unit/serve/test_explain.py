@@ -29,8 +29,10 @@ def mirrored() -> World:
     world.found()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
-    world.commit("mm2", orders(), {"offset": 99})
-    world.now += 1
+    for offset in (98, 99):
+        world.commit("mm2", orders(), {"offset": offset})
+        world.snapshot()
+        world.now += 1
     world.synced(120)
     world.ends(200)
     return world

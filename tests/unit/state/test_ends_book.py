@@ -22,6 +22,7 @@ from exporter.state.mirrors import (
     sync_views,
 )
 from exporter.state.snapshot import MirrorPartitionView
+from exporter.state.sync_lead import SyncLeads
 from tests.changed import replace
 
 from .worlds import NOW, sync
@@ -38,12 +39,12 @@ def at(*offsets: int, flow: MirrorFlow = FLOW) -> tuple[Position, ...]:
         MirrorPartition("west", "orders", number): Seen(offset, NOW)
         for number, offset in enumerate(offsets)
     }
-    return positions(flow, committed, None)
+    return positions(flow, committed, None, SyncLeads(60.0), NOW)
 
 
 def never(flow: MirrorFlow = FLOW) -> tuple[Position, ...]:
     """orders-0 is copied, and has no commit."""
-    return positions(flow, {}, None, assigned=frozenset({ZERO}))
+    return positions(flow, {}, None, SyncLeads(60.0), NOW, assigned=frozenset({ZERO}))
 
 
 def to(*ends: int) -> dict[TopicPartition, LogBounds]:
@@ -70,15 +71,15 @@ def pictured(
 
 def test_records_add_to_those_before_them():
     book = SyncBook()
-    book.apply((sync(10),))
-    book.apply((sync(20, partition=1),))
+    book.apply((sync(10),), NOW)
+    book.apply((sync(20, partition=1),), NOW)
     assert (book.seen(ZERO), book.seen(ONE)) == (Seen(10, NOW), Seen(20, NOW))
 
 
 def test_a_topic_that_is_read_anew_tells_nothing_of_what_its_syncs_told_before():
     book = SyncBook()
-    book.apply((sync(10), sync(20, partition=1)))
-    book.apply((sync(100, downstream=150),), whole=True)
+    book.apply((sync(10), sync(20, partition=1)), NOW)
+    book.apply((sync(100, downstream=150),), NOW, whole=True)
     assert (book.newest.keys(), book.read.keys()) == ({ZERO}, {ZERO})
     assert book.read[ZERO].history.corners() == ((100, 150),)
 
@@ -87,7 +88,7 @@ def test_what_came_before_the_newest_sync_is_known_and_that_something_was_lost_b
     """The topic was compacted before it was read: of a gap it does not tell where it is."""
     newest = sync(60)
     book = SyncBook()
-    book.apply((SyncRecord(newest.sync, 0, NOW, earlier=((10, 10), (50, 40))),), whole=True)
+    book.apply((SyncRecord(newest.sync, 0, NOW, earlier=((10, 10), (50, 40))),), NOW, whole=True)
     history = book.read[ZERO].history
     assert history.corners() == ((10, 10), (50, 40), (60, 60))
     assert (history.best(10, 99), history.best(30, 99), history.best(50, 99)) == (10, None, 40)
@@ -95,7 +96,7 @@ def test_what_came_before_the_newest_sync_is_known_and_that_something_was_lost_b
 
 def test_syncs_are_told_by_partition_whichever_came_first():
     book = SyncBook()
-    book.apply(tuple(sync(10, partition=at) for at in (2, 0, 1)))
+    book.apply(tuple(sync(10, partition=at) for at in (2, 0, 1)), NOW)
     assert [view.partition for view in sync_views(FLOW, book)] == [0, 1, 2]
 
 

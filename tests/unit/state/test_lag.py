@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.state.lag import Lag, Seen, lag_seconds, replicated_offset, replication_lag, sink_lag
+from exporter.state.lag import Lag, lag_seconds, replication_lag, sink_lag
 
 
 @pytest.mark.parametrize(
@@ -26,22 +26,6 @@ def test_a_sink_stores_the_next_record_so_its_end_is_no_lag(committed, log_end, 
 
 def test_a_sink_beyond_the_end_has_no_negative_lag():
     assert sink_lag(101, 100) == 0
-
-
-@pytest.mark.parametrize(
-    ("committed", "synced", "expected"),
-    [
-        pytest.param(None, None, None, id="nothing-known"),
-        pytest.param(None, Seen(9, 9.0), None, id="a-reset-partition-has-no-position"),
-        pytest.param(Seen(5, 5.0), None, 5, id="no-sync"),
-        pytest.param(Seen(5, 5.0), Seen(9, 6.0), 9, id="a-newer-sync-is-ahead"),
-        pytest.param(Seen(5, 5.0), Seen(9, 5.0), 9, id="a-sync-of-the-same-moment-counts"),
-        pytest.param(Seen(5, 5.0), Seen(3, 6.0), 5, id="a-newer-sync-behind-says-nothing"),
-        pytest.param(Seen(5, 5.0), Seen(9, 4.0), 5, id="an-older-sync-shows-an-old-maximum"),
-    ],
-)
-def test_progress_is_the_commit_or_a_newer_sync_that_is_ahead_of_it(committed, synced, expected):
-    assert replicated_offset(committed, synced) == expected
 
 
 def test_the_age_of_the_oldest_that_waits_is_nothing_where_nothing_does():

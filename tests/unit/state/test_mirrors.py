@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.model.connectors import Task
 from exporter.model.observations import TAIL, ConnectorsListed
 from exporter.model.offsets import MirrorPartition
 from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
@@ -11,6 +12,7 @@ from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.account import NOTHING_LOST
 from exporter.state.ages import RECHECK_S
 from exporter.state.mirrors import ASKS_OPEN_MAX
+from tests.changed import replace
 
 from .worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record
 
@@ -221,23 +223,112 @@ def test_a_position_that_was_not_shown_when_the_ends_were_asked_for_has_no_lag_y
     assert world.mirrored().lag == 0
 
 
-def test_a_newer_sync_is_better_progress_than_the_commit():
-    world = replicating(100)
-    world.now += 5
+def committing(offset: int = 100) -> World:
+    """It was seen to commit, so what syncs say from now on is in its order."""
+    world = replicating(offset - 1)
+    commits(world, offset)
+    return world
+
+
+def commits(world: World, offset: int, connector: str = "mm2", partition: int = 0) -> None:
+    world.snapshot()
+    world.now += 1
+    world.commit(connector, orders(partition), {"offset": offset})
+    world.snapshot()
+    world.now += 4
+
+
+def test_a_sync_after_a_commit_is_better_progress_than_it():
+    world = committing(100)
     world.synced(150)
     view = world.mirrored()
     assert (view.committed, view.synced, view.replicated) == (100, 150, 150)
 
 
-def test_after_a_rewind_the_old_syncs_are_ignored_and_the_new_ones_used():
+def test_of_what_both_topics_held_when_we_came_the_commit_counts():
     world = replicating(100)
-    world.synced(150)
-    world.now += 10
-    world.commit("mm2", orders(), {"offset": 9})
-    assert (world.mirrored().synced, world.mirrored().replicated) == (150, 9)
+    world.synced(150, at=NOW + 500)
+    assert (world.mirrored().synced, world.mirrored().replicated) == (150, 100)
     world.now += 5
+    world.synced(160)
+    assert world.mirrored().replicated == 100  # no commit followed one that we saw
+    commits(world, 155)
+    world.synced(170)
+    assert world.mirrored().replicated == 170
+
+
+def test_after_a_rewind_the_old_syncs_are_ignored_and_the_new_ones_used():
+    world = committing(100)
+    world.synced(150, at=NOW + 600)
+    assert world.mirrored().replicated == 150
+    commits(world, 9)
+    assert (world.mirrored().synced, world.mirrored().replicated) == (150, 9)
     world.synced(12)
+    assert world.mirrored().replicated == 9
+    commits(world, 14)
+    world.synced(20)
+    assert world.mirrored().replicated == 20
+
+
+def test_a_sync_of_before_a_rewind_that_is_read_after_it_does_not_count():
+    world = committing(100)
+    world.synced(110)
+    assert world.mirrored().replicated == 110
+    commits(world, 9)
+    world.synced(150, at=NOW + 600)
+    assert world.mirrored().replicated == 9
+    commits(world, 12)
     assert world.mirrored().replicated == 12
+
+
+def test_syncs_that_go_on_without_a_commit_stop_counting_and_are_told():
+    world = committing(100)
+    for step in range(1, 6):
+        world.tail()
+        world.synced(100 + 10 * step)
+        view = world.mirrored()
+        world.now += 30
+    assert (view.synced, view.replicated, view.uncommitted_since) == (150, 100, NOW + 5)
+    world.tail(topic=SYNCS)
+    commits(world, 150)
+    assert (world.mirrored().replicated, world.mirrored().uncommitted_since) == (150, None)
+
+
+def test_syncs_that_begin_again_after_a_pause_may_well_be_those_of_a_task_that_hung():
+    world = committing(100)
+    world.synced(110)
+    assert world.mirrored().replicated == 110
+    world.now += 1800
+    world.tail()
+    world.synced(120)
+    view = world.mirrored()
+    assert (view.replicated, view.uncommitted_since) == (100, None)
+
+
+def test_a_sync_is_believed_for_two_flushes_though_nothing_else_comes():
+    world = committing(100)
+    world.synced(150)
+    assert world.mirrored().replicated == 150
+    world.now += 119
+    world.tail()
+    world.tail(topic=SYNCS)
+    assert world.mirrored().replicated == 150
+    world.now += 1
+    assert (world.mirrored().replicated, world.mirrored().uncommitted_since) == (100, None)
+
+
+def test_no_sync_counts_beyond_the_commit_of_a_task_that_failed():
+    world = committing(100)
+    world.synced(150)
+    assert world.mirrored().replicated == 150
+    world.listed(replace(mirror(), tasks=(Task(0, "failed"),)))
+    assert world.mirrored().replicated == 100
+    world.listed(mirror())
+    world.synced(160)
+    assert world.mirrored().replicated == 100
+    commits(world, 155)
+    world.synced(170)
+    assert world.mirrored().replicated == 170
 
 
 def test_a_tombstoned_partition_has_no_position_whatever_its_syncs_say():
@@ -304,6 +395,7 @@ def test_a_syncs_topic_that_is_created_later_is_used_from_then_on():
     world.tail_failed("not_found", SYNCS)
     world.now += 5
     world.tail(topic=SYNCS, whole=True)
+    commits(world, 101)
     world.synced(150)
     assert world.mirrored().replicated == 150
     assert len(world.snapshot().syncs) == 1
@@ -352,7 +444,8 @@ def test_two_flows_that_share_a_syncs_topic_but_no_partition_use_their_syncs():
     world = mirrors(mirror("a"), mirror("b"))
     world.commit("a", orders(0), {"offset": 10})
     world.commit("b", orders(1), {"offset": 20})
-    world.now += 5
+    commits(world, 11, "a", 0)
+    commits(world, 21, "b", 1)
     world.synced(15, partition=0)
     world.synced(25, partition=1)
     assert world.mirrored("a", 0).replicated == 15

@@ -79,7 +79,12 @@ def test_a_variant_that_is_no_longer_in_the_topic_is_gone():
 
 def test_syncs_that_are_no_longer_in_the_topic_are_gone():
     world = mirrors()
+    world.commit("mm2", orders(), {"offset": 99})
+    world.snapshot()
+    world.now += 1
     world.commit("mm2", orders(), {"offset": 100})
+    world.snapshot()
+    world.now += 1
     world.synced(150)
     assert world.mirrored().replicated == 150
     world.tail(topic=SYNCS, whole=True)

@@ -19,7 +19,11 @@ from .worlds import NOW, STALE_S, World, sink, source
 
 
 def offset(
-    connector: str = "s", *, committed: int = 90, log_end: int | None = 100, partition: int = 0
+    connector: str = "s",
+    *,
+    committed: int | None = 90,
+    log_end: int | None = 100,
+    partition: int = 0,
 ) -> SinkOffset:
     return SinkOffset(
         connector=connector,
@@ -47,6 +51,25 @@ def test_a_sink_whose_partition_has_no_end_has_a_position_and_no_lag():
     world.sinks(offset(log_end=None))
     (view,) = world.sunk()
     assert (view.committed, view.lag) == (90, None)
+
+
+@pytest.mark.parametrize(
+    ("from_start", "lag", "caught_up"), [(True, 90, None), (False, None, None)]
+)
+def test_a_sink_that_committed_nothing_has_the_whole_log_before_it_or_nobody_knows(
+    from_start, lag, caught_up
+):
+    world = sinking()
+    world.sinks(replace(offset(committed=None), log_start=10, from_start=from_start))
+    (view,) = world.sunk()
+    assert (view.committed, view.lag, view.caught_up) == (None, lag, caught_up)
+
+
+def test_an_empty_partition_that_a_sink_committed_nothing_of_has_nothing_waiting():
+    world = sinking()
+    world.sinks(replace(offset(committed=None, log_end=7), log_start=7))
+    (view,) = world.sunk()
+    assert (view.lag, view.caught_up) == (0, True)
 
 
 def test_a_stale_groups_poll_takes_the_sinks_away():

@@ -19,7 +19,7 @@ class Syncs:
     def see(self, *pairs: tuple[int, int], whole: bool = False) -> None:
         records = tuple(sync(upstream, downstream=down) for upstream, down in pairs)
         self.trail.apply(self.book.newest, records, whole=whole)
-        self.book.apply(records, whole=whole)
+        self.book.apply(records, 0.0, whole=whole)
 
     def news(self) -> News | None:
         newest = self.book.seen(ORDERS)

@@ -301,6 +301,7 @@ class World:
         number: int | None = None,
         kafka: str = "west",
         ids: dict[str, str | None] | None = None,
+        partitions: dict[str, int] | None = None,
     ) -> None:
         """The answer, to a question of now unless `number` names an earlier one. A number as
         `bounds` is the end of orders-0.
@@ -309,7 +310,9 @@ class World:
         if isinstance(bounds, int):
             bounds = {TopicPartition("orders", 0): LogBounds(0, bounds, bounds)}
         self.see(
-            EndsRead(kafka=kafka, number=asked, bounds=bounds, ids=ids),
+            EndsRead(
+                kafka=kafka, number=asked, bounds=bounds, ids=ids, partitions=partitions or {}
+            ),
             InputSucceeded(InputId(kafka, LOG_ENDS), self.now),
         )
 
