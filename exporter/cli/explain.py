@@ -104,6 +104,7 @@ def _print(found: Document) -> None:
     output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
     if found["source_partitions"]:
         _print_sources(found["source_partitions"])
+        _print_raw_keys(found["source_partitions"])
     if flow is not None and flow["partitions"]:
         _print_flow(flow["partitions"])
     if flow is not None:
@@ -168,6 +169,28 @@ def _renamed(router: Document) -> str:
     if router["regex"] is None:
         return f"have other names, which cannot be told ({router['class']})"
     return f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
+
+
+def _print_raw_keys(rows: list[Document]) -> None:
+    """Print what a task looks up where that is not the key of a HashMap, or not known."""
+    found = [
+        (at["label"], key, offset)
+        for at in rows
+        for key, offset in (
+            [(at["raw_key"], at["offset"])]
+            if at.get("raw_key") is not None
+            else [(one["raw_key"], one["offset"]) for one in at.get("raw_keys_unsure", ())]
+        )
+    ]
+    if found:
+        output.table(
+            "Raw keys (of several for one source partition, its task looks up one)",
+            ("source partition", "raw key", "offset"),
+            (
+                (label, key, None if offset is None else bytes(offset).decode())
+                for label, key, offset in found
+            ),
+        )
 
 
 def _print_flow(rows: list[Document]) -> None:

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from exporter.decode.dialects import goes_on
+from exporter.decode.dialects import GENERIC, goes_on
 from exporter.decode.jsontext import parse
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import SourceKey, SourceOffset, Undecodable
@@ -309,8 +309,10 @@ def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tu
     confirmed = _confirmed(newest, others, orders)
     if confirmed is not None:
         return confirmed, ()
-    once = not newest.by_rest and all(at.moments <= 1 for at in others)
-    if used is None and once and not _is_erased(known, newest):
+    # Connectors that are known have HashMaps; of others that order may well be from REST.
+    usual = newest.by_rest == (newest.key.dialect != GENERIC.name)
+    once = all(at.moments <= 1 for at in others)
+    if used is None and usual and once and not _is_erased(known, newest):
         return newest, ()  # nothing but its age speaks for another
     return _alike([newest, *others])
 

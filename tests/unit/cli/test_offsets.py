@@ -411,6 +411,39 @@ def test_a_file_of_offsets_is_written_wiped_and_put_back(tmp_path: Path) -> None
     assert "nothing to change" in file.change("import", stdin=kept).stderr
 
 
+def test_offsets_under_a_key_of_another_order_are_shown_altered_kept_and_put_back(
+    tmp_path: Path,
+) -> None:
+    file = File(tmp_path)
+    keys = (
+        b'["fpl",{"path":"/data/in","name":"a.csv"}]',
+        b'["fpl",{"name":"a.csv","path":"/data/in"}]',
+    )
+    (own,) = [key for key in keys if not decode_key(key).canonical]
+    before = write_offsets_file(((own, b'{"position":24}'),))
+    file.offsets.write_bytes(before)
+    assert '"position": 24' in file.run("list", "--json").stdout
+    kept = file.run("export").stdout
+    (entry,) = json.loads(kept)["fpl"]
+    assert (entry["offset"], entry["key"]) == ({"position": 24}, own.decode())
+
+    # Whatever order the partition is given in, it is the one that is there.
+    for key in keys:
+        partition = json.dumps(json.loads(key)[1])
+        position = json.dumps({"position": 5 + keys.index(key)}, separators=(",", ":"))
+        done = file.change("alter", "fpl", "--partition", partition, "--offset", position)
+        assert "1 offsets backed up" in done.stderr
+        assert read_offsets_file(file.offsets.read_bytes()) == ((own, position.encode()),)
+    backups = [*(file.folder / "state" / "backups").glob("*-fpl-*.json")]
+    assert len(backups) == 2
+    assert all(own.decode() in json.loads(at.read_text())["fpl"][0]["key"] for at in backups)
+    file.change("import", stdin=kept)
+    assert read_offsets_file(file.offsets.read_bytes()) == ((own, b'{"position":24}'),)
+    file.offsets.unlink()
+    file.change("import", "--allow-new", stdin=kept)
+    assert read_offsets_file(file.offsets.read_bytes()) == ((own, b'{"position":24}'),)
+
+
 def test_a_reset_of_a_file_leaves_nothing_under_the_name_whatever_bytes_it_is_in(
     tmp_path: Path,
 ) -> None:

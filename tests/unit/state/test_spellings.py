@@ -157,6 +157,19 @@ def test_after_a_start_the_newer_one_counts_unless_rest_may_have_written_it(olde
     assert later.write(newer, 28, 29).position() == 29
 
 
+def test_of_a_connector_that_is_known_a_hash_map_is_believed_at_a_start():
+    partition = {"protocol": "1", "table": "orders"}
+    stray = b'["jdbc",{"table":"orders","protocol":"1"}]'
+    older = record("jdbc", partition, {"incrementing": 5}, log_offset=1, at=1.0, raw_key=stray)
+    newer = record("jdbc", partition, {"incrementing": 9}, log_offset=2, at=2.0)
+    known = spellings_of(replace(at, live=False) for at in (older, newer))
+    assert known.in_use(newer.key.identity).spelling.raw_key == newer.raw_key
+    known = spellings_of(
+        replace(at, live=False) for at in (newer, replace(older, log_offset=3, at=3.0))
+    )
+    assert known.in_use(newer.key.identity).spelling is None
+
+
 def test_the_order_in_which_a_topic_is_read_does_not_matter():
     log = Log().write(OWN, 159, live=False).write(REST, 27, live=False).write(OWN, 28, live=False)
     kept = [log.records[1], log.records[2]]
