@@ -75,7 +75,7 @@ class Position:
     upstream                 the upstream topic-partition
     committed, replicated    None for a partition that was assigned and has no commit: it was never
                              replicated, or its offset was reset
-    copied, uncommitted_since, outdated    as of a Progress (sync_lead.py)
+    copied, uncommitted_since, outdated    as of a PartitionProgress (sync_lead.py)
     unassigned_since         since when it has been there and no task is to copy it
 
     The first two are kept, as everything is looked up by them at every answer.

@@ -54,7 +54,7 @@ class SyncRun:
         return next((at for reached, at in self.steps if reached > offset and at > since), None)
 
 
-class Progress(NamedTuple):
+class PartitionProgress(NamedTuple):
     """How far one partition is.
 
     replicated           the last upstream offset that the connector has certainly passed
@@ -145,7 +145,7 @@ class SyncLeads:
         synced: int | None,
         run: SyncRun | None,
         now: float,
-    ) -> Progress:
+    ) -> PartitionProgress:
         """Take in what is known of a partition now; `synced` is its newest sync, live or not.
 
         Without a commit there is no position: a reset partition starts again whatever syncs say.
@@ -156,11 +156,11 @@ class SyncLeads:
         elif committed != lead.committed:
             lead.turn(committed, synced, run, now)
         if committed is None or synced is None or synced <= committed:
-            return Progress(committed, committed)
+            return PartitionProgress(committed, committed)
         went_back = not lead.counts and lead.number >= 0
         copied = committed if went_back else synced
         if run is None or not run.steps or run.steps[-1][1] <= lead.since:
-            return Progress(committed, copied, outdated=went_back)
+            return PartitionProgress(committed, copied, outdated=went_back)
         read_at = run.steps[-1][1]
         lead.hear(read_at, self._believed_s)
         if lead.ahead_at is None:
@@ -168,10 +168,10 @@ class SyncLeads:
         lapses_at = lead.ahead_at + self._believed_s
         if not lead.ahead_at <= now < lapses_at:
             since = max(lead.ahead_at, lead.going_at)
-            return Progress(
+            return PartitionProgress(
                 committed, copied, since if read_at - since >= self._believed_s else None
             )
         if not lead.counts:
-            return Progress(committed, copied)
+            return PartitionProgress(committed, copied)
         self.lapses_at = min(self.lapses_at, lapses_at)
-        return Progress(synced, copied)
+        return PartitionProgress(synced, copied)

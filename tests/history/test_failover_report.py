@@ -345,10 +345,12 @@ def test_a_position_beyond_the_log_and_a_reset_one_tell_nothing(tmp_path: Path) 
     assert [at[0] for at in exposed(tmp_path / "reset", past)[:3]] == [30, None, 9]
 
 
-def test_a_sync_newer_than_the_commit_counts(tmp_path: Path) -> None:
+def test_a_sync_newer_than_the_commit_by_the_clock_of_its_writer_does_not_count(
+    tmp_path: Path,
+) -> None:
     past = behind(130, 130)
     past.sync(30, 119)
-    assert [at[0] for at in exposed(tmp_path, past)[:2]] == [30, 10]
+    assert [at[0] for at in exposed(tmp_path, past)[:2]] == [30, 30]
 
 
 # --- how long it would take ----------------------------------------------------------------------
