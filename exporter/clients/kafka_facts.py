@@ -181,21 +181,23 @@ class KafkaFacts(KafkaAdmin):
         return found
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
-        """The cleanup.policy of each topic; None where we may not DescribeConfigs."""
+        """The cleanup.policy of each topic; None without DescribeConfigs, or while its broker
+        fails. Raises the broker's error where that is all of them.
+        """
         wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
         if not wanted:
             return {}
         futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
         answers = self._answers({resource.name: asked for resource, asked in futures.items()})
-        found: dict[str, str | None] = {}
-        for name, answer in answers.items():
-            if isinstance(answer, ClientError):
-                if not isinstance(answer, Denied):
-                    raise answer
-                found[name] = None
-            else:
-                found[name] = str(answer["cleanup.policy"].value)
-        return found
+        errors = [at for at in answers.values() if isinstance(at, ClientError)]
+        if len(errors) == len(answers):
+            for error in errors:
+                if not isinstance(error, Denied):
+                    raise error
+        return {
+            name: None if isinstance(at, ClientError) else str(at["cleanup.policy"].value)
+            for name, at in answers.items()
+        }
 
     def message_bytes_max(self, topic: str) -> int | None:
         """max.message.bytes of a topic; None where we may not DescribeConfigs."""

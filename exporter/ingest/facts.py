@@ -116,12 +116,15 @@ def read_topic_facts(
         if sibling in cluster.topics and sibling not in wanted
     }
     shapes: dict[str, TopicShape] = {}
+    broken: list[ClientError] = []
     for name, shape in admin.shapes((wanted.keys() | beside) & cluster.topics.keys()).items():
         if isinstance(shape, TopicShape):
             if name in wanted or shape.may("READ"):  # what a sibling is, only its keys tell
                 shapes[name] = shape
         elif not isinstance(shape, Refused):  # deleted just now, or not for our eyes
-            raise shape
+            broken.append(shape)
+    if broken and not shapes:
+        raise broken[0]
     bounds = admin.bounds(
         [
             TopicPartition(name, number)
@@ -213,7 +216,10 @@ class _Reading:
                 at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
                 for at, log in self._of(topic).items()
             }
-            votes = Counter(role_of_key(key) for key in self._keys(starts))
+            try:
+                votes = Counter(role_of_key(key) for key in self._keys(starts))
+            except ClientError:  # of this topic nothing is known now, of the others it is
+                return None
             role, count = votes.most_common(1)[0] if votes else (None, 0)
             if role is None or 2 * count <= votes.total():
                 return None
@@ -254,7 +260,7 @@ class _Reading:
                 keys.add(hash(key))
                 if records >= COUNTED_MAX:
                     break
-        except TimedOut:
+        except ClientError:  # too late, or this topic cannot be read: the others can
             return None
         cut = records >= COUNTED_MAX
         if cut and records <= RECORDS_PER_KEY_MAX * len(keys):

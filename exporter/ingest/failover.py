@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 
 from exporter.clients.kafka import KafkaAdmin
 from exporter.clock import Clock
-from exporter.errors import ClientError, Denied
-from exporter.ingest.poll import Batch, failure
+from exporter.errors import ClientError, Unreachable
+from exporter.ingest.poll import Batch, failure, partial_failures
 from exporter.model.observations import (
     GroupOffset,
     GroupOffsetsRead,
@@ -37,33 +37,45 @@ def poll_failover(
     """Committed offsets of a flow's groups on both sides, then the bounds of both logs: in this
     order an offset beyond the end is one.
 
-    A group that we may not see is left out, unless it is all of them.
+    A group that cannot be read is left out, counted and named, unless it is all of them.
     """
     input_id = groups_input(asked.flow)
     offsets: list[GroupOffset] = []
-    denied: list[Denied] = []
+    failures: dict[str, ClientError] = {}
     try:
         for rows in _by_group(asked.partitions):
             try:
                 offsets += _offsets(rows, upstream, downstream)
-            except Denied as exc:
-                denied.append(exc)
-        if denied and not offsets:
-            return (failure(input_id, denied[0]),)
+            except Unreachable:
+                raise
+            except ClientError as exc:
+                failures[rows[0].group] = exc
+        if failures and not offsets:
+            return (failure(input_id, next(iter(failures.values()))),)
+        refused: dict[TopicPartition, ClientError] = {}
         alive = [at for at in offsets if at.upstream is not None]
         read = GroupOffsetsRead(
             flow=asked.flow,
             offsets=tuple(offsets),
             upstream=upstream.bounds(
-                {TopicPartition(at.topic, at.partition) for at in alive}, stable=False
+                {TopicPartition(at.topic, at.partition) for at in alive},
+                stable=False,
+                refused=refused,
             ),
             downstream=downstream.bounds(
-                {TopicPartition(at.remote, at.partition) for at in alive}, stable=False
+                {TopicPartition(at.remote, at.partition) for at in alive},
+                stable=False,
+                refused=refused,
             ),
         )
     except ClientError as exc:
         return (failure(input_id, exc),)
-    return (read, InputSucceeded(input=input_id, at=clock.now()))
+    failures |= {f"{at.topic}-{at.partition}": error for at, error in refused.items()}
+    return (
+        read,
+        InputSucceeded(input=input_id, at=clock.now()),
+        *partial_failures(input_id, failures),
+    )
 
 
 def _by_group(partitions: Iterable[AskedPartition]) -> list[list[AskedPartition]]:

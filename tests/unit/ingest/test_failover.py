@@ -8,7 +8,7 @@ import pytest
 
 from exporter.errors import Denied, Unreachable
 from exporter.ingest.failover import poll_failover, poll_topics
-from exporter.model.observations import GroupOffset, TopicsSeen
+from exporter.model.observations import GroupOffset, InputSucceeded, TopicsSeen
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.failover import groups_input
@@ -70,8 +70,12 @@ def test_a_group_that_is_nowhere_is_no_failure():
 
 def test_a_group_that_we_may_not_see_is_left_out():
     west, east = sides()
-    read, _ = poll_failover(asked("secret", "billing"), Shy(west), FakeAdmin(east), CLOCK)
+    both = asked("secret", "billing")
+    read, succeeded, failed = poll_failover(both, Shy(west), FakeAdmin(east), CLOCK)
     assert [at.group for at in read.offsets] == ["billing"]
+    assert isinstance(succeeded, InputSucceeded)
+    assert (failed.reason, failed.partial) == ("denied", True)
+    assert failed.detail.startswith("'secret': ")
 
 
 def test_that_we_may_see_no_group_at_all_is_a_failure():
