@@ -168,6 +168,8 @@ class Connector:
             self.site.say(f"task-{self.name}-{number}", "RESTARTING", None, now)
             task.state = "RUNNING"
             self.site.say(f"task-{self.name}-{number}", "RUNNING", None, now)
+        if self.name in self.site.without_status:
+            self.site.say(f"connector-{self.name}", self.state, None, now)
         self._acted_at = now
         self.started(now)
 

@@ -100,7 +100,7 @@ class HostileVerbs:
             at.refused = None if offset is None else (place, offset)
 
     def do_stranger(self, told: Any) -> None:
-        """Start a MirrorMaker on a Connect cluster that nobody watches."""
+        """Start a MirrorMaker on a Connect cluster that nobody watches, at the ends of the logs."""
         for name, more in told.items():
             given = only(f"stranger.{name}", more, "copies", "speed", "as")
             east = self.kafkas["east"]
@@ -120,6 +120,7 @@ class HostileVerbs:
             self.kafkas["west"].internal.setdefault(mirror.syncs, Internal(mirror.syncs))
             site.connectors[name] = mirror
             mirror.create(self.now)
+            mirror.begin_at_ends()
 
     def do_stranger_leaves(self, names: Any) -> None:
         for name in several(names):

@@ -80,6 +80,14 @@ class Mirror(Connector):
         self.done = dict(self.committed)
         self.synced = {}
 
+    def begin_at_ends(self) -> None:
+        """Take over from another mirror, which has copied all that there is."""
+        for at in self.partitions():
+            log = self.upstream.log(at)
+            assert log is not None
+            self.fetch[at] = log.end
+            self.written[at] = self.remote(at).end
+
     def work(self, now: float, elapsed_s: float) -> None:
         for at in self.partitions():
             self._copy(at, now, int(self.speed * elapsed_s))

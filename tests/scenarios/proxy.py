@@ -215,6 +215,15 @@ def _omits(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[i
     return 200, _json({name: at for name, at in listed.items() if name not in proxy.wrong_for})
 
 
+def _unlists(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[int, bytes]:
+    """Return what is said where a connector is in no list, and cannot be asked for."""
+    if any(path.startswith(f"/connectors/{_quoted(name)}/") for name in proxy.wrong_for):
+        return 404, _json({"error_code": 404, "message": "Connector c not found"})
+    if path == "/connectors":
+        return 200, _json([name for name in json.loads(body) if name not in proxy.wrong_for])
+    return _omits(proxy, path, status, body, "")
+
+
 def _odd_entry(proxy: Proxy, path: str, status: int, body: bytes, shape: str) -> tuple[int, bytes]:
     if not _of_list(path):
         return status, body
@@ -308,6 +317,7 @@ def _wide(_: Proxy, path: str, status: int, body: bytes, __: str) -> tuple[int, 
 _BODIES: Final[dict[str, Callable[[Proxy, str, int, bytes, str], tuple[int, bytes]]]] = {
     "empty": _empty,
     "omits": _omits,
+    "unlists": _unlists,
     "odd_entry": _odd_entry,
     "other_cluster": _other,
     "status": _status,

@@ -15,23 +15,12 @@ import sys
 import time
 from itertools import count, islice
 from pathlib import Path
-from typing import NoReturn
 
 import click
-import structlog
 import yaml
 
 from lab.killing import commit
-from tests.worlds.campaign import MEMORY_BYTES_MAX, campaign, faults_of, tried
-
-
-def quiet() -> None:
-    """Say nothing of what the daemon logs."""
-    structlog.configure(processors=[_drop])
-
-
-def _drop(_logger: object, _method: str, _event: object) -> NoReturn:
-    raise structlog.DropEvent
+from tests.worlds.campaign import MEMORY_BYTES_MAX, campaign, faults_of, quiet, tried
 
 
 @click.command(help=__doc__)

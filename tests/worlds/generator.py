@@ -17,9 +17,9 @@ from tests.scenarios.proxy import ERRORS
 World = dict[str, Any]
 Events = list[dict[str, Any]]
 
-MINUTES: Final = 110
+MINUTES: Final = 90
 TICK: Final = "10s"
-CLEAR_S: Final = 25 * 60  # of faults, before the end
+CLEAR_S: Final = 20 * 60  # of faults, before the end
 NAMES: Final = (
     "files",
     "a/b",
@@ -75,7 +75,7 @@ def random_world(seed: int) -> World:
     events: Events = []
     for _ in range(rng.randint(1, 5)):
         kind = rng.choice(_KINDS)
-        at_s = rng.randrange(10 * 60, (MINUTES - 60) * 60, 10)
+        at_s = rng.randrange(10 * 60, (MINUTES - 50) * 60, 10)
         lasts_s = rng.choice((10, 20, 40, 90, 300, 900, 2400))
         end_s = min(at_s + lasts_s, MINUTES * 60 - CLEAR_S)
         events += list(kind(rng, connectors, topics, mirrors, _Span(at_s, end_s)))
@@ -296,7 +296,7 @@ def _foreign_commit(
 _KINDS: Final[tuple[Kind, ...]] = (
     _one_of("empty"),
     _one_of("empty", "omits", "other_cluster:none", "other_cluster", "other_cluster:same_names"),
-    _one_of("omits"),
+    _one_of("omits", "unlists"),
     _front(lambda rng: f"odd_entry:{rng.choice(_SHAPES)}"),
     _front(
         lambda rng: f"status:{rng.choice((204, 301, 400, 401, 403, 404, 409, 429, 500, 502, 503))}"

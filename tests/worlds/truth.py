@@ -23,6 +23,7 @@ from tests.scenarios.world import World
 
 WINDOW_S: Final = 150.0  # the slowest input is stale after 50 s, and connectors flush every 60 s
 FALSE_END_S: Final = 150.0
+LINGERS_S: Final = 400.0  # a finding of failures is over once a task has run for three intervals
 BELIEVED_S: Final = 1200.0  # how long syncs of a stranger may pass for ours
 CALM_S: Final = 1800.0  # how long a connector stands still before `ok` and `idle` are false
 _STALLS: Final = frozenset(
@@ -92,7 +93,7 @@ class Truth:
         now = self.world.now
         before = self.moments[-1] if self.moments else None
         self.moments.append(self._moment(now))
-        while self.moments[0].at < now - max(WINDOW_S, FALSE_END_S):
+        while self.moments[0].at < now - max(WINDOW_S, FALSE_END_S, LINGERS_S):
             self.moments.popleft()
         latest = self.moments[-1]
         for place, span in (latest.mirrored | latest.sunk).items():
@@ -153,7 +154,7 @@ class Truth:
         yield from self._wrong_mirrors(snapshot, recent)
         yield from self._wrong_sinks(snapshot, recent)
         yield from self._wrong_verdicts(snapshot, recent)
-        yield from self._wrong_findings(snapshot, recent)
+        yield from self._wrong_findings(snapshot)
 
     def _wrong_states(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
         if _changing(recent):
@@ -236,16 +237,17 @@ class Truth:
                         f" {place} has stood at {span} for {stood_s:.0f} s",
                     )
 
-    def _wrong_findings(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+    def _wrong_findings(self, snapshot: Snapshot) -> Iterator[Wrong]:
         """Findings of what was never so."""
         for finding in snapshot.findings:
             name = (finding.connect_cluster, finding.connector or "")
-            tasks = {state for at in recent for state in at.tasks.get(name, {}).values()}
+            past = self.moments
+            tasks = {state for at in past for state in at.tasks.get(name, {}).values()}
             match finding.name:
                 case FindingName.TASK_FAILED:
                     false = "failed" not in tasks
                 case FindingName.CONNECTOR_FAILED:
-                    false = "failed" not in {at.states.get(name) for at in recent}
+                    false = "failed" not in {at.states.get(name) for at in past}
                 case FindingName.UNUSABLE_OFFSET | FindingName.MM2_TOPIC_RECREATED:
                     false = True
                 case FindingName.REMNANT_OFFSETS:

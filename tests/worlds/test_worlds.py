@@ -1,0 +1,131 @@
+"""What the campaign of hostile worlds (python -m tests.worlds) finds when it is planted there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.notify import ledger
+from exporter.state import site
+from exporter.state.snapshot import Snapshot
+from tests.changed import replace
+from tests.scenarios.daemon import Daemon
+from tests.scenarios.script import BEGINNING
+from tests.worlds.campaign import faults_of, smallest
+from tests.worlds.generator import random_world
+
+SMALL: dict[str, Any] = {
+    "lasts": "20m",
+    "tick": "10s",
+    "topics": {"west/orders": {"load": "20/s"}},
+    "connectors": {
+        "mirror": {"copies": ["orders"]},
+        "files": {"reads": {"filename": "/data/in.txt"}, "every": "3s"},
+    },
+    "happens": [],
+}
+FAILS = {
+    "sicken": {
+        "connector": ["files"],
+        "failure": "org.apache.kafka.common.errors.TimeoutException in org.example.Task.poll",
+    }
+}
+
+
+def test_a_world_is_found_again_by_its_seed_and_by_what_is_printed():
+    for seed in range(200):
+        world = random_world(seed)
+        assert random_world(seed) == world
+        assert yaml.safe_load(yaml.safe_dump(world, sort_keys=False, allow_unicode=True)) == world
+    assert len({str(random_world(seed)) for seed in range(200)}) == 200
+
+
+def test_nothing_is_wrong_in_a_small_world():
+    assert faults_of(SMALL) == {}
+
+
+def test_an_exception_that_ends_the_loop_is_an_exit(monkeypatch):
+    def enlist(*_: object) -> None:
+        raise KeyError("connector")
+
+    monkeypatch.setattr(site.Site, "enlist", enlist)
+    (kind,) = faults_of(SMALL)
+    assert kind.startswith("exit: KeyError")
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, change: Callable[[Snapshot], Snapshot]) -> None:
+    """Have the daemon show something else than it knows."""
+    real = Daemon.step
+    monkeypatch.setattr(Daemon, "step", lambda daemon: change(real(daemon)))
+
+
+def test_a_lag_that_is_less_than_what_waits_is_found(monkeypatch):
+    def halved(snapshot: Snapshot) -> Snapshot:
+        views = snapshot.mirror_partitions
+        return replace(
+            snapshot,
+            mirror_partitions=tuple(
+                at if at.lag is None else replace(at, lag=at.lag // 2) for at in views
+            ),
+        )
+
+    shown(monkeypatch, halved)
+    assert "lag" in faults_of({**SMALL, "happens": [{"at": "5m", "hang": ["mirror"]}]})
+
+
+def test_a_position_of_before_is_found(monkeypatch):
+    first: dict[str, Any] = {}
+
+    def frozen(snapshot: Snapshot) -> Snapshot:
+        views = tuple(
+            at if at.offset is None else replace(at, offset=first.setdefault(at.label, at.offset))
+            for at in snapshot.source_partitions
+        )
+        return replace(snapshot, source_partitions=views)
+
+    shown(monkeypatch, frozen)
+    assert "position" in faults_of(SMALL)
+
+
+def test_a_state_that_was_never_so_is_found(monkeypatch):
+    def paused(snapshot: Snapshot) -> Snapshot:
+        views = tuple(replace(at, state="paused") for at in snapshot.connectors)
+        return replace(snapshot, connectors=views)
+
+    shown(monkeypatch, paused)
+    assert "state" in faults_of(SMALL)
+
+
+def test_an_end_of_what_still_is_so_is_found(monkeypatch):
+    def forgotten(snapshot: Snapshot) -> Snapshot:
+        late = snapshot.at - BEGINNING > 12 * 60
+        return replace(snapshot, findings=() if late else snapshot.findings)
+
+    shown(monkeypatch, forgotten)
+    assert "false end of task_failed" in faults_of({**SMALL, "happens": [{"at": "5m", **FAILS}]})
+
+
+def test_of_a_fault_only_what_it_needs_is_left():
+    world = {**SMALL, "happens": [{"at": "2m", "stop": ["mirror"]}, {"at": "4m", **FAILS}]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger.Ledger, "_stands", _raising_for("task_failed"))
+        (fault,) = faults_of(world).values()
+        found, left = smallest(world, fault)
+    assert found.wrong.kind == fault.wrong.kind
+    assert left["happens"] == [{"at": "4m", **FAILS}]
+    assert [*left["connectors"]] == ["files"]
+    assert left["topics"] == {}
+
+
+def _raising_for(name: str) -> Any:
+    real = ledger.Ledger._stands
+
+    def planted(self: Any, identity: Any, finding: Any, now: float, blind: Any) -> None:
+        if finding.name.value == name:
+            raise RuntimeError(name)
+        real(self, identity, finding, now, blind)
+
+    return planted
