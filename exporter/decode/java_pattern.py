@@ -34,6 +34,8 @@ _CLASS_TOKEN: Final = re.compile(
 # the version of Unicode.
 _VARIES: Final = re.compile(r"\\[bBpP]|\(\?[a-z]*i")
 _IGNORES_CASE: Final = re.compile(r"\(\?[a-z]*i")
+# What a repeated group holds after its last and perhaps empty round is not the same.
+_REPEATS: Final = re.compile(r"\)[*+{]")
 # `.` and `$` of Java know more ends of lines than RE2's, and `\s` one more blank.
 _LINE_ENDS: Final = re.compile("[\r\x0b\x85\u2028\u2029]")
 
@@ -65,6 +67,14 @@ class JavaPattern:
             return self._program.fullmatch(name) is not None
         except UnicodeEncodeError:  # a lone surrogate
             return None
+
+    def first_match(self, name: str) -> Any | None:
+        """Return the first match in a name, as Matcher.find() has it, with its groups; None where
+        there is none, or where Java may have other groups.
+        """
+        if self.matches(name) is None or self._program is None or _REPEATS.search(self._text):
+            return None
+        return self._program.search(name)
 
 
 @lru_cache(maxsize=1024)

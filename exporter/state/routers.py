@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
+from exporter.decode.java_pattern import JavaPattern
 from exporter.model.topology import TopicRouter
 
 _REPLACEMENT: Final = re.compile(
@@ -40,19 +41,18 @@ def _through_one(router: TopicRouter, name: str) -> str | None:
 
 def _replaced(regex: str, replacement: str, name: str) -> str | None:
     """RegexRouter.apply: Matcher.replaceFirst, which may find less than the whole that matches."""
-    try:
-        pattern = re.compile(regex)
-    except re.error:
+    pattern = JavaPattern(regex)
+    matches = pattern.matches(name)
+    if not matches:
+        return None if matches is None else name
+    match = pattern.first_match(name)
+    if match is None:
         return None
-    if pattern.fullmatch(name) is None:
-        return name
-    match = pattern.search(name)
-    assert match is not None
     text = _expanded(replacement, match)
     return None if text is None else name[: match.start()] + text + name[match.end() :]
 
 
-def _expanded(replacement: str, match: re.Match[str]) -> str | None:
+def _expanded(replacement: str, match: Any) -> str | None:
     """Matcher.appendReplacement; None for what makes it fail, and with it the task."""
     parts: list[str] = []
     at = 0
@@ -66,7 +66,7 @@ def _expanded(replacement: str, match: re.Match[str]) -> str | None:
         if name is not None:
             if name not in match.re.groupindex:
                 return None
-            parts.append(match[name] or "")
+            parts.append(match.group(name) or "")
             continue
         digits = token["digits"]
         # As many digits as still number a group, and one at least.
@@ -75,5 +75,5 @@ def _expanded(replacement: str, match: re.Match[str]) -> str | None:
         if int(digits) > match.re.groups:
             return None
         at = token.start("digits") + len(digits)
-        parts.append(match[int(digits)] or "")
+        parts.append(match.group(int(digits)) or "")
     return "".join(parts) if at == len(replacement) else None

@@ -29,6 +29,11 @@ def regex(pattern: str, replacement: str, **more: bool) -> TopicRouter:
         ("(.*)", r"\\$1", "q", r"\q"),
         ("(.*)", "$0x", "q", "qx"),
         (".*", "p$0", "q", "pq"),
+        (r"(?<cluster>\w+)\.(.*)", "${cluster}-$2", "west.orders", "west-orders"),
+        # RE2 has no look-ahead, and fills repeated groups otherwise.
+        ("(a*)*", "$1", "aa", None),
+        ("(?=a).*", "x", "ab", None),
+        ("(a|a)*b", "x", "a" * 40, "a" * 40),
         # The task fails at each of these.
         ("(.*)", "$", "q", None),
         ("(.*)", "a\\", "q", None),
