@@ -33,7 +33,7 @@ from exporter.config import Config, Connect
 from exporter.daemon.replicas import settings_of
 from exporter.decode.connect_rest import decode_offsets
 from exporter.decode.connect_root import ConnectRoot, decode_root
-from exporter.errors import ClientError, Malformed, SettingsRefused
+from exporter.errors import ClientError, Malformed, NotFound, SettingsRefused
 from exporter.ingest import rest
 from exporter.ingest.facts import TopicMemory, read_topic_facts
 from exporter.model.connectors import Connector
@@ -238,7 +238,7 @@ class Doctor:
             if isinstance(found, Undecodable):
                 raise Malformed(connect.name, "GET /: this is no Connect worker")
         except ClientError as exc:
-            yield broken(about, "reachable", exc)
+            yield broken(about, "reachable", exc, _other_than_connect(exc))
             return
         finally:
             reader.close()
@@ -326,6 +326,16 @@ def _time_of(connect: Connect, url: str) -> float | None:
     except CannotIdentify:
         return None
     return worker_time(url, connect.poll.timeout_s, verify=verify)
+
+
+def _other_than_connect(error: ClientError) -> str | None:
+    """What to do where something answers that is no worker."""
+    if not isinstance(error, Malformed | NotFound):
+        return None
+    return (
+        "let url lead to the REST API of a worker, with the path that a proxy puts before it: "
+        "GET / there is answered with version and kafka_cluster_id"
+    )
 
 
 def _newest(snapshot: Snapshot) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -35,6 +36,7 @@ from exporter.errors import (
 )
 from exporter.model.connector_paths import WHY_REFUSED, connector_path, is_refused_in_path
 
+LOCATION_CHARS_MAX: Final = 200
 BODY_BYTES_MAX = 32 * 1024 * 1024  # ten thousand connectors with stack traces stay below
 ERROR_BYTES_MAX = 64 * 1024  # only looked into for who says that something is not there
 
@@ -175,6 +177,8 @@ class ConnectReader:
         )
         async with client, client.stream("GET", path) as response:
             self.server_time = server_time(response.headers.get("Date"))
+            if response.has_redirect_location:
+                raise redirected(self.name, response)
             if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
                 self._retry_after_s = retry_after_s(response.headers.get("Retry-After"))
             bytes_max = body_bytes_max(response.status_code)
@@ -195,6 +199,19 @@ def body_bytes_max(status: int) -> int:
     return BODY_BYTES_MAX if status == httpx.codes.OK else 0
 
 
+def redirected(name: str, response: httpx.Response) -> Malformed:
+    """Return the error of an answer that leads elsewhere: to where, without what may be secret in
+    such an address. It is not followed, for what is sent there tells who we are.
+    """
+    where = "an address that is none"
+    with suppress(ValueError):  # not an address
+        parts = urlsplit(response.headers["Location"])
+        place = parts.netloc.rpartition("@")[2]
+        where = f"{parts.scheme}://{place}{parts.path}" if place else parts.path
+    detail = f"HTTP {response.status_code}: it redirects to {where[:LOCATION_CHARS_MAX]}"
+    return Malformed(name, f"{detail}; url must name the address that answers")
+
+
 def told(name: str, status: int, body: bytes) -> bytes:
     """The body of an answer that is one. Raises errors whose detail says nothing of worker and
     path.
@@ -208,7 +225,10 @@ def told(name: str, status: int, body: bytes) -> bytes:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as exc:
-        raise Malformed(name, "HTTP 200 with a body that is not JSON") from exc
+        what = "a body that is not JSON"
+        if body.lstrip()[:1] == b"<":
+            what = "an HTML page, as of a login or a proxy, and not the REST API of Connect"
+        raise Malformed(name, f"HTTP 200 with {what}") from exc
     return body
 
 

@@ -74,7 +74,8 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
         return client(settings)
     except ck.KafkaException as exc:
         error = exc.args[0]
-        raise _kind_of(error.code())(name, error.str().strip()) from exc
+        said = error.str().strip()
+        raise _kind_of(error.code())(name, _missing_file(settings, said) or said) from exc
     except (TypeError, ValueError) as exc:  # of a property that is a function elsewhere
         raise SettingsRefused(name, str(exc)) from exc
 
@@ -83,6 +84,14 @@ def _kind_of(code: int) -> type[ClientError]:
     if code == ck.KafkaError._INVALID_ARG:  # noqa: SLF001
         return SettingsRefused
     return Denied if code in DENIED else Unreachable
+
+
+def _missing_file(settings: Mapping[str, Any], said: str) -> str | None:
+    """The file that librdkafka speaks of, which OpenSSL calls by the number of its error."""
+    for key, value in settings.items():
+        if key in said and key.endswith(".location") and not Path(str(value)).exists():
+            return f"{key}: there is no file {value}"
+    return None
 
 
 def refused_settings(name: str, properties: Mapping[str, str]) -> SettingsRefused | None:
@@ -98,9 +107,6 @@ def refused_settings(name: str, properties: Mapping[str, str]) -> SettingsRefuse
         made(name, ck_admin.AdminClient, settings)
         made(name, ck.Consumer, {**settings, "group.id": "offsetwatch"}).close()
     except SettingsRefused as exc:
-        for key, value in properties.items():
-            if key in exc.detail and key.endswith(".location") and not Path(value).is_file():
-                return SettingsRefused(name, f"{key}: there is no file {value}")
         return exc
     except ClientError:
         return None  # of what only a server can say
@@ -179,7 +185,10 @@ class KafkaAdmin:
 
         Raises for a missing topic; asking does not create it.
         """
-        found = self._describe([topic])[topic]
+        try:
+            found = self._describe([topic])[topic]
+        except NotFound as exc:
+            raise NotFound(self.name, f"topic {topic}: {exc.detail}") from exc
         return topic_id_of(found), len(found.partitions)
 
     def bounds(

@@ -20,6 +20,11 @@ _VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a t
 _DEPTH_MAX: Final = 50
 _TOO_DEEP: Final = "it is nested too deep"
 _UNFOLDS: Final = "it refers to its own parts, or to others so often that it unfolds without an end"
+_EXPECTED: Final = {
+    "string_type": "input should be a valid string",
+    "dict_type": "expected a mapping",
+    "list_type": "expected a list",
+}
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
@@ -122,7 +127,11 @@ def _yaml_problem(error: yaml.YAMLError) -> str:
 def mistake(error: dict[str, Any], top: type[Section]) -> str:
     """One line: the path, what is wrong, and a suggestion where there is a near name."""
     location = tuple(part for part in error["loc"] if part != "[key]")
+    if error["type"] == "invalid_key" or "[key]" in error["loc"]:
+        return f"{_path(location[:-1])}: {_key_problem(error['input'])}"
     path = _path(location)
+    if error["type"] in _EXPECTED:
+        return f"{path}: {_EXPECTED[error['type']]}, not {_kind(error['input'], location)}"
     if error["type"] != "extra_forbidden":
         return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}"
     fields = _section_at(location[:-1], top).model_fields
@@ -130,6 +139,30 @@ def mistake(error: dict[str, Any], top: type[Section]) -> str:
     near = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(known)})"
     return f"{path}: unknown key{hint}"
+
+
+def _key_problem(key: object) -> str:
+    if isinstance(key, bool):
+        said = f"the key {str(key).lower()} is no text: so YAML reads no, yes, on and off as well"
+    elif isinstance(key, int | float):
+        said = f"the key {key} is a number"
+    else:
+        said = "a key is no text"
+    return f"{said}; put it in quotes"
+
+
+def _kind(value: object, location: tuple[str | int, ...]) -> str:
+    """What stands there instead, without a word of it."""
+    if isinstance(value, bool):
+        return "true or false: put it in quotes"
+    if isinstance(value, int | float):
+        return "a number: put it in quotes"
+    if isinstance(value, list) and location[-1:] == ("bootstrap",):
+        return "a list: write the addresses in one text, with commas between them"
+    if isinstance(value, str):
+        return "a text"
+    kinds: dict[type, str] = {list: "a list", dict: "a mapping", type(None): "nothing"}
+    return kinds.get(type(value), "a value of another kind")
 
 
 def _path(location: tuple[str | int, ...]) -> str:

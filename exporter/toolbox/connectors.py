@@ -26,7 +26,7 @@ from exporter.remedy.model.plan import (
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.changes import Author, Prepared
 from exporter.toolbox.rest_place import RestPlace
-from exporter.toolbox.words import nearest, told
+from exporter.toolbox.words import body_hint, nearest, told
 
 STOPS: Final = (3, 5)  # KIP-875: STOPPED, and offsets that can be read
 ALTERS: Final = (3, 6)  # KIP-875: offsets that can be altered
@@ -179,6 +179,7 @@ def no_connector(place: RestPlace, name: str) -> Problem:
     names = place.connectors()
     meant = nearest(name, names)
     right = f"did you mean {meant}?" if meant else f"it has: {told(names) or 'none'}"
+    right += body_hint(name)
     return Problem(name, f"Connect cluster {place.name} has no such connector", right)
 
 

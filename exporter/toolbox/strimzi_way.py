@@ -19,7 +19,7 @@ from exporter.toolbox import facts
 from exporter.toolbox.bounds import Facts, Problem
 from exporter.toolbox.changes import MOVES, Effect, Standing
 from exporter.toolbox.strimzi_place import StrimziPlace
-from exporter.toolbox.words import nearest, told
+from exporter.toolbox.words import body_hint, nearest, told
 
 _FAILED: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
 
@@ -62,6 +62,7 @@ class StrimziWay:
             there = self._place.connectors()
             meant = nearest(connector, there)
             right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
+            right += body_hint(connector)
             return Problem(connector, f"{self._place.name} has no such connector", right)
         problem = self._problem(connector, seen)
         if problem is not None:

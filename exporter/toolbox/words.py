@@ -21,6 +21,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def body_hint(name: str) -> str:
+    """Return what to do about a connector called `offsets`, which may be no name at all."""
+    if name != "offsets":
+        return ""
+    return (
+        "; the body of GET /connectors/NAME/offsets has no name in it: give it to "
+        "`offsets alter NAME --offsets FILE`"
+    )
+
+
 def told(names: Iterable[str]) -> str:
     """The first of them, and how many more there are."""
     listed = sorted(names)

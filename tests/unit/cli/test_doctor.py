@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from exporter.cli.doctor import Doctor, exit_code
+from exporter.clients.connect_read import ConnectReader
 from exporter.config import load
+from exporter.errors import ClientError, Malformed, NotFound
 from lab.ports import free_port
 from tests.unit.cli.test_verbs import offsetwatch
 
@@ -105,6 +107,20 @@ def test_a_surprise_in_one_question_does_not_hide_the_others(nobody: Path) -> No
         "fail",
         "unexpected OverflowError",
     )
+
+
+@pytest.mark.parametrize("error", [Malformed("lab", "an HTML page"), NotFound("lab", "HTTP 404")])
+def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
+    error: ClientError, nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_reader: ConnectReader) -> bytes:
+        raise error
+
+    monkeypatch.setattr("exporter.clients.connect_read.ConnectReader.root", refuse)
+    loaded = load(nobody)
+    (line,) = Doctor(loaded, timeout_s=0.5)._worker(loaded.connect[0], "http://worker:1")
+    assert line.advice is not None
+    assert "with the path that a proxy puts before it" in line.advice
 
 
 def test_a_wrong_file_is_a_mistake_and_no_examination(tmp_path: Path) -> None:

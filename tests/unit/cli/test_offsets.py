@@ -185,6 +185,17 @@ def test_all_problems_of_all_connectors_are_told_before_anything_is_begun(
     assert worker.changes() == []
 
 
+def test_the_body_of_a_get_is_told_from_a_document(shell: Shell, worker: fake.Connect) -> None:
+    body = json.dumps({"offsets": [{"partition": A, "offset": {"position": 5}}]})
+    wanted = "give it to `offsets alter NAME --offsets FILE`"
+    assert wanted in shell.change("import", stdin=body, status=3).stderr
+    path = shell.folder / "body.json"
+    path.write_text(body)
+    done = shell.run("diff", "--offsets", str(path), status=1)
+    assert wanted in done.stderr
+    assert worker.changes() == []
+
+
 def test_a_document_that_is_wrong_is_told_with_all_its_mistakes(shell: Shell) -> None:
     with pytest.raises(ConfigError) as refused:
         shell.change("import", stdin='{"src": [{"partition": {}}, null]}')

@@ -141,6 +141,28 @@ def test_a_rebalance_is_one_where_connect_calls_it_an_error_of_its_own():
     assert type(error_of(answering(500, body))) is Conflict
 
 
+@pytest.mark.parametrize(
+    ("location", "where"),
+    [
+        ("https://connect.example.com/", "https://connect.example.com/"),
+        ("https://u:secret@host:1/a?ticket=secret#x", "https://host:1/a"),
+        ("/login?to=secret", "/login"),
+    ],
+)
+def test_a_redirect_says_where_it_leads_to_without_what_may_be_secret(location, where):
+    found = error_of(answering(308, Location=location))
+    assert isinstance(found, Malformed)
+    assert f"HTTP 308: it redirects to {where}; url must name" in found.detail
+    assert "secret" not in found.detail
+
+
+def test_a_login_page_is_told_from_broken_json():
+    page = error_of(answering(200, "\n<!DOCTYPE html><title>Log in, secret</title>"))
+    assert "HTTP 200 with an HTML page, as of a login or a proxy" in page.detail
+    assert "secret" not in page.detail
+    assert "not JSON" in error_of(answering(200, "{")).detail
+
+
 def test_a_redirect_is_not_followed():
     asked = []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import confluent_kafka as ck
 import pytest
@@ -266,3 +267,26 @@ def test_a_broker_that_is_not_trusted_is_told_from_one_that_is_away(tmp_path, mo
     admin = KafkaAdmin("east", {**properties, "bootstrap.servers": address})
     with pytest.raises(Unreachable, match="refused"):
         admin.topics()
+
+
+@pytest.mark.parametrize(
+    "setting", ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location"]
+)
+def test_a_file_of_tls_that_is_not_there_is_named(setting: str, tmp_path: Path):
+    path = str(tmp_path / "none.pem")
+    properties = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "ssl", setting: path}
+    with pytest.raises(SettingsRefused) as caught:
+        TailReader("east", properties)
+    assert caught.value.detail == f"{setting}: there is no file {path}"
+
+
+def test_a_topic_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
+    admin = KafkaAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
+
+    def missing(_topics: object) -> None:
+        raise NotFound("east", "Broker: Unknown topic or partition")
+
+    monkeypatch.setattr(admin, "_describe", missing)
+    with pytest.raises(NotFound, match="topic connect-offsets: Broker: Unknown topic"):
+        admin.shape("connect-offsets")
+    admin.close()
