@@ -45,6 +45,8 @@ told: "record", read from the log, or "log_ends", when the log end was last seen
 
     flows              [{connect_cluster, connector, source, target, upstream,
                          offset_syncs: "kafka/topic" | null,
+                         routers: [{class, regex, replacement}], transforms that rename copies;
+                         where regex is null the names cannot be told,
                          partitions: [{topic, partition, committed, committed_at, synced,
                             replicated, log_start, log_end, lag_records, ahead_records,
                             lag_position: the replicated offset that lag_records belongs to,
@@ -79,6 +81,7 @@ from exporter.serve import failover, fates
 from exporter.state.lag import lag_seconds
 from exporter.state.marks import ConnectorKey
 from exporter.state.overall import connector_of, flow_of, grouped
+from exporter.state.remote import router_rows
 from exporter.state.snapshot import (
     CheckpointView,
     ConnectorView,
@@ -297,9 +300,9 @@ def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> Document:
 
 def _ends(flow: MirrorFlow | None) -> Document:
     if flow is None:
-        return {"upstream": None, "offset_syncs": None}
+        return {"upstream": None, "offset_syncs": None, "routers": []}
     syncs = None if flow.offset_syncs is None else str(flow.offset_syncs)
-    return {"upstream": flow.upstream, "offset_syncs": syncs}
+    return {"upstream": flow.upstream, "offset_syncs": syncs, "routers": router_rows(flow)}
 
 
 def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:

@@ -50,7 +50,7 @@ from exporter.serve import failover, fates
 from exporter.serve.api import age, raw_keys
 from exporter.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
 from exporter.state.failover import groups_input
-from exporter.state.remote import checkpoints_of
+from exporter.state.remote import checkpoints_of, router_rows
 from exporter.state.snapshot import (
     ConnectorView,
     InputView,
@@ -205,10 +205,7 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document
         "upstream": flow.upstream,
         "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
         "read_committed": flow.read_committed,
-        "routers": [
-            {"class": at.class_name, "regex": at.regex, "replacement": at.replacement or None}
-            for at in flow.routers
-        ],
+        "routers": router_rows(flow),
         "partitions": [
             {
                 **_mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at),

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from exporter.cli import explain as cli_explain
 from exporter.cli.explain import find
 from exporter.decode.javamap import connect_key
 from exporter.errors import ConfigError
@@ -8,7 +9,7 @@ from exporter.model.connectors import Task
 from exporter.model.findings import FindingName as Name
 from exporter.model.observations import SinkOffset, TopicFactsRead
 from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
+from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole, TopicRouter
 from exporter.serve.explain import document
 from tests.changed import replace
 from tests.unit.serve.test_findings import FOUND, JUDGED
@@ -50,6 +51,22 @@ def test_every_number_of_a_mirror_says_where_it_is_from_and_when_it_was_true():
     assert at["log_end"] == {"offset": 200, "at": world.now, "from": "high watermark of west"}
     assert (at["replicated"], at["lag_records"]) == (120, 79)
     assert found["problems"] == []
+
+
+def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFixture[str]):
+    world = mirrored()
+    regex = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
+    world.listed(mirror(routers=(regex, TopicRouter("TimestampRouter"))))
+    snapshot = world.snapshot()
+    found = document(snapshot, find(snapshot, "mm2", None))
+    assert found["flow"]["routers"] == [
+        {"class": "RegexRouter", "regex": r"west\.(.*)", "replacement": "copy-$1"},
+        {"class": "TimestampRouter", "regex": None, "replacement": None},
+    ]
+    cli_explain._print(found)
+    said = capsys.readouterr().out
+    assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in said
+    assert "have other names, which cannot be told (TimestampRouter)" in said
 
 
 def test_a_mirror_rests_on_two_topics_its_workers_and_the_upstream_log():
