@@ -1,16 +1,18 @@
 """Knowledge of connector classes: which field of an offset is a position, whether it has an order,
 and when its last change was made.
 
-A dialect is recognised by the SHAPE of the source partition, because the topics carry no class name
-and the pipeline must agree with the daemon; where several connectors share that shape, by the shape
-of the offset. Order is vouched for only where the connector guarantees it (orders.py); for every
-other shape we say "changed", never "less".
+A dialect is recognised by the SHAPE of the source partition, because the topics carry no class
+name; where several connectors share that shape, by the shape of the offset. Other connectors have
+the same shapes: where the class is known, a dialect holds only if it is that class's own
+(`dialect_in`), and what would fail a task is said of no other. Order is vouched for only where the
+connector guarantees it (orders.py); for every other shape we say "changed", never "less".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
@@ -145,6 +147,54 @@ _BY_NAMES = {
     frozenset({"server_id", "rs"}): DEBEZIUM_MONGODB,
 }
 _JDBC_PROTOCOL = "1"
+
+# Whose dialect it is, by `connector.class`. Connect takes simple names as well, with and without
+# their last word (`_aliases`). Every other class has offsets of its own meaning.
+CLASSES = {
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector": MIRROR_SOURCE,
+    "org.apache.kafka.connect.mirror.MirrorCheckpointConnector": MIRROR_CHECKPOINT,
+    "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector": MIRROR_HEARTBEAT,
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": FILE_STREAM,
+    "io.confluent.connect.jdbc.JdbcSourceConnector": JDBC,
+    "io.aiven.connect.jdbc.JdbcSourceConnector": JDBC,
+    "io.debezium.connector.mysql.MySqlConnector": DEBEZIUM_MYSQL,
+    "io.debezium.connector.mariadb.MariaDbConnector": DEBEZIUM_MYSQL,
+    "io.debezium.connector.postgresql.PostgresConnector": DEBEZIUM_POSTGRES,
+    "io.debezium.connector.sqlserver.SqlServerConnector": DEBEZIUM_SQLSERVER,
+    "io.debezium.connector.oracle.OracleConnector": DEBEZIUM_ORACLE,
+    "io.debezium.connector.mongodb.MongoDbConnector": DEBEZIUM_MONGODB,
+}
+
+
+def _aliases(class_name: str) -> tuple[str, str, str]:
+    simple = class_name.rpartition(".")[2]
+    return class_name, simple, simple.removesuffix("Connector")
+
+
+_BY_CLASS = {alias: dialect for name, dialect in CLASSES.items() for alias in _aliases(name)}
+_MIRROR = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR_HEARTBEAT.name})
+
+
+@lru_cache(maxsize=1000)
+def dialect_in(shape: str, class_name: str) -> str:
+    """Return the name of the dialect that holds for partitions of this shape in a connector of this
+    class: the class's own if it has that shape, else generic. "" is a class that is not known.
+
+    MirrorMaker's shapes are nobody else's, but classes derived from its own have them too.
+    """
+    if not class_name:
+        return shape
+    own = _BY_CLASS.get(class_name.strip())
+    if own is None:
+        return shape if shape in _MIRROR else GENERIC.name
+    flavoured = shape == DEBEZIUM.name and own.name.startswith(f"{DEBEZIUM.name}_")
+    return own.name if own.name == shape or flavoured else GENERIC.name
+
+
+def is_vouched(dialect: str, class_name: str) -> bool:
+    """Return whether the class is known to be the one whose dialect this is."""
+    own = _BY_CLASS.get(class_name.strip())
+    return own is not None and own.name == dialect
 
 
 def dialect_of(partition: Fields | None) -> Dialect:
@@ -344,10 +394,13 @@ def poisoned(dialect: str, offset: SourceOffset | None) -> bool:
     return any(not _is_long(fields.get(name)) for name in longs)
 
 
-def shown(dialect: str, offset: SourceOffset | None) -> tuple[str, float | None, bool]:
+def shown(
+    shape: str, offset: SourceOffset | None, class_name: str = ""
+) -> tuple[str, float | None, bool]:
     """What a picture of an offset shows beside it: the name of its `dialect_of_offset`, its
-    `event_time`, and whether it is `poisoned`.
+    `event_time`, and whether it is `poisoned`, which is said only of the class whose dialect it is.
     """
+    dialect = dialect_in(shape, class_name)
     alone = _ALONE[dialect]
     # The way of nearly every one: a single number has no time, and a long breaks no task.
     if alone and offset is not None and _long(alone, offset) is not None:
@@ -355,7 +408,7 @@ def shown(dialect: str, offset: SourceOffset | None) -> tuple[str, float | None,
     return (
         dialect_of_offset(dialect, offset).name,
         event_time(dialect, offset),
-        poisoned(dialect, offset),
+        is_vouched(dialect, class_name) and poisoned(dialect, offset),
     )
 
 

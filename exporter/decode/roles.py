@@ -104,7 +104,8 @@ def _source_entry(entry: SourceEntry) -> dict[str, Any]:
         "position": position(key.dialect, read),
         "event_at": event_time(key.dialect, read),
         "beyond_64_bits": read is not None and read.beyond_64_bits,
-        "poisoned": poisoned(key.dialect, read),
+        # No record tells the class, and another one may read offsets of this shape.
+        "poisoned": None if poisoned(key.dialect, read) else False,
     }
 
 

@@ -116,6 +116,9 @@ class Site:
         used = {self.home, *self._dedicated.values()}
         self._used = frozenset(topic for topic in used if topic is not None)
         self._open_books()
+        classes = {name: at.class_name for name, at in self.by_name.items()}
+        for book in self._books.values():
+            book.classify(classes)
         self._shadows_made.keep(self._dedicated)
 
     def retire(self, tail: InputId) -> None:

@@ -8,12 +8,12 @@ as variants. Nearly all have one, so what several take is only kept where there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 import msgspec
 
-from exporter.decode.dialects import compare, goes_on, position, shown
+from exporter.decode.dialects import compare, dialect_in, goes_on, position, shown
 from exporter.decode.javamap import connect_key
 from exporter.decode.source_offsets import decode_key, namesake_label
 from exporter.model.observations import SourceRecord
@@ -98,6 +98,7 @@ class SourceBook:
         self._of: dict[str, dict[str, _Partition]] = {}
         self._labels: dict[str, dict[str, _Partition]] = {}
         self._known = 0
+        self._classes: dict[str, str] = {}
         self._frozen: frozenset[int] = frozenset()
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
         self._unread: dict[tuple[str, str], tuple[int, bool]] = {}
@@ -254,7 +255,7 @@ class SourceBook:
         if change is not None and (before is None or before.use.change != change):
             after.restarted = change if change.restarted else None
             partition.rewinds += change.restarted
-        elif compare(partition.key.dialect, known, after.position) is _BEHIND:
+        elif compare(self._dialect(partition.key), known, after.position) is _BEHIND:
             partition.rewinds += 1
         if record.raw_key == after.use.spelling.raw_key:
             partition.commits += 1
@@ -283,7 +284,9 @@ class SourceBook:
             self._set(partition, position)
         if newest is not None:
             partition.committed_at, partition.kafka_partition, partition.log_offset = newest
-        if restarted is not None and goes_on(partition.key.dialect, restarted.offset, position):
+        if restarted is not None and goes_on(
+            self._dialect(partition.key), restarted.offset, position
+        ):
             restarted = None
         partition.several = _Several(use, position, restarted)
 
@@ -346,9 +349,26 @@ class SourceBook:
             self.layout = object()
         partition.offset = offset
 
-    @staticmethod
+    def classify(self, classes: Mapping[str, str]) -> None:
+        """These are the classes of connectors, by name: offsets mean what their class says."""
+        changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
+        self._classes = dict(classes)
+        for partition in chain.from_iterable(self._of[name].values() for name in changed):
+            partition.view = None
+        if changed:
+            self._wanted = None
+            self.version += 1
+
+    def _dialect(self, key: SourceKey) -> str:
+        return dialect_in(key.dialect, self._classes.get(key.connector, ""))
+
     def _count(
-        partition: _Partition, record: SourceRecord, before: SourceOffset | None, *, changed: bool
+        self,
+        partition: _Partition,
+        record: SourceRecord,
+        before: SourceOffset | None,
+        *,
+        changed: bool,
     ) -> None:
         """Only what happens while we look counts (design/metrics.md)."""
         partition.commits += 1
@@ -356,7 +376,7 @@ class SourceBook:
             partition.resets += 1
         elif changed and not isinstance(record.offset, Undecodable):
             partition.advances += 1
-        if changed and compare(partition.key.dialect, before, partition.offset) is _BEHIND:
+        if changed and compare(self._dialect(partition.key), before, partition.offset) is _BEHIND:
             partition.rewinds += 1
 
     def _drop(self, reason: str) -> None:
@@ -498,7 +518,7 @@ class SourceBook:
     def _view(self, partition: _Partition) -> SourcePartitionView:
         key, offset = partition.key, partition.offset
         placed = partition.log_offset >= 0
-        dialect, event_at, broken = shown(key.dialect, offset)
+        dialect, event_at, broken = shown(key.dialect, offset, self._classes.get(key.connector, ""))
         partition.view = view = SourcePartitionView(
             connect_cluster=self._connect_cluster,
             connector=key.connector,

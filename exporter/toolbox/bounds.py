@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from exporter.decode.dialects import dialect_of
+from exporter.decode.dialects import DIALECTS, dialect_in, dialect_of
 from exporter.decode.javamap import connect_key
 from exporter.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from exporter.model.topology import TopicPartition
@@ -326,7 +326,8 @@ class _Look:
         if self.shape is not None:
             yield from offset_flaws(self.shape, offset)
             return
-        longs = set(dialect_of(fields).longs)
+        dialect = dialect_in(dialect_of(fields).name, self.facts.class_name)
+        longs = set(DIALECTS[dialect].longs)
         for name in sorted(longs & offset.keys()):
             if offset[name] is not None and type_of(offset[name]) != "a whole number":
                 wrong = f"{text_of(offset[name])} is no whole number, at which its task would fail"

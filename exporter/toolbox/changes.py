@@ -146,7 +146,7 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
         there = tuple(Pair(at.partition, None) for at in present if at.offset is not None)
         request = replace(request, pairs=there)
     facts = way.facts(name, present, named_partitions(request.pairs))
-    wanted = changes(present, request.pairs)
+    wanted = changes(present, request.pairs, facts.class_name)
     said = (
         *standing.notes,
         *((str(_unheard_of(way, name)),) if standing.new else ()),

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
-from exporter.decode.dialects import compare, dialect_of
+from exporter.decode.dialects import compare, dialect_in, dialect_of
 from exporter.decode.source_offsets import decode_value
 from exporter.model.offsets import Order, SourceOffset
 from exporter.remedy.model.plan import Pair
@@ -49,14 +49,23 @@ class Change:
         return Pair(self.partition, self.after, self.key)
 
 
-def changes(now: tuple[Pair, ...], wanted: tuple[Pair, ...]) -> tuple[Change, ...]:
+def changes(
+    now: tuple[Pair, ...], wanted: tuple[Pair, ...], class_name: str = ""
+) -> tuple[Change, ...]:
     """What asking for `wanted` would change, in the order of `wanted`; what it does not name stays.
+    `class_name` is the connector's, where it is known: it says what its offsets mean.
 
     Numbers are compared with their types: 5 and 5.0 are not the same to a connector.
     """
     have = {pair.partition: pair.offset for pair in now}
     return tuple(
-        change(pair.partition, have.get(pair.partition), pair.offset, pair.key)
+        change(
+            pair.partition,
+            have.get(pair.partition),
+            pair.offset,
+            pair.key,
+            class_name=class_name,
+        )
         for pair in wanted
         if have.get(pair.partition) != pair.offset
     )
@@ -83,18 +92,27 @@ def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
     )
 
 
-def change(partition: str, before: str | None, after: str | None, key: str | None = None) -> Change:
+def change(
+    partition: str,
+    before: str | None,
+    after: str | None,
+    key: str | None = None,
+    *,
+    class_name: str = "",
+) -> Change:
     """One partition's change, with its direction where that is known."""
-    order = None if before is None or after is None else _order(partition, before, after)
+    order = None
+    if before is not None and after is not None:
+        order = _order(partition, before, after, class_name)
     return Change(partition=partition, before=before, after=after, order=order, key=key)
 
 
-def _order(partition: str, before: str, after: str) -> Order:
+def _order(partition: str, before: str, after: str, class_name: str) -> Order:
     fields = decoded(partition)
     if fields is not None and fields.keys() == SINK.partition.keys():
         return _sink_order(before, after)
     was, now = (_offset(text) for text in (before, after))
-    return compare(dialect_of(fields).name, was, now)
+    return compare(dialect_in(dialect_of(fields).name, class_name), was, now)
 
 
 def _sink_order(before: str, after: str) -> Order:

@@ -171,7 +171,7 @@ class World(HostileVerbs):
             keys=given.get("keys", "hash"),
             texts=given.get("texts", False),
             flush_s=seconds(given.get("flush", "60s")),
-            class_name=given.get("class", "org.example.Source"),
+            class_name=given.get("class", _class_of(given["reads"])),
         )
 
     def _sink(self, site: Site, name: str, told: Any) -> Sink:
@@ -475,6 +475,15 @@ class World(HostileVerbs):
         source.site.write_offset(source.name, source.key, None, self.now)
         if source.state == "STOPPED":
             source.at = None
+
+
+def _class_of(partition: dict[str, Any]) -> str:
+    """The class whose source partitions look so."""
+    return {
+        "filename": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "table": "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "server": "io.debezium.connector.postgresql.PostgresConnector",
+    }.get(max(partition), "org.example.Source")
 
 
 def _place(text: str) -> TopicPartition:

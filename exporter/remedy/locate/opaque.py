@@ -11,23 +11,24 @@ from typing import Final
 
 from exporter.decode.dialects import (
     DEBEZIUM,
+    DIALECTS,
     FILE_STREAM,
     JDBC,
     MIRROR_CHECKPOINT,
     MIRROR_HEARTBEAT,
     Dialect,
+    dialect_in,
     dialect_of,
 )
 from exporter.remedy.locate import native
 from exporter.remedy.locate.poison import Evidence, NotIdentified, OpaqueSubject, fields_of
-from exporter.remedy.model.plan import Pair
 
 _TIMES: Final = ("timestamp", "timestamp_nanos")
 
 
 def propose_only(subject: OpaqueSubject) -> NotIdentified:
     """Why no record can be named, and what a person would have to give."""
-    dialect = _dialect(subject.pair)
+    dialect = _dialect(subject)
     fields = fields_of(subject.pair.offset)
     evidence: Evidence = (("fields of its offset", ", ".join(sorted(fields)) or "none"),)
     if dialect is FILE_STREAM:
@@ -74,5 +75,6 @@ def propose_only(subject: OpaqueSubject) -> NotIdentified:
     )
 
 
-def _dialect(pair: Pair) -> Dialect:
-    return dialect_of(fields_of(pair.partition))
+def _dialect(subject: OpaqueSubject) -> Dialect:
+    shape = dialect_of(fields_of(subject.pair.partition)).name
+    return DIALECTS[dialect_in(shape, subject.class_name)]

@@ -7,6 +7,7 @@ import pytest
 from exporter.decode.dialects import (
     DIALECTS,
     compare,
+    dialect_in,
     dialect_of,
     dialect_of_offset,
     event_time,
@@ -14,6 +15,7 @@ from exporter.decode.dialects import (
     order_key,
     poisoned,
     position,
+    shown,
 )
 from exporter.decode.source_offsets import decode_value
 from exporter.model.offsets import MirrorPartition, Order, SourceOffset
@@ -463,3 +465,63 @@ def test_a_position_is_among_the_fields_that_say_where_a_connector_is():
     for dialect in DIALECTS.values():
         assert dialect.position is None or dialect.position in dialect.fields
         assert set(dialect.longs) <= set(dialect.fields)
+
+
+# --- which class it is ---------------------------------------------------------------------------
+
+CONFLUENT = "io.confluent.connect.jdbc.JdbcSourceConnector"
+AIVEN = "io.aiven.connect.jdbc.JdbcSourceConnector"
+FILES = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+MM2 = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+
+
+@pytest.mark.parametrize(
+    ("shape", "class_name", "dialect"),
+    [
+        ("jdbc", CONFLUENT, "jdbc"),
+        ("jdbc", AIVEN, "jdbc"),
+        ("jdbc", "JdbcSource", "jdbc"),
+        ("jdbc", "com.sap.kafka.connect.source.hana.HANASourceConnector", "generic"),
+        ("jdbc", FILES, "generic"),
+        ("jdbc", "", "jdbc"),
+        ("file_stream", FILES, "file_stream"),
+        ("file_stream", " FileStreamSource ", "file_stream"),
+        ("file_stream", "org.example.CameraSource", "generic"),
+        ("debezium", "io.debezium.connector.postgresql.PostgresConnector", "debezium_postgres"),
+        ("debezium", "io.debezium.connector.mariadb.MariaDbConnector", "debezium_mysql"),
+        ("debezium", "io.debezium.connector.mongodb.MongoDbConnector", "debezium_mongodb"),
+        ("debezium", CONFLUENT, "generic"),
+        ("debezium", "io.debezium.connector.vitess.VitessConnector", "generic"),
+        ("debezium_mongodb", "io.debezium.connector.mysql.MySqlConnector", "generic"),
+        ("mirror_source", MM2, "mirror_source"),
+        ("mirror_source", "org.example.DerivedMirrorSourceConnector", "mirror_source"),
+        ("mirror_source", FILES, "generic"),
+        ("generic", CONFLUENT, "generic"),
+    ],
+)
+def test_a_dialect_holds_in_the_class_whose_own_it_is(shape, class_name, dialect):
+    assert dialect_in(shape, class_name) == dialect
+
+
+@pytest.mark.parametrize(
+    ("shape", "class_name", "value", "fails"),
+    [
+        ("jdbc", CONFLUENT, b'{"incrementing":"9"}', True),
+        ("jdbc", AIVEN, b'{"incrementing":"9"}', True),
+        ("jdbc", CONFLUENT, b'{"incrementing":9}', False),
+        ("jdbc", "vb.TextSource", b'{"incrementing":"9"}', False),
+        ("jdbc", "", b'{"incrementing":"9"}', False),
+        ("file_stream", FILES, b'{"position":"a line"}', True),
+        ("file_stream", "org.example.CameraSource", b'{"position":"a line"}', False),
+        ("mirror_source", MM2, b'{"offset":5.0}', True),
+        ("mirror_source", "org.example.DerivedMirror", b'{"offset":5.0}', False),
+    ],
+)
+def test_what_fails_a_task_is_said_of_the_class_whose_law_it_is(shape, class_name, value, fails):
+    assert shown(shape, decode_value(value), class_name)[2] is fails
+
+
+def test_what_another_class_writes_has_no_time_and_no_order():
+    offset = decode_value(b'{"timestamp":1700000000000}')
+    assert shown("jdbc", offset, CONFLUENT)[:2] == ("jdbc", 1_700_000_000.0)
+    assert shown("jdbc", offset, "vb.TextSource") == ("generic", None, False)

@@ -37,9 +37,11 @@ OTHER = Pair('{"shard":"a"}', '{"done":false,"seen":3,"token":"abc"}')
 def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
     pair: Pair, reason: str, remedy: str
 ) -> None:
-    answer = propose_only(OpaqueSubject("c", "com.example.Source", pair))
+    answer = propose_only(OpaqueSubject("c", "", pair))
     assert answer.reason == reason
     assert answer.recommend == (remedy,)
+    lookalike = propose_only(OpaqueSubject("c", "com.example.Source", pair))
+    assert lookalike.recommend == (native.ASK_THE_CONNECTOR,)
 
 
 @pytest.mark.parametrize(

@@ -365,3 +365,37 @@ def test_what_is_pictured_ahead_and_what_is_not_are_shown_in_one_order_with_the_
     assert list(positions(world).values()) == [20, 22]
     world.listed(source("a"), source("b"))
     assert list(positions(world).values()) == [40, 1, 32, 20, 22]
+
+
+# --- which class it is ---------------------------------------------------------------------------
+
+TABLE = {"protocol": "1", "table": "orders"}
+CONFLUENT = "io.confluent.connect.jdbc.JdbcSourceConnector"
+
+
+def rows(class_name: str) -> World:
+    """A connector of this class, whose offset is a text that goes back."""
+    world = World()
+    world.listed(source("files", class_name=class_name))
+    world.found()
+    world.tail(whole=True)
+    world.commit("files", TABLE, {"incrementing": 9})
+    world.commit("files", TABLE, {"incrementing": 4})
+    return world
+
+
+def test_of_a_class_that_only_looks_like_it_nothing_is_said_by_its_laws():
+    (view,) = rows("vb.TextSource").partitions().values()
+    assert (view.dialect, view.rewinds) == ("generic", 0)
+    (view,) = rows(CONFLUENT).partitions().values()
+    assert (view.dialect, view.rewinds) == ("jdbc", 1)
+
+
+def test_another_class_under_the_same_name_is_shown_by_its_own_laws():
+    world = rows(CONFLUENT)
+    world.commit("files", TABLE, {"incrementing": "4"})
+    (view,) = world.partitions().values()
+    assert view.poisoned
+    world.listed(source("files", class_name="vb.TextSource"))
+    (view,) = world.partitions().values()
+    assert (view.dialect, view.poisoned) == ("generic", False)

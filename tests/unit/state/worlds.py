@@ -72,7 +72,7 @@ def source(name: str, **changes) -> Connector:
     fields = {
         "name": name,
         "kind": ConnectorKind.SOURCE,
-        "class_name": "org.example.Files",
+        "class_name": "",
         "version": "4.3.1",
         "state": "running",
         "tasks": (Task(0, "running"),),
@@ -91,7 +91,12 @@ def mirror(name: str = "mm2", **changes) -> Connector:
         "syncs_on_source": True,
         "read_committed": False,
     }
-    return source(name, kind=ConnectorKind.MIRROR, mirror=MirrorSettings(**{**settings, **changes}))
+    return source(
+        name,
+        kind=ConnectorKind.MIRROR,
+        class_name="org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        mirror=MirrorSettings(**{**settings, **changes}),
+    )
 
 
 def sink(name: str) -> Connector:

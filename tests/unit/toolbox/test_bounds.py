@@ -336,9 +336,12 @@ def test_a_field_of_another_type_than_the_connector_wrote_is_refused() -> None:
 
 
 def test_text_where_a_task_expects_a_long_is_refused_whoever_says_otherwise() -> None:
-    facts = unknown_type(present=())
-    (said,) = ask(facts, ('{"table":"t"}', '{"incrementing":"3"}'), allow_new=True)
-    assert "at which its task would fail" in said
+    pair = ('{"table":"t"}', '{"incrementing":"3"}')
+    for class_name in ("io.confluent.connect.jdbc.JdbcSourceConnector", ""):
+        facts = unknown_type(present=(), class_name=class_name)
+        (said,) = ask(facts, pair, allow_new=True)
+        assert "at which its task would fail" in said
+    assert ask(unknown_type(present=()), pair, allow_new=True) == []  # another class may take it
 
 
 def test_a_key_whose_bytes_nobody_can_tell_is_not_made() -> None:
