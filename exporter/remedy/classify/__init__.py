@@ -79,6 +79,13 @@ _SIGNATURE_CHARS: Final = 16
 
 # What a converter hears from the network it hears from its schema registry.
 _FAR: Final = frozenset({FailureKind.CONNECTIVITY, FailureKind.TIMEOUT})
+# What reads a record's bytes, and never a socket: an end that these meet is not the registry's.
+_DECODERS: Final = (
+    "com.fasterxml.jackson.",
+    "com.google.protobuf.",
+    "org.apache.avro.generic.",
+    "org.apache.avro.io.",
+)
 
 # What makes a record a suspect, where.
 _ALLOWS: Final[dict[tuple[str, Word], FailureKind]] = {
@@ -286,8 +293,24 @@ def _veto(lines: Sequence[Line], stage: str, listed: frozenset[str]) -> FailureK
     ]
     said = next((kind for kind in found if kind is not FailureKind.UNKNOWN), None)
     if said in _FAR and stage == CONVERTER:
-        return FailureKind.REGISTRY_DOWN
+        return FailureKind.UNKNOWN if _ends_in_a_record(lines) else FailureKind.REGISTRY_DOWN
     return said or (FailureKind.UNKNOWN if found else None)
+
+
+def _ends_in_a_record(lines: Sequence[Line]) -> bool:
+    """Return whether the stream that ended may be the record itself: a decoder of a format met its
+    end. Which of the two it was is not known, as a message may quote such lines.
+    """
+    ended = False
+    for line in lines:
+        match line:
+            case Header(name=name) if name is not None:
+                ended = name == "java.io.EOFException"
+            case Frame() if ended and line.package.startswith(_DECODERS):
+                return True
+            case _:
+                pass
+    return False
 
 
 def _forbids(name: str | None, listed: frozenset[str]) -> FailureKind | None:
