@@ -187,7 +187,7 @@ class Doctor:
 
     def _topics(self, name: str, snapshot: Snapshot) -> Iterator[Line]:
         about, admin = f"kafka {name}", self._admins[name]
-        homes = {at.name: at.kafka for at in self._config.connect}
+        homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
         named = {
             at.topic: role
             for at, role in named_topics(snapshot.topology, homes).items()
@@ -253,9 +253,10 @@ class Doctor:
             name: self._clusters[name].cluster_id if name in self._clusters else None
             for name in self._config.kafka
         }
-        homes = {at.name: at.kafka for at in self._config.connect}
+        homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
         for (name, url), found in sorted(self._workers.items()):
-            yield diagnosis.mapping(f"worker {url}", homes[name], found.kafka_cluster_id, ids)
+            if name in homes:
+                yield diagnosis.mapping(f"worker {url}", homes[name], found.kafka_cluster_id, ids)
 
     def _addresses(self) -> Iterator[Line]:
         """Configured bootstrap servers, and what the brokers call themselves, against what

@@ -46,7 +46,7 @@ class Where:
 
     loaded: config.Config
     connect: config.Connect
-    kafka: config.Kafka
+    kafka: config.Kafka | None
 
 
 def where(path: Path, connect_cluster: str | None) -> Where:
@@ -60,7 +60,7 @@ def where(path: Path, connect_cluster: str | None) -> Where:
         raise ConfigError(
             (f"--connect: no Connect cluster {name} with a url (known: {', '.join(known)})",)
         )
-    return Where(loaded, known[name], loaded.kafka[known[name].kafka])
+    return Where(loaded, known[name], loaded.kafka_of(known[name]))
 
 
 def to_state(asked: Asked, state: str) -> int:

@@ -87,7 +87,7 @@ def _of_connects(
         named = {TopicRole.CONFIGS: connect.config_topic, TopicRole.STATUS: connect.status_topic}
         for role, name in named.items():
             if name is not None:
-                yield BesideTopic(KafkaTopic(connect.kafka, name), role, connect.name)
+                yield BesideTopic(KafkaTopic(connect.home, name), role, connect.name)
         home = homes.get(connect.name)
         if home is None or home.kafka != connect.kafka or None not in named.values():
             continue

@@ -101,6 +101,12 @@ def _connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
         yield f"{path}: give url or urls, not both"
     if not _has_url(connect) and connect.get("offsets_topic") is None:
         yield f"{path}: without url, offsets_topic is required"
+    if connect.get("kafka") is None:
+        if not _has_url(connect):
+            yield f"{path}: without kafka, url is required"
+        for name in ("offsets_topic", "config_topic", "status_topic"):
+            if connect.get(name) is not None:
+                yield f"{path}.{name}: of no use without kafka"
     yield from _access(path, connect)
 
 

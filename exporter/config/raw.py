@@ -34,5 +34,6 @@ def known(name: object, those: Iterable[str], path: str, *, under: str = "kafka"
     if not isinstance(name, str) or name in names:
         return
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(names)})"
+    those_known = f"known: {', '.join(names)}" if names else "none is named there"
+    hint = f', did you mean "{near[0]}"?' if near else f" ({those_known})"
     yield f'{path}: no cluster "{name}" under {under}{hint}'

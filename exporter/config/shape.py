@@ -105,6 +105,10 @@ class Poll(Section):
     offsets_s: float = Field(default=600.0, ge=10.0)
     """Source offsets, on each worker of four connectors at a time: makes it read its offsets topic
     to the end (all of it, under exactly-once). The tail is the source; this is a truth check."""
+    rest_offsets_s: float = Field(default=60.0, ge=5.0)
+    """Offsets of each connector whose topic or group cannot be read, so that REST is all there is:
+    one connector at a time, five in a second at most. As often as judge.interval_s at least, as
+    three intervals without a change are a stall."""
     groups_s: float = Field(default=10.0, ge=1.0)
     """Committed offsets of sink connectors, from the broker."""
     timeout_s: float = Field(default=10.0, ge=0.5)
@@ -127,8 +131,10 @@ class Connect(Section):
 
     name: Name
     """As it stands in metrics and messages."""
-    kafka: Name
-    """A name under kafka: the cluster that holds its topics."""
+    kafka: Name | None = None
+    """A name under kafka: the cluster that holds its topics. Without one (a managed Connect) the
+    REST API is all there is, and url must be named. A standalone worker keeps its offsets in a file
+    and is asked over REST with or without it; with it, the groups of its sinks are read."""
     url: Url | None = None
     """Where a worker, or a proxy before them, answers. Without one only topics are read, as for a
     dedicated MirrorMaker, and offsets_topic must be named."""
@@ -166,6 +172,12 @@ class Connect(Section):
     """Series for each partition, or one for each topic."""
     poll: Poll = Poll()
     """Rhythm of the requests."""
+
+    @property
+    def home(self) -> str:
+        """The name of the cluster that holds its topics, where one is named."""
+        assert self.kafka is not None
+        return self.kafka
 
     @property
     def worker_urls(self) -> tuple[str, ...]:
@@ -308,8 +320,9 @@ class Notify(Section):
 class Config(Section):
     """The whole file."""
 
-    kafka: dict[Name, Kafka] = Field(min_length=1)
-    """Kafka clusters by the name that metrics and this file know them by."""
+    kafka: dict[Name, Kafka] = Field(default_factory=dict)
+    """Kafka clusters by the name that metrics and this file know them by. None, where Connect is
+    asked over REST alone."""
     connect: list[Connect] = Field(min_length=1)
     """Connect clusters, dedicated MirrorMakers among them."""
     flows: list[Flow] = Field(default_factory=list)
@@ -346,6 +359,10 @@ class Config(Section):
     """The pipeline."""
     remedy: Remedy = Remedy()
     """What may be done about findings."""
+
+    def kafka_of(self, connect: Connect) -> Kafka | None:
+        """Return the cluster that holds its topics, if one is named."""
+        return None if connect.kafka is None else self.kafka.get(connect.kafka)
 
     def connect_of(self, flow: Flow) -> str:
         """The Connect cluster that runs a flow, named or the only one that can."""

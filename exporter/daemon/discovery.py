@@ -60,10 +60,12 @@ class Discovery:
 
     def inspect(self, connect: Connect, snapshot: Snapshot) -> None:
         """The same for one Connect cluster; for the one thread of all of them."""
+        if connect.kafka is None:
+            return  # REST is all there is
         if connect.name in self._settled:
             self._notice_loss(connect, snapshot)
         elif connect.offsets_topic is not None:
-            self._settle(connect.name, KafkaTopic(connect.kafka, connect.offsets_topic))
+            self._settle(connect.name, KafkaTopic(connect.home, connect.offsets_topic))
         else:
             self._find(connect, snapshot)
         if not connect.worker_urls and connect.name not in self._listing:
@@ -101,8 +103,8 @@ class Discovery:
     def _found(self, connect: Connect, sources: list[ConnectorView]) -> KafkaTopic:
         topic = find_offsets_topic(
             connect.name,
-            admin=self._admins[connect.kafka],
-            open_reader=lambda: self._open_reader(connect.kafka),
+            admin=self._admins[connect.home],
+            open_reader=lambda: self._open_reader(connect.home),
             connectors=frozenset(
                 view.name for view in sources if view.dedicated_offsets_topic is None
             ),
@@ -160,8 +162,8 @@ class Discovery:
         configs, status = names
         topics = ListingTopics(
             connect_cluster=connect.name,
-            configs=None if configs is None else KafkaTopic(connect.kafka, configs),
-            status=None if status is None else KafkaTopic(connect.kafka, status),
+            configs=None if configs is None else KafkaTopic(connect.home, configs),
+            status=None if status is None else KafkaTopic(connect.home, status),
         )
         if self._put((ListingTopicsFound(topics),)):
             self._listing.add(connect.name)
@@ -173,7 +175,7 @@ class Discovery:
         if names is None:
             return None
         try:
-            existing, _ = self._admins[connect.kafka].topics()
+            existing, _ = self._admins[connect.home].topics()
         except ClientError:
             return None  # the tail of the offsets topic, on the same cluster, reports it
         return names if existing.keys() >= set(names) else None

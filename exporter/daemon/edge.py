@@ -13,6 +13,7 @@ from pathlib import Path
 
 import structlog
 
+from exporter.clients.connect_read import ConnectReader
 from exporter.clients.kafka import KafkaAdmin, TailReader
 from exporter.clients.kafka_facts import KafkaFacts
 from exporter.clock import Clock, SystemClock
@@ -37,6 +38,7 @@ from exporter.ingest.poll import (
     poll_rest_offsets,
 )
 from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
+from exporter.ingest.rest_offsets import RestOffsetsPoll
 from exporter.ingest.roles import Role
 from exporter.ingest.tail import Tail
 from exporter.ingest.transactions import OpenTransactions
@@ -50,6 +52,7 @@ from exporter.model.observations import (
     InputId,
     InputRetired,
     Observation,
+    rest_offsets_input,
 )
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.state.failover import groups_input
@@ -59,6 +62,7 @@ RECONCILE_S = 1.0  # how soon a discovered topic is tailed
 BROKERS_S = 60.0
 ASSIGNED_S = 30.0  # MM2 itself looks for new topics every ten minutes; asking waits for a worker
 FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
+REST_OFFSETS_DUE_S = 1.0  # how soon a connector that only REST tells of is asked for
 PROBES_DUE_S = 1.0  # how soon what a log end shows to be waiting is looked at
 AGES_S_MAX = 3.0  # a catch-up is one without them
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
@@ -85,7 +89,9 @@ class Edge:
             name: KafkaFacts(name, kafka.client_properties())
             for name, kafka in config.kafka.items()
         }
-        self._homes = {connect.name: connect.kafka for connect in config.connect}
+        self._homes = {
+            connect.name: connect.kafka for connect in config.connect if connect.kafka is not None
+        }
         self._readers = wiring.readers(config)
         self._assignments = {at: AssignmentsPoll(reader) for at, reader in self._readers.items()}
         self._sweeps = wiring.sweeps(config)
@@ -241,6 +247,7 @@ class Edge:
             partial=True,
             delayed=True,
         )
+        self._schedule_rest_offsets(connect, reader)
         self._every(
             ASSIGNED_S,
             f"assignments of {name}",
@@ -249,6 +256,27 @@ class Edge:
             partial=True,
             delayed=True,
         )
+
+    def _schedule_rest_offsets(self, connect: Connect, reader: ConnectReader) -> None:
+        poll = RestOffsetsPoll(
+            reader,
+            every_s=min(connect.poll.rest_offsets_s, self._config.judge.interval_s),
+            timeout_s=connect.poll.timeout_s * len(connect.worker_urls),
+            put=self._put,
+            clock=self._clock,
+            guard=lambda job, name, at: self._supervisor.guard(name, job, lambda: [at]),
+        )
+        self._every(
+            REST_OFFSETS_DUE_S,
+            f"polled offsets of {connect.name}",
+            lambda: poll.step(self._polled(connect), self._stop.is_set),
+            lambda: [rest_offsets_input(connect.name, name) for name in self._polled(connect)],
+            partial=True,
+        )
+
+    def _polled(self, connect: Connect) -> list[str]:
+        found = self.snapshot.by_rest
+        return [at.connector for at in found if at.connect_cluster == connect.name]
 
     def _schedule_kafka(self, admin: KafkaFacts) -> None:
         name, memory, ends = admin.name, TopicMemory(), InputId(admin.name, LOG_ENDS)
@@ -346,10 +374,13 @@ class Edge:
         self._polls[key]()
 
     def _check_offsets(self, connect: Connect) -> None:
+        polled = set(self._polled(connect))
         connectors = [
             view.name
             for view in self.snapshot.connectors
-            if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
+            if view.connect_cluster == connect.name
+            and view.kind is not ConnectorKind.SINK
+            and view.name not in polled
         ]
         sweep = self._sweeps[connect.name]
         poll_rest_offsets(sweep, connectors, self._put, self._stop.is_set)

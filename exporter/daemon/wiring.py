@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from exporter.clients.connect_read import ConnectReader, reader_of
 from exporter.clients.connect_sweep import ConnectSweep, sweep_of
-from exporter.config import Config
+from exporter.config import Config, Connect
 from exporter.judge.judge import Judge
 from exporter.judge.settings import Settings
-from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL
+from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.book import Book
 from exporter.state.site import ConnectSite
@@ -22,6 +22,7 @@ BATCH_S = 300.0  # for a batch or a computation that is under way
 def book(config: Config) -> Book:
     """State, with the age at which each kind of input goes stale: a few missed attempts."""
     slowest_state_s = max(connect.poll.state_s for connect in config.connect)
+    slowest_offsets_s = max(connect.poll.rest_offsets_s for connect in config.connect)
     slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
     # Where one worker does not answer the next is asked, each for so long.
     timeout_s = max(at.poll.timeout_s * max(1, len(at.worker_urls)) for at in config.connect)
@@ -34,7 +35,7 @@ def book(config: Config) -> Book:
                 wants_connector=at.connectors.allows,
                 wants_topic=at.topics.allows,
                 by_topic=at.granularity == "topic",
-                status=None if at.status_topic is None else KafkaTopic(at.kafka, at.status_topic),
+                status=_status_topic(at),
             )
             for at in config.connect
         ),
@@ -43,6 +44,7 @@ def book(config: Config) -> Book:
         stale_after_s={
             TAIL: TAIL_STALE_S,
             CONNECT_REST: MISSED_POLLS * slowest_state_s + timeout_s,
+            REST_OFFSETS: MISSED_POLLS * slowest_offsets_s + timeout_s,
             GROUPS: MISSED_POLLS * slowest_groups_s + timeout_s,
             LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
         },
@@ -51,6 +53,12 @@ def book(config: Config) -> Book:
         interval_s=config.judge.interval_s,
         pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
     )
+
+
+def _status_topic(connect: Connect) -> KafkaTopic | None:
+    if connect.kafka is None or connect.status_topic is None:
+        return None
+    return KafkaTopic(connect.kafka, connect.status_topic)
 
 
 def judge(config: Config) -> Judge:
@@ -96,4 +104,4 @@ def sweeps(config: Config) -> dict[str, ConnectSweep]:
 
 def workers(config: Config) -> int:
     """One slow input must not hold up the others: a thread for each poll that can block."""
-    return 4 + 5 * len(config.connect) + 4 * len(config.kafka)
+    return 4 + 6 * len(config.connect) + 4 * len(config.kafka)

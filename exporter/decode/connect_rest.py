@@ -21,6 +21,15 @@ from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
 
 
+class _ConsumedPartition(msgspec.Struct):
+    kafka_topic: str
+    kafka_partition: int
+
+
+class _ConsumedOffset(msgspec.Struct):
+    kafka_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """The state of a connector and of each of its tasks, in lower case, and whether it is a source
@@ -64,6 +73,18 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
         text = None if offset is None else encode_sorted(offset).decode()
         found.append((encode_sorted(entry["partition"]).decode(), text))
     return tuple(found)
+
+
+def consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:
+    """Return topic, partition and next offset of an entry that `decode_offsets` found of a sink;
+    None for an entry of another shape (KIP-875, SinkUtils.parseSinkConnectorOffsets).
+    """
+    try:
+        partition = msgspec.json.decode(identity, type=_ConsumedPartition)
+        offset = msgspec.json.decode(text or "null", type=_ConsumedOffset)
+    except msgspec.DecodeError:
+        return None
+    return partition.kafka_topic, partition.kafka_partition, offset.kafka_offset
 
 
 def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:

@@ -68,6 +68,7 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     "unsynced": (Sight.STATES, Sight.OFFSETS),
     "checkpoints": (Sight.FAILOVER,),
     "input": (),
+    "rest_offsets": (),
     "gone": (),
 }
 

@@ -87,7 +87,7 @@ class Falls:
         resting = {who for who, until in rests.items() if until == inf}
         if look.snapshot.source_partitions is not self._sources:
             self._sources = look.snapshot.source_partitions
-            self._count(now, rests)
+            self._count(now, rests, interval_s)
         # A person's reset needs a stopped connector; what is copied again after it is meant to be.
         # It may be resumed before we look; and a tombstone is not dated here.
         by_hand = {who for who in self._reset if rests.get(who, 0.0) > now - interval_s}
@@ -136,16 +136,21 @@ class Falls:
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
                 self._follow(view, sync, now, rests.get(who, 0.0))
 
-    def _count(self, now: float, rests: Mapping[Who, float]) -> None:
-        """Note who went back since the last time, and who was reset."""
+    def _count(self, now: float, rests: Mapping[Who, float], interval_s: float) -> None:
+        """Note who went back since the last time, and who was reset. Where REST tells it, a commit
+        may be as old as the time between two polls.
+        """
         rewinds: dict[Who, int] = {}
         resets: dict[Who, int] = {}
         newest: dict[Who, float] = {}
         for view in self._sources:
             who = (view.connect_cluster, view.connector)
-            newest[who] = max(newest.get(who, 0.0), view.committed_at or 0.0)
-            rewinds[who] = rewinds.get(who, 0) + view.rewinds
-            resets[who] = resets.get(who, 0) + view.resets
+            committed_at = now - interval_s if view.from_rest else view.committed_at
+            newest[who] = max(newest.get(who, 0.0), committed_at or 0.0)
+            if view.rewinds is not None:
+                rewinds[who] = rewinds.get(who, 0) + view.rewinds
+            if view.resets is not None:
+                resets[who] = resets.get(who, 0) + view.resets
         fallen = {who for who, count in rewinds.items() if count > self._rewinds.get(who, count)}
         by_hand = {who for who in fallen if newest[who] <= rests.get(who, 0.0)}
         self._events.extend((now, who) for who in sorted(fallen - by_hand))

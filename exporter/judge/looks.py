@@ -16,7 +16,7 @@ from exporter.judge.sight import Sight
 from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import ConnectorKind, StateChange
 from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId
+from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId, rest_offsets_input
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of
@@ -205,8 +205,10 @@ class Look:
 
     def blind_to_groups(self, cluster: str) -> bool:
         """Can the groups of this Connect cluster's sinks not be read?"""
-        view = self.inputs.get(InputId(cluster, GROUPS))
-        return view is not None and not view.live
+        polled = [at for at in self.snapshot.by_rest if at.sink and at.connect_cluster == cluster]
+        inputs = [InputId(cluster, GROUPS)]
+        inputs += [rest_offsets_input(cluster, at.connector) for at in polled]
+        return any((view := self.inputs.get(at)) is not None and not view.live for at in inputs)
 
     def blind_to_failover(self, flow: MirrorFlow) -> bool:
         """Can anything not be read that tells what groups of this flow would meet?"""

@@ -8,12 +8,20 @@ from typing import Final
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.findings import Finding, FindingName, Severity
-from exporter.model.observations import CONNECT_REST, GROUPS, TAIL
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    REST_OFFSETS,
+    TAIL,
+    rest_offsets_input,
+)
 from exporter.state.inputs import OPEN_TRANSACTION
+from exporter.state.rest_fallback import is_done_without, polled_instead
 from exporter.state.site import UNREADABLE
 from exporter.state.snapshot import InputView
 
 FAILURES: Final = 3
+NAMED_MAX: Final = 5  # connectors in one finding
 # What may be missing for a while where everything is new: nobody has committed yet.
 _LATE: Final = frozenset({"topic_not_settled", "not_found"})
 
@@ -46,8 +54,17 @@ def input_down(seen: Seen) -> Iterator[Finding]:
     """
     extra = {str(at.at) for at in seen.snapshot.topology.statuses}
     extra -= {str(at) for at in seen.snapshot.topology.awaited()}
+    unanswered: dict[str, list[tuple[str, InputView]]] = {}
+    rest = {
+        rest_offsets_input(at.connect_cluster, at.connector): at for at in seen.snapshot.by_rest
+    }
     for view in seen.snapshot.inputs:
         if (view.id.kind == TAIL and view.id.input in extra) or not _down(seen, view):
+            continue
+        if view.id.kind == REST_OFFSETS:
+            at = rest.get(view.id)
+            if at is not None and not seen.look.blind_to_states(at.connect_cluster):
+                unanswered.setdefault(at.connect_cluster, []).append((at.connector, view))
             continue
         cluster = view.id.input if view.id.kind in {CONNECT_REST, GROUPS} else ""
         since = view.last_success_at
@@ -55,13 +72,39 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             FindingName.INPUT_DOWN,
             Severity.INFO if _can_do_without(seen, view) else Severity.WARNING,
             (cluster, None),
-            f"{view.id.kind} {view.id.input} {_trouble(view)}.",
+            f"{view.id.kind} {view.id.input} {_trouble(view)}.{_instead(seen, view)}",
             subject=f"{view.id.kind} {view.id.input}",
             evidence=(
                 ("reason", view.last_reason or "stale"),
                 ("last read", "never" if since is None else moment(since)),
             ),
         )
+
+    for cluster, views in unanswered.items():
+        # After an outage of all of REST the states are polled again before the offsets are.
+        if seen.lasts(REST_OFFSETS, (cluster, "")) >= seen.settings.patience_s:
+            yield _unanswered(seen, cluster, views)
+
+
+def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) -> Finding:
+    """Connectors of one Connect cluster whose offsets REST does not tell, in one finding."""
+    return seen.found(
+        FindingName.INPUT_DOWN,
+        Severity.WARNING,
+        (cluster, None),
+        f"{REST_OFFSETS} {cluster}: the offsets of {len(views)} connector(s) cannot be read: "
+        f"{views[0][1].last_error or 'no answer'}.",
+        subject=f"{REST_OFFSETS} {cluster}",
+        evidence=tuple(
+            (connector, view.last_error or "stale") for connector, view in views[:NAMED_MAX]
+        ),
+    )
+
+
+def _instead(seen: Seen, view: InputView) -> str:
+    """Say what stands in for an offsets topic."""
+    count = len(polled_instead(seen.snapshot, view))
+    return f" REST tells the offsets of {count} connector(s) instead." if count else ""
 
 
 def _trouble(view: InputView) -> str:
@@ -106,5 +149,7 @@ def _half_reset(seen: Seen, view: InputView) -> bool:
 
 
 def _can_do_without(seen: Seen, view: InputView) -> bool:
+    if is_done_without(seen.snapshot, view):
+        return True
     listings = {str(topic) for at in seen.snapshot.topology.listings for topic in at.topics()}
     return view.id.input in listings and view.last_reason in UNREADABLE

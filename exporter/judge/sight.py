@@ -10,9 +10,16 @@ from typing import Final
 
 from exporter.judge.words import length
 from exporter.model.connectors import ConnectorKind
-from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    rest_offsets_input,
+)
 from exporter.model.topology import KafkaTopic, MirrorFlow
-from exporter.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
+from exporter.state.snapshot import ConnectorView, MirrorPartitionView, RestConnector, Snapshot
 
 _AT_REST: Final = frozenset({"paused", "stopped"})
 FAILED_NAMED: Final = 3  # tasks by number: a reason is a line
@@ -28,6 +35,7 @@ class Sight:
         self._ready = snapshot.ready
         self._inputs = {view.id: view for view in snapshot.inputs}
         self._topics = {(at.connect_cluster, at.connector): at.at for at in topology.offsets_topics}
+        self._by_rest = {(at.connect_cluster, at.connector): at for at in snapshot.by_rest}
         self._listings = {at.connect_cluster: at.topics() for at in topology.listings}
         self.connectors = {(at.connect_cluster, at.name): at for at in snapshot.connectors}
         self.flows: dict[tuple[str, str], MirrorFlow] = {
@@ -80,6 +88,9 @@ class Sight:
             return blind
         if known and (cluster, connector) not in self.connectors:
             return None
+        rest = self._by_rest.get((cluster, connector))
+        if rest is not None:
+            return self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)
         if sink:
             return self._blind(InputId(cluster, GROUPS))
         topic = self._offsets_topic(cluster, connector)
@@ -104,7 +115,7 @@ class Sight:
     def unmirrored(self, cluster: str, connector: str) -> str | None:
         """Why the mirrored side of a source partition is not seen; None: it is not copied."""
         flow = self.flows.get((cluster, connector))
-        if flow is None or flow.offset_syncs is None:
+        if flow is None or flow.offset_syncs is None or (cluster, connector) in self._by_rest:
             return None
         return self._blind(InputId(str(flow.offset_syncs), TAIL), missing_is_fine=True)
 
@@ -125,6 +136,12 @@ class Sight:
         if view.live and not (view.tail is not None and view.tail.frozen):
             return None
         return f"{wanted.kind} {wanted.input} tells nothing: {view.last_error or 'not read yet'}"
+
+
+def _missing(rest: RestConnector) -> str | None:
+    if not rest.missing:
+        return None
+    return f"{rest.missing} source partition(s) that REST listed are not in its last answer"
 
 
 def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:

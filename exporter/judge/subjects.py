@@ -222,7 +222,7 @@ def _sample_of_mirror(
         text=_text(offset),
         position=view.committed,
         best=view.replicated,
-        commits=0 if source is None else source.commits,
+        commits=0 if source is None else source.commits or 0,
         end=view.log_end,
         lag=view.lag,
         caught_up=view.caught_up,
@@ -237,7 +237,7 @@ def _sample_of_source(view: SourcePartitionView, at: float) -> Sample:
         text=_text(view.offset),
         dialect=view.dialect,
         offset=view.offset,
-        commits=view.commits,
+        commits=view.commits or 0,
         changed_at=view.advanced_at,
         restarted_from=_restarted_from(view),
     )

@@ -34,6 +34,7 @@ TAIL = "tail"
 CONNECT_REST = "connect_rest"
 LOG_ENDS = "log_ends"
 GROUPS = "groups"
+REST_OFFSETS = "rest_offsets"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,12 +45,21 @@ class InputId:
     kind: str
 
 
+def rest_offsets_input(connect_cluster: str, connector: str) -> InputId:
+    """Name the input that the offsets of one connector are over REST."""
+    return InputId(f"{connect_cluster}/{connector}", REST_OFFSETS)
+
+
 @dataclass(frozen=True, slots=True)
 class InputSucceeded:
-    """The last attempt to read this input worked."""
+    """The last attempt to read this input worked.
+
+    lasts_s    for how long it may be believed; None: for as long as any of its kind
+    """
 
     input: InputId
     at: float
+    lasts_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +347,20 @@ class RestOffsetsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsPolled:
+    """`GET /connectors/{c}/offsets` of a connector whose offsets are known in no other way.
+
+    offsets    as of RestOffsetsRead; the partitions of a sink are those it consumes
+    at         before the question went out
+    """
+
+    connect_cluster: str
+    connector: str
+    offsets: tuple[tuple[str, str | None], ...]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class TopicFactsRead:
     """How the internal topics of a Kafka cluster are made. Rare; what is not among them is gone."""
 
@@ -397,6 +421,7 @@ Observation = (
     | ProbesRead
     | RestOffsetsAsked
     | RestOffsetsRead
+    | OffsetsPolled
     | TopicFactsRead
     | TopicsSeen
     | GroupOffsetsRead

@@ -24,11 +24,15 @@ Both documents have
     connectors         [{connect_cluster, name, kind, class, version, state, tasks: [{task, state}],
                          source_partitions: [{source_partition: {...}, label, offset: {...} | null,
                             kafka_partition, log_offset, committed_at, advanced_at,
-                            commits, advances, rewinds, resets, variants,
+                            commits, advances, rewinds, resets, variants, from,
                             dialect, event_at, poisoned, shadow: {...} | null,
                             raw_key, raw_keys_unsure: [{raw_key, offset}]}],
                          sink_partitions: [{topic, partition, committed, log_end, lag_records,
-                            caught_up, lag_seconds, behind_since, behind_from}]}]
+                            from, caught_up, lag_seconds, behind_since, behind_from}]}]
+
+`from` is "rest" where an offset was polled over REST, as no topic and no group can be read:
+`committed_at` and `commits` are null there, and `advanced_at` is of the poll that saw the change.
+Else it is "topic" or "group".
 
 A connector that has offsets but is not listed (Connect's REST API is not asked, or is down) has
 kind "unknown" and null for class, version and state.
@@ -47,7 +51,7 @@ told: "record", read from the log, or "log_ends", when the log end was last seen
                          offset_syncs: "kafka/topic" | null,
                          routers: [{class, regex, replacement}], transforms that rename copies;
                          where regex is null the names cannot be told,
-                         partitions: [{topic, partition, committed, committed_at, synced,
+                         partitions: [{topic, partition, committed, committed_at, from, synced,
                             replicated, log_start, log_end, lag_records, ahead_records,
                             lag_position: the replicated offset that lag_records belongs to,
                             caught_up, lag_seconds, behind_since, behind_from,
@@ -78,6 +82,7 @@ import msgspec
 from exporter.model.connectors import ConnectorKind
 from exporter.model.topology import FlowKey, MirrorFlow
 from exporter.serve import failover, fates
+from exporter.serve.origins import origin
 from exporter.state.lag import lag_seconds
 from exporter.state.marks import ConnectorKey
 from exporter.state.overall import connector_of, flow_of, grouped
@@ -270,6 +275,7 @@ def _source_partition(view: SourcePartitionView) -> Document:
         "resets": view.resets,
         "variants": view.variants,
         **raw_keys(view),
+        "from": origin(view),
         "dialect": view.dialect,
         "event_at": view.event_at,
         "poisoned": view.poisoned,
@@ -284,6 +290,7 @@ def _sink_partition(view: SinkPartitionView, now: float) -> Document:
         "committed": view.committed,
         "log_end": view.log_end,
         "lag_records": view.lag,
+        "from": origin(view),
         **age(view, now),
     }
 
@@ -311,6 +318,7 @@ def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:
         "partition": view.partition,
         "committed": view.committed,
         "committed_at": view.committed_at,
+        "from": origin(view),
         "synced": view.synced,
         "replicated": view.replicated,
         "log_start": view.log_start,

@@ -125,20 +125,22 @@ CATALOG: tuple[Spec, ...] = (
         "source_offset_position",
         (*SOURCE_PARTITION, "field"),
         "Each numeric field of the source offset in the newest record that the offsets topic holds "
-        "for this source partition: what Connect would hand to the task. For MirrorMaker 2 the "
+        "for this source partition, or that REST tells where no topic can be read: what Connect "
+        "would hand to the task. For MirrorMaker 2 the "
         "field offset is the last record replicated, not the next one.",
     ),
     LAST_COMMIT := gauge(
         "source_offset_last_commit_timestamp_seconds",
         SOURCE_PARTITION,
         "Unix time of the newest commit: the timestamp of the newest record in the offsets topic "
-        "for this source partition.",
+        "for this source partition. None where only REST tells the offset.",
     ),
     LAST_ADVANCE := gauge(
         "source_offset_last_advance_timestamp_seconds",
         SOURCE_PARTITION,
         "Unix time of the newest commit whose source offset differs from the one before it: the "
-        "timestamp of that record in the offsets topic.",
+        "timestamp of that record in the offsets topic, or of the poll that saw the change where "
+        "only REST tells the offset.",
     ),
     COMMITS := counter(
         "source_offset_commits_total",
@@ -168,6 +170,13 @@ CATALOG: tuple[Spec, ...] = (
         SOURCE_PARTITION,
         "Unix time of the last change at the source that the newest source offset covers, where "
         "the connector keeps it there (Debezium, JDBC in timestamp mode).",
+    ),
+    FROM_REST := gauge(
+        "connector_offsets_from_rest",
+        CONNECTOR,
+        "1 for a connector whose offsets are polled over Connect's REST API, as no offsets topic "
+        "and no consumer group of it can be read: its positions are as old as the poll, and it has "
+        "no times of commits. Other connectors have no series.",
     ),
     SINK_LAG := gauge(
         "sink_lag_records",

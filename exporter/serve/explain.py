@@ -44,11 +44,19 @@ from msgspec.structs import asdict
 from exporter.judge.verdicts import LAWS
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import FindingName
-from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    rest_offsets_input,
+)
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.serve import failover, fates
 from exporter.serve.api import age, raw_keys
 from exporter.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
+from exporter.serve.origins import REST, origin
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of, router_rows
 from exporter.state.snapshot import (
@@ -137,7 +145,9 @@ def _inputs(
         wanted = []  # it is listed nowhere
     else:
         wanted = [InputId(view.connect_cluster, CONNECT_REST)]
-    if view.kind is ConnectorKind.SINK:
+    if any(_of(at, view) for at in snapshot.by_rest):
+        wanted.append(rest_offsets_input(view.connect_cluster, view.name))
+    elif view.kind is ConnectorKind.SINK:
         wanted.append(InputId(view.connect_cluster, GROUPS))
     else:
         wanted.append(InputId(view.connect_cluster if topic is None else str(topic), TAIL))
@@ -183,6 +193,7 @@ def _source(view: SourcePartitionView) -> Document:
         "rewinds": view.rewinds,
         "resets": view.resets,
         "variants": view.variants,
+        "from": origin(view),
         "shadow": None if view.shadow is None else msgspec.Raw(view.shadow.text.encode()),
         **raw_keys(view),
     }
@@ -226,7 +237,9 @@ def _mirror(
     return {
         "topic": view.topic,
         "partition": view.partition,
-        "committed": _told(view.committed, view.committed_at, "offsets topic"),
+        "committed": _told(
+            view.committed, view.committed_at, REST if view.from_rest else "offsets topic"
+        ),
         "synced": _told(view.synced, synced_at, str(flow.offset_syncs)),
         "log_end": _told(view.log_end, ended_at, f"{end} of {flow.upstream}"),
         "replicated": view.replicated,
@@ -252,6 +265,7 @@ def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Documen
                 "committed": at.committed,
                 "log_end": at.log_end,
                 "lag_records": at.lag,
+                "from": origin(at),
                 **age(at, snapshot.at),
             }
             for at in snapshot.sink_partitions
@@ -291,7 +305,7 @@ def _source_problems(
     topic: KafkaTopic | None,
     said: AbstractSet[FindingName],
 ) -> Iterator[str]:
-    if view.dedicated_offsets_topic is not None and topic is None:
+    if view.dedicated_offsets_topic is not None and topic is None and not sources:
         yield (
             f"it keeps its offsets in a topic of its own, {view.dedicated_offsets_topic}, on a "
             "Kafka cluster that is not configured: they are not known"

@@ -173,6 +173,8 @@ def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.ADVANCES, labels, [view.advances for view in views])
     yield family(catalog.REWINDS, labels, [view.rewinds for view in views])
     yield family(catalog.RESETS, labels, [view.resets for view in views])
+    polled: list[Labels] = [(at.connect_cluster, at.connector) for at in snapshot.by_rest]
+    yield family(catalog.FROM_REST, polled, [1] * len(polled))
     yield family(catalog.EVENT_TIME, labels, [view.event_at for view in views])
 
 
@@ -336,6 +338,7 @@ GIVEN_BY: Final[Mapping[Group, tuple[Spec, ...]]] = {
         catalog.ADVANCES,
         catalog.REWINDS,
         catalog.RESETS,
+        catalog.FROM_REST,
         catalog.EVENT_TIME,
     ),
     replicated.mirror_partitions: (

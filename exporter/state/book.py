@@ -26,6 +26,7 @@ from exporter.model.observations import (
     ListingTopicsFound,
     NotificationsFailed,
     Observation,
+    OffsetsPolled,
     OffsetsTopicFound,
     OffsetsTopicLost,
     PartitionsAssigned,
@@ -52,7 +53,7 @@ from exporter.state.readiness import Readiness
 from exporter.state.replication import Replication
 from exporter.state.sinks import Sinks
 from exporter.state.site import ConnectSite, Site
-from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
+from exporter.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
 from exporter.state.usual import UsualBook
 
 
@@ -102,7 +103,9 @@ class Book:
         self._joined: Joined[SourcePartitionView] = Joined()
         self._histories: Joined[StateHistory] = Joined()
         self._budget = Budget(series_per_connector_max)
-        self._readiness = Readiness(self._sites, self._inputs, self._replication, self._failover)
+        self._readiness = Readiness(
+            self._sites, self._inputs, self._replication, self._failover, self._sinks
+        )
         self._connectors: tuple[list[tuple[Connector, ...]], tuple[ConnectorView, ...]] = ([], ())
         self._rebuild_topology()
 
@@ -122,10 +125,8 @@ class Book:
                 self._apply_ends(seen, now)
             case SinkOffsetsRead():
                 self._sinks.read(seen, now)
-            case RestOffsetsAsked():
-                self._checks.asked(seen, now)
-            case RestOffsetsRead():
-                self._checks.read(seen, now)
+            case RestOffsetsAsked() | RestOffsetsRead() | OffsetsPolled():
+                self._apply_rest_offsets(seen, now)
             case TopicFactsRead() | PipelineSeen() | BaselinesSeen() | GroupOffsetsRead():
                 self._apply_aside(seen)
             case NotificationsFailed() | ControlSeen() | RemedySeen() | ReplicaSeen():
@@ -134,6 +135,18 @@ class Book:
                 self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
             case _:
                 self._apply_discovery(seen)
+
+    def _apply_rest_offsets(
+        self, seen: RestOffsetsAsked | RestOffsetsRead | OffsetsPolled, now: float
+    ) -> None:
+        match seen:
+            case RestOffsetsAsked():
+                self._checks.asked(seen, now)
+            case RestOffsetsRead():
+                self._checks.read(seen, now)
+            case OffsetsPolled():
+                self._sinks.polled(seen)
+                self._sites[seen.connect_cluster].polled(seen)
 
     def prepare(self) -> None:
         """What can be done ahead of the next snapshot. Harmless at any time, and never needed."""
@@ -255,6 +268,7 @@ class Book:
         )
         self._watch_checkpoint_tasks()
         self._replication.follow(self._topology.flows)
+        self._sinks.follow(self._topology.sinks)
         for flow in self._topology.flows:
             site = self._sites[flow.connect_cluster]
             if not site.of.rest:
@@ -266,6 +280,7 @@ class Book:
     def snapshot(self, now: float) -> Snapshot:
         """Everything that is known and still true at `now`."""
         self._settle_checks(now)
+        by_rest = self._choose_stores(now)
         waiting_for = self._readiness.waiting_for(self._topology, now)
         sites = [site for _, site in sorted(self._sites.items())]
         sources = self._joined.of(tuple(site.views(now) for site in sites))
@@ -310,6 +325,7 @@ class Book:
             groups_to_ask=self._failover.to_ask(),
             checkpoints=self._failover.checkpoints(now),
             heartbeats=self._failover.heartbeats(now),
+            by_rest=by_rest,
         )
 
     # --- over a restart --------------------------------------------------------------------------
@@ -328,6 +344,14 @@ class Book:
         self._replication.looks.recall(remembered)
 
     # --- details ---------------------------------------------------------------------------------
+
+    def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
+        sites = [site for _, site in sorted(self._sites.items())]
+        for site in sites:
+            site.choose_stores(now)
+        self._sinks.choose_stores()
+        sources = [at for site in sites for at in site.rest_connectors()]
+        return (*sources, *self._sinks.by_rest())
 
     def _settle_checks(self, now: float) -> None:
         """Count the REST offsets that the tail did not show within their time."""

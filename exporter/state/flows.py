@@ -16,11 +16,11 @@ from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 
 def mirror_flows(
     connect_cluster: str,
-    home: str,
+    home: str | None,
     connectors: tuple[Connector, ...],
     addresses: Mapping[str, frozenset[str]],
 ) -> tuple[MirrorFlow, ...]:
-    """The flows of a Connect cluster whose own Kafka cluster is `home`."""
+    """The flows of a Connect cluster whose own Kafka cluster is `home`, if that is known."""
     flows = []
     for connector in connectors:
         settings = connector.mirror
@@ -91,7 +91,7 @@ def named_over_found(
 
 def sink_groups(
     connect_cluster: str,
-    home: str,
+    home: str | None,
     connectors: tuple[Connector, ...],
     addresses: Mapping[str, frozenset[str]],
 ) -> tuple[SinkGroup, ...]:

@@ -87,15 +87,17 @@ class InputState:
     id: InputId
     up: bool = False
     last_success_at: float | None = None
+    lasts_s: float | None = None
     last_error: str | None = None
     last_reason: str | None = None
     errors: Counter[str] = field(default_factory=Counter)
     tail: TailState | None = None
 
-    def succeeded(self, at: float) -> None:
-        """An attempt worked."""
+    def succeeded(self, at: float, lasts_s: float | None = None) -> None:
+        """An attempt worked. `lasts_s`: see InputSucceeded."""
         self.up = True
         self.last_success_at = at
+        self.lasts_s = lasts_s
         self.last_error = None
         self.last_reason = None
 
@@ -146,7 +148,7 @@ class Inputs:
         """What an attempt came to, or that there will be no more."""
         match seen:
             case InputSucceeded():
-                self.of(seen.input).succeeded(seen.at)
+                self.of(seen.input).succeeded(seen.at, seen.lasts_s)
             case InputFailed():
                 self.of(seen.input).failed(seen.reason, seen.detail, partial=seen.partial)
             case InputRetired():
@@ -170,7 +172,10 @@ class Inputs:
 
     def _recent(self, state: InputState, at: float | None, now: float) -> bool:
         # After a step back of the clock it may lie in the future: that says nothing either.
-        return at is not None and abs(now - at) <= self._stale_after_s[state.id.kind]
+        lasts_s = state.lasts_s
+        if lasts_s is None:
+            lasts_s = self._stale_after_s[state.id.kind]
+        return at is not None and abs(now - at) <= lasts_s
 
     def whole(self, input_id: InputId, now: float) -> bool:
         """Is this tail live, with no partition held back by an open transaction?"""

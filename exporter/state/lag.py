@@ -7,11 +7,19 @@ here and none there.
 
 from __future__ import annotations
 
+from math import inf
+from typing import Final
+
 import msgspec
+
+# REST tells no time of a commit, so no sync can be known to be newer than one.
+UNDATED: Final = inf
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """A record offset and the timestamp (Unix seconds) of the Kafka record that told us of it."""
+    """A record offset and the timestamp (Unix seconds) of the Kafka record that told us of it;
+    UNDATED where none did.
+    """
 
     offset: int
     at: float

@@ -19,7 +19,7 @@ from exporter.model.readings import Follower, LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.account import Counts
 from exporter.state.ages import UNKNOWN, Ages, Stretch
-from exporter.state.lag import Lag, Seen, replication_lag
+from exporter.state.lag import UNDATED, Lag, Seen, replication_lag
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 from exporter.state.sync_lead import SyncLeads, SyncRun
 from exporter.state.syncs import PartitionSyncs
@@ -300,6 +300,7 @@ class EndsBook:
             if stretch is not None and lag is not None and not lag.ahead:
                 behind = ages.behind(flow.upstream or "", position.where, stretch)
         committed = position.committed
+        from_rest = committed is not None and committed.at == UNDATED
         return MirrorPartitionView(
             connect_cluster=flow.connect_cluster,
             connector=flow.connector,
@@ -308,7 +309,7 @@ class EndsBook:
             topic=position.partition.topic,
             partition=position.partition.partition,
             committed=None if committed is None else committed.offset,
-            committed_at=None if committed is None else committed.at,
+            committed_at=None if committed is None or from_rest else committed.at,
             synced=None if position.synced is None else position.synced.offset,
             # A first commit since the asking waits for the next answer, like any advance.
             replicated=position.replicated if bounds is None or replicated is not None else None,
@@ -329,6 +330,7 @@ class EndsBook:
             uncommitted_since=position.uncommitted_since,
             unassigned_since=position.unassigned_since,
             sync_outdated=position.outdated,
+            from_rest=from_rest,
         )
 
 

@@ -6,13 +6,21 @@ waited for, because a daemon that is never ready tells nobody what it does know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
-from exporter.model.topology import Topology
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    rest_offsets_input,
+)
+from exporter.model.topology import KafkaTopic, Topology
 from exporter.state.failover import Failover, groups_input
 from exporter.state.inputs import Inputs
 from exporter.state.replication import Replication
+from exporter.state.sinks import Sinks
 from exporter.state.site import UNREADABLE, Site
 
 
@@ -25,35 +33,57 @@ class Readiness:
         inputs: Inputs,
         replication: Replication,
         failover: Failover,
+        sinks: Sinks,
     ) -> None:
         self._sites = sites
+        self._sinks = sinks
         self._inputs = inputs
         self._replication = replication
         self._failover = failover
+        self._was_ready = False
 
     def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
         """One line for everything that is missing."""
         missing: list[str] = []
         for _, site in sorted(self._sites.items()):
             missing.extend(self._site(site))
+        if not self._was_ready:  # REST that stands in for a topic later on is not waited for
+            missing.extend(self._unpolled())
         recorded = frozenset(topology.recorded())
         for topic in topology.awaited():
             state = self._inputs.find(InputId(str(topic), TAIL))
             hopeless = {"not_found"} if topic in recorded else UNREADABLE
             if state is not None and state.last_reason in hopeless:
                 continue  # there is nothing to catch up with
+            if self._is_not_needed(topic, topology):
+                continue
             if state is None or state.tail is None or not state.tail.caught_up:
                 missing.append(self._explain(InputId(str(topic), TAIL), "the end of the topic"))
         for kafka in self._replication.upstreams():
             missing.extend(self._ends(kafka, now))
         for asked in self._failover.to_ask():
             missing.extend(self._unasked(groups_input(asked.flow)))
+        self._was_ready = self._was_ready or not missing
         return tuple(missing)
+
+    def _unpolled(self) -> Iterator[str]:
+        sources = [at for site in self._sites.values() for at in site.rest_connectors()]
+        for at in (*sources, *self._sinks.by_rest()):
+            yield from self._unasked(rest_offsets_input(at.connect_cluster, at.connector))
+
+    def _is_not_needed(self, topic: KafkaTopic, topology: Topology) -> bool:
+        """Does REST stand in for all that this topic would tell?"""
+        offsets = [at.connect_cluster for at in topology.offsets_topics if at.at == topic]
+        flows = [flow for flow in topology.flows if flow.offset_syncs == topic]
+        return bool(offsets or flows) and (
+            all(self._sites[name].stands_in_for(topic) for name in offsets)
+            and all(self._sites[flow.connect_cluster].polls(flow.connector) for flow in flows)
+        )
 
     def _site(self, site: Site) -> tuple[str, ...]:
         if site.of.rest and site.listed is None:
             return (self._explain(InputId(site.name, CONNECT_REST), "first answer"),)
-        if site.has_sources() and site.home is None:
+        if site.has_sources() and site.home is None and not site.homeless:
             return (self._explain(InputId(site.name, TAIL), "its offsets topic"),)
         if site.has_sinks():
             return self._unasked(InputId(site.name, GROUPS))

@@ -251,7 +251,7 @@ class Replication:
         """Both tails must be sound: without the syncs the best progress would be understated."""
         if not self._sites[flow.connect_cluster].shown(flow.connector, now):
             return False
-        if flow.offset_syncs is None:
+        if flow.offset_syncs is None or self._sites[flow.connect_cluster].polls(flow.connector):
             return True
         tail = InputId(str(flow.offset_syncs), TAIL)
         state = self._inputs.find(tail)

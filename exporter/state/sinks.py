@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from exporter.model.observations import GROUPS, InputId, SinkOffset, SinkOffsetsRead
+from exporter.decode.connect_rest import consumed_partition
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    InputId,
+    OffsetsPolled,
+    SinkOffset,
+    SinkOffsetsRead,
+    rest_offsets_input,
+)
 from exporter.model.readings import Follower, ProbesRead
-from exporter.model.topology import TopicPartition
+from exporter.model.topology import SinkGroup, TopicPartition
 from exporter.state.ages import UNKNOWN, Ages, Behind, Stretch
 from exporter.state.inputs import Inputs
 from exporter.state.lag import sink_lag
 from exporter.state.site import Site
-from exporter.state.snapshot import SinkPartitionView
+from exporter.state.snapshot import RestConnector, SinkPartitionView
 
 
 class Sinks:
@@ -26,6 +35,55 @@ class Sinks:
         self._inputs = inputs
         self._offsets: dict[str, tuple[SinkOffset, ...]] = {}
         self._ages = Ages()
+        self._groups: tuple[SinkGroup, ...] = ()
+        self._by_rest: tuple[RestConnector, ...] = ()
+        self._polled: dict[tuple[str, str], tuple[SinkOffset, ...]] = {}
+
+    def follow(self, groups: tuple[SinkGroup, ...]) -> None:
+        """These are the sinks that there are."""
+        self._groups = groups
+
+    def choose_stores(self) -> None:
+        """Let REST stand in for each group that lies on no Kafka cluster of ours, or cannot be
+        read.
+        """
+        self._by_rest = tuple(
+            RestConnector(group.connect_cluster, group.connector, sink=True)
+            for group in sorted(self._groups, key=lambda at: (at.connect_cluster, at.connector))
+            if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
+        )
+        wanted = {(at.connect_cluster, at.connector) for at in self._by_rest}
+        self._polled = {who: found for who, found in self._polled.items() if who in wanted}
+
+    def by_rest(self) -> tuple[RestConnector, ...]:
+        """Return the sinks whose offsets are polled over REST, in order."""
+        return self._by_rest
+
+    def _is_unread(self, group: SinkGroup) -> bool:
+        if group.kafka is None:
+            return True
+        state = self._inputs.find(InputId(group.connect_cluster, GROUPS))
+        if state is None or not (state.last_reason or state.errors["denied"]):
+            return False
+        read = self._offsets.get(group.connect_cluster, ())
+        return all(at.connector != group.connector for at in read)
+
+    def polled(self, seen: OffsetsPolled) -> None:
+        """Committed offsets as REST tells them: without the ends of the logs, which lie elsewhere.
+
+        An entry of another shape is no partition that a sink consumes, and is left out.
+        """
+        who = (seen.connect_cluster, seen.connector)
+        if all((at.connect_cluster, at.connector) != who for at in self._by_rest):
+            return  # a source, or its group is read meanwhile
+        found = []
+        for identity, text in seen.offsets:
+            consumed = consumed_partition(identity, text)
+            if consumed is not None:
+                topic, partition, committed = consumed
+                found.append(SinkOffset(seen.connector, topic, partition, committed, None))
+        found.sort(key=lambda at: (at.topic, at.partition))
+        self._polled[who] = tuple(found)
 
     def read(self, seen: SinkOffsetsRead, now: float) -> None:
         """Committed offsets, and the log ends that were read after them."""
@@ -40,10 +98,34 @@ class Sinks:
 
     def views(self, now: float) -> tuple[SinkPartitionView, ...]:
         """Pictures of all partitions that sinks consume and that can be vouched for now."""
-        return tuple(view for name in sorted(self._offsets) for view in self._of(name, now))
+        names = sorted({*self._offsets, *(name for name, _ in self._polled)})
+        return tuple(
+            view for name in names for view in (*self._of(name, now), *self._rest(name, now))
+        )
+
+    def _rest(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
+        site = self._sites[cluster]
+        if not self._polled or not self._inputs.live(InputId(cluster, CONNECT_REST), now):
+            return
+        for (name, connector), offsets in sorted(self._polled.items()):
+            rest = rest_offsets_input(cluster, connector)
+            if name != cluster or not self._inputs.live(rest, now) or site.gone(connector):
+                continue
+            for at in offsets:
+                if site.of.wants_topic(at.topic):
+                    yield SinkPartitionView(
+                        connect_cluster=cluster,
+                        connector=connector,
+                        topic=at.topic,
+                        partition=at.partition,
+                        committed=at.committed,
+                        log_end=None,
+                        lag=None,
+                        from_rest=True,
+                    )
 
     def _of(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
-        if not self._inputs.live(InputId(cluster, GROUPS), now):
+        if cluster not in self._offsets or not self._inputs.live(InputId(cluster, GROUPS), now):
             return
         site = self._sites[cluster]
         for at in self._offsets[cluster]:

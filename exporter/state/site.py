@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
-from exporter.model.observations import CONNECT_REST, TAIL, InputId, TailRead
+from exporter.model.observations import (
+    CONNECT_REST,
+    TAIL,
+    InputId,
+    OffsetsPolled,
+    TailRead,
+    rest_offsets_input,
+)
 from exporter.model.offsets import MirrorPartition
 from exporter.model.topology import (
     KafkaTopic,
@@ -27,13 +34,14 @@ from exporter.model.topology import (
 from exporter.state.flows import cluster_at
 from exporter.state.histories import Histories
 from exporter.state.homes import Homes
-from exporter.state.inputs import Inputs
+from exporter.state.inputs import OPEN_TRANSACTION, Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
 from exporter.state.lint import sibling_names
 from exporter.state.listing import Listing
+from exporter.state.rest_offsets import RestOffsets
 from exporter.state.shadows import Shadows
-from exporter.state.snapshot import SourcePartitionView
+from exporter.state.snapshot import RestConnector, SourcePartitionView
 from exporter.state.sources import SourceBook, everything
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
@@ -45,7 +53,7 @@ UNREADABLE: Final = frozenset({"not_found", "denied"})
 class ConnectSite:
     """A configured Connect cluster.
 
-    kafka               the Kafka cluster that holds its topics
+    kafka               the Kafka cluster that holds its topics; None: none that can be read
     rest                it is asked over REST; otherwise its topics are all there is
     wants_connector, wants_topic    what the configuration includes
     by_topic            mirrored partitions are shown summed up, one series per topic
@@ -53,7 +61,7 @@ class ConnectSite:
     """
 
     name: str
-    kafka: str
+    kafka: str | None
     rest: bool = True
     wants_connector: Callable[[str], bool] = everything
     wants_topic: Callable[[str], bool] = everything
@@ -81,6 +89,10 @@ class Site:
         self._joined: Joined[SourcePartitionView] = Joined()
         self._homes = Homes()
         self._shadows_made = Shadows()
+        self._rest = RestOffsets(of.name, partitions_max, of.wants_topic)
+        self._unread: frozenset[KafkaTopic] = frozenset()  # REST stands in for these topics
+        self._homeless = False  # and for the cluster's own, which nobody can name
+        self._by_rest: frozenset[str] = frozenset()
         self.layout: tuple[object, ...] = ()
         """Of the last `views`: equal for two that are the same but for how far they have come."""
         self.listing_topics: ListingTopics | None = None
@@ -155,6 +167,49 @@ class Site:
             if any(isinstance(at.says, TaskStatus) and at.says.connector in ours for at in records):
                 self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
         return self._apply_listing(read)
+
+    def polled(self, seen: OffsetsPolled) -> None:
+        """Take in what REST tells of a connector, unless a topic tells it meanwhile."""
+        if seen.connector in self._by_rest:
+            book = self._book_of(seen.connector)
+            self._rest.read(seen, counted=book is None or not book.version)
+
+    def choose_stores(self, now: float) -> None:
+        """Let REST stand in for each offsets topic that cannot be read, until it has been read to
+        its end (again).
+        """
+        if not self.of.rest:
+            return
+        failing = self._fails(InputId(self.name, TAIL))
+        stood_in = self._homeless or bool(self._unread)
+        self._unread = frozenset(topic for topic in self._used if self._is_unread(topic, now))
+        self._homeless = self.home is None and (self.of.kafka is None or failing or stood_in)
+        names: frozenset[str] = frozenset()
+        if self._unread or self._homeless or None in self._dedicated.values():
+            names = frozenset(
+                at.name
+                for at in self.listed or ()
+                if at.kind is not ConnectorKind.SINK and self._lacks_topic(at.name)
+            )
+        self._by_rest = self._by_rest if names == self._by_rest else names
+        self._rest.keep(self._by_rest)
+
+    def _is_unread(self, topic: KafkaTopic, now: float) -> bool:
+        if self.sound(topic, now):
+            return False
+        stood_in = topic in self._unread or (topic == self.home and self._homeless)
+        tail = InputId(str(topic), TAIL)
+        return stood_in or (self._fails(tail) and not self._inputs.live(tail, now))
+
+    def _fails(self, tail: InputId) -> bool:
+        state = self._inputs.find(tail)
+        return state is not None and state.last_reason not in {None, OPEN_TRANSACTION}
+
+    def _lacks_topic(self, connector: str) -> bool:
+        topic = self.topic_of(connector)
+        return topic in self._unread or (
+            topic is None and (connector in self._dedicated or self._homeless)
+        )
 
     def prepare(self) -> None:
         """What can be done ahead of the next `views`."""
@@ -244,6 +299,8 @@ class Site:
 
     def shown(self, connector: str, now: float) -> bool:
         """May this connector's offsets be shown: is it there, and its topic's tail sound?"""
+        if connector in self._by_rest:
+            return self._is_polled(connector, now)
         return not self.gone(connector) and self.sound(self.topic_of(connector), now)
 
     def gone(self, connector: str) -> bool:
@@ -264,6 +321,26 @@ class Site:
         if topic is None or topic in self._late or not self.known():
             return False
         return self._inputs.live(InputId(str(topic), TAIL), now)
+
+    def rest_connectors(self) -> tuple[RestConnector, ...]:
+        """Return the source connectors whose offsets are polled over REST, in order."""
+        return tuple(
+            RestConnector(self.name, name, missing=self._rest.missing(name))
+            for name in sorted(self._by_rest)
+        )
+
+    def polls(self, connector: str) -> bool:
+        """Are the offsets of this source connector polled over REST?"""
+        return connector in self._by_rest
+
+    def stands_in_for(self, topic: KafkaTopic) -> bool:
+        """Are the offsets that this topic holds of its connectors polled over REST?"""
+        return topic in self._unread
+
+    @property
+    def homeless(self) -> bool:
+        """Are offsets polled over REST as nobody can tell where its offsets topic is?"""
+        return self._homeless
 
     def committing(self, topic: KafkaTopic, *, since: float) -> frozenset[str]:
         """The connectors, listed or not, that committed to this topic not before `since`."""
@@ -307,33 +384,37 @@ class Site:
         parts = [book.views(names) for book, names in shown]
         shadows = [views for name in sorted(self._dedicated) if (views := self._shadows(name, now))]
         self.layout = (*((book.layout, names) for book, names in shown), *shadows)
+        if self._by_rest:
+            polled = frozenset(name for name in self._by_rest if self._is_polled(name, now))
+            self.layout = (*self.layout, (self._rest.layout, polled))
+            parts.append(self._rest.views(polled))
         return self._joined.of((*parts, *shadows))
 
-    def state_of(self, connector: str) -> tuple[SourceBook | None, int]:
+    def state_of(self, connector: str) -> tuple[SourceBook | RestOffsets | None, int]:
         """Changes whenever anything changes that is known of this connector's offsets."""
-        book = self._book_of(connector)
+        book = self._store_of(connector)
         return (book, 0 if book is None else book.version)
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
         """The committed offsets of a MirrorSourceConnector that reads under this alias."""
-        book = self._book_of(connector)
+        book = self._store_of(connector)
         return {} if book is None else book.mirrored(connector, source)
 
     def claimed(self, connector: str, source: str) -> frozenset[TopicPartition]:
         """The upstream partitions that it has an offset for, shown or not."""
-        book = self._book_of(connector)
+        book = self._store_of(connector)
         found = () if book is None else book.claimed(connector, source)
         return frozenset(TopicPartition(at.topic, at.partition) for at in found)
 
     def uncommitted(self, connector: str, source: str, at: TopicPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
-        book = self._book_of(connector)
+        book = self._store_of(connector)
         mirror = MirrorPartition(source, at.topic, at.partition)
         return book is not None and book.uncommitted(connector, mirror)
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have positions that we cannot tell?"""
-        book = self._book_of(connector)
+        book = self._store_of(connector)
         return book is None or book.vague(connector, source)
 
     def assigned(self, connector: str) -> frozenset[TopicPartition] | None:
@@ -345,6 +426,7 @@ class Site:
         found = self._cut.copy()
         for book in self._books.values():
             found.update(book.dropped)
+        found.update(self._rest.dropped)
         if self._histories.dropped:
             found["histories_max"] += self._histories.dropped
         return dict(found)
@@ -365,12 +447,14 @@ class Site:
     def agrees(self, connector: str, identity: str, text: str | None) -> bool:
         """Is this what the topic says, or said at any moment since `watch`?"""
         book = self._book_of(connector)
-        return book is None or book.agrees(connector, identity, text)
+        if book is None or connector in self._by_rest:
+            return True
+        return book.agrees(connector, identity, text)
 
     def held(self, connector: str) -> tuple[str, ...]:
         """The identities of this connector's source partitions that REST must list."""
         book = self._book_of(connector)
-        return () if book is None else book.held(connector)
+        return () if book is None or connector in self._by_rest else book.held(connector)
 
     # --- details ---------------------------------------------------------------------------------
 
@@ -388,6 +472,14 @@ class Site:
     def _book_of(self, connector: str) -> SourceBook | None:
         topic = self.topic_of(connector)
         return None if topic is None else self._books.get(topic)
+
+    def _store_of(self, connector: str) -> SourceBook | RestOffsets | None:
+        return self._rest if connector in self._by_rest else self._book_of(connector)
+
+    def _is_polled(self, connector: str, now: float) -> bool:
+        """Was REST asked for its offsets lately, and does it answer?"""
+        rest = rest_offsets_input(self.name, connector)
+        return self.listing_live(now) and self._inputs.live(rest, now)
 
     def _shadows(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
         """What the cluster's topic still holds of a connector that has moved to its own."""

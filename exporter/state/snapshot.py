@@ -8,6 +8,7 @@ changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -91,6 +92,9 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
                   task looks up, or under several of which it is not known which one is looked up
     kafka_partition, log_offset    where the newest record stands in the offsets topic
     committed_at, advanced_at      record timestamps of the newest commit and of the newest change
+    from_rest     it was polled over REST, which tells no commits: committed_at and commits are not
+                  known, and advanced_at is of the poll that saw the change
+    commits, advances, rewinds, resets    None where nobody counts
     variants      how many other raw keys say they are this source partition
     keys          its raw keys; None while a worker may have written none but that of a HashMap
     event_at      when the source made the last change that the offset covers, if the offset says
@@ -109,14 +113,15 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
     log_offset: int | None
     committed_at: float | None
     advanced_at: float | None
-    commits: int
-    advances: int
-    rewinds: int
-    resets: int
+    commits: int | None
+    advances: int | None
+    rewinds: int | None
+    resets: int | None
     variants: int
     shadow: SourceOffset | None = None
     event_at: float | None = None
     poisoned: bool = False
+    from_rest: bool = False
     keys: RawKeysView | None = None
 
     @property
@@ -143,8 +148,10 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def raw_key(self) -> bytes | None:
-        """The key that its task looks up, byte for byte; None where that is not known."""
-        if self.keys is not None and self.keys.unsure:
+        """The key that its task looks up, byte for byte; None where that is not known, as over
+        REST.
+        """
+        if self.from_rest or (self.keys is not None and self.keys.unsure):
             return None
         if self.keys is not None and self.keys.own is not None:
             return self.keys.own
@@ -173,6 +180,7 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     uncommitted_since    since when syncs go on beyond the commit, and no commit follows
     unassigned_since     since when it has been there and no task is to copy it
     sync_outdated        `synced` is beyond the commit because that was seen to go back
+    from_rest     `committed` was polled over REST, and no sync is held against it
     """
 
     connect_cluster: str
@@ -200,6 +208,7 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     uncommitted_since: float | None = None
     unassigned_since: float | None = None
     sync_outdated: bool = False
+    from_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +352,7 @@ class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
     is not known where the sink begins.
 
     caught_up, behind_since, behind_from, probe_from    as of a replicated partition
+    from_rest    polled over REST, without its log
     """
 
     connect_cluster: str
@@ -357,6 +367,19 @@ class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
     behind_since: float | None = None
     behind_from: str | None = None
     probe_from: int | None = None
+    from_rest: bool = False
+
+
+class RestConnector(NamedTuple):
+    """A connector whose offsets are polled over REST, as they are known in no other way.
+
+    missing    source partitions that were there and are not in its last answers
+    """
+
+    connect_cluster: str
+    connector: str
+    sink: bool = False
+    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +406,7 @@ class Snapshot:
     failure_runs    who fails over and over, and where (judge/)
     remedies        what guarded remediation says of itself; None where it does not run
     replica         how this daemon stands among those that share a journal; None where it is alone
+    by_rest         the connectors whose offsets are polled over REST
     trends          the last hour, a mark a minute, oldest first (state/trends.py)
     """
 
@@ -421,6 +445,7 @@ class Snapshot:
     failure_runs: tuple[FailureRun, ...] = ()
     remedies: RemedySeen | None = None
     replica: ReplicaSeen | None = None
+    by_rest: tuple[RestConnector, ...] = ()
     trends: Marks = ()
 
 

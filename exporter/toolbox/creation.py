@@ -155,7 +155,7 @@ def prepare_create(
         driver=RestDriver(
             connect,
             wanted.name,
-            config.kafka[connect.kafka],
+            config.kafka_of(connect),
             create_config=wanted.config,
             own_topic=found_way.topic,
             clock=clock,

@@ -96,7 +96,7 @@ def _named(config: Config, connect: Connect) -> frozenset[KafkaTopic]:
 
 
 def _by_topics(config: Config, connect: Connect, kafkas: Kafkas, now: float) -> Listed:
-    admin = StorageAdmin(connect.kafka, kafkas.properties(connect.kafka))
+    admin = StorageAdmin(connect.home, kafkas.properties(connect.home))
     try:
         connectors = _configured(connect, admin, kafkas)
         running = _running(connect, admin, now)
@@ -104,7 +104,7 @@ def _by_topics(config: Config, connect: Connect, kafkas: Kafkas, now: float) -> 
         admin.close()
     return Listed(
         name=connect.name,
-        home=connect.kafka,
+        home=connect.home,
         connectors=connectors,
         why="" if connectors is not None else _UNNAMED,
         running=running,
@@ -125,8 +125,8 @@ def _configured(
     if topic is None:
         return None
     listing = Listing()
-    properties = kafkas.properties(connect.kafka)
-    records = read_whole(admin, lambda: TailReader(connect.kafka, properties), topic)
+    properties = kafkas.properties(connect.home)
+    records = read_whole(admin, lambda: TailReader(connect.home, properties), topic)
     try:
         listing.apply(
             record

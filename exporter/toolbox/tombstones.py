@@ -98,12 +98,12 @@ def around(
         return Around()
     if (kafka_version(version) or BROKEN_SINCE) < BROKEN_SINCE:
         return Around()
-    kafka = config.kafka[connect.kafka]
-    if settings.offsets_addresses and not settings.offsets_addresses & kafka.addresses:
+    kafka, away = config.kafka_of(connect), settings.offsets_addresses
+    if kafka is None or (away and not away & kafka.addresses):
         return Around(notes=(_ELSEWHERE.format(topic=topic),))
 
     def of_topic(name: str) -> Log:
-        return TopicLog(connect.kafka, kafka.client_properties(), name)
+        return TopicLog(connect.home, kafka.client_properties(), name)
 
     with closing((opened or of_topic)(topic)) as log:
         try:

@@ -135,7 +135,7 @@ class RestWay:
         driver = RestDriver(
             self._connect,
             connector,
-            self._config.kafka.get(self._connect.kafka),
+            self._config.kafka_of(self._connect),
             own_topic=self._own_topics.get(connector),
         )
         return with_topics(driver, self._config.kafka)

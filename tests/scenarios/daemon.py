@@ -13,6 +13,7 @@ from typing import Any
 
 from exporter.clients.connect_sweep import Listener
 from exporter.config import Config, parse
+from exporter.config.shape import Poll
 from exporter.daemon import wiring
 from exporter.daemon.edge import ASSIGNED_S
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
@@ -22,6 +23,7 @@ from exporter.ingest import poll
 from exporter.ingest.ends import EndsPoll
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
 from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
+from exporter.ingest.rest_offsets import RestOffsetsPoll
 from exporter.ingest.roles import Role, role_in
 from exporter.loop import Loop
 from exporter.model.connectors import ConnectorKind
@@ -44,6 +46,7 @@ from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
 from exporter.state.snapshot import Snapshot
 from tests.fakes.clock import VirtualClock
 from tests.scenarios.brokers import Internal
+from tests.scenarios.connect import Site
 from tests.scenarios.proxy import Reader
 from tests.scenarios.script import several
 from tests.scenarios.world import World
@@ -60,10 +63,8 @@ def config_for(world: World) -> Config:
             "connect": [
                 {
                     "name": site.name,
-                    "kafka": "east",
                     "url": f"http://{site.name}:8083",
-                    "offsets_topic": site.offsets,
-                    "status_topic": f"{site.name}-status",
+                    **_topics_of(world, site),
                     "connectors": {
                         "exclude": several(world.clusters[site.name].get("excludes", []))
                     },
@@ -73,6 +74,17 @@ def config_for(world: World) -> Config:
         },
         {},
     )
+
+
+def _topics_of(world: World, site: Site) -> dict[str, str]:
+    """Return what is named of its topics: nothing, where only its REST API can be asked."""
+    if world.clusters[site.name].get("rest_only"):
+        return {}
+    return {
+        "kafka": "east",
+        "offsets_topic": site.offsets,
+        "status_topic": f"{site.name}-status",
+    }
 
 
 @dataclass
@@ -141,6 +153,7 @@ class Daemon:
         self._guards: dict[str, Callable[[], None]] = {}
         self._states: dict[str, ConnectorsPoll] = {}
         self._assignments: dict[str, AssignmentsPoll] = {}
+        self._polls: dict[str, RestOffsetsPoll] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
         self._ends: dict[str, EndsPoll] = {}
         self.failover = FailoverPolls(
@@ -150,8 +163,9 @@ class Daemon:
             self.clock,  # type: ignore[arg-type]
         )
         self.batch: list[Observation] = [
-            OffsetsTopicFound(site.name, KafkaTopic("east", site.offsets))
-            for site in self.world.sites.values()
+            OffsetsTopicFound(at.name, KafkaTopic(at.kafka, at.offsets_topic))
+            for at in self.config.connect
+            if at.kafka is not None and at.offsets_topic is not None
         ]
         self.running = True
 
@@ -212,6 +226,8 @@ class Daemon:
             ):
                 job = partial(self._poll_assignment, name, flow.connector)
                 self._run(f"assignment of {flow.connector} in {name}", job, rest, partly=True)
+        polled = [at.connector for at in snapshot.by_rest if at.connect_cluster == name]
+        self._poll_of(name, asked).step(polled, lambda: False)
         if self._every(f"offsets {name}", asked.offsets_s, now):
             self._run(f"offsets of {name}", partial(self._check_offsets, name), rest, partly=True)
         if self._every(f"groups {name}", asked.groups_s, now):
@@ -257,10 +273,13 @@ class Daemon:
     def _check_offsets(self, name: str) -> None:
         """Compare with what REST says, as the truth check does."""
         snapshot = self.snapshot
+        polled = snapshot.by_rest
         connectors = [
             view.name
             for view in snapshot.connectors
-            if view.connect_cluster == name and view.kind is not ConnectorKind.SINK
+            if view.connect_cluster == name
+            and view.kind is not ConnectorKind.SINK
+            and all((name, view.name) != (at.connect_cluster, at.connector) for at in polled)
         ]
         sweep: Any = Sweep(self._reader(name))
         poll.poll_rest_offsets(sweep, connectors, self._put, lambda: False)
@@ -338,6 +357,18 @@ class Daemon:
         if name not in self._assignments:
             self._assignments[name] = AssignmentsPoll(self._reader(name))
         return self._assignments[name]
+
+    def _poll_of(self, name: str, poll: Poll) -> RestOffsetsPoll:
+        if name not in self._polls:
+            self._polls[name] = RestOffsetsPoll(
+                self._reader(name),
+                every_s=min(poll.rest_offsets_s, self.config.judge.interval_s),
+                timeout_s=poll.timeout_s,
+                put=self._put,
+                clock=self.clock,
+                guard=lambda job, name, at: self._supervisor.guard(name, job, lambda: [at]),
+            )
+        return self._polls[name]
 
     def _reader(self, name: str) -> Reader:
         return Reader(self.world.sites[name].proxy)

@@ -179,6 +179,15 @@ def _quoted(name: str) -> str:
 
 def rest_offsets(site: Site, connector: str) -> list[dict[str, Any]]:
     """Return what Connect finds of a connector: each partition, looked up as a HashMap of it."""
+    group = getattr(site.connectors[connector], "group", None)
+    if group is not None:
+        return [
+            {
+                "partition": {"kafka_topic": place.topic, "kafka_partition": place.partition},
+                "offset": {"kafka_offset": offset},
+            }
+            for place, offset in sorted(group.items())
+        ]
     newest: dict[bytes, bytes | None] = {}
     for record in site.offsets_topic(connector).records:
         key, value = record.key(), record.value()

@@ -19,7 +19,7 @@ class KafkaSide:
     """The Kafka cluster of one Connect cluster. Keeps nothing open between calls."""
 
     def __init__(self, connect: Connect, kafka: Kafka) -> None:
-        self.name = connect.kafka
+        self.name = connect.home
         self._kafka = kafka
         self._blind = False
 

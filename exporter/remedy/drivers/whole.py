@@ -69,7 +69,7 @@ def driver_of(
     """
     at = plan.subject
     connect = connect_of(config, at.place)
-    kafka = config.kafka.get(connect.kafka)
+    kafka = config.kafka_of(connect)
     steady = SteadyClock() if clock is None else clock
     with (
         closing(RestDriver(connect, at.connector, kafka, clock=steady, check=check)) as rest,

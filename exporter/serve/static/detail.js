@@ -83,13 +83,14 @@ function connectorParts(own, at) {
       offset(each.offset),
       since(each.committed_at, at),
       since(each.advanced_at, at),
+      each.from,
     ]);
     const cut = own.source_partitions.length > shown.length ? `, the first ${shown.length}` : "";
     const name = `${counted(own.source_partitions.length, "source partition", "source partitions")}${cut}`;
-    parts.push(plainTable(name, ["source partition", "offset", "last commit", "last advance"], shown));
+    parts.push(plainTable(name, ["source partition", "offset", "last commit", "last advance", "from"], shown));
   }
   if (own.sink_partitions.length) {
-    const headings = ["topic", "partition", "committed", "log end", "lag", "age"];
+    const headings = ["topic", "partition", "committed", "log end", "lag", "age", "from"];
     const rows = worst(own.sink_partitions).map((each) => [
       each.topic,
       String(each.partition),
@@ -97,6 +98,7 @@ function connectorParts(own, at) {
       amount(each.log_end),
       amount(each.lag_records),
       duration(each.lag_seconds),
+      each.from,
     ]);
     parts.push(plainTable(caption(own.sink_partitions, "partition"), headings, rows));
   }

@@ -93,6 +93,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             "advances": 3,
             "rewinds": 0,
             "resets": 1,
+            "from": "topic",
             "variants": 0,
             "dialect": "file_stream",
             "event_at": None,
@@ -116,6 +117,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             "advances": 3,
             "rewinds": 0,
             "resets": 1,
+            "from": "topic",
             "variants": 0,
             "dialect": "file_stream",
             "event_at": 1_763_711_999.5,
@@ -135,6 +137,7 @@ def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
             "committed": 10,
             "log_end": 25,
             "lag_records": 15,
+            "from": "group",
             **api.age(SINK, snapshot.at),
         }
     ]
@@ -245,6 +248,7 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "partition": 7,
         "committed": 99,
         "committed_at": 1_763_712_000.0,
+        "from": "topic",
         "synced": 120,
         "replicated": 120,
         "log_start": 0,

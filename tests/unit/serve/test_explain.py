@@ -215,6 +215,7 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
             "committed": 90,
             "log_end": 100,
             "lag_records": 10,
+            "from": "group",
             "caught_up": None,
             "lag_seconds": None,
             "behind_since": None,

@@ -29,6 +29,7 @@ from exporter.state.snapshot import (
     InputView,
     Loss,
     MirrorPartitionView,
+    RestConnector,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
@@ -285,6 +286,7 @@ def full() -> Snapshot:
             ),
             unreadable=1,
         ),
+        by_rest=(RestConnector("lab", "idle", sink=True),),
         usual=UsualView(valid=True, of={("lab", "files"): USUAL, ("lab", "gone"): USUAL}),
         inputs=(OFFSETS_INPUT, never, bootstrapping),
         connectors=(
@@ -605,6 +607,9 @@ def _expect_connectors(out: _Collected, snapshot: Snapshot) -> None:
 
 
 def _expect_sources(out: _Collected, snapshot: Snapshot) -> None:
+    for polled in snapshot.by_rest:
+        at = {"connect_cluster": polled.connect_cluster, "connector": polled.connector}
+        out.add("connector_offsets_from_rest", 1, **at)
     for view in snapshot.source_partitions:
         at = {
             "connect_cluster": view.connect_cluster,

@@ -100,7 +100,7 @@ def test_a_topic_on_a_kafka_cluster_that_is_configured_is_read_there():
     assert world.snapshot().topology.tailed() == (AWAY,)
 
 
-def test_a_topic_on_a_kafka_cluster_that_is_not_configured_shows_nothing_and_is_elsewhere():
+def test_a_topic_on_a_kafka_cluster_that_is_not_configured_is_elsewhere_and_left_to_rest():
     world = World()
     world.listed(own(offsets_addresses=frozenset({"far:9092"})), source("plain"))
     world.found()
@@ -109,7 +109,13 @@ def test_a_topic_on_a_kafka_cluster_that_is_not_configured_shows_nothing_and_is_
     world.commit("plain", FILE, {"position": 1})
     assert shown(world) == {("plain", "in.txt"): (1, None)}
     assert world.snapshot().topology.elsewhere == (("lab", "files"),)
+    assert not world.snapshot().ready
+    world.polled("files", (FILE, {"position": 50}))
     assert world.snapshot().ready
+    assert {
+        (view.connector, view.from_rest): view.offset.text
+        for view in world.snapshot().source_partitions
+    } == {("files", True): '{"position":50}', ("plain", False): '{"position":1}'}
 
 
 def test_a_setting_that_changes_changes_the_values_at_once_and_mixes_nothing():
@@ -243,6 +249,8 @@ def test_a_topic_that_does_not_exist_yet_is_not_waited_for():
     world = World()
     world.listed(own())
     world.tail_failed("not_found", OWN)
+    assert world.snapshot().waiting_for == ("rest_offsets lab/files: waiting for a first attempt",)
+    world.poll_failed("files")
     assert world.snapshot().waiting_for == ()
     assert InputId(str(OWN), TAIL) in {view.id for view in world.snapshot().inputs}
 

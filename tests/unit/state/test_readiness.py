@@ -38,8 +38,11 @@ def test_source_connectors_need_an_offsets_topic_and_its_end():
 def test_why_the_offsets_topic_is_not_found_is_said():
     world = World()
     world.listed(source("files"))
+    assert "tail lab: waiting for its offsets topic" in waiting_for(world)
     world.see(InputFailed(InputId("lab", TAIL), "topic_not_settled", "name the topic"))
-    assert "(name the topic)" in waiting_for(world)
+    assert waiting_for(world) == "rest_offsets lab/files: waiting for a first attempt"
+    world.polled("files")
+    assert waiting_for(world) == ""
 
 
 def test_a_cluster_without_connectors_is_ready():
@@ -53,6 +56,8 @@ def test_sinks_alone_need_no_offsets_topic_but_their_groups_asked_once():
     world.listed(sink("s"))
     assert "groups lab: waiting for a first attempt" in waiting_for(world)
     world.see(InputFailed(InputId("lab", GROUPS), "denied", "no ACL"))
+    assert waiting_for(world) == "rest_offsets lab/s: waiting for a first attempt"
+    world.poll_failed("s")
     assert waiting_for(world) == ""
 
 
@@ -129,6 +134,7 @@ def test_an_answer_from_before_there_was_a_position_is_not_the_one_that_is_waite
 
 def test_readiness_once_reached_is_not_lost_by_an_outage():
     world = files()
+    assert waiting_for(world) == ""
     world.now += 3600
     world.tail_failed("unreachable")
     assert waiting_for(world) == ""

@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import count
 
 from exporter.decode.javamap import connect_key
+from exporter.decode.jsontext import encode_sorted
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.model.connectors import (
     Connector,
@@ -19,6 +20,7 @@ from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
+    REST_OFFSETS,
     TAIL,
     ConnectorsListed,
     Frozen,
@@ -27,6 +29,7 @@ from exporter.model.observations import (
     InputRetired,
     InputSucceeded,
     ListingRecord,
+    OffsetsPolled,
     OffsetsTopicFound,
     PartitionsAssigned,
     RestOffsetsAsked,
@@ -36,6 +39,7 @@ from exporter.model.observations import (
     SourceRecord,
     SyncRecord,
     TailRead,
+    rest_offsets_input,
 )
 from exporter.model.offsets import MirrorPartition, OffsetSync, SourceKey
 from exporter.model.readings import (
@@ -58,7 +62,7 @@ from exporter.state.snapshot import (
 )
 
 NOW = 1_800_000_000.0
-STALE_S = {TAIL: 20.0, CONNECT_REST: 30.0, GROUPS: 30.0, LOG_ENDS: 30.0}
+STALE_S = {TAIL: 20.0, CONNECT_REST: 30.0, GROUPS: 30.0, LOG_ENDS: 30.0, REST_OFFSETS: 190.0}
 OFFSETS = KafkaTopic("east", "connect-offsets")
 SYNCS = KafkaTopic("west", "mm2-offset-syncs.east.internal")
 FILE = {"filename": "/data/in.txt"}
@@ -196,6 +200,20 @@ class World:
             RestOffsetsAsked("lab", connector),
             RestOffsetsRead("lab", connector, tuple(offsets.items())),
         )
+
+    def polled(self, connector: str, *offsets: tuple[dict, dict | None], site: str = "lab") -> None:
+        """REST tells these (source partition, offset) pairs of a connector, and no others."""
+        pairs = tuple(
+            (encode_sorted(at).decode(), None if offset is None else encode_sorted(offset).decode())
+            for at, offset in offsets
+        )
+        self.see(
+            OffsetsPolled(site, connector, pairs, self.now),
+            InputSucceeded(rest_offsets_input(site, connector), self.now),
+        )
+
+    def poll_failed(self, connector: str, reason: str = "timeout", *, site: str = "lab") -> None:
+        self.see(InputFailed(rest_offsets_input(site, connector), reason, "no luck"))
 
     def offsets_differ(self) -> int:
         views = {view.id: view for view in self.snapshot().inputs}

@@ -1,0 +1,152 @@
+"""How REST is asked for offsets: slowly, one request at a time, and each connector on its own."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from exporter.clients.connect_read import ConnectReader
+from exporter.daemon.supervisor import Supervisor
+from exporter.ingest.rest_offsets import REQUESTS_PER_STEP, RestOffsetsPoll
+from exporter.model.observations import (
+    InputFailed,
+    InputRetired,
+    InputSucceeded,
+    OffsetsPolled,
+    rest_offsets_input,
+)
+from tests.fakes.clock import VirtualClock
+
+EVERY_S = 60.0
+FOUND = {"offsets": [{"partition": {"filename": "in.txt"}, "offset": {"position": 7}}]}
+NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+
+class Asked:
+    """A poll of a worker that answers as `answers` say, by connector; `batches` are what came."""
+
+    def __init__(self, **answers: httpx.Response | Exception) -> None:
+        self.answers = answers
+        self.clock = VirtualClock()
+        self.asked: list[str] = []
+        self.batches: list[tuple] = []
+        self.taken = True
+        transport = httpx.MockTransport(self._answer)
+        reader = ConnectReader("solo", ("http://worker:8083",), 1.0, transport=transport)
+        supervisor = Supervisor(self._put)
+        self.poll = RestOffsetsPoll(
+            reader,
+            every_s=EVERY_S,
+            timeout_s=10.0,
+            put=self._put,
+            clock=self.clock,
+            guard=lambda job, name, at: supervisor.guard(name, job, lambda: [at]),
+        )
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        name = request.url.path.split("/")[2]
+        self.asked.append(name)
+        answer = self.answers.get(name, httpx.Response(200, text=json.dumps(FOUND)))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _put(self, batch: tuple) -> bool:
+        self.batches.append(batch)
+        return self.taken
+
+    def step(self, *connectors: str) -> list[str]:
+        """Those that were asked for in this step."""
+        self.asked.clear()
+        self.batches.clear()
+        self.poll.step(connectors, lambda: False)
+        return self.asked
+
+
+def test_an_answer_is_what_the_task_would_load_as_of_the_question():
+    asked = Asked()
+    asked.step("files")
+    ((polled, succeeded),) = asked.batches
+    offsets = (('{"filename":"in.txt"}', '{"position":7}'),)
+    assert polled == OffsetsPolled("solo", "files", offsets, asked.clock.at)
+    assert succeeded == InputSucceeded(
+        rest_offsets_input("solo", "files"), asked.clock.at, 3 * EVERY_S + 10.0
+    )
+
+
+def test_each_is_asked_for_once_an_interval():
+    asked = Asked()
+    assert asked.step("a", "b") == ["a", "b"]
+    asked.clock.advance(EVERY_S - 1)
+    assert asked.step("a", "b", "c") == ["c"]
+    asked.clock.advance(1)
+    assert asked.step("a", "b", "c") == ["a", "b"]
+
+
+def test_no_more_than_so_many_in_a_step_and_the_others_come_first_in_the_next():
+    asked = Asked()
+    names = [f"c{number:02}" for number in range(2 * REQUESTS_PER_STEP + 1)]
+    rounds = [list(asked.step(*names)) for _ in range(4)]
+    assert [len(found) for found in rounds] == [REQUESTS_PER_STEP, REQUESTS_PER_STEP, 1, 0]
+    assert sorted(name for found in rounds for name in found) == names
+
+
+def test_answers_of_many_connectors_are_believed_for_as_long_as_a_few_rounds_take():
+    asked = Asked()
+    asked.step(*(f"c{number}" for number in range(1000)))
+    (_, succeeded) = asked.batches[0]
+    assert succeeded.lasts_s == 3 * 1000 / REQUESTS_PER_STEP + 10.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "words"),
+    [
+        (httpx.Response(404, json=NO_PATH), "not_found", "workers tell offsets since Kafka 3.5"),
+        (httpx.Response(404, text="<html>"), "not_found", "workers tell offsets since Kafka 3.5"),
+        (httpx.Response(405), "refused", "workers tell offsets since Kafka 3.5"),
+        (httpx.Response(500), "server_error", "HTTP 500"),
+        (httpx.ConnectError("refused"), "unreachable", "refused"),
+        (httpx.Response(200, text="[]"), "malformed", "offsets_shape"),
+        (ZeroDivisionError("a bug"), "unexpected", "ZeroDivisionError"),
+    ],
+)
+def test_a_failure_is_one_of_that_connector_alone(answer, reason, words):
+    asked = Asked(odd=answer)
+    assert asked.step("odd", "files") == ["files", "odd"]
+    _, (failed,) = asked.batches
+    assert isinstance(failed, InputFailed)
+    assert (failed.input, failed.reason) == (rest_offsets_input("solo", "odd"), reason)
+    assert words in failed.detail
+    assert asked.step("files", "odd") == []  # nor is it asked for sooner
+
+
+def test_what_is_no_longer_polled_is_retired():
+    asked = Asked()
+    asked.step("a", "b")
+    assert asked.step("b") == []
+    assert asked.batches == [(InputRetired(rest_offsets_input("solo", "a")),)]
+    asked.step("b")
+    assert asked.batches == []
+
+
+def test_what_the_loop_did_not_take_is_asked_for_again():
+    asked = Asked()
+    asked.taken = False
+    asked.step("a")
+    asked.taken = True
+    assert asked.step("a") == ["a"]
+
+
+def test_a_clock_that_is_set_back_delays_nothing():
+    asked = Asked()
+    asked.step("a")
+    asked.clock.advance(-86_400)
+    assert asked.step("a") == ["a"]
+
+
+def test_a_daemon_that_stops_asks_no_more():
+    asked = Asked()
+    asked.poll.step(["a"], lambda: True)
+    assert asked.asked == []
