@@ -8,11 +8,11 @@ from pathlib import Path
 from exporter import config
 from exporter.cli import output, told
 from exporter.cli.considered import as_documents, considered, print_considered
-from exporter.cli.edge_once import caught_up
+from exporter.cli.edge_once import looked
 from exporter.cli.logs import configure
 from exporter.cli.remedied import as_document, print_remedied, remedied
 from exporter.clock import SystemClock
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, TimedOut
 from exporter.model.connectors import ConnectorKind
 from exporter.serve import failover
 from exporter.serve.explain import Document, document
@@ -23,13 +23,18 @@ _LOSS = ("topic", "partition", "cause", "first", "last", "records")
 
 
 def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeout_s: float) -> int:
-    """Catch up once and print. Raises ConfigError if there is no such connector, or several."""
+    """Read once and print; what is not known within `timeout_s` is named beside it. Raises
+    ConfigError if there is no such connector, or several, and TimedOut where none is known yet.
+    """
     loaded = config.load(path)
     configure("error", "console")
-    with caught_up(loaded, timeout_s) as snapshot:
+    with looked(loaded, timeout_s) as snapshot:
+        if not (snapshot.ready or snapshot.connectors or snapshot.source_partitions):
+            raise TimedOut("catch-up", "; ".join(snapshot.waiting_for))
         view = find(snapshot, name, cluster)
         judged = told.judged(loaded, snapshot)
         found = document(judged.snapshot, view)
+        found["problems"] += [f"not known yet: {text}" for text in snapshot.waiting_for]
         asked = considered(loaded, judged.snapshot, view.connect_cluster, view.name)
     held = remedied(loaded, view.connect_cluster, view.name, SystemClock().now())
     judgements, findings = told.of_connector(judged.snapshot, view.connect_cluster, view.name)
@@ -112,7 +117,7 @@ def _print(found: Document) -> None:
     if group is not None and group["partitions"]:
         output.table(
             "Sink offsets (the next record)",
-            ("topic", "partition#", "committed#", "log end#", "lag#", "oldest waits#"),
+            ("topic", "partition#", "committed#", "log end#", "lag#", "oldest waits#", "from"),
             (
                 (
                     at["topic"],
@@ -121,6 +126,7 @@ def _print(found: Document) -> None:
                     at["log_end"],
                     at["lag_records"],
                     output.age(at["lag_seconds"]),
+                    at["from"],
                 )
                 for at in group["partitions"]
             ),
@@ -150,7 +156,7 @@ def _print(found: Document) -> None:
 def _print_sources(rows: list[Document]) -> None:
     output.table(
         "Source offsets",
-        ("source partition", "offset", "last commit", "last advance", "kind", "variants#"),
+        ("source partition", "offset", "last commit", "last advance", "kind", "variants#", "from"),
         (
             (
                 at["label"],
@@ -159,6 +165,7 @@ def _print_sources(rows: list[Document]) -> None:
                 output.moment(at["advanced_at"]),
                 at["dialect"],
                 at["variants"] or None,
+                at["from"],
             )
             for at in rows
         ),

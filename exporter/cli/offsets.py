@@ -52,10 +52,14 @@ def show(where: Where, connectors: frozenset[str] | None, *, as_json: bool) -> i
     if as_json:
         output.json_text(_by_place(rows))
     else:
+        read_from = "storage" if where.worker_config is not None else "rest"
         output.table(
             "Offsets",
-            ("cluster", "connector", "kind", "partition", "offset"),
-            ((place, name, kind, at.partition, at.offset) for place, name, kind, at in rows),
+            ("cluster", "connector", "kind", "partition", "offset", "from"),
+            (
+                (place, name, kind, at.partition, at.offset, read_from)
+                for place, name, kind, at in rows
+            ),
         )
     return UNREAD if unread else OK
 

@@ -10,18 +10,20 @@ import msgspec
 
 from exporter import config
 from exporter.cli import output, told
-from exporter.cli.edge_once import caught_up
+from exporter.cli.edge_once import looked
 from exporter.cli.logs import configure
 from exporter.cli.remote import own_daemon
 from exporter.clients.connect_read import reader_of
 from exporter.decode.source_offsets import partition_label
-from exporter.errors import ClientError, ConfigError
+from exporter.errors import ClientError, ConfigError, TimedOut
 from exporter.ingest import rest
 from exporter.model.connectors import Connector
 from exporter.model.findings import Scope
 from exporter.serve import api, catalog, failover
 from exporter.serve.findings import AHEAD, FAILURES
+from exporter.serve.origins import origin
 from exporter.state.lag import lag_seconds
+from exporter.state.rest_fallback import is_done_without
 from exporter.state.snapshot import (
     ConnectorView,
     MirrorPartitionView,
@@ -35,10 +37,14 @@ OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
 
 
 def status(path: Path, *, as_json: bool, timeout_s: float) -> int:
-    """Catch up once, and print what is wrong, then everything."""
+    """Read once, and print what is wrong, then everything that is known; what is not known within
+    `timeout_s` is named beside it. Raises TimedOut where nothing is known.
+    """
     loaded = config.load(path)
     configure("error", "console")
-    with caught_up(loaded, timeout_s) as seen:
+    with looked(loaded, timeout_s) as seen:
+        if not (seen.ready or seen.connectors or seen.source_partitions):
+            raise TimedOut("catch-up", "; ".join(seen.waiting_for))
         judged = told.judged(loaded, seen)
         snapshot = judged.snapshot
         problems = _problems(snapshot)
@@ -64,11 +70,13 @@ def _problems(snapshot: Snapshot) -> list[str]:
     """What else is wrong: what a finding says is not said again."""
     said = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
     blind = {at.subject for at in snapshot.findings if at.connector is None}
-    found = [
+    found = [f"not known yet: {text}" for text in snapshot.waiting_for]
+    found.extend(
         f"input {view.id.kind} {view.id.input} is down: {view.last_error}"
         for view in snapshot.inputs
         if not view.up and not blind & {view.id.input, f"{view.id.kind} {view.id.input}"}
-    ]
+        if not is_done_without(snapshot, view)
+    )
     for connector in snapshot.connectors:
         of = (connector.connect_cluster, connector.name)
         if any((name, *of) in said for name in FAILURES):
@@ -116,7 +124,7 @@ def _print_status(snapshot: Snapshot) -> None:
     )
     output.table(
         "Source offsets",
-        ("cluster", "connector", "source partition", "verdict", "offset", "last commit"),
+        ("cluster", "connector", "source partition", "verdict", "offset", "last commit", "from"),
         (
             (
                 view.connect_cluster,
@@ -125,6 +133,7 @@ def _print_status(snapshot: Snapshot) -> None:
                 of_partition(view.connect_cluster, view.connector, view.label),
                 None if view.offset is None else view.offset.text,
                 output.moment(view.committed_at),
+                origin(view),
             )
             for view in snapshot.source_partitions
         ),
@@ -168,7 +177,7 @@ def _print_status(snapshot: Snapshot) -> None:
         "Sinks",
         (
             *("cluster", "connector", "verdict", "topic", "partition#", "committed#"),
-            *("log end#", "lag#", "oldest waits#"),
+            *("log end#", "lag#", "oldest waits#", "from"),
         ),
         (
             (
@@ -181,6 +190,7 @@ def _print_status(snapshot: Snapshot) -> None:
                 view.log_end,
                 view.lag,
                 _waits(view, snapshot.at),
+                origin(view),
             )
             for view in snapshot.sink_partitions
         ),
