@@ -244,7 +244,10 @@ def _without_tasks() -> str:
 def _unread() -> str:
     sources = HERE.of(m.CONNECTOR_INFO, kind="source|mirror")
     read = f"{HERE.of(m.TAIL_CAUGHT_UP)} == 1"
-    return f"count by (connect_cluster) ({sources} unless on (job, instance) {read})"
+    polled = f"on (connect_cluster, connector) {HERE.of(m.FROM_REST)}"
+    return (
+        f"count by (connect_cluster) ({sources} unless on (job, instance) {read} unless {polled})"
+    )
 
 
 def _without_lag() -> str:

@@ -33,7 +33,7 @@ _HEAD: Final = """\
 ## A line that begins with ## explains; one that begins with # is a setting that is not given.
 ## ${NAME} inside a string is the environment variable NAME. A _file is relative to this file.
 """
-_ON: Final = frozenset({"Connect.url"})  # optional by itself, but the smallest file has it
+_ON: Final = frozenset({"Config.kafka", "Connect.kafka", "Connect.url"})  # mostly there
 _WIDTH: Final = 96
 
 

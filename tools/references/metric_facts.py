@@ -23,12 +23,12 @@ class Need(StrEnum):
         "`connect_rest` of the Connect cluster (without REST: the tails of its config and status "
         "topics)"
     )
-    OFFSETS = "`tail` of the connector's offsets topic"
+    OFFSETS = "`tail` of the connector's offsets topic, or `rest_offsets` of the connector"
     SYNCS = "`tail` of the flow's offset-syncs topic"
     CHECKPOINTS = "`tail` of the flow's checkpoints topic"
     HEARTBEATS = "`tail` of the flow's heartbeats topic"
     LOG_ENDS = "`log_ends` of the upstream Kafka cluster"
-    SINKS = "`groups` of the Connect cluster"
+    SINKS = "`groups` of the Connect cluster, or `rest_offsets` of the connector"
     FLOW_GROUPS = "`groups` of the flow"
 
 
@@ -161,6 +161,10 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         ),
         c.REWINDS: Facts((Need.OFFSETS,)),
         c.RESETS: Facts((Need.OFFSETS,)),
+        c.FROM_REST: Facts(
+            besides="Only for connectors whose offsets no topic and no consumer group tells.",
+            purpose="To know which positions are as old as a poll and have no times of commits.",
+        ),
         c.EVENT_TIME: Facts(
             (Need.OFFSETS,),
             "Only where the connector keeps a time in its offset.",

@@ -76,6 +76,7 @@ _UNITS: Final = (
     ("_progress", "1 or 0 (state set)"),
     ("_mode", "1 or 0 (state set)"),
     ("_up", "1 or 0"),
+    ("_from_rest", "1 for each"),
     ("_leader", "1 or 0"),
     ("_seq", "records"),
     ("_successful", "1 or 0"),
