@@ -134,9 +134,10 @@ def positions(
     found = []
     leads.begin()
     for where, partition in wanted.items():
-        own = syncs if where not in not_ours else None
-        synced = None if own is None else own.seen(where)
         commit = committed.get(partition)
+        undated = commit is not None and commit.at == UNDATED
+        own = syncs if where not in not_ours and not undated else None
+        synced = None if own is None else own.seen(where)
         progress = leads.progress(
             where,
             None if commit is None else commit.offset,
