@@ -76,20 +76,20 @@ def refine_plainly(base: Path, *, pictured: bool = True) -> None:
 
 
 def snapshot(commits: list[Row], day: date) -> list[Row]:
-    """The newest commit of each source partition in each log among those of that day or before."""
+    """The newest commit under each raw key in each log among those of that day or before."""
     last: dict[tuple[Any, ...], Row] = {}
     for row in commits:
         if row["day"] <= day:
-            last[_log(row), row["connector"], row["source_partition"]] = row
+            last[_log(row), row["key"]] = row
     return [{**row, "day": day} for row in last.values()]
 
 
 def _commits(records: list[Row]) -> Any:
     last: dict[tuple[Any, ...], Row] = {}
     for row in records:
-        if row["kind"] != CONNECT_OFFSETS or row["connector"] is None or not row["canonical"]:
+        if row["kind"] != CONNECT_OFFSETS or row["connector"] is None or not row["worker_key"]:
             continue
-        where = (_log(row), row["connector"], row["source_partition"])
+        where = (_log(row), row["key"])
         before = last.get(where)
         last[where] = row
         stated = (row[name] for name in ("dialect", "source_offset", "tombstone", "error"))

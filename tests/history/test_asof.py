@@ -134,6 +134,42 @@ def test_the_offset_is_the_newest_of_each_source_partition_at_that_moment(tmp_pa
     assert then(tmp_path, 500) == {IN_TEXT: '{"position":3}', OUT_TEXT: '{"position":7}'}
 
 
+def place(number: int) -> str:
+    return f'{{"position":{number}}}'
+
+
+LINKED = b'["file",{"name":"a","path":"/in"}]'  # a HashMap has path first
+HASHED = b'["file",{"path":"/in","name":"a"}]'
+LINKED_TEXT = '{"name":"a","path":"/in"}'
+
+
+def test_the_raw_key_that_the_connector_commits_under_is_the_one_that_counts(
+    tmp_path: Path,
+) -> None:
+    lake(
+        tmp_path,
+        *(Commit(60 * n, place(n), key=LINKED) for n in range(3)),
+        Commit(150, '{"position":0}', key=HASHED),
+        *(Commit(60 * n, place(n), key=LINKED) for n in range(3, 6)),
+    )
+    assert then(tmp_path, 140) == {LINKED_TEXT: '{"position":2}'}
+    assert then(tmp_path, 400) == {LINKED_TEXT: '{"position":5}'}
+    (only,) = ask(tmp_path, 400, connector="file").connectors
+    assert [entry.raw_key for entry in only.then] == [LINKED]
+
+
+def test_which_of_two_raw_keys_a_task_looked_up_is_not_guessed(tmp_path: Path) -> None:
+    lake(
+        tmp_path,
+        *(Commit(60 * n, place(n), key=LINKED) for n in range(3)),
+        Commit(150, '{"position":0}', key=HASHED),
+    )
+    reason = refusal(tmp_path, 160)
+    assert "several raw keys" in reason
+    assert LINKED.decode() in reason
+    assert HASHED.decode() in reason
+
+
 def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":340282366920938463463374607431768211457}'))
     assert then(tmp_path, 1) == {IN_TEXT: '{"position":340282366920938463463374607431768211457}'}

@@ -14,7 +14,7 @@ from exporter.cli import cli
 from exporter.cli.moments import parse_time
 from exporter.errors import ConfigError
 from tests.fakes.worker import Worker, ok
-from tests.history.test_asof import DAY, IN, MORNING, OUT, Commit, lake
+from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, lake, place
 
 THERE, LATER = {"filename": "/there"}, {"filename": "/later"}
 
@@ -141,6 +141,17 @@ def test_a_worker_that_does_not_answer_is_said_and_the_tables_are_used(base: Pat
     assert done.exit_code == 0
     assert "with the newest in the tables instead" in done.stderr
     assert pairs(json.loads(done.stdout)["offsets"])["/later"] is None
+
+
+def test_what_no_patch_reaches_is_said_with_the_way_that_does(tmp_path: Path) -> None:
+    lake(tmp_path / "history", *(Commit(n, place(n), key=LINKED) for n in range(3)), read_at=60)
+    of_file = ("--time", moment(12), "--connector", "file")
+    done = history(tmp_path / "history", *of_file, "--format", "patch")
+    assert "has no effect on 1 of 1 source partitions" in done.stderr
+    assert LINKED.decode() in done.stderr
+    assert "offsets alter file --worker-config" in done.stderr
+    (entry,) = json.loads(history(tmp_path / "history", *of_file).stdout)["file"]
+    assert entry["key"] == LINKED.decode()
 
 
 def test_the_table_says_where_each_offset_was_found(base: Path) -> None:

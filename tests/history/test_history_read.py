@@ -35,6 +35,8 @@ def test_progress_comes_sorted_with_times_in_unix_seconds(tmp_path: Path) -> Non
         "pos": 7,
         "tombstone": False,
         "variants": 0,
+        "key": b"the key",
+        "unsure": False,
         **OFFSETS,
         "kpartition": 3,
         "koffset": 12,

@@ -216,6 +216,19 @@ def test_partitions_that_went_back_together_are_one_event(log: Log, tmp_path: Pa
     assert back.until == pytest.approx(MORNING + 60.4)
 
 
+def test_a_source_partition_that_is_written_under_another_raw_key_is_told(
+    log: Log, tmp_path: Path
+) -> None:
+    keys = ('["file",{"bucket":"b","objectKey":"k"}]', '["file",{"objectKey":"k","bucket":"b"}]')
+    for number, key in enumerate((keys[0], keys[0], keys[1], keys[1])):
+        log.add(OFFSETS_TOPIC, 60.0 * number, key, {"position": number})
+    begun, respelled = told(lake(tmp_path, log)).events
+    assert (begun.what, respelled.what) == (What.FIRST_COMMIT, What.RESPELLED)
+    assert respelled.at == pytest.approx(MORNING + 120)
+    assert keys[1] in respelled.said
+    assert 'begins at {"position":2}' in respelled.said
+
+
 def test_a_pause_is_told_where_it_is_far_longer_than_its_habit(log: Log, tmp_path: Path) -> None:
     for number in range(30):
         log.commit(number * 10, number)

@@ -18,6 +18,7 @@ from exporter.cli.moments import parse_time
 from exporter.cli.verbs import rest_offsets
 from exporter.clock import SystemClock
 from exporter.decode.dialects import compare
+from exporter.decode.javamap import connect_key
 from exporter.decode.source_offsets import decode_value
 from exporter.errors import ClientError, ConfigError, HistoryError
 from exporter.model.offsets import SourceOffset, Undecodable
@@ -106,7 +107,7 @@ def body_back_to(
 def kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
     """What a task would have been handed. What was forgotten is not in it."""
     return [
-        entry_of(entry.source_partition, entry.source_offset)
+        entry_of(entry.source_partition, entry.source_offset, _own_key(of.connector, entry))
         for entry in of.then
         if entry.source_offset is not None
     ]
@@ -161,6 +162,15 @@ def _explain(answer: asof.AsOf, *, verbose: bool) -> bool:
             output.error(
                 f"{at.connector}: has an offset without a source partition; no PATCH sets it"
             )
+    for at in answer.connectors:
+        unreachable = [entry for entry in at.then if _own_key(at.connector, entry)]
+        if unreachable:
+            output.error(
+                f"{at.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
+                f"{len(at.then)} source partitions, {unreachable[0].source_partition} for one: "
+                f"its task looks up the raw key {_own_key(at.connector, unreachable[0])}. "
+                f"Set them with `offsets alter {at.connector} --worker-config FILE` while the worker is stopped"
+            )
     undecodable = [(at.connector, entry) for at in answer.connectors for entry in _broken(at)]
     for name, entry in undecodable:
         output.error(
@@ -175,6 +185,12 @@ def _explain(answer: asof.AsOf, *, verbose: bool) -> bool:
             output.error(f"opened {name}")
         output.error(f"opened {len(answer.files)} files, skipped {answer.files_skipped}")
     return not answer.unknown and not undecodable
+
+
+def _own_key(connector: str, entry: asof.Entry) -> str | None:
+    """Return the raw key that its task looked up; None where it is the one that REST looks up."""
+    partition = msgspec.json.decode(entry.source_partition)
+    return None if entry.raw_key == connect_key(connector, partition) else entry.raw_key.decode()
 
 
 def _broken(at: asof.ConnectorOffsets) -> Iterator[asof.Entry]:

@@ -1,17 +1,21 @@
 """Gold: how far each source partition and each replicated partition is, at a cut through bronze.
 
-Native Spark only, window functions over Kafka-offset order, so a whole recomputation is always the
-right answer. The rules are the edge's (state/sources.py, state/mirrors.py) and a test holds them
-together. Each transform is DataFrame -> DataFrame and opens and closes with a select.
+Window functions over Kafka-offset order, so a whole recomputation is always the right answer; only
+source partitions with several raw keys are judged in Python. The rules are the edge's
+(state/sources.py, state/mirrors.py) and a test holds them together. Each transform is DataFrame ->
+DataFrame and opens and closes with a select.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
+from exporter.history.tables.raw_keys import EVIDENCE, keys_in_use
+from exporter.history.tables.read import plain
 from exporter.history.tables.schemas import (
     CONNECT_OFFSETS,
     GOLD_FLOW_PROGRESS,
@@ -41,20 +45,21 @@ def within(bronze: DataFrame, cut: DataFrame) -> DataFrame:
 
 
 def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
-    """The effective record of every source partition, and how many other raw keys claim to be it.
+    """The record of every source partition that its task looks up, and how many other raw keys hold
+    an offset of it.
 
     `topics` has connect_cluster, connector, kafka, topic: where each Connect cluster keeps its
     offsets (connector null), and each connector that has a topic of its own. Connect reads that one
     topic: what only the cluster's own holds of such a connector has no offset (state/site.py).
 
-    Connect finds an offset by the bytes of its key, so a record under any other bytes moves
-    nothing; it counts as a variant until a tombstone takes it away.
+    Connect finds an offset by the bytes of its key. Bytes that no worker writes are never looked
+    up: they count as a variant until a tombstone takes them away.
     """
     readable = _placed(records, topics)
     used = readable.where("used")
-    effective = _newest(used.where("canonical"), *SOURCE)
+    effective = _effective(used.where("worker_key"))
     variants = (
-        _newest(used.where(~sf.col("canonical")), *SOURCE, "key")
+        _newest(used.where(~sf.col("worker_key")), *SOURCE, "key")
         .where(~sf.col("tombstone"))
         .groupBy(*SOURCE)
         .agg(sf.count("*").alias("variants"), sf.min("dialect").alias("variant_dialect"))
@@ -67,7 +72,11 @@ def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
         sf.nullif("source_offset", sf.lit("null")).alias("source_offset"),
         *("pos", "error"),
         sf.coalesce("tombstone", sf.lit(False)).alias("tombstone"),
-        sf.coalesce("variants", sf.lit(0)).cast("bigint").alias("variants"),
+        (sf.coalesce("variants", sf.lit(0)) + sf.coalesce("others", sf.lit(0)))
+        .cast("bigint")
+        .alias("variants"),
+        sf.when(~sf.col("unsure"), sf.col("key")).alias("key"),
+        sf.coalesce("unsure", sf.lit(False)).alias("unsure"),
         *LOG,
         "koffset",
         sf.col("kts").alias("committed_at"),
@@ -99,7 +108,7 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
             *SOURCE,
             *LOG,
             *_MIRROR,
-            *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
+            *("key", "worker_key", "koffset", "kts", "dialect", "source_offset", "pos"),
             *("tombstone", "error"),
             sf.when(has_own, in_own).otherwise(in_common).alias("used"),
             # A topic on a cluster that is not configured has no name here: nothing is known then.
@@ -108,10 +117,78 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
+def _effective(records: DataFrame) -> DataFrame:
+    """The newest record under the raw key that the task looks up, `unsure` where that is one of
+    several: then it is the newest of them, without what it says. `others` counts the raw keys
+    beside it that hold an offset.
+    """
+    by_key = _newest(records, *SOURCE, "key").withColumn(
+        "keys", sf.count("*").over(Window.partitionBy(*SOURCE))
+    )
+    alone = by_key.where("keys = 1").select(
+        *records.columns, sf.lit(False).alias("unsure"), sf.lit(0).alias("others")
+    )
+    several = by_key.where("keys > 1").select(*records.columns)
+    of_connectors = several.select("connect_cluster", "connector").distinct()
+    newest = Window.partitionBy(*SOURCE, "key", *LOG).orderBy(sf.col("koffset").desc())
+    evidence = (
+        records.join(sf.broadcast(of_connectors), ["connect_cluster", "connector"], "left_semi")
+        .withColumn("_place", sf.row_number().over(newest))
+        .where(sf.col("_place") <= EVIDENCE)
+        .select(*_EVIDENCE)
+    )
+    chosen = evidence.groupBy("connect_cluster", "connector").applyInArrow(_chosen, _CHOSEN_DDL)
+    says = {name: sf.when(~sf.col("unsure"), sf.col(name)) for name in _SAYS}
+    settled = (
+        several.join(chosen, [*SOURCE, "key"])
+        .withColumns(says)
+        .withColumn("tombstone", sf.col("tombstone") & ~sf.col("unsure"))
+        .select(*alone.columns)
+    )
+    return alone.unionByName(settled)
+
+
+_SAYS = ("source_offset", "pos", "error")
+_EVIDENCE = (*SOURCE, "key", "kpartition", "koffset", "kts", "source_offset", "tombstone", "error")
+_CHOSEN_DDL = (
+    "connect_cluster STRING, connector STRING, source_partition STRING, key BINARY, "
+    "unsure BOOLEAN, others INT"
+)
+_CHOSEN = pa.schema(
+    [
+        *((name, pa.string()) for name in SOURCE),
+        ("key", pa.binary()),
+        ("unsure", pa.bool_()),
+        ("others", pa.int32()),
+    ]
+)
+
+
+def _chosen(records: pa.Table) -> pa.Table:
+    """Which raw key counts, of the source partitions of one connector that have several."""
+    rows = list(plain(records))
+    keys: dict[str, set[bytes]] = {}
+    for row in rows:
+        keys.setdefault(row["source_partition"], set()).add(row["key"])
+    found = [
+        {
+            "connect_cluster": rows[0]["connect_cluster"],
+            "connector": rows[0]["connector"],
+            "source_partition": identity,
+            "key": use.unsure[0].raw_key if use.spelling is None else use.spelling.raw_key,
+            "unsure": use.spelling is None,
+            "others": len(use.unsure) if use.spelling is None else use.others,
+        }
+        for identity, use in keys_in_use(rows).items()
+        if len(keys[identity]) > 1
+    ]
+    return pa.Table.from_pylist(found, schema=_CHOSEN)
+
+
 def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
     """Source partitions that Connect lists with a null offset, as only the shared topic has one."""
     return (
-        _newest(readable.where(sf.col("shadow") & sf.col("canonical")), *SOURCE)
+        _newest(readable.where(sf.col("shadow") & sf.col("worker_key")), *SOURCE)
         .where(sf.col("source_offset").isNotNull() & (sf.col("source_offset") != "null"))
         .join(whole.select(*SOURCE), on=list(SOURCE), how="left_anti")
         .select(
@@ -119,6 +196,7 @@ def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
             "dialect",
             sf.lit(False).alias("tombstone"),
             sf.lit(0).cast("bigint").alias("variants"),
+            sf.lit(False).alias("unsure"),
         )
     )
 

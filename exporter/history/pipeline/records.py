@@ -52,7 +52,7 @@ Columns = dict[str, Any]  # an Arrow array by column name; Arrow ships no types
 _KEY = (
     "connector",
     "source_partition",
-    "canonical",
+    "worker_key",
     "dialect",
     "mirror_cluster",
     "mirror_topic",
@@ -198,7 +198,8 @@ def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
     mirror: tuple[object, ...] = (None, None, None)
     if key.mirror is not None:
         mirror = (key.mirror.cluster, key.mirror.topic, key.mirror.partition)
-    return (key.connector, key.identity, key.canonical, key.dialect, *mirror, key.form.value)
+    form = "ordered" if key.ordered else key.form.value
+    return (key.connector, key.identity, key.is_spelling, key.dialect, *mirror, form)
 
 
 def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[object, ...]:

@@ -28,6 +28,7 @@ from exporter.history.tables.schemas import (
 from exporter.model.offsets import Order
 
 _MICROS = 1_000_000
+_RAW_KEY = (*LOG, "connect_cluster", "key")  # which says the connector and the source partition
 
 
 def unread(records: DataFrame, logs: DataFrame) -> DataFrame:
@@ -41,10 +42,10 @@ def unread(records: DataFrame, logs: DataFrame) -> DataFrame:
 
 
 def commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
-    """silver/commits: the fresh records that tasks would look at, against those before them."""
-    rows = _canonical(fresh).withColumn("fresh", sf.expr("true"))
-    held = _canonical(newest).withColumn("fresh", sf.expr("false"))
-    before = Window.partitionBy(*LOG, *SOURCE).orderBy("koffset")
+    """silver/commits: the fresh records that tasks may look up, against those before them."""
+    rows = _looked_up(fresh).withColumn("fresh", sf.expr("true"))
+    held = _looked_up(newest).withColumn("fresh", sf.expr("false"))
+    before = Window.partitionBy(*_RAW_KEY).orderBy("koffset")
     known = (
         rows.unionByName(held)
         .withColumns(
@@ -138,10 +139,10 @@ def snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
     before. One whose timestamp lies behind that of an earlier record takes its place from its own
     day on, so what an earlier day with a higher offset outdoes is never seen.
     """
-    subject = Window.partitionBy(*LOG, *SOURCE)
+    subject = Window.partitionBy(*_RAW_KEY)
     by_day = subject.orderBy("day")
     rows = later.select(*SILVER_SNAPSHOTS.names).unionByName(base.select(*SILVER_SNAPSHOTS.names))
-    last_of_day = Window.partitionBy(*LOG, *SOURCE, "day").orderBy(sf.col("koffset").desc())
+    last_of_day = Window.partitionBy(*_RAW_KEY, "day").orderBy(sf.col("koffset").desc())
     before = by_day.rowsBetween(Window.unboundedPreceding, -1)
     counting = (
         rows.withColumn("place", sf.row_number().over(last_of_day))
@@ -157,9 +158,9 @@ def snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
     return counting.join(sf.broadcast(days), on=counts).select(*SILVER_SNAPSHOTS.names)
 
 
-def _canonical(records: DataFrame) -> DataFrame:
+def _looked_up(records: DataFrame) -> DataFrame:
     return records.where(
-        (sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull() & sf.col("canonical")
+        (sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull() & sf.col("worker_key")
     )
 
 

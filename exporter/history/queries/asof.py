@@ -2,7 +2,9 @@
 
 Called by the CLI. As of T means: what a task that started at T would have been handed. The rules:
 
-* Only records under the canonical key count; Connect looks no other bytes up.
+* Only records under raw keys that a worker may have written count; tasks look no other bytes up. Of
+  several such keys of one source partition, the one that the connector committed under until T
+  counts (state/spellings.py); where that cannot be told, the connector is refused.
 * Inside one log the Kafka offset is the order; a record's timestamp only says whether it is of T or
   before. Where timestamps run against the offsets (a producer's clock was set back), the answer is
   the record with the highest offset among those stamped T or before, even if one with a later stamp
@@ -22,7 +24,7 @@ Called by the CLI. As of T means: what a task that started at T would have been 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -32,7 +34,9 @@ from exporter.errors import HistoryError
 from exporter.history.tables import logs, read
 from exporter.history.tables.generations import Gap
 from exporter.history.tables.logs import Log, Row
+from exporter.history.tables.raw_keys import keys_in_use
 from exporter.model.topology import KafkaTopic
+from exporter.state.spellings import SpellingInUse
 
 _NULL = "null"  # the text of a value that holds JSON null: Connect hands out nothing
 
@@ -64,10 +68,12 @@ class Entry:
 
     source_offset   JSON with sorted keys, exact; None if a task gets nothing from it: a tombstone,
                     JSON null, or an `error`
+    raw_key         the bytes of the key that its task looked up
     """
 
     source_partition: str
     source_offset: str | None
+    raw_key: bytes
     dialect: str
     error: str | None
     committed_at: float
@@ -186,9 +192,27 @@ class _Site:
             connector=name,
             topic=home,
             topic_id=log.topic_id,
-            then=_entries(mine),
-            now=_entries([row for row in now if _is_of(row, newest[0])]),
+            then=self._entries(name, log, mine, self._asked.at),
+            now=self._entries(name, newest[0], [row for row in now if _is_of(row, newest[0])]),
         )
+
+    def _entries(
+        self, name: str, log: Log, rows: list[Row], at: float | None = None
+    ) -> tuple[Entry, ...]:
+        """One per source partition, under the raw key that its task looked up."""
+        keys: dict[str, set[bytes]] = {}
+        for row in rows:
+            keys.setdefault(row["source_partition"], set()).add(row["key"])
+        several = {identity for identity, spelled in keys.items() if len(spelled) > 1}
+        if several:
+            in_use = keys_in_use(logs.evidence(self._base, log, name, at))
+            rows = [
+                row
+                for row in rows
+                if row["source_partition"] not in several
+                or row["key"] == _looked_up(row["source_partition"], in_use)
+            ]
+        return _entries(rows)
 
     def _home(self, name: str, rows: list[Row]) -> KafkaTopic:
         at = iso(self._asked.at)
@@ -306,6 +330,18 @@ def _cluster(base: Path, found: tuple[Log, ...], asked: Question) -> str:
     return known[0]
 
 
+def _looked_up(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
+    """Raises Unanswerable."""
+    use = in_use[identity]
+    if use.spelling is not None:
+        return use.spelling.raw_key
+    held = _listed([at.raw_key.decode(errors="replace") for at in use.unsure])
+    raise Unanswerable(
+        f"{identity} has offsets under several raw keys, and which one its task looked up is not "
+        f"known: {held}"
+    )
+
+
 def _entries(rows: list[Row]) -> tuple[Entry, ...]:
     """One per source partition. In two partitions of the topic (their number was changed) it has no
     order; the newer timestamp is a better guess than none, as in gold.
@@ -323,6 +359,7 @@ def _entry(row: Row) -> Entry:
     return Entry(
         source_partition=row["source_partition"],
         source_offset=None if offset == _NULL else offset,
+        raw_key=row["key"],
         dialect=row["dialect"],
         error=row["error"],
         committed_at=row["kts"],

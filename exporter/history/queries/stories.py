@@ -35,6 +35,8 @@ class What(StrEnum):
     tasks            it has another number of tasks
     state            a worker says it, or one of its tasks, is in another state or on another worker
     first_commit     a source partition that had no offset has one
+    respelled        a source partition is written under another raw key: its task looks that one up
+                     and was not given the offset that it had
     rewound          a position went back
     forgotten        a tombstone took an offset away
     unreadable       an offset that no task can read
@@ -49,6 +51,7 @@ class What(StrEnum):
     TASKS = "tasks"
     STATE = "state"
     FIRST_COMMIT = "first_commit"
+    RESPELLED = "respelled"
     REWOUND = "rewound"
     FORGOTTEN = "forgotten"
     UNREADABLE = "unreadable"
@@ -83,7 +86,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that is no plain advance (tables.SILVER_COMMITS)."""
+    """A commit that is no plain advance (tables.SILVER_COMMITS).
+
+    raw_key    the bytes of its key
+    respelled  the source partition had been written under another raw key before
+    """
 
     at: float
     source_partition: str
@@ -92,6 +99,8 @@ class Commit:
     pos: int | None
     step: int | None
     error: str | None
+    raw_key: bytes = b""
+    respelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +306,8 @@ def _alike(one: Commit, other: Commit) -> bool:
 def _kind(commit: Commit) -> What:
     if commit.error is not None or commit.change is None:
         return What.UNREADABLE
+    if commit.change == "first" and commit.respelled:
+        return What.RESPELLED
     return {"first": What.FIRST_COMMIT, "reset": What.FORGOTTEN}.get(commit.change, What.REWOUND)
 
 
@@ -318,7 +329,13 @@ def _rewound(commit: Commit) -> str:
     return f"{commit.source_partition} went back by {-commit.step}, from {was} to {commit.pos}"
 
 
+def _respelled(commit: Commit) -> str:
+    key = commit.raw_key.decode(errors="replace")
+    return f"{commit.source_partition} is written as {key} now and begins at {commit.source_offset}"
+
+
 _each: Final = {
+    What.RESPELLED: _respelled,
     What.FIRST_COMMIT: lambda at: f"{at.source_partition} begins at {at.source_offset}",
     What.FORGOTTEN: lambda at: f"{at.source_partition} is forgotten",
     What.UNREADABLE: lambda at: f"{at.source_partition} cannot be read: {at.error}",

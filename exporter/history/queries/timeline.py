@@ -165,7 +165,15 @@ def _seen(base: Path, kind: str, cluster: str, asked: Question) -> Iterator[Seen
 
 def _commits(base: Path, whose: str, asked: Question) -> Iterator[Commit]:
     query = f"""
-        SELECT at, source_partition, change, source_offset, pos, step, error FROM records
+        WITH begun AS (
+            SELECT source_partition, key AS first_key, at AS first_at, row_number()
+                       OVER (PARTITION BY source_partition ORDER BY at, kpartition) AS place
+            FROM records WHERE {whose} AND change = 'first'
+        )
+        SELECT at, records.source_partition, change, source_offset, pos, step, error,
+               key AS raw_key, coalesce(key <> first_key AND at > first_at, false) AS respelled
+        FROM records LEFT JOIN begun
+             ON records.source_partition = begun.source_partition AND place = 1
         WHERE {whose} AND at >= {moment(asked.since)} AND at <= {moment(asked.until)}
               AND (change IS NULL OR change IN ('first', 'behind', 'reset'))
         ORDER BY at, kafka, topic, topic_id, kpartition, koffset

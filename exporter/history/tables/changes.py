@@ -16,7 +16,7 @@ from exporter.decode.source_offsets import decode_value
 from exporter.model.offsets import Order, SourceOffset
 
 FIRST = "first"  # nothing of this source partition lies before it in the log
-RESET = "reset"  # a tombstone
+RESET = "reset"  # a tombstone that took an offset back
 PREVIOUS = ("before", "before_offset", "before_pos")
 """Columns that a commit has beside its own: is there an earlier one, and what did it say?"""
 
@@ -71,7 +71,7 @@ def change_of(
     if error is not None:
         return None
     if tombstone:
-        return RESET
+        return Order.SAME.value if _decoded(before_offset) is None else RESET
     now = _decoded(source_offset)
     if before is None and now is not None:
         return FIRST

@@ -17,6 +17,7 @@ from deltalake import QueryBuilder
 
 from exporter.history.tables import read
 from exporter.history.tables.generations import Gap
+from exporter.history.tables.raw_keys import EVIDENCE
 from exporter.history.tables.read import plain
 from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
@@ -30,7 +31,7 @@ from exporter.history.tables.schemas import (
 )
 from exporter.model.topology import KafkaTopic
 
-_SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "kpartition")
+_SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")
 _STATE = ("koffset", "kts", "source_offset", "tombstone", "error", "dialect")
 _KINDS = {
     "kafka": pa.string(),
@@ -38,6 +39,7 @@ _KINDS = {
     "topic_id": pa.string(),
     "connector": pa.string(),
     "source_partition": pa.string(),
+    "key": pa.binary(),
     "kpartition": pa.int32(),
     "koffset": pa.int64(),
     "kts": pa.timestamp("us", tz="UTC"),
@@ -111,7 +113,7 @@ class Scope(NamedTuple):
 
 
 class Newest(NamedTuple):
-    """The newest commit of every source partition in every log and partition of it.
+    """The newest commit under every raw key of a source partition in every log.
 
     files, files_skipped    that were opened for it, and how many of the same tables were not
     """
@@ -171,8 +173,27 @@ def newest(base: Path, of: Scope) -> Newest:
 
 def newest_of_all(base: Path, of: Scope) -> Newest:
     """As of the newest record that was read."""
-    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.whose()]
+    terms = [("kind", "=", CONNECT_OFFSETS), ("worker_key", "=", True), *of.whose()]
     return _folded([_Part(base, SILVER_NEWEST, terms)])
+
+
+def evidence(base: Path, log: Log, connector: str, at: float | None) -> list[Row]:
+    """Return the newest few commits of a connector under each raw key, up to a moment or, with
+    None, up to the newest: what they show of the raw keys that its tasks look up (raw_keys.py).
+    """
+    until = "" if at is None else f"AND at <= {moment(at)}"
+    query = f"""
+        WITH placed AS (
+            SELECT key, kpartition, koffset, kts, source_offset, tombstone, error,
+                   row_number() OVER (PARTITION BY kpartition, key ORDER BY koffset DESC) AS place
+            FROM records
+            WHERE connect_cluster = {quoted(log.connect_cluster)} AND kafka = {quoted(log.kafka)}
+                  AND topic = {quoted(log.topic)} AND topic_id = {quoted(log.topic_id)}
+                  AND connector = {quoted(connector)} {until}
+        )
+        SELECT * FROM placed WHERE place <= {EVIDENCE}
+        """  # noqa: S608 - quoted
+    return list(plain(read.queried(base, query, records=SILVER_COMMITS)))
 
 
 class _Part:
@@ -234,14 +255,14 @@ def hidden_from(base: Path, log: Log) -> float | None:
     here = _inside(log)
     query = f"""
         WITH log AS (
-            SELECT kpartition, koffset, canonical,
+            SELECT kpartition, koffset, worker_key,
                    lag(koffset) OVER (PARTITION BY kpartition ORDER BY koffset) AS before,
                    lag(kts) OVER (PARTITION BY kpartition ORDER BY koffset) AS before_at,
-                   row_number() OVER (PARTITION BY kpartition, connector, source_partition,
-                                                   canonical, ingest_ts ORDER BY koffset) AS place
+                   row_number() OVER (PARTITION BY kpartition, key, ingest_ts
+                                      ORDER BY koffset) AS place
             FROM records WHERE {here}
         ), untouched AS (
-            SELECT kpartition, min(koffset) AS begins FROM log WHERE canonical AND place = 2
+            SELECT kpartition, min(koffset) AS begins FROM log WHERE worker_key AND place = 2
             GROUP BY kpartition
         )
         SELECT min(coalesce(before_at, to_timestamp(0))) AS at

@@ -42,9 +42,10 @@ class ProgressRow:
     """One source partition (tables.GOLD_PROGRESS).
 
     source_offset   JSON with sorted keys; None if the partition was forgotten (`tombstone`), its
-                    value could not be decoded (`error`) or is JSON null, or it has no record under
-                    its canonical key
+                    value could not be decoded (`error`) or is JSON null, it has no record that a
+                    task may look up, or nobody knows which of several (`unsure`)
     variants        other raw keys for this source partition that still hold a value
+    key             the raw key that its task looks up; None if there is none, or none is known
     kafka ... koffset   where the effective record stands; None if there is none
     """
 
@@ -57,6 +58,8 @@ class ProgressRow:
     error: str | None
     tombstone: bool
     variants: int
+    key: bytes | None
+    unsure: bool
     kafka: str | None
     topic: str | None
     topic_id: str | None

@@ -131,7 +131,7 @@ RECORD = (
     # connect_offsets only
     Column("connector", "STRING"),
     Column("source_partition", "STRING"),  # JSON, keys sorted
-    Column("canonical", "BOOLEAN"),  # do tasks look up exactly these key bytes?
+    Column("worker_key", "BOOLEAN"),  # may a worker have written these key bytes?
     Column("dialect", "STRING"),
     Column("source_offset", "STRING"),  # JSON, keys sorted, exact; null for a tombstone
     Column("tombstone", "BOOLEAN"),
@@ -139,7 +139,7 @@ RECORD = (
     Column("mirror_cluster", "STRING"),
     Column("mirror_topic", "STRING"),
     Column("mirror_partition", "INT"),
-    Column("key_form", "STRING"),  # canonical | variant | legacy_envelope
+    Column("key_form", "STRING"),  # canonical | ordered | variant | legacy_envelope
     Column("event_at", "TIMESTAMP"),  # when the source made the last change, if the offset tells
     # offset_syncs only
     Column("sync_topic", "STRING"),
@@ -205,8 +205,8 @@ BRONZE_GROUP_OFFSETS = Table(
     append_only=True,
 )
 
-# One row per commit of a source partition as a task would see it: under the canonical key, with
-# what changed since the one before it in the same log. Never changed once written.
+# One row per commit of a source partition under a raw key that a task may look up, with what
+# changed since the one before it under the same raw key in that log. Never changed once written.
 SILVER_COMMITS = Table(
     path="silver/commits",
     columns=(
@@ -217,6 +217,7 @@ SILVER_COMMITS = Table(
         *_OF_LOG,
         Column("kts", "TIMESTAMP", required=True),
         Column("ingest_ts", "TIMESTAMP", required=True),
+        Column("key", "BINARY", required=True),
         Column("dialect", "STRING", required=True),
         Column("source_offset", "STRING"),
         Column("tombstone", "BOOLEAN", required=True),
@@ -235,8 +236,9 @@ SILVER_COMMITS = Table(
     ordered_by=(*SOURCE, "koffset"),
 )
 
-# The newest commit of every source partition in every log, at the end of a day that is over. With
-# the commits of the days after it, this is all that a question about a moment has to read.
+# The newest commit under every raw key of a source partition in every log, at the end of a day that
+# is over. With the commits of the days after it, this is all that a question about a moment has to
+# read, but for source partitions with several raw keys.
 SILVER_SNAPSHOTS = Table(
     path="silver/snapshots",
     columns=tuple(
@@ -297,7 +299,8 @@ SILVER_LOGS = Table(
 )
 
 # One row per source partition. Its offset, error, place and time are those of the newest record
-# under the canonical key, and null if there never was one.
+# under the raw key that its task looks up, and null if there never was one. Where several raw keys
+# may be the one (`unsure`), there is no key and no offset; place and time are of the newest.
 GOLD_PROGRESS = Table(
     path="gold/progress",
     columns=(
@@ -308,6 +311,8 @@ GOLD_PROGRESS = Table(
         Column("error", "STRING"),
         Column("tombstone", "BOOLEAN", required=True),
         Column("variants", "BIGINT", required=True),  # other raw keys that still hold a value
+        Column("key", "BINARY"),  # the raw key that its task looks up
+        Column("unsure", "BOOLEAN", required=True),  # nobody knows which of several that is
         Column("kafka", "STRING"),
         Column("topic", "STRING"),
         Column("topic_id", "STRING"),
