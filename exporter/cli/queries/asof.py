@@ -169,7 +169,8 @@ def _explain(answer: asof.AsOf, *, verbose: bool) -> bool:
                 f"{at.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
                 f"{len(at.then)} source partitions, {unreachable[0].source_partition} for one: "
                 f"its task looks up the raw key {_own_key(at.connector, unreachable[0])}. "
-                f"Set them with `offsets alter {at.connector} --worker-config FILE` while the worker is stopped"
+                f"Set them with `offsets alter {at.connector} --worker-config FILE` while the "
+                "worker is stopped"
             )
     undecodable = [(at.connector, entry) for at in answer.connectors for entry in _broken(at)]
     for name, entry in undecodable:
