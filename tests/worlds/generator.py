@@ -123,6 +123,7 @@ def _connectors(rng: random.Random) -> World:
             "keys": rng.choice(("hash", "linked", "map_of")) if len(partition) > 1 else "hash",
             "texts": rng.random() < 0.2,
             "counts": rng.choice(("position", "incrementing", "lsn", "n")),
+            "class": "org.example.Source",
             "every": rng.choice(("3s", "30s", "10m")),
             "repeats": rng.random() < 0.3,
         }
