@@ -16,7 +16,7 @@ from exporter.decode.configs import assigned_partitions
 from exporter.decode.connector_config import connector_settings
 from exporter.decode.failure import TRACE_CHARS_MAX, failure_of
 from exporter.decode.jsontext import encode_sorted
-from exporter.model.connectors import Connector, Task
+from exporter.model.connectors import UNKNOWN_STATE, Connector, Task
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
 
@@ -42,17 +42,27 @@ class Standing:
 
 
 def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
-    """The answer to `GET /connectors?expand=status&expand=info`."""
+    """The answer to `GET /connectors?expand=status&expand=info`, sorted by name.
+
+    An entry without a state, without a configuration or of another shape is a connector of which
+    that is not known; it does not take the others with it. Where no entry has either, it is another
+    answer: an error of Connect's, or of somebody in front of it.
+    """
     parsed = _parse(body)
     if not isinstance(parsed, dict):
         return Undecodable("connectors_not_a_map")
-    connectors = []
-    for name, entry in sorted(parsed.items()):
-        connector = _connector(name, entry)
-        if connector is None:
-            return Undecodable("connector_shape")
-        connectors.append(connector)
-    return tuple(connectors)
+    found = tuple(_connector(name, entry) for name, entry in sorted(parsed.items()))
+    if found and not any(at.configured or at.state != UNKNOWN_STATE for at in found):
+        return Undecodable("connector_shape")
+    return found
+
+
+def decode_names(body: bytes) -> frozenset[str] | Undecodable:
+    """The answer to `GET /connectors`: the names alone."""
+    parsed = _parse(body)
+    if not isinstance(parsed, list) or not all(isinstance(name, str) for name in parsed):
+        return Undecodable("names_shape")
+    return frozenset(parsed)
 
 
 def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
@@ -182,42 +192,58 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _connector(name: str, entry: object) -> Connector | None:
-    """None if the entry lacks what every version of Connect gives."""
-    if not isinstance(entry, dict):
-        return None
-    status, info = entry.get("status"), entry.get("info")
-    if not isinstance(status, dict) or not isinstance(info, dict):
-        return None
-    state, tasks = status.get("connector"), status.get("tasks")
-    raw_config = info.get("config")
-    if not isinstance(state, dict) or not isinstance(tasks, list):
-        return None
-    if not isinstance(raw_config, dict):
-        return None
+def _connector(name: str, entry: object) -> Connector:
+    """One entry of the list, as far as it can be read."""
+    status, info = _map_in(entry, "status"), _map_in(entry, "info")
+    config = info.get("config")
+    known = isinstance(config, dict)
     settings = connector_settings(
-        name, raw_config, kind=str(info.get("type", status.get("type", "")))
+        name,
+        config if isinstance(config, dict) else {},
+        kind=str(info.get("type") or status.get("type") or ""),
     )
+    state, tasks = _states(status)
+    worker = _map_in(status, "connector")
     return Connector(
         name=name,
         kind=settings.kind,
         class_name=settings.class_name,
-        version=str(state.get("version") or ""),
-        state=str(state.get("state", "")).lower(),
-        tasks=tuple(
-            Task(
-                number=task["id"],
-                state=str(task.get("state", "")).lower(),
-                failure=failure_of(task.get("trace")),
-            )
-            for task in tasks
-            if isinstance(task, dict) and isinstance(task.get("id"), int)
-        ),
+        version=str(worker.get("version") or ""),
+        state=state,
+        tasks=tasks,
         mirror=settings.mirror,
-        sink=settings.sink,
+        sink=settings.sink if known else None,
         dedicated_offsets_topic=settings.dedicated_offsets_topic,
         offsets_addresses=settings.offsets_addresses,
-        failure=failure_of(state.get("trace")),
+        failure=failure_of(worker.get("trace")),
         translates=settings.translates,
         filename=settings.filename,
+        configured=known,
     )
+
+
+def _states(status: Mapping[str, Any]) -> tuple[str, tuple[Task, ...]]:
+    """The states of a connector and its tasks. Half of them would look as if the rest were well, so
+    where one cannot be read none is.
+    """
+    state, tasks = _map_in(status, "connector").get("state"), status.get("tasks")
+    if not isinstance(state, str) or not state or not isinstance(tasks, list):
+        return UNKNOWN_STATE, ()
+    found = [_task(task) for task in tasks]
+    whole = tuple(task for task in found if task is not None)
+    return (state.lower(), whole) if len(whole) == len(found) else (UNKNOWN_STATE, ())
+
+
+def _task(task: object) -> Task | None:
+    if not isinstance(task, dict):
+        return None
+    number, state = task.get("id"), task.get("state")
+    if not isinstance(number, int) or not isinstance(state, str):
+        return None
+    return Task(number=number, state=state.lower(), failure=failure_of(task.get("trace")))
+
+
+def _map_in(parsed: object, key: str) -> Mapping[str, Any]:
+    """The map under this key; an empty one where there is none."""
+    found = parsed.get(key) if isinstance(parsed, dict) else None
+    return found if isinstance(found, dict) else {}

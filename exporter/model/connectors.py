@@ -13,6 +13,7 @@ from typing import Final
 from exporter.model.topology import TopicPartition, TopicRouter
 
 STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting")
+UNKNOWN_STATE = "unknown"  # no state of Connect's: its answer had none, or another shape
 DELETED = "deleted"  # no state of Connect's: a status that was taken back
 
 
@@ -112,6 +113,9 @@ class ConnectorSettings:
 class Connector:
     """One connector as listed by `GET /connectors?expand=status&expand=info`. See ConnectorSettings
     for the settings, and Task for `failure`.
+
+    state        UNKNOWN_STATE where the answer does not have it; there are no tasks then
+    configured   False where the answer does not have its configuration: the settings say nothing
     """
 
     name: str
@@ -127,6 +131,7 @@ class Connector:
     failure: str | None = None
     translates: MirrorSettings | None = None
     filename: str | None = None
+    configured: bool = True
 
 
 @dataclass(frozen=True, slots=True)

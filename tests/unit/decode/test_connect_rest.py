@@ -10,6 +10,7 @@ from exporter.decode.connect_rest import (
     decode_assignment,
     decode_config_texts,
     decode_connectors,
+    decode_names,
     decode_offsets,
     decode_plugins,
     decode_standing,
@@ -18,7 +19,14 @@ from exporter.decode.connect_rest import (
 )
 from exporter.decode.failure import TRACE_CHARS_MAX
 from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.model.connectors import Connector, ConnectorKind, MirrorSettings, SinkSettings, Task
+from exporter.model.connectors import (
+    UNKNOWN_STATE,
+    Connector,
+    ConnectorKind,
+    MirrorSettings,
+    SinkSettings,
+    Task,
+)
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition, TopicRouter
 from tests.changed import replace
@@ -134,16 +142,54 @@ def test_what_is_no_list_of_offsets_is_undecodable(body):
         b'["c"]',
         b'{"c":null}',
         b'{"c":{"status":{},"info":{}}}',
-        b'{"c":{"status":{"connector":{"state":"RUNNING"},"tasks":[]},"info":{"config":null}}}',
-        b'{"c":{"info":{"config":{}}}}',
         b'{"c":{"status":{"connector":{},"tasks":[]}}}',
-        b'{"c":{"status":{"connector":{"state":"RUNNING"}},"info":{"config":{}}}}',
-        b'{"c":{"status":{"tasks":[]},"info":{"config":{}}}}',
+        b'{"error":{"code":500,"message":"no"}}',
         b'{"error_code":500,"message":"no"}',
     ],
 )
 def test_what_is_no_list_of_connectors_is_undecodable(body):
     assert isinstance(decode_connectors(body), Undecodable)
+
+
+STATUS = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]}
+INFO = {"config": {"connector.class": "FileStreamSource"}, "type": "source"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "state", "configured"),
+    [
+        pytest.param({"info": INFO}, UNKNOWN_STATE, True, id="no-status"),
+        pytest.param({"status": STATUS}, "running", False, id="no-info"),
+        pytest.param({"status": STATUS, "info": {}}, "running", False, id="no-config"),
+        pytest.param({"status": {}, "info": INFO}, UNKNOWN_STATE, True, id="empty-status"),
+        pytest.param({"status": {"tasks": []}, "info": INFO}, UNKNOWN_STATE, True, id="no-state"),
+        pytest.param(
+            {"status": {**STATUS, "tasks": None}, "info": INFO}, UNKNOWN_STATE, True, id="no-tasks"
+        ),
+        pytest.param(
+            {"status": {**STATUS, "tasks": [*STATUS["tasks"], {"id": 1}]}, "info": INFO},
+            UNKNOWN_STATE,
+            True,
+            id="half-of-the-tasks",
+        ),
+        pytest.param({}, UNKNOWN_STATE, False, id="empty"),
+        pytest.param(None, UNKNOWN_STATE, False, id="null"),
+        pytest.param([7], UNKNOWN_STATE, False, id="another-shape"),
+    ],
+)
+def test_an_entry_of_another_shape_takes_no_other_with_it(entry, state, configured):
+    body = {"good": {"status": STATUS, "info": INFO}, "odd": entry}
+    good, odd = decode_connectors(json.dumps(body).encode())
+    assert (good.name, good.state, len(good.tasks), good.configured) == ("good", "running", 1, True)
+    assert (odd.name, odd.state, odd.configured) == ("odd", state, configured)
+    assert bool(odd.tasks) is (state == "running")
+    assert odd.class_name == ("FileStreamSource" if configured else "")
+
+
+def test_names_alone_are_a_list_of_texts():
+    assert decode_names(b'["b","a"]') == {"a", "b"}
+    assert decode_names(b"[]") == frozenset()
+    assert decode_names(b"{}") == decode_names(b"[7]") == Undecodable("names_shape")
 
 
 def test_connectors_come_by_their_names_whatever_the_workers_order():
@@ -195,9 +241,10 @@ def test_a_failed_connector_and_a_failed_task_say_what_kind_of_failure_it_was():
     assert SECRET not in repr(found)
 
 
-def test_what_is_no_task_is_passed_over():
-    tasks = [7, {"state": "RUNNING"}, {"id": "0"}, {"id": 3}]
-    assert listed({}, tasks=tasks).tasks == (Task(3, ""),)
+def test_where_one_task_cannot_be_read_no_state_is_known():
+    tasks = [{"id": 3, "state": "RUNNING"}, {"id": "0", "state": "FAILED"}]
+    found = listed({}, tasks=tasks)
+    assert (found.state, found.tasks) == (UNKNOWN_STATE, ())
 
 
 def test_a_worker_older_than_4_1_gives_no_version():
