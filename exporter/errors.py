@@ -19,6 +19,7 @@
     + TooLarge             an answer beyond our bound, or a record
                            beyond the broker's                      -> retrying will not help
     + TopicNotSettled      discovery found none or several topics   -> the message says what to name
+      - TopicsContradict   several
     + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
   x HistoryError           the pipeline's contract was broken
     + SparkGone            its JVM ended under it                   -> run again; nothing is lost
@@ -213,6 +214,10 @@ class TopicNotSettled(ClientError):
     """Discovery could not name exactly one offsets topic; the message says what to configure."""
 
     reason = "topic_not_settled"
+
+
+class TopicsContradict(TopicNotSettled):
+    """Several topics hold what one should."""
 
 
 class TopicChanged(ClientError):

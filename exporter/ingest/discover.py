@@ -2,20 +2,24 @@
 
 The rule of the configuration contract: it is the one compacted topic that decodes to this cluster's
 connectors. A bounded sample from the end of every compacted topic is decoded; no match and several
-matches are both errors that say what to configure. Called by the daemon and by `history run`.
+matches are both errors that say what to configure. So is a match that is MirrorMaker's copy of
+another site's topic: MM2's own default for topics.exclude lets `connect-offsets` be copied, and
+connectors of two sites may well have the same names. Called by the daemon and by `history run`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from exporter.clients.kafka import KafkaAdmin, TailReader, end_of_partition
 from exporter.clock import Clock
 from exporter.decode.source_offsets import decode_key
-from exporter.errors import ClientError, TimedOut, TopicNotSettled
+from exporter.errors import ClientError, TimedOut, TopicNotSettled, TopicsContradict
 from exporter.model.offsets import SourceKey
 from exporter.model.topology import KafkaTopic, TopicPartition
 
+_OF_AN_ALIAS: Final = ("heartbeats", "checkpoints.internal")
 SAMPLE_PER_PARTITION = 20  # transaction markers and other connectors' commits take some of these
 SAMPLE_DEADLINE_S = 10.0
 CANDIDATE_PARTITIONS_MAX = 20_000
@@ -30,11 +34,14 @@ def find_offsets_topic(
     connectors: Collection[str],
     dedicated: Collection[str],
     clock: Clock,
+    copied_as: Collection[str] = (),
 ) -> KafkaTopic:
     """The topic in which these source connectors' offsets are kept.
 
     `dedicated` names the topics that connectors keep for themselves (offsets.storage.topic); they
-    hold the same keys and are not the cluster's. Raises TopicNotSettled, or what the cluster says.
+    hold the same keys and are not the cluster's. `copied_as` are the prefixes that known flows give
+    to copies on this Kafka cluster. Raises TopicNotSettled (TopicsContradict where several have
+    them), or what the cluster says.
     """
     topics, _ = admin.topics()
     named = [name for name in topics if not name.startswith("__") and name not in dedicated]
@@ -49,20 +56,44 @@ def find_offsets_topic(
             f"too many compacted partitions to search ({len(partitions)}): name the offsets topic "
             "in connect[].offsets_topic",
         )
-    matches = sorted(_matches(admin, open_reader, partitions, connectors, clock))
+    found = _matches(admin, open_reader, partitions, connectors, clock)
+    copies = sorted(topic for topic in found if is_copy(topic, topics, copied_as))
+    matches = sorted(found.difference(copies))
     if len(matches) == 1:
         return KafkaTopic(kafka=admin.name, topic=matches[0])
     if matches:
-        raise TopicNotSettled(
+        raise TopicsContradict(
             connect_cluster,
             f"several topics hold offsets of these connectors ({', '.join(matches)}): name "
             "the right one in connect[].offsets_topic",
+        )
+    if copies:
+        raise TopicNotSettled(
+            connect_cluster,
+            f"only {', '.join(copies)} holds offsets of these connectors, and by its name it is "
+            "MirrorMaker 2's copy of another site's topic: wait if none has committed yet, else "
+            "name the topic in connect[].offsets_topic",
         )
     raise TopicNotSettled(
         connect_cluster,
         f"no compacted topic on {admin.name} holds an offset of its source connectors: either none "
         "has committed yet, or name the topic in connect[].offsets_topic",
     )
+
+
+def is_copy(topic: str, existing: Collection[str], copied_as: Collection[str] = ()) -> bool:
+    """Does this topic have the name of a copy: a prefix of a known flow's; or what a replication
+    policy makes by default (`<alias>.<topic>`) of a topic that is there as well, or under an alias
+    of which MM2's own topics are there.
+    """
+    if any(topic.startswith(prefix) and topic != prefix for prefix in copied_as if prefix):
+        return True
+    parts = topic.split(".")
+    for length in range(1, len(parts)):
+        alias, name = ".".join(parts[:length]), ".".join(parts[length:])
+        if name in existing or any(f"{alias}.{at}" in existing for at in _OF_AN_ALIAS):
+            return True
+    return False
 
 
 def _matches(

@@ -15,7 +15,9 @@ def key(connector: str = "files") -> bytes:
     return connect_key(connector, {"filename": "/a"})
 
 
-def find(kafka: FakeKafka, *, connectors=("files",), dedicated=(), reader=None) -> KafkaTopic:
+def find(
+    kafka: FakeKafka, *, connectors=("files",), dedicated=(), reader=None, copied_as=()
+) -> KafkaTopic:
     return find_offsets_topic(
         "lab",
         admin=FakeAdmin(kafka),
@@ -23,6 +25,7 @@ def find(kafka: FakeKafka, *, connectors=("files",), dedicated=(), reader=None) 
         connectors=connectors,
         dedicated=dedicated,
         clock=kafka.clock,
+        copied_as=copied_as,
     )
 
 
@@ -42,6 +45,34 @@ def kafka() -> FakeKafka:
 def test_the_compacted_topic_that_holds_the_connectors_offsets_is_found(kafka):
     kafka.produce("connect-offsets", key(), b'{"position":1}', partition=2)
     assert find(kafka) == KafkaTopic("east", "connect-offsets")
+
+
+@pytest.mark.parametrize(
+    ("copy", "beside", "copied_as"),
+    [
+        pytest.param("west.connect-offsets", (), (), id="of-a-name-that-is-here-too"),
+        pytest.param("eu.west.connect-offsets", (), (), id="an-alias-with-a-separator"),
+        pytest.param("west.their-offsets", ("west.heartbeats",), (), id="heartbeats"),
+        pytest.param("west.their-offsets", ("west.checkpoints.internal",), (), id="checkpoints"),
+        pytest.param("west.their-offsets", (), ("west.",), id="a-known-flow"),
+        pytest.param("west_their-offsets", (), ("west_",), id="its-own-separator"),
+    ],
+)
+def test_a_copy_of_another_sites_topic_is_not_taken_for_its_own(kafka, copy, beside, copied_as):
+    for topic in (copy, *beside):
+        kafka.create(topic, 1, compacted=topic == copy)
+    kafka.produce(copy, key(), b'{"position":777}')
+    with pytest.raises(TopicNotSettled, match=f"{copy} holds offsets .* copy of another"):
+        find(kafka, copied_as=copied_as)
+    kafka.produce("connect-offsets", key(), b'{"position":1}')
+    assert find(kafka, copied_as=copied_as).topic == "connect-offsets"
+
+
+@pytest.mark.parametrize("topic", ["mm2-offsets.west.internal", "team.offsets", "a.b.offsets"])
+def test_a_name_with_dots_alone_is_no_copys(kafka, topic):
+    kafka.create(topic, 1)
+    kafka.produce(topic, key(), b'{"position":1}')
+    assert find(kafka, copied_as=("", "east.")).topic == topic
 
 
 def test_one_connector_of_several_is_enough(kafka):
