@@ -94,6 +94,14 @@ class ConnectReader:
         """`GET /connectors?expand=status&expand=info`: answered from a worker's memory."""
         return self._get("/connectors?expand=status&expand=info")
 
+    def connector_names(self) -> bytes:
+        """`GET /connectors`: the names alone, of those without a status too."""
+        return self._get("/connectors")
+
+    def connector_infos(self) -> bytes:
+        """`GET /connectors?expand=info`: configurations, of those without a status too."""
+        return self._get("/connectors?expand=info")
+
     def status(self, connector: str) -> bytes:
         """`GET /connectors/{c}/status`: answered from a worker's memory."""
         return self._get(connector_path(connector, "status"), connector)

@@ -13,8 +13,8 @@ import structlog
 from exporter.clients.kafka import KafkaAdmin, TailReader
 from exporter.clock import Clock
 from exporter.config import Config, Connect
-from exporter.errors import ClientError, TopicNotSettled
-from exporter.ingest.discover import find_offsets_topic, listing_topic_names
+from exporter.errors import ClientError, TopicNotSettled, TopicsContradict
+from exporter.ingest.discover import find_offsets_topic, is_copy, listing_topic_names
 from exporter.ingest.poll import Batch, failure
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import (
@@ -22,6 +22,7 @@ from exporter.model.observations import (
     InputId,
     InputRetired,
     ListingTopicsFound,
+    OffsetsTopicCompared,
     OffsetsTopicFound,
     OffsetsTopicLost,
 )
@@ -29,6 +30,7 @@ from exporter.model.topology import KafkaTopic, ListingTopics
 from exporter.state.snapshot import ConnectorView, Snapshot
 
 RETRY_S = 5.0
+COMPARE_S = 300.0  # how soon a topic that was found is doubted; a sample of every compacted topic
 
 _log = structlog.get_logger()
 
@@ -66,41 +68,69 @@ class Discovery:
             self._notice_loss(connect, snapshot)
         elif connect.offsets_topic is not None:
             self._settle(connect.name, KafkaTopic(connect.home, connect.offsets_topic))
+            self._put((OffsetsTopicCompared(connect.name, doubt=None),))
         else:
             self._find(connect, snapshot)
         if not connect.worker_urls and connect.name not in self._listing:
             self._find_listing(connect)
 
-    def _due(self, what: str) -> bool:
+    def _due(self, what: str, every_s: float = RETRY_S) -> bool:
         now = self._clock.now()
         # After a step back of the clock an old moment may lie far in the future.
-        if 0 < self._retry_at.get(what, 0.0) - now <= RETRY_S:
+        if 0 < self._retry_at.get(what, 0.0) - now <= every_s:
             return False
-        self._retry_at[what] = now + RETRY_S
+        self._retry_at[what] = now + every_s
         return True
 
     # --- offsets topics --------------------------------------------------------------------------
 
     def _find(self, connect: Connect, snapshot: Snapshot) -> None:
-        sources = [
-            view
-            for view in snapshot.connectors
-            if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
-        ]
+        sources = _sources(connect, snapshot)
         if not any(view.dedicated_offsets_topic is None for view in sources):
             return
         if not self._due(f"offsets {connect.name}"):
             return
         looking = InputId(connect.name, TAIL)
         try:
-            topic = self._found(connect, sources)
+            topic = self._found(connect, sources, _copied_as(connect, snapshot))
         except ClientError as exc:
             _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
             self._put((failure(looking, exc),))
             return
         self._settle(connect.name, topic, InputRetired(looking))
 
-    def _found(self, connect: Connect, sources: list[ConnectorView]) -> KafkaTopic:
+    def _compare(self, connect: Connect, snapshot: Snapshot) -> None:
+        """A topic that was found is looked for again: it may have been the only one with offsets of
+        these connectors only because theirs had none yet.
+        """
+        topic, sources = self._settled[connect.name], _sources(connect, snapshot)
+        if connect.offsets_topic is not None or not sources:
+            return
+        if not self._due(f"compare {connect.name}", COMPARE_S):
+            return
+        copied_as, doubt = _copied_as(connect, snapshot), None
+        try:
+            existing, _ = self._admins[connect.home].topics()
+            if is_copy(topic.topic, existing, copied_as):
+                self._lose(
+                    connect, topic, "by its name it is MirrorMaker 2's copy of another topic"
+                )
+                return
+            found = self._found(connect, sources, copied_as)
+        except TopicsContradict as exc:
+            doubt = exc.detail
+        except TopicNotSettled:
+            pass  # a sample without its offsets is no second witness
+        except ClientError:
+            return
+        else:
+            if found != topic:
+                doubt = f"{found} holds offsets of these connectors, and a sample of {topic} none"
+        self._put((OffsetsTopicCompared(connect.name, doubt),))
+
+    def _found(
+        self, connect: Connect, sources: list[ConnectorView], copied_as: frozenset[str]
+    ) -> KafkaTopic:
         topic = find_offsets_topic(
             connect.name,
             admin=self._admins[connect.home],
@@ -114,6 +144,7 @@ class Discovery:
                 if view.dedicated_offsets_topic is not None
             ),
             clock=self._clock,
+            copied_as=copied_as,
         )
         for owner, theirs in self._settled.items():
             # Two Connect clusters must not share an offsets topic; if the one found is another's, a
@@ -129,6 +160,7 @@ class Discovery:
         found = OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic)
         if self._put((*before, found)):
             self._settled[connect_cluster] = topic
+            self._retry_at[f"compare {connect_cluster}"] = self._clock.now() + COMPARE_S
             _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
 
     def _notice_loss(self, connect: Connect, snapshot: Snapshot) -> None:
@@ -143,9 +175,17 @@ class Discovery:
             and not view.live
             for view in snapshot.inputs
         )
-        if gone and self._put((OffsetsTopicLost(connect_cluster=connect.name),)):
+        if gone:
+            self._lose(connect, topic, "it is not there any more")
+        else:
+            self._compare(connect, snapshot)
+
+    def _lose(self, connect: Connect, topic: KafkaTopic, detail: str) -> None:
+        if self._put((OffsetsTopicLost(connect_cluster=connect.name),)):
             del self._settled[connect.name]
-            _log.warning("offsets_topic_lost", connect_cluster=connect.name, topic=str(topic))
+            _log.warning(
+                "offsets_topic_lost", connect_cluster=connect.name, topic=str(topic), detail=detail
+            )
 
     # --- without a REST API ----------------------------------------------------------------------
 
@@ -179,3 +219,21 @@ class Discovery:
         except ClientError:
             return None  # the tail of the offsets topic, on the same cluster, reports it
         return names if existing.keys() >= set(names) else None
+
+
+def _sources(connect: Connect, snapshot: Snapshot) -> list[ConnectorView]:
+    """The connectors of a Connect cluster that may keep source offsets."""
+    return [
+        view
+        for view in snapshot.connectors
+        if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
+    ]
+
+
+def _copied_as(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
+    """The prefixes of the copies that known flows make on the cluster's Kafka cluster."""
+    return frozenset(
+        flow.source + flow.separator
+        for flow in snapshot.topology.flows
+        if flow.downstream == connect.home and flow.policy != "IdentityReplicationPolicy"
+    )

@@ -19,6 +19,7 @@ from exporter.ingest import rest
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
+    AssignmentConfirmed,
     BrokersSeen,
     ConnectorsListed,
     InputFailed,
@@ -75,14 +76,30 @@ def _detail(members: Sequence[str], first: str) -> str:
 
 
 def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
-    """Connectors, tasks, and the settings that say who reads what."""
+    """Connectors, tasks, and the settings that say who reads what; from time to time, and where
+    something is missing, what other answers say of that. Those may fail: then they say nothing.
+    """
     input_id = InputId(poll.name, CONNECT_REST)
     try:
         listed = poll.ask()
     except ClientError as exc:
         return (failure(input_id, exc),)
+    failed: list[InputFailed] = []
+    names: frozenset[str] | None = None
+    kafka_cluster_id: str | None = None
+    if poll.wants_witnesses(listed, clock.now()):
+        try:
+            kafka_cluster_id = poll.kafka_cluster_id()
+        except ClientError as exc:
+            failed.append(failure(input_id, exc))
+        try:
+            names = poll.names()
+            listed += poll.without_status(names, listed)
+        except ClientError as exc:
+            failed.append(failure(input_id, exc))
     return (
-        ConnectorsListed(connect_cluster=poll.name, connectors=listed),
+        *failed,
+        ConnectorsListed(poll.name, listed, names, kafka_cluster_id),
         InputSucceeded(input=input_id, at=clock.now()),
     )
 
@@ -131,15 +148,14 @@ def poll_assignment(poll: rest.AssignmentsPoll, connector: str) -> Batch:
     """What a MirrorSourceConnector gave its tasks.
 
     While it is stopped it has none, and what it had is still what it has to do; whether it is has
-    to be asked after. That a question fails is no news: it may during a rebalance, and the state
-    poll asks the same workers.
+    to be asked after. A question that fails is counted: what was answered before grows old.
     """
     try:
         assigned = poll.ask(connector)
         if not (assigned or poll.runs(connector)):
-            return ()
-    except ClientError:
-        return ()
+            return (AssignmentConfirmed(poll.name, connector),)
+    except ClientError as exc:
+        return (failure(InputId(poll.name, CONNECT_REST), exc),)
     return (PartitionsAssigned(poll.name, connector, assigned),)
 
 

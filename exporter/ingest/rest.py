@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from exporter.clients.connect_read import ConnectReader
-from exporter.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
+from exporter.decode.connect_rest import (
+    decode_assignment,
+    decode_connectors,
+    decode_names,
+    decode_offsets,
+)
+from exporter.decode.connect_root import decode_root
 from exporter.errors import Malformed
-from exporter.model.connectors import Connector
+from exporter.model.connectors import UNKNOWN_STATE, Connector
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
+
+WITNESSES_S: Final = 60.0  # two more requests a minute, answered from a worker's memory
+MISSING_S: Final = 900.0  # what is not listed for so long is gone, or told by other witnesses
 
 T = TypeVar("T")
 
@@ -55,10 +64,52 @@ class ConnectorsPoll:
         self.name = reader.name
         self._reader = reader
         self._answer: _Answer[tuple[Connector, ...]] = _Answer()
+        self._infos: dict[str, Connector] = {}
+        self._listed_at: dict[str, float] = {}
+        self._asked_at: float | None = None
+        self._before: tuple[Connector, ...] | None = None
 
     def ask(self) -> tuple[Connector, ...]:
         """Every connector with its state."""
         return self._answer.of(self._reader.connectors(), partial(listed_in, self.name))
+
+    def wants_witnesses(self, listed: tuple[Connector, ...], now: float) -> bool:
+        """Is it time to ask for names and identity: rarely, at once when the answer is another than
+        before (it may be another cluster's), and while a connector that was listed lately is
+        missing, or is listed without a state?
+        """
+        changed, self._before = listed is not self._before, listed
+        known = {at.name for at in listed if at.state != UNKNOWN_STATE}
+        self._listed_at = {
+            name: at
+            for name, at in self._listed_at.items()
+            if name not in known and abs(now - at) < MISSING_S
+        }
+        missing = bool(self._listed_at) or len(known) < len(listed)
+        self._listed_at |= dict.fromkeys(known, now)
+        due = self._asked_at is None or not 0 <= now - self._asked_at < WITNESSES_S
+        if due:
+            self._asked_at = now
+        return changed or missing or due
+
+    def names(self) -> frozenset[str]:
+        """Every connector by name, of those without a status too."""
+        names = decode_names(self._reader.connector_names())
+        return _sound(self.name, "GET /connectors (names)", names)
+
+    def kafka_cluster_id(self) -> str | None:
+        """The Kafka cluster that the worker says it uses; None from a worker before 1.1."""
+        return _sound(self.name, "GET /", decode_root(self._reader.root())).kafka_cluster_id
+
+    def without_status(
+        self, names: frozenset[str], listed: tuple[Connector, ...]
+    ) -> tuple[Connector, ...]:
+        """The connectors that only the list of names has, each with its configuration."""
+        missing = names - {at.name for at in listed}
+        if not missing <= self._infos.keys():
+            found = listed_in(self.name, self._reader.connector_infos())
+            self._infos = {at.name: at for at in found if at.name in missing}
+        return tuple(self._infos[name] for name in sorted(missing & self._infos.keys()))
 
 
 class AssignmentsPoll:

@@ -26,6 +26,10 @@ class Sight(Enum):
     FAILOVER = auto()  # syncs, checkpoints and groups of all flows of a Connect cluster
     KAFKA = auto()  # the cluster that holds the topic in the subject
     TOPIC = auto()  # its tail
+    LIST = auto()  # of connectors: is it read
+    TOPICS = auto()  # was the offsets topic looked for again
+    COMPARED = auto()  # its offsets by REST with those of the topic, and whether they are the same
+    BELIEF = auto()  # is it certain whose list that is
     VERDICT = auto()  # of the connector, which more than its inputs can hide
 
 
@@ -60,6 +64,11 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.INTERNAL_TOPIC_PROBLEM: (Sight.KAFKA,),
     Name.HANGING_TRANSACTION: (Sight.TOPIC,),
     Name.CHECKPOINTS_STALE: (Sight.FAILOVER,),
+    Name.CONNECT_CLUSTER_CHANGED: (Sight.LIST,),
+    Name.CONNECTOR_STATE_MISSING: (Sight.LIST,),
+    Name.CONNECTOR_NOT_LISTED: (Sight.LIST,),
+    Name.REST_OFFSETS_DIFFER: (Sight.LIST, Sight.OFFSETS),
+    Name.OFFSETS_TOPIC_DOUBTED: (),
     Name.INPUT_DOWN: (),
     # What rules count the time of (Held), by their own words for it.
     "ahead": _MM2,
@@ -67,9 +76,21 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     "below": (Sight.STATES, Sight.GROUPS),
     "unsynced": (Sight.STATES, Sight.OFFSETS),
     "checkpoints": (Sight.FAILOVER,),
+    "stateless": (Sight.LIST,),
     "input": (),
     "rest_offsets": (),
     "gone": (),
+}
+
+
+# What they are is that something is not known, so what rules say of it counts; that they say it no
+# more counts once it is known.
+_ENDED_BY: Final[Mapping[str, tuple[Sight, ...]]] = {
+    Name.CONNECT_CLUSTER_CHANGED: (Sight.BELIEF,),
+    Name.CONNECTOR_STATE_MISSING: (Sight.STATES,),
+    Name.CONNECTOR_NOT_LISTED: (Sight.STATES,),
+    Name.REST_OFFSETS_DIFFER: (Sight.COMPARED,),
+    Name.OFFSETS_TOPIC_DOUBTED: (Sight.TOPICS,),
 }
 
 
@@ -83,12 +104,15 @@ class Blindness:
     def hides(self, key: _Key) -> bool:
         """Can nobody tell whether this is still so?"""
         starting = not self._look.snapshot.ready and bool(_SEEN_IN[key[0]])
-        return starting or self.blinds(key)
+        return starting or self.blinds(key) or self._blinded(key, _ENDED_BY.get(key[0], ()))
 
     def blinds(self, key: _Key) -> bool:
         """Can something that this is seen in not be read?"""
-        name, cluster, connector, subject = key
-        return any(self._blind(sight, (cluster, connector), subject) for sight in _SEEN_IN[name])
+        return self._blinded(key, _SEEN_IN[key[0]])
+
+    def _blinded(self, key: _Key, sights: tuple[Sight, ...]) -> bool:
+        _, cluster, connector, subject = key
+        return any(self._blind(sight, (cluster, connector), subject) for sight in sights)
 
     def _blind(self, sight: Sight, who: Who, subject: str) -> bool:
         topic = subject.partition(" ")[0] if sight in {Sight.KAFKA, Sight.TOPIC} else ""
@@ -102,7 +126,16 @@ class Blindness:
         kafka, _, name = topic.partition("/")
         match sight:
             case Sight.STATES:
-                return look.blind_to_states(cluster)
+                return look.blind_to_state(who)
+            case Sight.LIST:
+                return look.blind_to_state((cluster, ""))
+            case Sight.TOPICS:
+                return cluster not in look.snapshot.topic_doubts
+            case Sight.COMPARED:
+                check = look.snapshot.rest_checks.get(who)
+                return check is None or check.rounds > 0
+            case Sight.BELIEF:
+                return not look.sight.believes_list(cluster)
             case Sight.OFFSETS:
                 return look.blind(who)
             case Sight.ENDS:

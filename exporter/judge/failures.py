@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from exporter.model.connectors import StateChange
+from exporter.model.connectors import UNKNOWN_STATE, StateChange
 from exporter.model.findings import FailureRun
 from exporter.state.snapshot import Snapshot
 
@@ -158,7 +158,11 @@ class Failures:
         """Note who is listed as failed, and who is listed no more beside others of its connector.
         A stopped connector has no tasks, and nothing fails there any more.
         """
-        names = {(view.connect_cluster, view.name): view.state for view in snapshot.connectors}
+        names = {
+            (view.connect_cluster, view.name): view.state
+            for view in snapshot.connectors
+            if view.state != UNKNOWN_STATE
+        }
         listed = set()
         for whose, state, failure in _polled(snapshot):
             listed.add(whose)
@@ -295,6 +299,8 @@ def _news(changes: tuple[StateChange, ...], last: tuple[float, str]) -> tuple[St
 
 def _polled(snapshot: Snapshot) -> Iterator[tuple[Whose, str, str | None]]:
     for view in snapshot.connectors:
+        if view.state == UNKNOWN_STATE:
+            continue  # no failure, and no end of one
         yield (view.connect_cluster, view.name, CONNECTOR), view.state, view.failure
         for task in view.tasks:
             yield (view.connect_cluster, view.name, task.number), task.state, task.failure

@@ -16,7 +16,7 @@ Called by memory.py; rules read it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -103,6 +103,7 @@ class Lives:
     _read_before: dict[Who, Positions] = field(default_factory=dict)
     _followed: set[str] = field(default_factory=set)
     _deleted: dict[Who, float] = field(default_factory=dict)
+    _without_state_at: dict[Who, float] = field(default_factory=dict)
 
     def observe(
         self,
@@ -110,18 +111,29 @@ class Lives:
         listed: Mapping[str, frozenset[str]],
         sources: Mapping[Who, Iterable[SourcePartitionView]],
         read: Read = NOTHING_READ,
+        believed: Collection[str] | None = None,
     ) -> None:
         """Take in a snapshot. `listed`: the connectors of each Connect cluster that lists them;
-        `sources`: the source partitions of each connector whose offsets can be seen.
+        `sources`: the source partitions of each connector whose offsets can be seen; `believed`:
+        the Connect clusters of which whoever is not listed is not there; None: all of them.
         """
+        # Its status was taken back, and Connect went on listing it: it was not deleted.
+        self._without_state_at |= {
+            (view.connect_cluster, at.connector): snapshot.at
+            for view in snapshot.lists
+            for at in view.without_state
+        }
         alive, again = self._told(snapshot)
         for cluster, names in listed.items():
-            for who in [who for who in self.of if who[0] == cluster and who[1] not in names]:
+            certain = believed is None or cluster in believed
+            gone = [who for who in self.of if who[0] == cluster and who[1] not in names]
+            for who in gone if certain else ():
                 del self.of[who]
                 self._read_before.pop(who, None)
+                self._without_state_at.pop(who, None)
             for name in names:
                 self._meet((cluster, name), again.get((cluster, name), 0.0))
-            if cluster in read.listed_at:
+            if certain and cluster in read.listed_at:
                 lived = {name for of, name in alive if of == cluster}
                 self._list(cluster, read.listed_at[cluster], names | lived)
         self._positions = read.positions
@@ -185,7 +197,10 @@ class Lives:
         return alive, {
             who: began[who]
             for who, ended in deleted.items()
-            if who in alive and who in began and self._deleted.get(who) != ended
+            if who in alive
+            and who in began
+            and self._deleted.get(who) != ended
+            and ended > self._without_state_at.get(who, 0.0)
         }
 
     def remembered(self) -> tuple[Told, ...]:

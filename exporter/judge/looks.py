@@ -195,9 +195,17 @@ class Look:
             return True
         return self.sight.unmirrored(cluster, connector) is not None
 
-    def blind_to_states(self, cluster: str) -> bool:
-        """Can the states of a Connect cluster's connectors not be read although they could be?"""
-        return self.sight.states_of(cluster)[1] is not None
+    def blind_to_state(self, who: Who) -> bool:
+        """Can the state of a connector not be read although it could be? Of none: those of its
+        Connect cluster.
+        """
+        if not who[1]:
+            return self.sight.states_of(who[0])[1] is not None
+        return self.sight.state_of(*who) is not None
+
+    def believed(self) -> dict[str, frozenset[str]]:
+        """Of `listed`, the lists that tell who is deleted."""
+        return {at: names for at, names in self.listed.items() if self.sight.believes_list(at)}
 
     def blind_to_ends(self, kafka: str | None) -> bool:
         """Can the log ends of this cluster not be read?"""

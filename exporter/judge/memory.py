@@ -59,8 +59,9 @@ class Memory:
         """Take in what is seen now, before the rules ask."""
         snapshot, listed = look.snapshot, look.listed
         positions = look.positions(self.failures.wanted(snapshot))
-        self.failures.observe(snapshot, listed, positions, settings.patience_s)
-        self.lives.observe(snapshot, listed, look.sources, look.read())
+        believed = look.believed()
+        self.failures.observe(snapshot, believed, positions, settings.patience_s)
+        self.lives.observe(snapshot, listed, look.sources, look.read(), believed.keys())
         self.falls.observe(look, settings.interval_s, look.rests())
         if self._seen[0] is look.mirrors and self._seen[1] is look.newest_syncs:
             return  # there is no other sync than at the last look

@@ -33,6 +33,7 @@ from exporter.judge.verdicts import (
     worst,
 )
 from exporter.judge.windows import Window
+from exporter.model.connectors import UNKNOWN_STATE
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import InputId
 from exporter.state.snapshot import ConnectorView, Snapshot
@@ -212,6 +213,8 @@ class Progress:
         """Those that have failed, or a task of them has."""
         found = []
         for view in connectors:
+            if view.state == UNKNOWN_STATE:
+                continue  # it is as it was, for all that anybody knows
             why, why_all = trouble(view)
             of = (view.connect_cluster, view.name)
             track = self._roll.track(of)
@@ -236,9 +239,7 @@ class Progress:
             only = only.union(*(track.subjects for track in tracks))
         seen = self._roll.seen(snapshot, only, self._number)
         for of, track in self._roll.tracks.items():
-            track.look(
-                states(sight.connectors.get(of)), sight.states_of(of[0])[1], sight.unusual(of)
-            )
+            track.look(states(sight.connectors.get(of)), sight.state_of(*of), sight.unusual(of))
         left = deque(seen if only is not None else self._roll.subjects.values())
         leisure = max(JUDGED_AT_LEISURE, -(-len(left) // LEISURE_TICKS))
         self._under_way = _Look(

@@ -89,7 +89,14 @@ class Register:
         self._looked = look
         self._memory.observe(look, self._settings)
         seen = Seen(look=look, settings=self._settings, memory=self._memory)
-        said = {finding.key: finding for _, rule in RULES for finding in rule(seen)}
+        said = {
+            finding.key: finding
+            for _, rule in RULES
+            for finding in rule(seen)
+            # What was judged of it may be a moment older than the list without it.
+            if finding.connector is None
+            or not look.sight.deleted(finding.connect_cluster, finding.connector)
+        }
         blindness = Blindness(look)
         self._memory.settle(blindness.hides)
         now = look.snapshot.at

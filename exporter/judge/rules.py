@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from exporter.judge import (
+    rules_connect,
     rules_failover,
     rules_failures,
     rules_offsets,
@@ -50,6 +51,11 @@ RULES: Final[tuple[tuple[int, Rule], ...]] = (
     (24, rules_replication.lag_unusual),
     (25, rules_replication.syncs_without_commits),
     (26, rules_replication.unreplicated_partitions),
+    (27, rules_connect.connect_cluster_changed),
+    (28, rules_connect.connector_state_missing),
+    (29, rules_connect.connector_not_listed),
+    (30, rules_connect.rest_offsets_differ),
+    (31, rules_connect.offsets_topic_doubted),
 )
 _STALLS: Final = frozenset(
     {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from exporter.judge.words import length
-from exporter.model.connectors import ConnectorKind
+from exporter.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -42,6 +42,9 @@ class Sight:
             (flow.connect_cluster, flow.connector): flow for flow in topology.flows
         }
         self._states: dict[str, tuple[bool, str | None]] = {}
+        self._lists = {view.connect_cluster: view for view in snapshot.lists}
+        self._histories = snapshot.histories
+        self._alive: frozenset[tuple[str, str]] | None = None
         self._at = snapshot.at
         self._cut = any(reason == "source_partitions_max" for reason, _ in snapshot.dropped)
         self._usual = snapshot.usual.of
@@ -67,6 +70,52 @@ class Sight:
             found = self._states[cluster] = self._look_for_states(cluster)
         return found
 
+    def state_of(self, cluster: str, connector: str) -> str | None:
+        """Why the state of a connector is not known; None: it is, or there is no such connector."""
+        _, blind = self.states_of(cluster)
+        if blind is not None:
+            return blind
+        view = self.connectors.get((cluster, connector))
+        if view is None:
+            return self._unlisted(cluster, connector)
+        return "Connect tells no state of it" if view.state == UNKNOWN_STATE else None
+
+    def deleted(self, cluster: str, connector: str) -> bool:
+        """Is it certain that there is no such connector any more?"""
+        if cluster not in self._lists and cluster not in self._listings:
+            return False
+        known, _ = self.states_of(cluster)
+        gone = (cluster, connector) not in self.connectors
+        return known and gone and self._unlisted(cluster, connector) is None
+
+    def believes_list(self, cluster: str) -> bool:
+        """Is a connector that is not listed deleted, unless something else speaks for it?"""
+        view = self._lists.get(cluster)
+        return view is None or (view.believed_at is not None and view.believed_at <= self._at)
+
+    def _unlisted(self, cluster: str, connector: str) -> str | None:
+        """Why a connector that is not listed may be there all the same; None: it is deleted."""
+        view = self._lists.get(cluster)
+        if view is None or connector in view.deleted:
+            return None
+        if not self.believes_list(cluster):
+            return "the list of connectors is not certain"
+        if any(at.connector == connector for at in view.unlisted):
+            return "Connect does not list it, and it is at work"
+        if (cluster, connector) in self._by_status():
+            return "Connect does not list it, and its status topic has it"
+        return None
+
+    def _by_status(self) -> frozenset[tuple[str, str]]:
+        """The connectors that a status topic has."""
+        if self._alive is None:
+            self._alive = frozenset(
+                (history.connect_cluster, history.connector)
+                for history in self._histories
+                if history.task is None and history.changes[-1].state != DELETED
+            )
+        return self._alive
+
     def _look_for_states(self, cluster: str) -> tuple[bool, str | None]:
         rest = InputId(cluster, CONNECT_REST)
         if rest in self._inputs:
@@ -87,7 +136,7 @@ class Sight:
         if blind is not None:
             return blind
         if known and (cluster, connector) not in self.connectors:
-            return None
+            return self._unlisted(cluster, connector)
         rest = self._by_rest.get((cluster, connector))
         if rest is not None:
             return self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)

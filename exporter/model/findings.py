@@ -110,6 +110,12 @@ class FindingName(StrEnum):
     STARTS_FROM_SCRATCH = "starts_from_scratch"
     INTERNAL_TOPIC_PROBLEM = "internal_topic_problem"
     HANGING_TRANSACTION = "hanging_transaction"
+    # what Connect's answers and other witnesses contradict each other in
+    CONNECT_CLUSTER_CHANGED = "connect_cluster_changed"
+    CONNECTOR_STATE_MISSING = "connector_state_missing"
+    CONNECTOR_NOT_LISTED = "connector_not_listed"
+    REST_OFFSETS_DIFFER = "rest_offsets_differ"
+    OFFSETS_TOPIC_DOUBTED = "offsets_topic_doubted"
     # failover
     CHECKPOINTS_STALE = "checkpoints_stale"
     # ourselves

@@ -244,10 +244,19 @@ class GroupOffsetsRead:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorsListed:
-    """Every connector of a Connect cluster at one moment. What is not listed is gone."""
+    """The connectors that one answer of a Connect cluster had. What it has not may be there all the
+    same (state/connector_list.py).
+
+    names              by the list of names, which has those without a status too; None where that
+                       was not asked for, or not answered
+    kafka_cluster_id   of the Kafka cluster that the worker says it uses; None where it was not
+                       asked, or does not say
+    """
 
     connect_cluster: str
     connectors: tuple[Connector, ...]
+    names: frozenset[str] | None = None
+    kafka_cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +272,16 @@ class OffsetsTopicLost:
     """The topic that discovery had settled on is gone; another one may be found."""
 
     connect_cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsTopicCompared:
+    """Discovery looked again for the topic that it had settled on. `doubt` says in words why it may
+    be the wrong one; None: it found the same.
+    """
+
+    connect_cluster: str
+    doubt: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +301,14 @@ class PartitionsAssigned:
     connect_cluster: str
     connector: str
     partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentConfirmed:
+    """A MirrorSourceConnector is stopped and has no tasks: it copies what it had to before."""
+
+    connect_cluster: str
+    connector: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,8 +439,10 @@ Observation = (
     | ConnectorsListed
     | OffsetsTopicFound
     | OffsetsTopicLost
+    | OffsetsTopicCompared
     | ListingTopicsFound
     | PartitionsAssigned
+    | AssignmentConfirmed
     | BrokersSeen
     | EndsAsked
     | EndsRead

@@ -72,7 +72,9 @@ class Courier:
         """
         if self._sending is not None:
             return False
-        self.ledger.look(now, snapshot.findings, blind.to, ready=snapshot.ready)
+        self.ledger.look(
+            now, snapshot.findings, blind.to, ready=snapshot.ready, deleted=blind.deleted
+        )
         self._failed[TOO_MANY] += max(0, self.ledger.beyond - self._beyond)
         self._beyond = self.ledger.beyond
         return self.ledger.prune(now)

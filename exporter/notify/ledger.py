@@ -22,19 +22,26 @@ RESOLVED_S: Final = 900.0
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}  # the worst first
 
-_FIRST: Final = {"new": 0, "resolved": 0, "changed": 1, "active": 2}
+_FIRST: Final = {"new": 0, "resolved": 0, "connector_deleted": 0, "changed": 1, "active": 2}
 
 Identity = tuple[str, ...]
 Sight = Callable[[Finding], frozenset[InputId]]  # the inputs that a finding rests on and are blind
 
 
 class Status(StrEnum):
-    """What a message says of a finding. ACTIVE repeats what was told, and only where wanted."""
+    """What a message says of a finding. ACTIVE repeats what was told, and only where wanted.
+
+    DELETED ends it like RESOLVED: nothing was repaired, the connector does not exist any more.
+    """
 
     NEW = "new"
     CHANGED = "changed"
     RESOLVED = "resolved"
+    DELETED = "connector_deleted"
     ACTIVE = "active"
+
+
+_ENDS: Final = frozenset({Status.RESOLVED, Status.DELETED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class Entry:
     attempted    it may have been told, so its end must be
     told         as it was last told; None if it was not, for certain
     resolved_at  when it was over
+    deleted      it was over because its connector was deleted
     """
 
     finding: Finding
@@ -75,6 +83,7 @@ class Entry:
     resolved_at: float | None = None
     end_attempted: bool = False
     end_told: bool = False
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +111,17 @@ class Ledger:
         return tuple(self._entries.values())
 
     def look(
-        self, now: float, findings: Iterable[Finding], blind: Sight, *, ready: bool = True
+        self,
+        now: float,
+        findings: Iterable[Finding],
+        blind: Sight,
+        *,
+        ready: bool = True,
+        deleted: Callable[[Finding], bool] = lambda _: False,
     ) -> None:
-        """Take in what is wrong now. Nothing is over in a snapshot that is not `ready`."""
+        """Take in what is wrong now. Nothing is over in a snapshot that is not `ready`. `deleted`:
+        is a finding over because its connector does not exist any more?
+        """
         findings = tuple(findings)
         found = {
             self._identity(finding): finding
@@ -123,7 +140,9 @@ class Ledger:
                 if not replaced and entry.finding.key[:3] in explained:
                     continue  # what explains it is listed in its place: it is not over
                 if replaced or self._over(identity, entry, now, blind, ready=ready):
-                    self._entries[identity] = replace(entry, resolved_at=now)
+                    self._entries[identity] = replace(
+                        entry, resolved_at=now, deleted=deleted(entry.finding)
+                    )
 
     def due(self, now: float) -> Iterator[Message]:
         """What has to be told: what is new or over before what changed, and repetitions at last."""
@@ -142,7 +161,7 @@ class Ledger:
         fresh = False
         for message in messages:
             entry = self._entries[message.identity]
-            ending = entry.end_attempted or message.status is Status.RESOLVED
+            ending = entry.end_attempted or message.status in _ENDS
             noted = replace(entry, attempted=True, end_attempted=ending)
             fresh |= noted != entry
             self._entries[message.identity] = noted
@@ -154,7 +173,7 @@ class Ledger:
         for message in messages:
             entry = self._entries[message.identity]
             news |= message.status is not Status.ACTIVE
-            if message.status is not Status.RESOLVED:
+            if message.status not in _ENDS:
                 told = replace(entry, told=message.finding, told_at=now)
                 self._entries[message.identity] = told
             elif self._rules.resend_s is None:
@@ -187,7 +206,7 @@ class Ledger:
         if entry is not None and not entry.end_attempted:
             # It may never have been over. Whatever `since` says now, this is when we heard of it.
             kept = replace(finding, since=entry.finding.since)
-            self._entries[identity] = replace(entry, finding=kept, resolved_at=None)
+            self._entries[identity] = replace(entry, finding=kept, resolved_at=None, deleted=False)
             return
         if entry is None and len(self._entries) >= ENTRIES_MAX:
             self.beyond += 1
@@ -210,7 +229,8 @@ class Ledger:
         resend_s = self._rules.resend_s
         again = resend_s is not None and since_told >= resend_s
         if entry.resolved_at is not None:
-            return Status.RESOLVED if not entry.end_told or again else None
+            ended = Status.DELETED if entry.deleted else Status.RESOLVED
+            return ended if not entry.end_told or again else None
         if entry.told is None:
             return Status.NEW
         if self._changed(entry.told, entry.finding, since_told):

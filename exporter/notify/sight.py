@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from exporter.judge.sight import Sight
 from exporter.model.findings import Finding, FindingName
-from exporter.model.observations import InputId
+from exporter.model.observations import CONNECT_REST, InputId
 from exporter.model.topology import Topology
 from exporter.state.snapshot import Snapshot
 
 
 class Blind:
-    """The inputs of one snapshot that tell nothing now, by the Connect cluster they matter to."""
+    """The inputs of one snapshot that tell nothing now, by the Connect cluster they matter to; and
+    the connectors of which its REST API tells nothing.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self._sight = Sight(snapshot)
         self._topology = snapshot.topology
         self._down = tuple(view.id for view in snapshot.inputs if not view.live)
         self._by_cluster: dict[str, frozenset[InputId]] = {}
@@ -31,7 +35,16 @@ class Blind:
             return frozenset()
         if name not in self._by_cluster:
             self._by_cluster[name] = frozenset(self._of(name))
-        return self._by_cluster[name]
+        found = self._by_cluster[name]
+        connector = finding.connector
+        if connector is not None and self._sight.state_of(name, connector) is not None:
+            return found | {InputId(name, CONNECT_REST)}
+        return found
+
+    def deleted(self, finding: Finding) -> bool:
+        """Is what it was found of a connector that does not exist any more?"""
+        name = finding.connector
+        return name is not None and self._sight.deleted(finding.connect_cluster, name)
 
     def _of(self, connect_cluster: str) -> Iterator[InputId]:
         homes = {

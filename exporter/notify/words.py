@@ -12,7 +12,7 @@ import msgspec
 
 from exporter.clock import utc
 from exporter.model.findings import Evidence, Finding
-from exporter.notify.ledger import Message
+from exporter.notify.ledger import Message, Status
 
 VERSION: Final = "1"
 TEXT_CHARS_MAX: Final = 1_000  # of a summary; findings beyond are cut, receivers cut far earlier
@@ -34,7 +34,7 @@ def alertmanager(messages: Sequence[Message], now: float, lasts_s: float) -> byt
             "annotations": {
                 "summary": _cut(message.finding.summary, TEXT_CHARS_MAX),
                 "evidence": "\n".join(
-                    f"{what}: {how_much}" for what, how_much in _evidence(message.finding.evidence)
+                    f"{what}: {how_much}" for what, how_much in _evidence(_told(message))
                 ),
             },
             "startsAt": _time(message.finding.since),
@@ -66,7 +66,7 @@ def plain(messages: Sequence[Message], now: float) -> bytes:
                     else _time(message.resolved_at),
                     "evidence": [
                         {"what": what, "how_much": how_much}
-                        for what, how_much in _evidence(message.finding.evidence)
+                        for what, how_much in _evidence(_told(message))
                     ],
                 }
                 for message in messages
@@ -95,6 +95,12 @@ def _names(finding: Finding) -> dict[str, Any]:
         "connector": finding.connector,
         "subject": finding.subject,
     }
+
+
+def _told(message: Message) -> Evidence:
+    if message.status is not Status.DELETED:
+        return message.finding.evidence
+    return (("ended", "the connector was deleted"), *message.finding.evidence)
 
 
 def _evidence(evidence: Evidence) -> Evidence:

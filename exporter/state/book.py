@@ -14,6 +14,7 @@ from operator import is_
 from exporter.model.connectors import Connector, StateHistory
 from exporter.model.observations import (
     CONNECT_REST,
+    AssignmentConfirmed,
     BaselinesSeen,
     BrokersSeen,
     ConnectorsListed,
@@ -27,6 +28,7 @@ from exporter.model.observations import (
     NotificationsFailed,
     Observation,
     OffsetsPolled,
+    OffsetsTopicCompared,
     OffsetsTopicFound,
     OffsetsTopicLost,
     PartitionsAssigned,
@@ -81,7 +83,10 @@ class Book:
     ) -> None:
         self._addresses = dict(kafkas)
         self._inputs = Inputs(stale_after_s)
-        self._sites = {site.name: Site(site, self._inputs, source_partitions_max) for site in sites}
+        self._sites = {
+            site.name: Site(site, self._inputs, source_partitions_max, interval_s) for site in sites
+        }
+        self._topic_doubts: dict[str, str | None] = {}
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs, interval_s)
         self._failover = Failover(
@@ -131,10 +136,10 @@ class Book:
                 self._apply_aside(seen)
             case NotificationsFailed() | ControlSeen() | RemedySeen() | ReplicaSeen():
                 self._apply_aside(seen)
-            case PartitionsAssigned():
-                self._replication.assign(seen.connect_cluster, seen.connector, seen.partitions)
+            case PartitionsAssigned() | AssignmentConfirmed():
+                self._apply_assignment(seen, now)
             case _:
-                self._apply_discovery(seen)
+                self._apply_discovery(seen, now)
 
     def _apply_rest_offsets(
         self, seen: RestOffsetsAsked | RestOffsetsRead | OffsetsPolled, now: float
@@ -190,15 +195,23 @@ class Book:
         if any(changed):
             self._rebuild_topology()
 
-    def _apply_discovery(self, seen: Observation) -> None:
+    def _read_list(self, seen: ConnectorsListed, now: float) -> None:
+        others = [site.runs for name, site in self._sites.items() if name != seen.connect_cluster]
+        elsewhere = frozenset(name for runs in others for name in runs)
+        self._sites[seen.connect_cluster].read_list(seen, now, elsewhere)
+
+    def _apply_discovery(self, seen: Observation, now: float) -> None:
         """What changes who is connected to whom."""
         match seen:
             case ConnectorsListed():
-                self._sites[seen.connect_cluster].enlist(seen.connectors)
+                self._read_list(seen, now)
             case OffsetsTopicFound():
                 self._sites[seen.connect_cluster].home = seen.topic
             case OffsetsTopicLost():
                 self._sites[seen.connect_cluster].home = None
+                self._topic_doubts.pop(seen.connect_cluster, None)
+            case OffsetsTopicCompared():
+                self._topic_doubts[seen.connect_cluster] = seen.doubt
             case ListingTopicsFound():
                 self._sites[seen.topics.connect_cluster].listing_topics = seen.topics
             case TopicsSeen():
@@ -209,6 +222,13 @@ class Book:
             case _:
                 raise AssertionError(seen)
         self._rebuild_topology()
+
+    def _apply_assignment(self, seen: PartitionsAssigned | AssignmentConfirmed, now: float) -> None:
+        of = (seen.connect_cluster, seen.connector)
+        if isinstance(seen, AssignmentConfirmed):
+            self._replication.confirm(*of, now)
+        else:
+            self._replication.assign(*of, seen.partitions, now)
 
     def _apply_ends(self, seen: EndsAsked | EndsRead | ProbesRead, now: float) -> None:
         """Where logs end, and what stands in them."""
@@ -326,6 +346,9 @@ class Book:
             checkpoints=self._failover.checkpoints(now),
             heartbeats=self._failover.heartbeats(now),
             by_rest=by_rest,
+            topic_doubts=dict(self._topic_doubts),
+            rest_checks=self._checks.views(),
+            lists=tuple(view for site in sites if (view := site.list_view()) is not None),
         )
 
     # --- over a restart --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import zip_longest
+from math import inf
 from operator import is_
 
 from exporter.model.observations import LOG_ENDS, TAIL, InputId, TailRead
@@ -52,6 +53,8 @@ class Replication:
         self._views = MirrorViews(self._ends, self._ages, self.looks.fates)
         self._joined: Joined[MirrorPartitionView] = Joined()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
+        self._assigned_at: dict[tuple[str, str], float] = {}
+        self._outdated: set[MirrorFlow] = set()
         self._shared_made: tuple[tuple[object, ...], Shared] = ((), {})
         self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
         self._interval_s = interval_s
@@ -67,6 +70,8 @@ class Replication:
         self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
         listed = self._listed()
         self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
+        self._assigned_at = {at: told for at, told in self._assigned_at.items() if at in listed}
+        self._outdated &= set(flows)
         self._views.keep(flows)
         self._unassigned.keep(flows)
         for flow in (self._positions_made.keys() | self._leads.keys()) - set(flows):
@@ -92,9 +97,14 @@ class Replication:
             book.apply(syncs, now, whole=read.whole)
 
     def assign(
-        self, connect_cluster: str, connector: str, partitions: frozenset[TopicPartition] | None
+        self,
+        connect_cluster: str,
+        connector: str,
+        partitions: frozenset[TopicPartition] | None,
+        at: float | None = None,
     ) -> None:
-        """This connector copies these upstream partitions and no others; None: nobody knows.
+        """This connector copies these upstream partitions and no others, as of then (None: always,
+        as its cluster's own topics tell); None: nobody knows.
 
         An answer that comes after the connector went must not wait for the next of that name.
         """
@@ -103,6 +113,14 @@ class Replication:
         if partitions is not None and of in self._listed():
             # The same object: else each picture would compare the two, a thousand partitions each.
             self._assigned[of] = known if known == partitions else partitions
+            if at is not None:
+                self._assigned_at[of] = at
+
+    def confirm(self, connect_cluster: str, connector: str, at: float) -> None:
+        """What this connector was assigned is what it copies, as of then."""
+        of = (connect_cluster, connector)
+        if of in self._assigned:
+            self._assigned_at[of] = at
 
     def _listed(self) -> frozenset[tuple[str, str]]:
         return frozenset(
@@ -277,7 +295,7 @@ class Replication:
         # Of two named flows of one connector's name nobody tells for which an assignment is.
         alone = assigned if self._flows_of[of] == 1 else None
         unassigned = self._unassigned.of(flow, alone, site.of.wants_topic, self._now)
-        state = (
+        state: tuple[object, ...] = (
             *site.state_of(flow.connector),
             syncs if syncs is None else (id(syncs), syncs.version),
             assigned,
@@ -285,9 +303,12 @@ class Replication:
             self._flows_of[of],
             unassigned,
         )
+        # A newer answer hides what was committed since the one before it, where there is any.
+        told_at = self._assigned_at.get((flow.connect_cluster, flow.connector))
         made = self._positions_made.get(flow)
         leads = self._leads.setdefault(flow, SyncLeads(self._interval_s))
-        if made is None or made[0] != state or self._now >= leads.lapses_at:
+        outdated = told_at if flow in self._outdated else None
+        if made is None or made[0] != (*state, outdated) or self._now >= leads.lapses_at:
             committed = self._committed(flow)
             wanted = self._wanted(flow, committed)
             late = {
@@ -297,6 +318,7 @@ class Replication:
                 or site.uncommitted(flow.connector, flow.source, at)
             }
             found = positions(flow, committed, syncs, leads, self._now, not_ours, wanted, late)
+            state = (*state, told_at if flow in self._outdated else None)
             made = (state, tuple(sorted(found, key=lambda at: at.upstream)))
             self._positions_made[flow] = made
         return made[1]
@@ -310,7 +332,8 @@ class Replication:
         """The partitions that the flow copies; None if that is not known.
 
         Not those of which we cannot tell whether it has an offset: without one they would look as
-        if nothing had ever been replicated.
+        if nothing had ever been replicated. And those that it committed since that was answered:
+        it copies them, whatever it was told before.
         """
         assigned = self._assigned.get((flow.connect_cluster, flow.connector))
         if assigned is None:
@@ -318,7 +341,15 @@ class Replication:
         site = self._sites[flow.connect_cluster]
         # Two named flows of one connector's name: which of them an assignment is for, it says not.
         alone = self._flows_of[flow.connect_cluster, flow.connector] == 1
-        return frozenset(
+        told_at = self._assigned_at.get((flow.connect_cluster, flow.connector), inf)
+        since = frozenset(
+            where
+            for partition, seen in committed.items()
+            if seen.at > told_at
+            and (where := TopicPartition(partition.topic, partition.partition)) not in assigned
+        )
+        (self._outdated.add if since else self._outdated.discard)(flow)
+        return since | frozenset(
             at
             for at in assigned
             if site.of.wants_topic(at.topic)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from exporter.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
 from exporter.model.observations import (
     CONNECT_REST,
     TAIL,
+    ConnectorsListed,
     InputId,
     OffsetsPolled,
     TailRead,
@@ -31,6 +32,7 @@ from exporter.model.topology import (
     StatusTopic,
     TopicPartition,
 )
+from exporter.state.connector_list import ConnectorList
 from exporter.state.flows import cluster_at
 from exporter.state.histories import Histories
 from exporter.state.homes import Homes
@@ -41,7 +43,7 @@ from exporter.state.lint import sibling_names
 from exporter.state.listing import Listing
 from exporter.state.rest_offsets import RestOffsets
 from exporter.state.shadows import Shadows
-from exporter.state.snapshot import RestConnector, SourcePartitionView
+from exporter.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
 from exporter.state.sources import SourceBook, everything
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
@@ -70,10 +72,13 @@ class ConnectSite:
 
 
 class Site:
-    """See the module. `partitions_max` bounds each offsets topic."""
+    """See the module. `partitions_max` bounds each offsets topic; `interval_s` as of a Book."""
 
-    def __init__(self, of: ConnectSite, inputs: Inputs, partitions_max: int) -> None:
+    def __init__(
+        self, of: ConnectSite, inputs: Inputs, partitions_max: int, interval_s: float = 60.0
+    ) -> None:
         self.of = of
+        self._list = ConnectorList(of.name, interval_s)
         self.home: KafkaTopic | None = None
         self.listed: tuple[Connector, ...] | None = None
         self.by_name: Mapping[str, Connector] = {}  # the same; another object for another list
@@ -103,6 +108,12 @@ class Site:
         self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
     # --- taking in -------------------------------------------------------------------------------
+
+    def read_list(
+        self, answer: ConnectorsListed, now: float, elsewhere: frozenset[str] = frozenset()
+    ) -> None:
+        """Take in an answer of its REST API. `elsewhere` are the connectors of other clusters."""
+        self.enlist(self._list.read(answer, _Witnesses(self, now, elsewhere), now))
 
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
         """These are its connectors; what is not among them is gone."""
@@ -342,6 +353,22 @@ class Site:
         """Are offsets polled over REST as nobody can tell where its offsets topic is?"""
         return self._homeless
 
+    def list_view(self) -> ConnectorListView | None:
+        """How far the list of its connectors can be believed, if it was polled."""
+        view, wants = self._list.view, self.of.wants_connector
+        if view is None:
+            return None
+        return replace(
+            view,
+            without_state=tuple(at for at in view.without_state if wants(at.connector)),
+            unlisted=tuple(at for at in view.unlisted if wants(at.connector)),
+        )
+
+    def committed_at(self, connector: str) -> float | None:
+        """When this connector, listed or not, last committed while we looked, by the record."""
+        book = self._book_of(connector)
+        return None if book is None else book.committed_at(connector)
+
     def committing(self, topic: KafkaTopic, *, since: float) -> frozenset[str]:
         """The connectors, listed or not, that committed to this topic not before `since`."""
         return self._books[topic].committing(since) if topic in self._books else frozenset()
@@ -451,6 +478,11 @@ class Site:
             return True
         return book.agrees(connector, identity, text)
 
+    def offset_text(self, connector: str, identity: str) -> str | None:
+        """What the topic says of a source partition; None: nothing, or that it has no offset."""
+        book = self._book_of(connector)
+        return None if book is None else book.offset_text(connector, identity)
+
     def held(self, connector: str) -> tuple[str, ...]:
         """The identities of this connector's source partitions that REST must list."""
         book = self._book_of(connector)
@@ -491,3 +523,27 @@ class Site:
         if not self._inputs.whole(InputId(str(topic), TAIL), now):
             return ()  # its offset may be there, behind an open transaction
         return self._shadows_made.of(connector, self._books[topic], self._books[self.home])
+
+
+class _Witnesses:
+    """What a site's topics tell of its connectors at one moment."""
+
+    def __init__(self, site: Site, now: float, elsewhere: frozenset[str]) -> None:
+        self._site = site
+        self._elsewhere = elsewhere
+        self._states = {
+            history.connector: history.changes[-1].state
+            for history in site.histories(now)
+            if history.task is None
+        }
+
+    def status_of(self, connector: str) -> str | None:
+        return self._states.get(connector)
+
+    def committed_at(self, connector: str) -> float | None:
+        return self._site.committed_at(connector)
+
+    def committing(self) -> frozenset[str]:
+        home = self._site.home
+        found = frozenset() if home is None else self._site.committing(home, since=0.0)
+        return found - self._elsewhere

@@ -7,7 +7,8 @@ changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -83,6 +84,68 @@ class RawKeysView(msgspec.Struct, frozen=True, gc=False):
     strays: int = 0
     unsure: tuple[tuple[bytes, SourceOffset | None], ...] = ()
     restarted: SpellingChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestCheck:
+    """What comparing a connector's offsets by REST with those of the topic came to.
+
+    rounds     how many rounds in a row differed, up to the newest that came to an end
+    since      when the first of them did
+    examples   (source partition, its offset by REST, that of the topic) of the newest that
+               differed; bounded
+    """
+
+    rounds: int
+    since: float
+    examples: tuple[tuple[str, str | None, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutState:
+    """A connector that Connect lists without a state, `since` then; `seen_at` is when it last had
+    one, None if it never did.
+    """
+
+    connector: str
+    since: float
+    seen_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnlistedConnector:
+    """A connector that Connect does not list and another witness speaks for.
+
+    since          the first answer without it
+    seen_at        when it was last listed with a state; None if it never was
+    status         its state by the status topic, if that says that it is there
+    committed_at   of its newest commit, if it goes on committing
+    """
+
+    connector: str
+    since: float
+    seen_at: float | None
+    status: str | None
+    committed_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorListView:
+    """How far the list of a Connect cluster's connectors can be believed.
+
+    believed_at         from when on a connector that is not among `Snapshot.connectors` is deleted;
+                        None while the address may lead to another Connect cluster
+    deleted             those of which that is certain, whatever `believed_at`; bounded
+    kafka_cluster_ids   of the Kafka cluster by the first answer, and the one that the newest says
+                        instead; None where no answer has any
+    """
+
+    connect_cluster: str
+    believed_at: float | None
+    kafka_cluster_ids: tuple[str | None, str | None]
+    without_state: tuple[WithoutState, ...]
+    unlisted: tuple[UnlistedConnector, ...]
+    deleted: frozenset[str] = frozenset()
 
 
 class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
@@ -407,6 +470,10 @@ class Snapshot:
     remedies        what guarded remediation says of itself; None where it does not run
     replica         how this daemon stands among those that share a journal; None where it is alone
     by_rest         the connectors whose offsets are polled over REST
+    rest_checks     by (Connect cluster, connector): what REST says of offsets, compared
+    topic_doubts    by Connect cluster whose offsets topic was looked for again: why it may be the
+                    wrong one, in words; None: it was found again
+    lists           how far lists of connectors can be believed, of Connect clusters that are polled
     trends          the last hour, a mark a minute, oldest first (state/trends.py)
     """
 
@@ -446,6 +513,9 @@ class Snapshot:
     remedies: RemedySeen | None = None
     replica: ReplicaSeen | None = None
     by_rest: tuple[RestConnector, ...] = ()
+    rest_checks: Mapping[tuple[str, str], RestCheck] = field(default_factory=dict)
+    topic_doubts: Mapping[str, str | None] = field(default_factory=dict)
+    lists: tuple[ConnectorListView, ...] = ()
     trends: Marks = ()
 
 

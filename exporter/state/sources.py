@@ -443,9 +443,18 @@ class SourceBook:
             return True
         return text in self._trails.get(connector, {}).get(identity, ())
 
+    def offset_text(self, connector: str, identity: str) -> str | None:
+        """The newest effective offset of a source partition, as it is compared with REST's."""
+        partition = self._find(connector, identity)
+        return None if partition is None else self._rest_text(partition)
+
     def committing(self, since: float) -> frozenset[str]:
         """The connectors, listed or not, that committed while we looked and not before `since`."""
         return frozenset(name for name, at in self._committed_at.items() if at >= since)
+
+    def committed_at(self, connector: str) -> float | None:
+        """When this connector last committed while we looked, by the record's timestamp."""
+        return self._committed_at.get(connector)
 
     def held(self, connector: str) -> tuple[str, ...]:
         """The identities of this connector's source partitions that have an offset, as far as REST

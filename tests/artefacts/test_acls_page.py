@@ -113,7 +113,13 @@ def read_requests() -> set[str]:
     reader = ConnectReader(
         "lab", ("http://worker:8083",), 1.0, transport=httpx.MockTransport(answer)
     )
-    for ask in (reader.root, reader.connectors, reader.plugins):
+    for ask in (
+        reader.root,
+        reader.connectors,
+        reader.connector_names,
+        reader.connector_infos,
+        reader.plugins,
+    ):
         ask()
     for ask_of in (reader.status, reader.connector_config, reader.tasks, reader.offsets):
         ask_of("{c}")
@@ -145,4 +151,5 @@ def test_every_request_to_connect_is_on_the_page_and_no_other():
 def test_every_question_of_the_reader_was_asked():
     public = {name for name in vars(ConnectReader) if not name.startswith("_")}
     covered = {"root", "connectors", "plugins", "status", "connector_config", "tasks", "offsets"}
+    covered |= {"connector_names", "connector_infos"}
     assert public - {"close"} == covered

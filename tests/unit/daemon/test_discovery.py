@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.config import parse
-from exporter.daemon.discovery import RETRY_S, Discovery
+from exporter.daemon.discovery import COMPARE_S, RETRY_S, Discovery
 from exporter.errors import Unreachable
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import (
@@ -16,6 +16,7 @@ from exporter.model.observations import (
     InputId,
     InputRetired,
     ListingTopicsFound,
+    OffsetsTopicCompared,
     OffsetsTopicFound,
     OffsetsTopicLost,
 )
@@ -25,6 +26,8 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 LOOKING = InputId("lab", TAIL)
+SURE = OffsetsTopicCompared("lab", None)
+SURE_OF_MM2 = OffsetsTopicCompared("mm2", None)
 REST = {"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}
 
 
@@ -177,12 +180,66 @@ def test_a_loss_that_the_loop_did_not_take_is_told_again():
     assert world.step() == [OffsetsTopicLost("lab")]
 
 
+def settled() -> World:
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    world.step()
+    return world
+
+
+def test_a_topic_that_was_found_is_looked_for_again_every_five_minutes():
+    world = settled()
+    assert world.step() == []
+    assert world.step(after_s=COMPARE_S) == [SURE]
+    assert world.step() == []
+    assert world.step(after_s=COMPARE_S) == [SURE]
+
+
+def test_a_second_topic_with_its_offsets_is_a_doubt_and_what_was_found_stays():
+    world = settled()
+    world.topic("more-offsets", "files")
+    (told,) = world.step(after_s=COMPARE_S)
+    assert isinstance(told, OffsetsTopicCompared)
+    assert "more-offsets, offsets" in str(told.doubt)
+    world.kafka.delete("more-offsets")
+    assert world.step(after_s=COMPARE_S) == [SURE]
+
+
+def test_another_topic_with_its_offsets_while_the_sample_has_none_is_a_doubt_too():
+    world = settled()
+    world.kafka.delete("offsets")
+    world.topic("offsets", "other")
+    world.topic("more-offsets", "files")
+    (told,) = world.step(after_s=COMPARE_S)
+    assert told.doubt == (
+        "east/more-offsets holds offsets of these connectors, and a sample of east/offsets none"
+    )
+
+
+def test_a_sample_without_its_offsets_is_no_doubt():
+    world = settled()
+    world.kafka.delete("offsets")
+    world.topic("offsets", "other")
+    assert world.step(after_s=COMPARE_S) == [SURE]
+
+
+def test_a_topic_that_turns_out_to_be_a_copy_is_left_for_the_one_that_is_none():
+    world = World()
+    world.lists("files")
+    world.topic("west.connect-offsets", "files")
+    assert world.step() == [InputRetired(LOOKING), found("west.connect-offsets")]
+    world.topic("connect-offsets", "files")
+    assert world.step(after_s=COMPARE_S) == [OffsetsTopicLost("lab")]
+    assert world.step() == [InputRetired(LOOKING), found("connect-offsets")]
+
+
 def test_a_topic_that_is_named_is_told_at_once_and_never_lost():
     world = World({**REST, "offsets_topic": "offsets"})
     world.takes = False
     assert world.step() == []
     world.takes = True
-    assert world.step(after_s=0) == [found("offsets")]
+    assert world.step(after_s=0) == [found("offsets"), SURE]
     world.tails("offsets", reason="not_found", live=False)
     assert world.step() == []
 
@@ -229,7 +286,7 @@ BY_CONVENTION = ListingTopics(
 
 def test_the_topics_beside_the_offsets_topic_are_found_when_both_are_there():
     world = World(DEDICATED)
-    assert world.step() == [found("mm2-offsets.west.internal", "mm2")]
+    assert world.step() == [found("mm2-offsets.west.internal", "mm2"), SURE_OF_MM2]
     world.topic("mm2-configs.west.internal")
     assert world.step() == []
     world.topic("mm2-status.west.internal")
@@ -259,12 +316,12 @@ def test_a_cluster_that_does_not_answer_is_asked_again():
     world.topic("mm2-configs.west.internal")
     world.topic("mm2-status.west.internal")
     world.kafka.down = Unreachable("east", "no broker")
-    assert world.step() == [found("mm2-offsets.west.internal", "mm2")]
+    assert world.step() == [found("mm2-offsets.west.internal", "mm2"), SURE_OF_MM2]
     world.kafka.down = None
     assert world.step() == [ListingTopicsFound(BY_CONVENTION)]
 
 
 def test_a_name_that_follows_no_convention_leaves_the_keys():
     world = World({**DEDICATED, "offsets_topic": "progress"})
-    assert world.step() == [found("progress", "mm2")]
+    assert world.step() == [found("progress", "mm2"), SURE_OF_MM2]
     assert world.step() == []

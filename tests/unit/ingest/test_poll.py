@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
 import httpx
 import pytest
 
@@ -18,11 +22,12 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
+from exporter.ingest.rest import MISSING_S, WITNESSES_S, AssignmentsPoll, ConnectorsPoll
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
+    AssignmentConfirmed,
     BrokersSeen,
     ConnectorsListed,
     InputFailed,
@@ -54,10 +59,115 @@ def worker(answers: dict[str, httpx.Response]) -> ConnectReader:
 
 
 def test_the_list_of_connectors_comes_before_the_success():
-    listed, succeeded = poll_connectors(
-        ConnectorsPoll(worker({"/connectors": httpx.Response(200, content=b"{}")})), CLOCK
+    poll = ConnectorsPoll(Told())
+    assert poll_connectors(poll, CLOCK) == (
+        ConnectorsListed("lab", (), frozenset(), "ours"),
+        InputSucceeded(REST, CLOCK.now()),
     )
-    assert listed == ConnectorsListed("lab", ())
+
+
+def entry(state: str | None = "RUNNING") -> dict[str, Any]:
+    told = {"connector": {"state": state}, "tasks": [], "type": "source"}
+    info = {"config": {"connector.class": "X"}, "type": "source"}
+    return {"info": info} if state is None else {"status": told, "info": info}
+
+
+@dataclass
+class Told:
+    """What Connect answers to each of its questions, and which were asked."""
+
+    listed: dict[str, Any] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    kafka: str = "ours"
+    down: frozenset[str] = frozenset()
+    asked: list[str] = field(default_factory=list)
+    name: str = "lab"
+
+    def connectors(self) -> bytes:
+        return json.dumps(self.listed).encode()
+
+    def connector_names(self) -> bytes:
+        return self._asked("names", [*self.listed, *self.named])
+
+    def connector_infos(self) -> bytes:
+        names = {**self.listed, **dict.fromkeys(self.named)}
+        return self._asked("infos", {name: entry(None) for name in names})
+
+    def root(self) -> bytes:
+        return self._asked("root", {"version": "4.3.1", "kafka_cluster_id": self.kafka})
+
+    def _asked(self, what: str, answer: object) -> bytes:
+        self.asked.append(what)
+        if what in self.down:
+            raise Denied("lab", f"GET {what}: HTTP 403")
+        return json.dumps(answer).encode()
+
+    def poll(self, poll: ConnectorsPoll, after_s: float = 10.0) -> Batch:
+        CLOCK.advance(after_s)
+        self.asked.clear()
+        return poll_connectors(poll, CLOCK)
+
+
+def test_names_and_identity_are_asked_for_at_first_and_once_a_minute():
+    told = Told({"a": entry()})
+    poll = ConnectorsPoll(told)
+    rounds = [(told.poll(poll), tuple(told.asked))[1] for _ in range(8)]
+    assert rounds == [("root", "names"), *[()] * 5, ("root", "names"), ()]
+
+
+def test_names_and_identity_are_asked_for_while_a_connector_is_missing_or_has_no_state():
+    told = Told({"a": entry(), "b": entry()})
+    poll = ConnectorsPoll(told)
+    told.poll(poll)
+    told.listed = {"b": entry()}
+    for _ in range(3):
+        listed, _ = told.poll(poll)
+        assert (listed.names, told.asked) == ({"b"}, ["root", "names"])
+    told.listed = {"a": entry(None), "b": entry()}
+    for _ in range(3):
+        told.poll(poll)
+        assert told.asked == ["root", "names"]
+    told.listed = {"b": entry()}
+    told.poll(poll, MISSING_S)
+    told.poll(poll)
+    assert told.asked == []
+
+
+def test_an_answer_that_is_another_than_before_may_be_another_clusters():
+    told = Told({"a": entry()})
+    poll = ConnectorsPoll(told)
+    told.poll(poll)
+    told.listed, told.kafka = {"a": entry("PAUSED")}, "theirs"
+    listed, _ = told.poll(poll)
+    assert (listed.kafka_cluster_id, listed.names) == ("theirs", {"a"})
+    told.poll(poll)
+    assert told.asked == []
+
+
+def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_for_once():
+    told = Told({"a": entry()}, named=("mm2",))
+    poll = ConnectorsPoll(told)
+    listed, _ = told.poll(poll)
+    assert told.asked == ["root", "names", "infos"]
+    assert listed.names == {"a", "mm2"}
+    assert [(at.name, at.state, at.class_name) for at in listed.connectors] == [
+        ("a", "running", "X"),
+        ("mm2", "unknown", "X"),
+    ]
+    told.poll(poll, WITNESSES_S)
+    assert told.asked == ["root", "names"]
+
+
+@pytest.mark.parametrize(
+    ("down", "names", "kafka"),
+    [("names", None, "ours"), ("root", frozenset("a"), None), ("infos", frozenset("ab"), "ours")],
+)
+def test_a_witness_that_does_not_answer_is_counted_and_says_nothing(down, names, kafka):
+    told = Told({"a": entry()}, down=frozenset({down}), named=("b",) if down == "infos" else ())
+    failed, listed, succeeded = told.poll(ConnectorsPoll(told))
+    assert (failed.input, failed.reason) == (REST, "denied")
+    assert (listed.names, listed.kafka_cluster_id) == (names, kafka)
+    assert [at.name for at in listed.connectors] == ["a"]
     assert succeeded == InputSucceeded(REST, CLOCK.now())
 
 
@@ -210,25 +320,31 @@ def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards
     """One that was stopped since it was listed has none either, and has to copy what it had to."""
     answers = {"/connectors/mm2/tasks": tasks(), "/connectors": listed(state)}
     seen = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
-    assert seen == ((PartitionsAssigned("lab", "mm2", frozenset()),) if believed else ())
+    told = PartitionsAssigned("lab", "mm2", frozenset())
+    assert seen == (told if believed else AssignmentConfirmed("lab", "mm2"),)
 
 
 @pytest.mark.parametrize(
-    "answers",
+    ("answers", "reason"),
     [
-        pytest.param({}, id="unknown"),
-        pytest.param({"/connectors/mm2/tasks": httpx.Response(409)}, id="rebalance"),
-        pytest.param({"/connectors/mm2/tasks": httpx.Response(200, content=b"{}")}, id="shape"),
-        pytest.param({"/connectors/mm2/tasks": tasks("orders")}, id="no-partition"),
+        pytest.param({}, "not_found", id="unknown"),
+        pytest.param({"/connectors/mm2/tasks": httpx.Response(409)}, "conflict", id="rebalance"),
+        pytest.param(
+            {"/connectors/mm2/tasks": httpx.Response(200, content=b"{}")}, "malformed", id="shape"
+        ),
+        pytest.param({"/connectors/mm2/tasks": tasks("orders")}, "malformed", id="no-partition"),
         pytest.param(
             {"/connectors/mm2/tasks": httpx.Response(200, json=[{"config": {}}])},
+            "malformed",
             id="another-class",
         ),
-        pytest.param({"/connectors/mm2/tasks": tasks()}, id="no-state"),
+        pytest.param({"/connectors/mm2/tasks": tasks()}, "not_found", id="no-state"),
     ],
 )
-def test_an_assignment_that_cannot_be_had_is_no_news(answers):
-    assert poll_assignment(AssignmentsPoll(worker(answers)), "mm2") == ()
+def test_an_assignment_that_cannot_be_had_is_counted(answers, reason):
+    (failed,) = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
+    assert isinstance(failed, InputFailed)
+    assert (failed.input, failed.reason) == (REST, reason)
 
 
 def test_the_same_answer_is_decoded_once_until_its_connector_was_forgotten():

@@ -13,7 +13,16 @@ from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import TaskStatus
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
-from exporter.model.observations import Frozen, InputFailed, InputId, SinkOffset, TopicFactsRead
+from exporter.model.observations import (
+    ConnectorsListed,
+    Frozen,
+    InputFailed,
+    InputId,
+    InputSucceeded,
+    OffsetsTopicCompared,
+    SinkOffset,
+    TopicFactsRead,
+)
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
 from exporter.state.snapshot import GroupView, Loss, TopicRecreation
@@ -36,6 +45,7 @@ from tests.unit.state.worlds import (
 from .plays import BAD, INTERVAL_S, Play, connector, failed, task
 
 ORDERS = TopicPartition("orders", 0)
+FILE_IDENTITY = '{"filename":"/data/in.txt"}'
 
 
 def filed(position: int = 1) -> Play:
@@ -394,6 +404,63 @@ def an_input_fails() -> Play:
     return play
 
 
+def nobody_is_listed_and_one_works() -> Play:
+    play = filed()
+    answer = ConnectorsListed("lab", (), frozenset())
+
+    def each() -> None:
+        play.world.see(answer)
+        play.world.commit("files", FILE, {"position": int(play.world.now)})
+
+    play.run(2.5, each=each)
+    return play
+
+
+def a_worker_uses_another_kafka_cluster() -> Play:
+    play = filed()
+    for kafka in ("ours", "theirs"):
+        play.world.see(ConnectorsListed("lab", (source("files"),), None, kafka))
+    play.look()
+    return play
+
+
+def a_connector_has_no_state() -> Play:
+    play = filed()
+    answer = ConnectorsListed("lab", (), frozenset({"files"}))
+    play.run(1.5, each=lambda: play.world.see(answer))
+    return play
+
+
+def a_connector_is_not_listed_and_works(name: str = "files") -> Play:
+    play = filed()
+    others = (source("files"),) if name != "files" else (source("other"),)
+    play.world.listed(source("other"), source("files"))
+    play.look()
+    answer = ConnectorsListed("lab", others, frozenset(at.name for at in others))
+
+    def each() -> None:
+        play.world.see(answer)
+        play.world.commit(name, FILE, {"position": int(play.world.now)})
+
+    play.run(2.5, each=each)
+    return play
+
+
+def rest_gives_other_offsets(rounds: int = 3) -> Play:
+    play = filed()
+    for _ in range(rounds):
+        play.world.rest_offsets("files", {FILE_IDENTITY: '{"position":900}'})
+        play.run(0.6)
+    return play
+
+
+def another_topic_has_them_too() -> Play:
+    play = filed()
+    play.world.see(OffsetsTopicCompared("lab", "several topics hold offsets of these connectors"))
+    play.look()
+    return play
+
+
 FOUND = [
     (1, a_connector_stalls, Name.CONNECTOR_STALLED),
     (2, a_flow_is_silent, Name.MM2_SILENT_STALL),
@@ -426,6 +493,12 @@ FOUND = [
     (24, a_flow_has_more_to_copy_than_ever, Name.MM2_LAG_UNUSUAL),
     (25, another_mirror_maker_writes_syncs, Name.SYNCS_WITHOUT_COMMITS),
     (26, partitions_are_added, Name.UNREPLICATED_PARTITIONS),
+    (27, nobody_is_listed_and_one_works, Name.CONNECT_CLUSTER_CHANGED),
+    (27, a_worker_uses_another_kafka_cluster, Name.CONNECT_CLUSTER_CHANGED),
+    (28, a_connector_has_no_state, Name.CONNECTOR_STATE_MISSING),
+    (29, a_connector_is_not_listed_and_works, Name.CONNECTOR_NOT_LISTED),
+    (30, rest_gives_other_offsets, Name.REST_OFFSETS_DIFFER),
+    (31, another_topic_has_them_too, Name.OFFSETS_TOPIC_DOUBTED),
 ]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
@@ -440,6 +513,87 @@ def test_without_its_rule_it_is_not_found(number, play, name, monkeypatch):
     others = tuple((other, rule) for other, rule in RULES if other != number)
     monkeypatch.setattr(registers, "RULES", others)
     assert name.value not in play().names()
+
+
+def test_a_finding_stands_while_connect_lists_nothing_and_ends_with_its_connector():
+    play = a_task_has_failed()
+    play.world.see(ConnectorsListed("lab", (), frozenset()))
+    play.look()
+    assert play.names() == [Name.TASK_FAILED.value]
+    play.run(2.5, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
+    assert play.names() == [Name.TASK_FAILED.value]
+    assert play.only().evidence[0][0] == registers.LAST_SEEN
+    play.run(1, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
+    assert play.names() == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(ConnectorsListed("lab", (), frozenset()), id="nothing"),
+        pytest.param(ConnectorsListed("lab", (), frozenset({"files"})), id="no-state"),
+    ],
+)
+def test_after_a_restart_what_connect_does_not_tell_ends_no_finding(answer):
+    """The connector was never listed to this process."""
+    play = a_task_has_failed()
+    told = play.register.remembered()
+    again = Play(World())
+    again.world.found(OFFSETS)
+    again.world.tail(whole=True)
+    again.register.recall(told)
+    again.world.now = play.world.now
+    again.world.see(InputSucceeded(InputId("lab", "connect_rest"), again.world.now))
+    again.run(2.5, each=lambda: again.world.see(answer))
+    assert Name.TASK_FAILED.value in again.names()
+
+
+def test_an_end_of_what_connect_leaves_out_is_an_answer_that_has_it():
+    play = a_connector_has_no_state()
+    with play.hidden(InputId("lab", "connect_rest")):
+        assert play.names() == [Name.CONNECTOR_STATE_MISSING.value]
+    play.world.listed(source("files"))
+    play.look()
+    assert play.names() == []
+
+
+def test_a_connector_that_is_new_may_be_without_a_state_for_an_interval():
+    play = filed()
+    answer = ConnectorsListed("lab", (source("files"),), frozenset({"files", "new"}))
+    play.run(0.9, each=lambda: play.world.see(answer))
+    assert play.names() == []
+
+
+def test_a_stranger_that_another_connect_cluster_lists_is_told_of_elsewhere():
+    play = a_connector_is_not_listed_and_works("stranger")
+    assert play.names() == [Name.CONNECTOR_NOT_LISTED.value]
+    assert play.only().connector == "stranger"
+
+
+def test_two_rounds_that_differ_may_be_chance_and_one_that_agrees_ends_it():
+    play = rest_gives_other_offsets(2)
+    assert play.names() == []
+    play = rest_gives_other_offsets(5)
+    told = play.only()
+    assert ("5 times in a row" in told.summary, "connect-offsets" in told.summary) == (True, True)
+    assert told.evidence[0] == (FILE_IDENTITY, 'REST: {"position":900}, topic: {"position":1}')
+    play.world.rest_offsets("files", {FILE_IDENTITY: '{"position":1}'})
+    play.run(0.4)
+    assert play.names() == [Name.REST_OFFSETS_DIFFER.value]
+    play.run(0.2)
+    assert play.names() == []
+
+
+def test_a_topic_that_was_found_again_is_not_doubted_any_more():
+    play = another_topic_has_them_too()
+    play.restart()
+    play.more["topic_doubts"] = {}  # nobody has looked again since
+    play.look()
+    assert play.names() == [Name.OFFSETS_TOPIC_DOUBTED.value]
+    del play.more["topic_doubts"]
+    play.world.see(OffsetsTopicCompared("lab", None))
+    play.look()
+    assert play.names() == []
 
 
 def test_every_rule_has_a_row_and_a_number_of_its_own():

@@ -21,8 +21,8 @@ class Told:
     def __init__(self, rules: Rules = PLAIN, entries=()) -> None:
         self.ledger = Ledger(rules, entries)
 
-    def at(self, now: float, *findings, blind=frozenset(), arrives=True) -> list:
-        self.ledger.look(NOW + now, findings, lambda _: blind)
+    def at(self, now: float, *findings, blind=frozenset(), arrives=True, deleted=False) -> list:
+        self.ledger.look(NOW + now, findings, lambda _: blind, deleted=lambda _: deleted)
         due = tuple(self.ledger.due(NOW + now))
         self.ledger.attempt(due)
         if arrives:
@@ -72,6 +72,17 @@ def test_the_end_is_told_once_and_the_next_time_it_is_new():
     assert told.at(181) == []
     assert told.ledger.entries == ()
     assert statuses(told.at(182, LOST)) == [Status.NEW]
+
+
+def test_what_ends_with_its_connector_is_not_resolved():
+    told = Told()
+    told.at(0, LOST)
+    assert told.at(179, deleted=True) == []
+    assert statuses(told.at(180, deleted=True, arrives=False)) == [Status.DELETED]
+    again = Told(entries=told.ledger.entries)
+    assert statuses(again.at(240)) == [Status.DELETED]
+    assert statuses(again.at(250, LOST)) == [Status.NEW]
+    assert statuses(again.at(600)) == [Status.RESOLVED]
 
 
 def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():

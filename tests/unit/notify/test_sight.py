@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from exporter.model.connectors import UNKNOWN_STATE, ConnectorKind, Task
 from exporter.model.findings import FindingName
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from exporter.model.topology import (
@@ -15,6 +18,12 @@ from exporter.model.topology import (
     Topology,
 )
 from exporter.notify.sight import Blind
+from exporter.state.snapshot import (
+    ConnectorListView,
+    ConnectorView,
+    InputView,
+    UnlistedConnector,
+)
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, snapshot
 
@@ -67,3 +76,60 @@ def test_of_what_belongs_to_no_connect_cluster_everything_matters():
 def test_that_an_input_is_up_again_no_other_one_has_to_tell():
     down = replace(LOST, name=FindingName.INPUT_DOWN, connector=None)
     assert blind_to(down, InputId("lab", CONNECT_REST)) == frozenset()
+
+
+LIST = ConnectorListView("lab", 0.0, (None, None), (), ())
+MM2 = ConnectorView(
+    "lab", str(LOST.connector), ConnectorKind.MIRROR, "X", "1", "running", (Task(0, "running"),)
+)
+REST_LAB = InputId("lab", CONNECT_REST)
+
+
+def seen(*connectors: ConnectorView, **changes: Any) -> Blind:
+    """A snapshot of a Connect cluster that answers."""
+    view = InputView(REST_LAB, True, True, 0.0, (), None, None)
+    return Blind(
+        replace(
+            snapshot(),
+            inputs=(view,),
+            connectors=connectors,
+            lists=(replace(LIST, **changes),),
+        )
+    )
+
+
+def test_a_connector_that_is_listed_with_its_state_hides_nothing_and_is_not_deleted():
+    blind = seen(MM2)
+    assert (blind.to(LOST), blind.deleted(LOST)) == (frozenset(), False)
+
+
+@pytest.mark.parametrize(
+    ("connectors", "changes"),
+    [
+        pytest.param((replace(MM2, state=UNKNOWN_STATE),), {}, id="no-state"),
+        pytest.param((), {"believed_at": None}, id="another-cluster"),
+        pytest.param((), {"believed_at": 1e12}, id="the-first-minutes"),
+        pytest.param(
+            (),
+            {"unlisted": (UnlistedConnector(MM2.name, 0.0, None, None, 1.0),)},
+            id="not-listed-and-at-work",
+        ),
+    ],
+)
+def test_what_is_found_of_a_connector_is_not_over_while_connect_tells_nothing_of_it(
+    connectors, changes
+):
+    blind = seen(*connectors, **changes)
+    assert (blind.to(LOST), blind.deleted(LOST)) == ({REST_LAB}, False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"deleted": frozenset({MM2.name}), "believed_at": None}],
+    ids=["not-listed", "certain"],
+)
+def test_what_is_found_of_a_connector_that_is_deleted_is_over(changes):
+    blind = seen(**changes)
+    assert (blind.to(LOST), blind.deleted(LOST)) == (frozenset(), True)
+    assert not blind.deleted(replace(LOST, connector=None))
+    assert not blind.deleted(replace(LOST, connect_cluster="another"))

@@ -103,6 +103,19 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
     }
 
 
+def test_an_end_by_deletion_says_so_to_both():
+    ended = message(STUCK, Status.DELETED, NOW)
+    (told,) = json.loads(words.plain([ended], NOW))["findings"]
+    assert (told["status"], told["resolved_at"]) == (
+        "connector_deleted",
+        "2026-09-21T14:13:20.000Z",
+    )
+    assert told["evidence"][0] == {"what": "ended", "how_much": "the connector was deleted"}
+    (alert_of,) = json.loads(words.alertmanager([ended], NOW, LASTS_S))
+    assert alert_of["annotations"]["evidence"].startswith("ended: the connector was deleted\n")
+    assert alert_of["endsAt"] == "2026-09-21T14:13:20.000Z"
+
+
 def test_a_body_is_bounded_however_much_there_is_to_say():
     endless = replace(LOST, summary="x" * 10**6, evidence=(("y" * 10**4, "z" * 10**4),) * 1000)
     for body in (

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model.observations import TAIL, OffsetsTopicLost, PartitionsAssigned
+from exporter.model.observations import (
+    TAIL,
+    AssignmentConfirmed,
+    InputId,
+    OffsetsTopicLost,
+    PartitionsAssigned,
+)
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 
@@ -33,6 +39,27 @@ def test_a_commit_outside_the_assignment_is_no_lag():
     world.ends(bounds(100) | bounds(100, partition=1))
     assert world.mirrored(partition=0) is None
     assert world.mirrored(partition=1).lag == 94
+
+
+def test_what_it_commits_after_an_assignment_was_read_is_shown_until_it_is_read_again():
+    """Whoever tells what it was given may not tell any more, and what it copies may be more."""
+    world = mirrors()
+    world.commit("mm2", orders(0), {"offset": 5})
+    world.commit("mm2", orders(1), {"offset": 5})
+    world.assigned(1)
+    world.now += 86_400
+    world.commit("mm2", orders(0), {"offset": 6})
+    world.reads(InputId(str(OFFSETS), TAIL), InputId(str(SYNCS), TAIL))
+    world.ends(bounds(100) | bounds(100, partition=1))
+    assert world.mirrored(partition=0).lag == 93
+    assert world.mirrored(partition=1).lag == 94
+    world.see(AssignmentConfirmed("lab", "mm2"))
+    assert world.mirrored(partition=0) is None
+    world.now += 1
+    world.commit("mm2", orders(0), {"offset": 7})
+    assert world.mirrored(partition=0).committed == 7
+    world.assigned(1)
+    assert world.mirrored(partition=0) is None
 
 
 def test_an_assigned_partition_without_a_commit_has_its_whole_log_before_it():

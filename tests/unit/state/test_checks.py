@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.model.observations import RestOffsetsAsked, RestOffsetsRead
 from exporter.model.topology import KafkaTopic
-from exporter.state.checks import ANSWER_MAX_S, GRACE_S
+from exporter.state.checks import ANSWER_MAX_S, EXAMPLES_MAX, GRACE_S
 
 from .worlds import FILE, STALE_S, World, files, orders, source
 
@@ -41,6 +41,51 @@ def test_another_offset_is_a_difference_but_only_after_the_grace():
     world.tail()
     assert world.offsets_differ() == 1
     assert world.offsets_differ() == 1
+
+
+def differing(world: World) -> tuple[int, ...]:
+    return tuple(check.rounds for check in world.snapshot().rest_checks.values())
+
+
+def test_rounds_that_differ_one_after_the_other_are_counted_until_one_agrees():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    assert differing(world) == ()
+    for number in range(1, 4):
+        checked(world, '{"position":8}')
+        assert differing(world) == (number,)
+    (check,) = world.snapshot().rest_checks.values()
+    assert check.examples == ((IDENTITY, '{"position":8}', '{"position":7}'),)
+    checked(world, '{"position":7}')
+    assert differing(world) == (0,)
+    checked(world, '{"position":8}')
+    assert differing(world) == (1,)
+
+
+def test_many_partitions_of_one_round_are_one_round():
+    world = files()
+    world.rest_offsets("files", {f'{{"filename":"{name}"}}': "{}" for name in "abcdefgh"})
+    settled(world)
+    (check,) = world.snapshot().rest_checks.values()
+    assert (check.rounds, len(check.examples)) == (1, EXAMPLES_MAX)
+
+
+def test_a_round_that_nothing_can_confirm_neither_differs_nor_agrees():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    checked(world, '{"position":8}')
+    world.rest_offsets("files", {IDENTITY: '{"position":7}'})
+    world.now += STALE_S["tail"] + GRACE_S + 1
+    assert differing(world) == (1,)
+    world.tail()
+    assert differing(world) == (0,)
+
+
+def test_a_connector_that_is_gone_leaves_no_rounds():
+    world = files()
+    checked(world, '{"position":8}')
+    world.listed(source("other"))
+    assert differing(world) == ()
 
 
 def test_a_difference_is_explained_to_people():

@@ -175,6 +175,7 @@ class World:
             source_partitions_max=source_partitions_max,
             **more,
         )
+        self._names: dict[str, set[str]] = {}
         self._log_ends: Counter[tuple[KafkaTopic, int]] = Counter()
         self._as_of: dict[KafkaTopic, float] = {}
         self._askings = count(1)
@@ -189,10 +190,21 @@ class World:
     # --- REST ------------------------------------------------------------------------------------
 
     def listed(self, *connectors: Connector, site: str = "lab") -> None:
-        self.see(
-            ConnectorsListed(connect_cluster=site, connectors=connectors),
-            InputSucceeded(InputId(site, CONNECT_REST), self.now),
+        """The list, for long enough to be believed: who is not in it is not there any more."""
+        answer = ConnectorsListed(
+            connect_cluster=site,
+            connectors=connectors,
+            names=frozenset(at.name for at in connectors),
         )
+        names = {at.name for at in connectors}
+        before = self._names.get(site)
+        moments = [self.now - 86_400.0] if before is None else []
+        if before is not None and before - names:
+            moments = [self.now + 86_400.0 * number for number in range(1, 5)]
+        self._names[site] = names
+        for moment in (*moments, self.now):
+            self.book.apply(answer, moment)
+        self.see(InputSucceeded(InputId(site, CONNECT_REST), self.now))
 
     def rest_offsets(self, connector: str, offsets: dict[str, str | None]) -> None:
         """Ask and be answered, with nothing in between."""

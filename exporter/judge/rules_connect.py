@@ -1,0 +1,158 @@
+"""Rules 27 to 31: what Connect's REST API leaves out, or says otherwise than its topics. Registered
+in rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.judge.phrases import examples
+from exporter.judge.seen import Seen
+from exporter.judge.words import moment
+from exporter.model.findings import Evidence, Finding, FindingName, Severity
+from exporter.state.checks import ROUNDS
+from exporter.state.snapshot import ConnectorListView, UnlistedConnector
+
+
+def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
+    """Rule 27: the address of a Connect cluster leads to another one: a worker says that it uses
+    another Kafka cluster, or it lists none of the connectors that are at work.
+    """
+    for view in seen.snapshot.lists:
+        if view.believed_at is not None and not _leads_elsewhere(view):
+            continue
+        before, now = view.kafka_cluster_ids
+        told: Evidence = examples([(at.connector, _told(at)) for at in view.unlisted])
+        summary = "it lists none of the connectors that are at work."
+        if _leads_elsewhere(view):
+            summary = "its workers say that they use another Kafka cluster."
+            told = (
+                ("kafka_cluster_id before", before or "not known"),
+                ("kafka_cluster_id now", now or "not known"),
+                *told,
+            )
+        yield seen.found(
+            FindingName.CONNECT_CLUSTER_CHANGED,
+            Severity.CRITICAL,
+            (view.connect_cluster, None),
+            f"The address of Connect cluster {view.connect_cluster} leads to another one: {summary}"
+            " States of its connectors are not known.",
+            evidence=told,
+        )
+
+
+def connector_state_missing(seen: Seen) -> Iterator[Finding]:
+    """Rule 28: for an interval Connect has listed a connector without its state. A new one has
+    none for some seconds.
+    """
+    for view in seen.snapshot.lists:
+        for at in view.without_state:
+            who = (view.connect_cluster, at.connector)
+            if seen.lasts("stateless", who) < seen.settings.interval_s:
+                continue
+            yield seen.found(
+                FindingName.CONNECTOR_STATE_MISSING,
+                Severity.WARNING,
+                who,
+                "Connect lists the connector and knows no state of it: whether it runs or has "
+                "failed cannot be told. Offsets and lag are still read.",
+                evidence=(("last state", _last(at.seen_at)),),
+            )
+
+
+def connector_not_listed(seen: Seen) -> Iterator[Finding]:
+    """Rule 29: for two intervals Connect has not listed a connector that is at work. Where it lists
+    none of them, rule 27 says so; where another Connect cluster lists it, rule 20.
+    """
+    others = {name for _, name in seen.look.connectors.keys() - _unlisted(seen)}
+    for view in seen.snapshot.lists:
+        if view.believed_at is None:
+            continue
+        for at in view.unlisted:
+            long = seen.now - at.since >= 2 * seen.settings.interval_s
+            if not long or (at.seen_at is None and at.connector in others):
+                continue
+            yield seen.found(
+                FindingName.CONNECTOR_NOT_LISTED,
+                Severity.WARNING,
+                (view.connect_cluster, at.connector),
+                f"Connect does not list the connector, and {_works(at)}.",
+                evidence=(
+                    ("not listed since", moment(at.since)),
+                    ("last state", _last(at.seen_at)),
+                    ("what else tells of it", _told(at)),
+                ),
+            )
+
+
+def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
+    """Rule 30: for three rounds in a row REST gave other offsets of a connector than the offsets
+    topic has shown.
+    """
+    for who, check in seen.snapshot.rest_checks.items():
+        if check.rounds < ROUNDS:
+            continue
+        topic = seen.look.sight.offsets_topic(who)
+        yield seen.found(
+            FindingName.REST_OFFSETS_DIFFER,
+            Severity.WARNING,
+            who,
+            f"Connect gives other offsets of the connector than {topic or 'its offsets topic'} has,"
+            f" {check.rounds} times in a row: it may be the wrong topic, or the address of another"
+            " Connect cluster. What is shown of it may be wrong.",
+            evidence=(
+                *examples(
+                    [
+                        (identity, f"REST: {rest or 'no offset'}, topic: {topic or 'no offset'}")
+                        for identity, rest, topic in check.examples
+                    ]
+                ),
+                ("first differed", moment(check.since)),
+                ("compare", "connect[].offsets_topic with the workers' offset.storage.topic"),
+            ),
+        )
+
+
+def offsets_topic_doubted(seen: Seen) -> Iterator[Finding]:
+    """Rule 31: the offsets topic was found, not named, and a later look found another one too."""
+    for cluster, doubt in seen.snapshot.topic_doubts.items():
+        if doubt is None:
+            continue
+        topic = seen.look.sight.offsets_topic((cluster, ""))
+        yield seen.found(
+            FindingName.OFFSETS_TOPIC_DOUBTED,
+            Severity.WARNING,
+            (cluster, None),
+            f"Offsets of Connect cluster {cluster} are read from {topic}, which may be the wrong"
+            " topic: name it in connect[].offsets_topic.",
+            evidence=(("found now", doubt),),
+        )
+
+
+def _leads_elsewhere(view: ConnectorListView) -> bool:
+    return view.kafka_cluster_ids[1] is not None
+
+
+def _unlisted(seen: Seen) -> set[tuple[str, str]]:
+    return {
+        (view.connect_cluster, at.connector) for view in seen.snapshot.lists for at in view.unlisted
+    }
+
+
+def _works(at: UnlistedConnector) -> str:
+    if at.committed_at is not None:
+        return "it goes on committing"
+    return f"by its status topic it is {at.status}"
+
+
+def _told(at: UnlistedConnector) -> str:
+    parts = []
+    if at.committed_at is not None:
+        parts.append(f"committed {moment(at.committed_at)}")
+    if at.status is not None:
+        parts.append(f"{at.status} by the status topic")
+    return ", ".join(parts)
+
+
+def _last(seen_at: float | None) -> str:
+    return "never told" if seen_at is None else f"told {moment(seen_at)}"
