@@ -63,7 +63,7 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             continue
         if view.id.kind == REST_OFFSETS:
             at = rest.get(view.id)
-            if at is not None and not seen.look.blind_to_states(at.connect_cluster):
+            if at is not None and not seen.look.blind_to_state((at.connect_cluster, "")):
                 unanswered.setdefault(at.connect_cluster, []).append((at.connector, view))
             continue
         cluster = view.id.input if view.id.kind in {CONNECT_REST, GROUPS} else ""

@@ -160,11 +160,20 @@ class Cluster:
         if not self.sick.keys().isdisjoint(partitions):
             return self._bounds_of_healthy(tuple(partitions), refused)
         logs = {at: self.log(at) for at in partitions}
-        return {
+        found = {
             at: LogBounds(start=log.start, end=log.end, stable_end=log.end)
             for at, log in logs.items()
             if log is not None
         }
+        for at in partitions:
+            if at.topic in self.internal and not at.partition:
+                end = len(self.internal[at.topic].records)
+                found[at] = LogBounds(start=0, end=end, stable_end=end)
+        return found
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        self._check()
+        return frozenset(topics) & self.internal.keys()
 
     def log_offsets(
         self,
@@ -253,6 +262,28 @@ class Cluster:
             raise self.down
         if self.raises is not None:
             raise self.raises()
+
+
+class InternalReader:
+    """As much of a TailReader as reads Connect's and MM2's own topics once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._starts: Mapping[TopicPartition, int] = {}
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        self._starts = dict(starts)
+
+    def read(self, _records_max: int, _timeout_s: float) -> list[Message]:
+        starts, self._starts = self._starts, {}
+        return [
+            record
+            for at, start in starts.items()
+            for record in self._cluster.internal[at.topic].records[start:]
+        ]
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class _Consumer:

@@ -15,6 +15,7 @@ from exporter.clients.connect_sweep import Listener
 from exporter.config import Config, parse
 from exporter.config.shape import Poll
 from exporter.daemon import wiring
+from exporter.daemon.discovery import Discovery
 from exporter.daemon.edge import ASSIGNED_S
 from exporter.daemon.failover import TOPICS_S, FailoverPolls
 from exporter.daemon.supervisor import Supervisor
@@ -45,7 +46,7 @@ from exporter.model.observations import (
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
 from exporter.state.snapshot import Snapshot
 from tests.fakes.clock import VirtualClock
-from tests.scenarios.brokers import Internal
+from tests.scenarios.brokers import Internal, InternalReader
 from tests.scenarios.connect import Site
 from tests.scenarios.proxy import Reader
 from tests.scenarios.script import several
@@ -80,11 +81,12 @@ def _topics_of(world: World, site: Site) -> dict[str, str]:
     """Return what is named of its topics: nothing, where only its REST API can be asked."""
     if world.clusters[site.name].get("rest_only"):
         return {}
-    return {
-        "kafka": "east",
-        "offsets_topic": site.offsets,
-        "status_topic": f"{site.name}-status",
-    }
+    found = {"kafka": "east", "status_topic": f"{site.name}-status"}
+    return found if _discovers(world, site.name) else {**found, "offsets_topic": site.offsets}
+
+
+def _discovers(world: World, site: str) -> bool:
+    return bool(world.clusters[site].get("discovers"))
 
 
 @dataclass
@@ -167,6 +169,11 @@ class Daemon:
             for at in self.config.connect
             if at.kafka is not None and at.offsets_topic is not None
         ]
+        kafkas: Any = self.world.kafkas
+        readers: Any = InternalReader
+        self.discovery = Discovery(
+            self.config, kafkas, lambda name: readers(kafkas[name]), self._put, self.clock
+        )
         self.running = True
 
     def kill(self) -> None:
@@ -208,6 +215,7 @@ class Daemon:
     def _look(self, snapshot: Snapshot, now: float) -> None:
         for site in self.world.sites.values():
             self._look_at_connect(site.name, snapshot, now)
+        self._discover(snapshot)
         if self._every("failover", TOPICS_S, now):
             self.failover.look()
         self.failover.early()
@@ -253,6 +261,11 @@ class Daemon:
         if name not in self._guards:
             self._guards[name] = self._supervisor.guard(name, job, lambda: inputs, partial=partly)
         self._guards[name]()
+
+    def _discover(self, snapshot: Snapshot) -> None:
+        for connect in self.config.connect:
+            if _discovers(self.world, connect.name):
+                self.discovery.inspect(connect, snapshot)
 
     def _poll_states(self, name: str) -> None:
         self._put(poll.poll_connectors(self._states_of(name), self.clock))

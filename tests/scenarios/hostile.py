@@ -4,6 +4,7 @@ disagree, a second MirrorMaker, sick partitions, records that are gone from a st
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,14 @@ class HostileVerbs:
             at.site.say(f"connector-{at.name}", None, None, self.now)
             for number in range(len(at.tasks)):
                 at.site.say(f"task-{at.name}-{number}", None, None, self.now)
+
+    def do_tell_status(self, names: Any) -> None:
+        """Have a worker write states again, as it does at a restart."""
+        for at in self._named(names):
+            at.site.without_status.discard(at.name)
+            at.site.say(f"connector-{at.name}", at.state, None, self.now)
+            for number, task in enumerate(at.tasks):
+                at.site.say(f"task-{at.name}-{number}", task.state, task.trace, self.now)
 
     # --- connectors ------------------------------------------------------------------------------
 
@@ -154,6 +163,19 @@ class HostileVerbs:
         kafka = self.kafkas[given["kafka"]]
         error = given.get("error")
         kafka.raises = None if error is None else partial(_raised, kafka.name, error)
+
+    def do_copy_of_another_site(self, told: Any) -> None:
+        """Write what a mirror copies of another site's offsets topic, whose connectors have the
+        same names.
+        """
+        given = only("copy_of_another_site", told, "connector", "to", "offset")
+        for at in self._named(given["connector"]):
+            assert isinstance(at, Source)
+            east = self.kafkas["east"]
+            copy = east.internal.setdefault(given["to"], Internal(given["to"]))
+            key = connect_key(at.name, at.partition)
+            assert key is not None
+            copy.write(key, json.dumps(at.offset_of(given["offset"])).encode(), self.now)
 
     def do_copy_offsets_topic(self, told: Any) -> None:
         """Copy the offsets topic under another name, as a mirror of `.*` does."""

@@ -27,7 +27,10 @@ class Listener:
     def hear(self, snapshot: Snapshot) -> None:
         """Every message arrives."""
         now = snapshot.at
-        self._ledger.look(now, snapshot.findings, Blind(snapshot).to, ready=snapshot.ready)
+        blind = Blind(snapshot)
+        self._ledger.look(
+            now, snapshot.findings, blind.to, ready=snapshot.ready, deleted=blind.deleted
+        )
         messages = tuple(self._ledger.due(now))
         self._ledger.attempt(messages)
         self._ledger.told(messages, now)
@@ -52,7 +55,7 @@ def misheard(heard: Listener, history: History) -> Iterator[str]:
             yield f"{was}: told as new at {list(map(clock, news))}"
         last = [status for _, status in told if status is not Status.CHANGED][-1:]
         over = spans[-1].until != FOREVER and end - spans[-1].until > 2 * RULES.settle_s
-        if over and last != [Status.RESOLVED]:
+        if over and last not in ([Status.RESOLVED], [Status.DELETED]):
             yield f"{was}: no end was told"
         if spans[-1].until == FOREVER and last != [Status.NEW]:
             yield f"{was}: it is so at the end, and somebody thinks that it is over"

@@ -147,6 +147,10 @@ class Proxy(httpx.AsyncBaseTransport):
             return 200, _json({"version": "4.3.1", "commit": "0", "kafka_cluster_id": CLUSTER_ID})
         if path == _EXPANDED:
             return 200, site.rest()
+        if path == "/connectors?expand=info":
+            return 200, _json(
+                {name: {"info": at.rest()["info"]} for name, at in site.connectors.items()}
+            )
         if bare == "/connectors":
             return 200, _json(sorted(site.connectors))
         _, _, quoted, rest = [*bare.split("/", 3), ""][:4]
@@ -215,6 +219,15 @@ def _of_list(path: str) -> bool:
 
 def _empty(_: Proxy, path: str, status: int, body: bytes, __: str) -> tuple[int, bytes]:
     return (200, b"{}") if _of_list(path) else (status, body)
+
+
+def _lists_nothing(_: Proxy, path: str, status: int, body: bytes, __: str) -> tuple[int, bytes]:
+    """Another Connect cluster of the same Kafka cluster, or a config topic that was made anew."""
+    if path == "/":
+        return status, body
+    if path.partition("?")[0] == "/connectors":
+        return 200, b"{}" if _of_list(path) else b"[]"
+    return 404, _json({"error_code": 404, "message": "Connector c not found"})
 
 
 def _omits(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[int, bytes]:
@@ -307,6 +320,14 @@ def _offsets_status(
     return (int(argument), b"") if concerns else (status, body)
 
 
+def _other_offsets(_: Proxy, path: str, status: int, body: bytes, __: str) -> tuple[int, bytes]:
+    """What connectors of the same names have on another Connect cluster."""
+    if not path.endswith("/offsets"):
+        return status, body
+    told = json.loads(body)["offsets"]
+    return status, _json({"offsets": [{**at, "offset": {"position": 7}} for at in told]})
+
+
 def _login(_: Proxy, __: str, ___: int, ____: bytes, _____: str) -> tuple[int, bytes]:
     return 200, _LOGIN
 
@@ -325,6 +346,7 @@ def _wide(_: Proxy, path: str, status: int, body: bytes, __: str) -> tuple[int, 
 
 _BODIES: Final[dict[str, Callable[[Proxy, str, int, bytes, str], tuple[int, bytes]]]] = {
     "empty": _empty,
+    "lists_nothing": _lists_nothing,
     "omits": _omits,
     "unlists": _unlists,
     "odd_entry": _odd_entry,
@@ -332,6 +354,7 @@ _BODIES: Final[dict[str, Callable[[Proxy, str, int, bytes, str], tuple[int, byte
     "status": _status,
     "tasks_status": _tasks_status,
     "offsets_status": _offsets_status,
+    "other_offsets": _other_offsets,
     "login": _login,
     "half": _half,
     "deep": _deep,

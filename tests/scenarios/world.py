@@ -57,7 +57,7 @@ class World(HostileVerbs):
         self.clusters: dict[str, dict[str, Any]] = told.get("clusters", {"lab": {}})
         self.sites: dict[str, Site] = {}
         for name, more in self.clusters.items():
-            given = only(f"clusters.{name}", more, "offsets", "excludes", "rest_only")
+            given = only(f"clusters.{name}", more, "offsets", "excludes", "rest_only", "discovers")
             offsets = given.get(
                 "offsets", "connect-offsets" if name == "lab" else f"{name}-offsets"
             )
