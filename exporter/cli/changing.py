@@ -15,7 +15,14 @@ from exporter.cli.asked import Changing, Wanted, Where
 from exporter.cli.carrying import DENIED, OK, UNAUTHORISED
 from exporter.cli.offsets import print_changes, read_document
 from exporter.cli.reading import AnyWay, loaded, way_of
-from exporter.errors import ConfigError, Denied, Refused, RemedyError
+from exporter.errors import (
+    ClientError,
+    ConfigError,
+    Denied,
+    Refused,
+    RemedyError,
+    Unreachable,
+)
 from exporter.remedy.drivers.strimzi import StrimziDriver
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.model.plan import Alter, Pair, Plan, Write
@@ -114,9 +121,25 @@ def change(where: Where, asked: tuple[Asked, ...], changing: Changing, *, typed:
     names = tuple(one.request.connector for one in asked)
 
     def prepared(way: AnyWay) -> list[Prepared]:
-        return [prepare(way, one, carrying.author()) for one in asked]
+        if len(asked) == 1:
+            return [prepare(way, asked[0], carrying.author())]
+        return [_prepared_or_why(way, one) for one in asked]
 
     return changed(where, names, prepared, changing, typed=typed)
+
+
+def _prepared_or_why(way: AnyWay, asked: Asked) -> Prepared:
+    """Return the change of one connector among several. Where it cannot be read, that is its
+    problem: those of the others are found as well before all of them are refused.
+    """
+    name = asked.request.connector
+    try:
+        return prepare(way, asked, carrying.author())
+    except Unreachable:
+        raise
+    except ClientError as exc:
+        right = "`--connectors` imports the others without it"
+        return Prepared(name, (Problem(name, f"not read: {exc.reason}: {exc}", right),))
 
 
 def changed(

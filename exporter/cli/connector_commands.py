@@ -47,7 +47,9 @@ def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 @config_option
 @json_option
 def connectors_status(name: str | None, config_path: Path, *, as_json: bool) -> None:
-    """State of one connector, or of all, and of their tasks. Exit code 1 if one has failed."""
+    """State of one connector, or of all, and of their tasks. Exit code 1 if one has failed, or if a
+    Connect cluster could not be read: it is named.
+    """
     from exporter.cli import verbs  # noqa: PLC0415 - heavy, as below
 
     sys.exit(verbs.connectors_status(config_path, name, as_json=as_json))

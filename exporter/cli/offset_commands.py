@@ -270,7 +270,9 @@ def offsets_export(
 @rename_options
 @json_option
 def offsets_diff(*, as_json: bool, **options: Any) -> None:
-    """Compare a document with what is there now. Exit code 1 if anything differs."""
+    """Compare a document with what is there now. Exit code 1 if anything differs, or if a connector
+    could not be read: it is named and not compared.
+    """
     where, wanted = where_of(options), _wanted(options)
     if wanted.document is None:
         raise click.UsageError("--offsets is missing: the document, or -")

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -88,16 +89,24 @@ def _read(
 ) -> Iterator[tuple[str, tuple[Pair, ...]]]:
     """The pairs of each connector. One that cannot be read is named, and the others are read."""
     for name in _one_by_one(place, names):
-        try:
+        with _named(name, unread):
             pairs, notes = place.pairs(name), place.notes(name)
-        except Unreachable:
-            raise
-        except ClientError as exc:
-            _tell(f"{name}: not read: {exc}", exc, unread)
-            continue
-        yield name, pairs
-        for note in notes:
-            output.error(f"{name}: {note}")
+            yield name, pairs
+            for note in notes:
+                output.error(f"{name}: {note}")
+
+
+@contextmanager
+def _named(name: str, unread: list[ClientError]) -> Iterator[None]:
+    """Name a connector whose reading fails inside, and go on. Raises Unreachable, which is not
+    about one connector.
+    """
+    try:
+        yield
+    except Unreachable:
+        raise
+    except ClientError as exc:
+        _tell(f"{name}: not read: {exc}", exc, unread)
 
 
 def _tell(said: str, error: ClientError, unread: list[ClientError]) -> None:
@@ -261,21 +270,28 @@ def _raw(wanted: Wanted) -> bytes:
 
 
 def diff(where: Where, wanted: Wanted, *, as_json: bool) -> int:
-    """What is there against a document, of the connectors that it names."""
+    """Compare what is there with a document, of the connectors that it names. Exit code 1 where
+    something differs, or where a connector could not be read: it is named and not compared.
+    """
     document = read_document(wanted)
+    found: list[tuple[str, Change]] = []
+    unread: list[ClientError] = []
     with way_of(where) as way:
-        found = [
-            (section.connector, change)
-            for section in document.sections
-            for change in between(_now(way.place, section.connector), section.pairs)
-        ]
+        for section in document.sections:
+            name = section.connector
+            with _named(name, unread):
+                found += ((name, at) for at in between(_now(way.place, name), section.pairs))
+    if unread and len(unread) == len(document.sections):
+        raise unread[0]
     if as_json:
         output.json_text([_change_json(name, change) for name, change in found])
     elif found:
         print_changes("Differences", found, after="document")
     else:
-        output.error("no differences")
-    return DIFFERS if found else OK
+        output.error("no differences in what could be read" if unread else "no differences")
+    if found:
+        return DIFFERS
+    return UNREAD if unread else OK
 
 
 def _now(place: Place, connector: str) -> tuple[Pair, ...]:

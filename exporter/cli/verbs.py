@@ -212,15 +212,27 @@ def _tasks(view: ConnectorView | Connector) -> str:
 
 
 def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:
-    """One REST call per Connect cluster."""
+    """Print states, with one REST call per Connect cluster. A cluster that cannot be read is named,
+    and the others are printed.
+    """
     loaded = config.load(path)
-    rows = [
-        (connect.name, connector)
-        for connect in loaded.connect
-        if connect.worker_urls
-        for connector in _listed(connect)
-        if name is None or connector.name == name
-    ]
+    rows: list[tuple[str, Connector]] = []
+    unread: dict[str, ClientError] = {}
+    asked = [connect for connect in loaded.connect if connect.worker_urls]
+    for connect in asked:
+        try:
+            listed = _listed(connect)
+        except ClientError as exc:
+            unread[connect.name] = exc
+        else:
+            rows += ((connect.name, at) for at in listed if name is None or at.name == name)
+    if unread and (len(unread) == len(asked) or (name is not None and not rows)):
+        first, *others = unread.values()
+        for error in others:
+            output.error(f"{error.reason}: {error}")
+        raise first
+    for error in unread.values():
+        output.error(f"{error.reason}: {error}")
     if name is not None and not rows:
         raise ConfigError((f"no Connect cluster of {path.name} has a connector {name}",))
     if as_json:
@@ -250,7 +262,7 @@ def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:
             ),
         )
     failed = any("failed" in {at.state, *(task.state for task in at.tasks)} for _, at in rows)
-    return FINDINGS if failed else OK
+    return FINDINGS if failed or unread else OK
 
 
 def _listed(connect: config.Connect) -> tuple[Connector, ...]:

@@ -16,7 +16,7 @@ from exporter.cli import cli
 from exporter.cli.offset_commands import _renamed, aliases_of
 from exporter.decode.source_offsets import decode_key
 from exporter.decode.standalone import read_offsets_file, write_offsets_file
-from exporter.errors import ConfigError, Denied
+from exporter.errors import ConfigError, Denied, Unreachable
 from exporter.model.connector_paths import connector_path
 from exporter.remedy.drivers import rest
 from exporter.remedy.journal import Journal
@@ -583,3 +583,67 @@ def test_a_comma_in_a_name_is_written_with_a_backslash(shell: Shell, worker: fak
         worker.commit(name, A, {"position": 1})
     done = shell.run("list", "--connectors", "a\\,b,c", "--json")
     assert json.loads(done.stdout)["cc"].keys() == {"a,b", "c"}
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 429, 500])
+@pytest.mark.parametrize("name", ["a/b", "100%", "odd"])
+def test_a_connector_that_cannot_be_read_keeps_no_other_from_being_compared(
+    shell: Shell, worker: fake.Connect, name: str, status: int
+) -> None:
+    worker.add(name, config={"connector.class": FILE, "file": "/b"})
+    for _ in range(10):
+        worker.fail("GET", f"{connector_path(name)}/offsets", status, "no")
+    same = {"src": [(A, {"position": 40})], name: [(B, {"position": 1})]}
+    done = shell.run("diff", "--offsets", "-", "--json", stdin=document(**same), status=1)
+    assert json.loads(done.stdout) == []
+    assert f"{name}: not read: " in done.stderr
+    other = {name: [(B, {"position": 1})], "src": [(A, {"position": 41})]}
+    done = shell.run("diff", "--offsets", "-", "--json", stdin=document(**other), status=1)
+    assert [at["connector"] for at in json.loads(done.stdout)] == ["src"]
+
+
+def test_a_difference_is_not_denied_where_a_connector_could_not_be_read(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    worker.add("odd")
+    worker.fail("GET", "/connectors/odd/offsets", 500, "no")
+    same = document(src=[(A, {"position": 40})], odd=[(B, {"position": 1})])
+    done = shell.run("diff", "--offsets", "-", stdin=same, status=1)
+    assert "no differences in what could be read" in done.stderr
+
+
+def test_a_connector_that_cannot_be_read_is_named_before_any_is_changed(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    worker.add("odd")
+    for _ in range(10):
+        worker.fail("GET", "/connectors/odd/offsets", 403, "no")
+    wanted = document(odd=[(B, {"x": 1})], src=[({"filename": "/b"}, {"position": 1})])
+    done = shell.change("import", stdin=wanted, status=3)
+    assert "odd: not read: denied: cc: GET /connectors/odd/offsets: HTTP 403" in done.stderr
+    assert "src[0].partition.filename" in done.stderr
+    assert "2 problems: nothing was changed" in done.stderr
+    assert worker.changes() == []
+    sound = document(odd=[(B, {"x": 1})], src=[(A, {"position": 1})])
+    shell.change("import", "--connectors", "src", stdin=sound)
+    assert [*worker.offsets["src"].values()] == [{"position": 1}]
+
+
+def test_states_are_printed_without_the_connect_cluster_that_is_away(
+    shell: Shell, worker: fake.Connect
+) -> None:
+    text = shell.config.read_text().replace(
+        "connect: [", "connect: [{name: away, kafka: k, url: 'http://127.0.0.1:1'}, "
+    )
+    shell.config.write_text(text)
+    for name in ((), ("src",)):
+        asked = ["connectors", "status", *name, "--json", "--config", str(shell.config)]
+        done = CliRunner().invoke(cli, asked)
+        assert (done.exit_code, [at["name"] for at in json.loads(done.stdout)]) == (1, ["src"])
+        assert done.stderr.startswith("unreachable: away: ")
+    with pytest.raises(Unreachable):
+        CliRunner().invoke(
+            cli,
+            ["connectors", "status", "other", "--config", str(shell.config)],
+            catch_exceptions=False,
+        )
