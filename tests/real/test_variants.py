@@ -13,7 +13,7 @@ import pytest
 
 from lab import Lab, compare
 from lab.compare import Kept, Tally
-from lab.connectors import FILE_SOURCE, file_source, mm2_source
+from lab.connectors import FILE_SOURCE, SOLO_SINK, SOLO_SOURCE, file_source, mm2_source
 from lab.onlooker import onlooker
 from lab.ports import free_port
 from lab.product import Product
@@ -232,3 +232,32 @@ def test_a_dedicated_mirrormaker_without_rest_gives_the_values_of_brokers_and_co
     agrees(compare.with_consoles(dedicated, exact, kept), at_least=2)
     running = {"connector": "MirrorSourceConnector", "state": "running"}
     becomes(dedicated, 1, "connector_state", **running)
+
+
+def test_a_standalone_worker_is_read_over_rest_beside_a_distributed_one(
+    exact: Lab, tmp_path: Path
+) -> None:
+    usual = f'{{name: lab, kafka: east, url: "{exact.connect_urls[0]}", {FAST_CONNECT}}}'
+    alone = f'{{name: solo, url: "{exact.solo.url}", poll: {{state_s: 1, rest_offsets_s: 5}}}}'
+    product = Product(
+        exact, directory=tmp_path, port=free_port(), extra=FAST, connects=[usual, alone]
+    )
+    try:
+        product.start_daemon()
+        size = lines(exact.solo.lines, 40)
+        source = {"connect_cluster": "solo", "connector": SOLO_SOURCE}
+        becomes(product, size, "source_offset_position", **source)
+        becomes(product, 1, "connector_offsets_from_rest", **source)
+        becomes(product, 1, "connector_state", **source, state="running")
+        sinks = {"connect_cluster": "solo", "connector": SOLO_SINK}
+        becomes(product, 1, "connector_state", **sinks, state="running")
+        # What has topics is read from them, as ever.
+        size = lines(exact.lines_path, 5)
+        usual_source = {"connect_cluster": "lab", "connector": FILE_SOURCE}
+        becomes(product, size, "source_offset_position", **usual_source)
+        assert total(product, "connector_offsets_from_rest", **usual_source) is None
+        shown = product.cli("status")
+        assert SOLO_SOURCE in shown
+        assert "from rest" in shown
+    finally:
+        product.stop()
