@@ -42,7 +42,7 @@ class Shell:
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Connect]:
     monkeypatch.setattr(rest, "QUIET_S", 0.0)  # no task of this worker's commits late
     with fake.serving() as served:
-        served.add("file", config={"connector.class": "org.example.Source"})
+        served.add("file", config={"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"})
         served.commit("file", IN, {"position": 9})
         yield served
 
