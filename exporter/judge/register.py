@@ -62,7 +62,7 @@ class Register:
         self._runs: tuple[FailureRun, ...] = ()
         self._told = b""
         self._changed = False
-        self._cut: set[_Key] = set()
+        self._unlisted: tuple[Finding, ...] = ()
         self._cuts = 0
 
     @property
@@ -112,13 +112,19 @@ class Register:
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
         told = sorted(explained(_shown(at, now) for at in kept.values()), key=_order)
-        self._count_cut({finding.key for finding in told[FINDINGS_MAX:]})
+        self._cut_off(tuple(told[FINDINGS_MAX:]))
         self._found = tuple(told[:FINDINGS_MAX])
         self._runs = self._memory.failures.runs()
 
-    def _count_cut(self, cut: set[_Key]) -> None:
-        self._cuts += len(cut - self._cut)
-        self._cut = cut
+    def _cut_off(self, beyond: tuple[Finding, ...]) -> None:
+        before = {finding.key for finding in self._unlisted}
+        self._cuts += sum(finding.key not in before for finding in beyond)
+        self._unlisted = beyond
+
+    @property
+    def unlisted(self) -> tuple[Finding, ...]:
+        """Return what the newest look found beyond FINDINGS_MAX: it stands like the others."""
+        return self._unlisted
 
     @property
     def failure_runs(self) -> tuple[FailureRun, ...]:

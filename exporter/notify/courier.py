@@ -73,7 +73,12 @@ class Courier:
         if self._sending is not None:
             return False
         self.ledger.look(
-            now, snapshot.findings, blind.to, ready=snapshot.ready, deleted=blind.deleted
+            now,
+            snapshot.findings,
+            blind.to,
+            unlisted=snapshot.unlisted_findings,
+            ready=snapshot.ready,
+            deleted=blind.deleted,
         )
         self._failed[TOO_MANY] += max(0, self.ledger.beyond - self._beyond)
         self._beyond = self.ledger.beyond

@@ -29,7 +29,12 @@ class Listener:
         now = snapshot.at
         blind = Blind(snapshot)
         self._ledger.look(
-            now, snapshot.findings, blind.to, ready=snapshot.ready, deleted=blind.deleted
+            now,
+            snapshot.findings,
+            blind.to,
+            unlisted=snapshot.unlisted_findings,
+            ready=snapshot.ready,
+            deleted=blind.deleted,
         )
         messages = tuple(self._ledger.due(now))
         self._ledger.attempt(messages)

@@ -126,7 +126,13 @@ class Stage:
         snapshot = daemon.step()
         yield from self.truth.wrong_values(snapshot)
         now = snapshot.at
-        self._ledger.look(now, snapshot.findings, Blind(snapshot).to, ready=snapshot.ready)
+        self._ledger.look(
+            now,
+            snapshot.findings,
+            Blind(snapshot).to,
+            unlisted=snapshot.unlisted_findings,
+            ready=snapshot.ready,
+        )
         messages = tuple(self._ledger.due(now))
         self._ledger.attempt(messages)
         self._ledger.told(messages, now)

@@ -127,6 +127,7 @@ def test_of_too_many_the_worst_are_kept_and_the_others_counted_once(monkeypatch)
     play.world.listed(*(failed(name, tasks=2) for name in "abc"), failed("worst"))
     play.run(1)
     assert [at.connector for at in play.findings] == ["worst", "a"]
+    assert [at.connector for at in play.register.unlisted] == ["b", "c"]
     assert play.register.dropped == (("findings_max", 2),)
 
 
@@ -136,6 +137,7 @@ def test_what_was_cut_is_among_what_the_snapshot_dropped(monkeypatch):
     world.listed(failed())
     judged = Judge(SETTINGS).judged(world.snapshot())
     assert judged.findings == ()
+    assert [at.connector for at in judged.unlisted_findings] == [failed().name]
     assert dict(judged.dropped) == {"findings_max": 1}
 
 

@@ -130,6 +130,20 @@ def test_a_webhook_is_told_once_of_what_is_new_and_once_of_its_end(hook):
     assert hook.got[0].headers["Content-Type"] == "application/json"
 
 
+def test_what_a_bound_cuts_is_not_over_until_it_is(hook):
+    world = webhooks(hook)
+    world.show(LOST, STUCK)
+    world.show(LOST, later=SETTLE_S, unlisted=(STUCK,))
+    world.show(LOST, later=1000.0, unlisted=(STUCK,))
+    world.restart()
+    world.show(LOST, later=1000.0, unlisted=(STUCK,))
+    world.show(LOST, STUCK)
+    assert said(hook) == [LOST_NEW, STUCK_NEW]
+    world.show(LOST, later=1000.0)
+    world.show(LOST, later=SETTLE_S)
+    assert len(said(hook)) == 3
+
+
 def test_every_alertmanager_of_a_cluster_is_told_and_told_again(hook):
     with endpoint() as other:
         world = World(alertmanagers=[{"url": hook.url}, {"url": f"{other.url}/prefix/"}])

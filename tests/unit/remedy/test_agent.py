@@ -329,6 +329,19 @@ def test_a_stop_answers_what_does_harm_and_lasts_until_a_person_acts(agency):
     assert agency.changes() == [f"PUT /connectors/{SINK_NAME}/stop"]
 
 
+def test_an_incident_whose_finding_a_bound_cuts_is_not_over(agency):
+    harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
+    agency.found = (harm,)
+    agency.go_on(2)
+    plan = only(agency, Stands.PROPOSED).plan
+    agency.found, agency.unlisted = (), (harm,)
+    agency.go_on(30)
+    assert only(agency, Stands.PROPOSED).plan == plan
+    agency.unlisted = ()
+    agency.go_on(2)
+    assert agency.dossiers(Stands.PROPOSED) == []
+
+
 def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(agency):
     failing(agency)
     agency.go_on(3)
