@@ -36,6 +36,7 @@ bug. Each class carries `reason`, a short fixed word: it is the `reason` label o
 
 from __future__ import annotations
 
+import traceback
 from typing import ClassVar
 
 
@@ -224,3 +225,10 @@ class TopicChanged(ClientError):
     """The topic is not the one that was read: what was read of it no longer holds."""
 
     reason = "topic_changed"
+
+
+def raised_at(error: BaseException) -> str:
+    """Return the class of an error and the function and line that raised it, without its words."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {frames[-1].name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"

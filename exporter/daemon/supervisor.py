@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
 
 from exporter.clients.wire import forget_locals
+from exporter.errors import raised_at
 from exporter.ingest.poll import Batch
 from exporter.model.observations import InputFailed, InputId, InputRetired
 
@@ -50,7 +50,7 @@ class Failures:
         """Log it and make the pause longer. Return a description without the error's own words,
         which may quote data.
         """
-        place = _place(error)
+        place = raised_at(error)
         if place in self._places:
             _log.error("unexpected_error_again", name=self._name, error=place)
         else:
@@ -152,9 +152,3 @@ def start_kept(
     )
     thread.start()
     return thread
-
-
-def _place(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {frames[-1].name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{where}"

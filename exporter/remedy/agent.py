@@ -8,12 +8,15 @@ earlier process has left open: nothing new comes before them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import structlog
 
+from exporter.clients.wire import forget_locals
 from exporter.clock import Clock
+from exporter.errors import RemedyError, raised_at
 from exporter.remedy.circumstances import Case
 from exporter.remedy.conductor import Conductor, Counts, approval_of
 from exporter.remedy.guards import Answer, GuardAnswer, Permission, permission
@@ -42,6 +45,9 @@ PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for ano
 PINS_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
 ADMIT_S: Final = 600.0  # and what was approved and cannot begin for so long
 NO_PLAN: Final = "no_plan"  # stands where a guard's name would, of what no plan can be made for
+UNEXPECTED: Final = "unexpected"  # likewise, where an exception kept an answer from being found
+NO_ACTION: Final = "unknown"  # where it was raised before it was known what could be done
+PLACES_MAX: Final = 100  # that raised such an exception, and whose traces have been logged
 # What passes by itself: a plan that only these hold back waits, and is not void.
 _PASSING: Final = frozenset(
     {
@@ -87,6 +93,7 @@ class Agent:
         self._woken: set[tuple[str, str]] = set()
         self._holding: dict[str, tuple[object, ...]] = {}
         self._compared_at = 0.0
+        self._places: set[str] = set()
 
     @property
     def counts(self) -> Counts:
@@ -146,7 +153,11 @@ class Agent:
         whose = (incident.connect_cluster, incident.connector)
         if whose in self.fleet.at_work():
             return
-        case = self._planner.case_of(incident)
+        case = None
+        with self._contained(whose, NO_ACTION):
+            case = self._planner.case_of(incident)
+        if case is None:
+            return
         _log.debug(
             "remedy_considered",
             connector=incident.connector,
@@ -154,8 +165,32 @@ class Agent:
             failure=None if case.failure is None else case.failure.kind.value,
             said=incident.said,
         )
-        if not self._in_the_way(whose, case):
-            self._decide(watched, self._planner.consider(case))
+        if self._in_the_way(whose, case):
+            return
+        considered = None
+        with self._contained(whose, case.action.value):
+            considered = self._planner.consider(case)
+        if considered is not None:
+            self._decide(watched, considered)
+
+    @contextmanager
+    def _contained(self, whose: Whose, action: str) -> Iterator[None]:
+        """Let an exception that nobody expected, in what is only read for one incident or plan, end
+        that question alone: it is counted, its trace is logged once, and the incident or plan stays
+        as it is. What is raised while something is written is not for here: the thread then begins
+        again from the journal.
+        """
+        try:
+            yield
+        except RemedyError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a bug or a library's surprise, about one of many
+            self._count_blocked(whose, action, UNEXPECTED)
+            place = raised_at(exc)
+            if place not in self._places and len(self._places) < PLACES_MAX:
+                self._places.add(place)
+                _log.error("unexpected_error", name="remediation", connector=whose[1], exc_info=exc)
+            forget_locals(exc)
 
     def _in_the_way(self, whose: Whose, case: Case) -> bool:
         """Whether a plan for this connector waits already. One that was made for the same trouble
@@ -232,7 +267,7 @@ class Agent:
         watched.said = reasons
         whose = (incident.connect_cluster, incident.connector)
         for at in answers:
-            self._count_blocked(whose, considered.action, at.guard)
+            self._count_blocked(whose, considered.action.value, at.guard)
         self._write_refusal(
             incident.key,
             whose,
@@ -298,9 +333,17 @@ class Agent:
                 self._void(plan_id, void=False, said="nobody approved it in time")
             elif gone:
                 self._void(plan_id, void=True, said="what it was for is over")
-            elif compare and (said := self._planner.outlived(plan)) is not None:
+            elif compare and (said := self._outlived(plan)) is not None:
                 self._void(plan_id, void=True, said=said)
         self._ledger.read_on()
+
+    def _outlived(self, plan: Plan) -> str | None:
+        """Return why a plan can begin at no time any more. None also where that raises something:
+        nobody can tell.
+        """
+        with self._contained((plan.subject.place, plan.subject.connector), _action(plan)):
+            return self._planner.outlived(plan)
+        return None
 
     def _void(self, plan_id: str, *, void: bool, said: str) -> None:
         now = self._clock.now()
@@ -315,7 +358,11 @@ class Agent:
         for plan_id, plan in approved.items():
             dossier = self._ledger.dossiers[plan_id]
             grounds = self._conductor.grounds()
-            admitted = self._planner.admit(plan, self._incident(plan), approval_of(dossier))
+            admitted, whose = None, (plan.subject.place, plan.subject.connector)
+            with self._contained(whose, _action(plan)):
+                admitted = self._planner.admit(plan, self._incident(plan), approval_of(dossier))
+            if admitted is None:
+                continue
             self._trip(admitted.tripped)
             blocking = [at for at in admitted.answers if at.answer is not Answer.PASS]
             if not blocking:
@@ -333,7 +380,7 @@ class Agent:
             self._holding[plan_id] = guards
             whose = (plan.subject.place, plan.subject.connector)
             for at in blocking:
-                self._count_blocked(whose, plan.remedy.action, at.guard)
+                self._count_blocked(whose, plan.remedy.action.value, at.guard)
             self._write_refusal(
                 plan.remedy.incident, whose, plan.remedy.action, told(tuple(blocking))
             )
@@ -349,6 +396,10 @@ class Agent:
         watched = self._watch.of.get(plan.remedy.incident)
         return None if watched is None else watched.incident
 
-    def _count_blocked(self, whose: Whose, action: Action, guard: str) -> None:
-        key = (*whose, action.value, guard)
+    def _count_blocked(self, whose: Whose, action: str, guard: str) -> None:
+        key = (*whose, action, guard)
         self._conductor.counts.blocked[key] = self._conductor.counts.blocked.get(key, 0) + 1
+
+
+def _action(plan: Plan) -> str:
+    return NO_ACTION if plan.remedy is None else plan.remedy.action.value

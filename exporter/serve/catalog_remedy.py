@@ -24,7 +24,8 @@ REMEDY: tuple[Spec, ...] = (
     REMEDIATION_BLOCKED := counter(
         "remediation_blocked_total",
         (*CONNECTOR, "action", "guard"),
-        "How often a guard began to stand against an action; `offsetwatch explain` says why.",
+        "How often a guard began to stand against an action; `offsetwatch explain` says why. Guard "
+        "`unexpected`: an exception kept an answer from being found, and is in the log.",
     ),
     REMEDIATION_STOPPED_SINCE := gauge(
         "remediation_stopped_since_timestamp_seconds",

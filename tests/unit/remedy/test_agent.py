@@ -7,7 +7,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
+from exporter.errors import JournalDamaged
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.remedy import backups
 from exporter.remedy.model import desk
@@ -340,6 +342,69 @@ def test_an_incident_whose_finding_a_bound_cuts_is_not_over(agency):
     agency.unlisted = ()
     agency.go_on(2)
     assert agency.dossiers(Stands.PROPOSED) == []
+
+
+@pytest.mark.parametrize("question", ["case_of", "consider"])
+def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_looked_at(
+    agency, monkeypatch, question
+):
+    harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 9.0)
+    odd = replace(harm, subject="odd", summary="odd", since=1.0)
+    asked = getattr(agency.planner, question)
+
+    def ask(about):
+        incident = about if question == "case_of" else about.incident
+        if incident.said == odd.summary:
+            raise OverflowError(incident.said)
+        return asked(about)
+
+    monkeypatch.setattr(agency.planner, question, ask)
+    agency.found = (odd, harm)
+    with capture_logs() as logs:
+        agency.go_on(60)
+    (plan,) = (at.plan for at in agency.dossiers(Stands.PROPOSED))
+    assert plan.remedy.action is Action.STOP
+    blocked = agency.agent.counts.blocked
+    (of,) = (key for key in blocked if key[3] == "unexpected")
+    assert of[:2] == ("lab", SINK_NAME)
+    said = [at for at in logs if at["event"] == "unexpected_error"]
+    assert [at["exc_info"].args for at in said] == [("odd",)]
+    assert len(agency.ledger.fleet.incidents) == 2
+    assert agency.refused() == []
+
+
+@pytest.mark.parametrize("question", ["admit", "outlived"])
+def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypatch, question):
+    failing(agency, 1)
+    agency.go_on(3)
+    plan = only(agency, Stands.PROPOSED).plan
+
+    def ask(*_):
+        raise OverflowError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(agency.planner, question, ask)
+        if question == "admit":
+            agency.approve(plan.plan_id)
+        agency.go_on(20)
+        stands = Stands.APPROVED if question == "admit" else Stands.PROPOSED
+        assert only(agency, stands).plan == plan
+        key = ("lab", SINK_NAME, plan.remedy.action.value, "unexpected")
+        assert agency.agent.counts.blocked[key] >= 2
+        assert agency.changes() == []
+    if question == "admit":
+        agency.go_on(3)
+        assert len(agency.changes()) == 1
+
+
+def test_a_damaged_journal_is_not_taken_for_one_incident(agency, monkeypatch):
+    def ask(*_):
+        raise JournalDamaged("odd")
+
+    failing(agency, 1)
+    monkeypatch.setattr(agency.planner, "case_of", ask)
+    with pytest.raises(JournalDamaged):
+        agency.go_on(3)
 
 
 def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(agency):
