@@ -139,13 +139,21 @@ class Sight:
             return self._unlisted(cluster, connector)
         rest = self._by_rest.get((cluster, connector))
         if rest is not None:
-            return self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)
+            why = self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)
+            return why and self._beside_kafka(cluster, connector, why, sink=sink)
         if sink:
             return self._blind(InputId(cluster, GROUPS))
         topic = self._offsets_topic(cluster, connector)
         if topic is None:
             return None if self._ready else f"the offsets topic of {cluster} is not found yet"
         return self._blind(InputId(str(topic), TAIL))
+
+    def _beside_kafka(self, cluster: str, connector: str, why: str, *, sink: bool) -> str:
+        """Return why REST tells nothing, after what fails in Kafka that it stands in for."""
+        topic = self._offsets_topic(cluster, connector)
+        read = InputId(cluster, GROUPS) if sink else InputId(str(topic), TAIL)
+        first = self._blind(read) if read in self._inputs else None
+        return why if first is None else f"{first}; {why}"
 
     def offsets_topic(self, of: tuple[str, str]) -> str | None:
         """Return the topic in which Connect looks for this connector's offsets, if it is known."""

@@ -14,6 +14,8 @@ from exporter.remedy.drivers import rest
 from tests.fakes import connect as fake
 from tests.history.test_asof import IN, MORNING, OUT, Commit, lake
 
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+
 
 class Shell:
     """The program, with tables and a worker of the Connect cluster they are of."""
@@ -42,7 +44,7 @@ class Shell:
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Connect]:
     monkeypatch.setattr(rest, "QUIET_S", 0.0)  # no task of this worker's commits late
     with fake.serving() as served:
-        served.add("file", config={"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"})
+        served.add("file", config={"connector.class": FILE_SOURCE})
         served.commit("file", IN, {"position": 9})
         yield served
 
