@@ -41,15 +41,17 @@ class GroupReaders:
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
-    ) -> dict[TopicPartition, int]:
-        """The committed offsets (NEXT record) among these partitions."""
+    ) -> dict[TopicPartition, int | ck.KafkaError]:
+        """Return the committed offsets (NEXT record) among these partitions, and the error of each
+        for which the broker gave one instead.
+        """
         wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
         with self._one_at_a_time:
             found = self._reader(group).committed(wanted, timeout=timeout_s)
         return {
-            TopicPartition(at.topic, at.partition): at.offset
+            TopicPartition(at.topic, at.partition): at.offset if at.error is None else at.error
             for at in found
-            if at.error is None and at.offset >= 0
+            if at.error is not None or at.offset >= 0
         }
 
     def close(self) -> None:

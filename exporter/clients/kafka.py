@@ -264,15 +264,32 @@ class KafkaAdmin:
         }
 
     def group_offsets(
-        self, group: str, partitions: Collection[TopicPartition]
+        self,
+        group: str,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, int]:
-        """The offsets (NEXT record) that a consumer group has committed in these partitions."""
+        """Return the offsets (NEXT record) that a consumer group has committed in these partitions.
+        What is not in there was not committed, but for partitions of which nobody can tell: these
+        are put into `refused` with the reason. Without it the first of those is raised.
+        """
         if not partitions:
             return {}
         try:
-            return self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
+            found = self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
+        errors = {
+            at: translate(self.name, offset)
+            for at, offset in found.items()
+            if isinstance(offset, ck.KafkaError)
+        }
+        if refused is not None:
+            refused |= errors
+        elif errors:
+            raise next(iter(errors.values()))
+        return {at: offset for at, offset in found.items() if isinstance(offset, int)}
 
     def close(self) -> None:
         """Close the clients that can be closed; librdkafka's admin client ends with the object."""

@@ -45,7 +45,7 @@ def poll_failover(
     try:
         for rows in _by_group(asked.partitions):
             try:
-                offsets += _offsets(rows, upstream, downstream)
+                offsets += _offsets(rows, upstream, downstream, failures)
             except Unreachable:
                 raise
             except ClientError as exc:
@@ -86,14 +86,25 @@ def _by_group(partitions: Iterable[AskedPartition]) -> list[list[AskedPartition]
 
 
 def _offsets(
-    rows: list[AskedPartition], upstream: KafkaAdmin, downstream: KafkaAdmin
+    rows: list[AskedPartition],
+    upstream: KafkaAdmin,
+    downstream: KafkaAdmin,
+    failures: dict[str, ClientError],
 ) -> list[GroupOffset]:
-    """Of one group. It need not exist on either side."""
+    """Of one group. It need not exist on either side. Partitions that are refused on one of them
+    are left out, and named in `failures`.
+    """
     group = rows[0].group
-    here = upstream.group_offsets(group, {TopicPartition(at.topic, at.partition) for at in rows})
-    there = downstream.group_offsets(
-        group, {TopicPartition(at.remote, at.partition) for at in rows}
+    no_here: dict[TopicPartition, ClientError] = {}
+    no_there: dict[TopicPartition, ClientError] = {}
+    here = upstream.group_offsets(
+        group, {TopicPartition(at.topic, at.partition) for at in rows}, refused=no_here
     )
+    there = downstream.group_offsets(
+        group, {TopicPartition(at.remote, at.partition) for at in rows}, refused=no_there
+    )
+    refused = no_here | no_there
+    failures |= {f"{group}: {at.topic}-{at.partition}": error for at, error in refused.items()}
     return [
         GroupOffset(
             group=group,
@@ -105,4 +116,6 @@ def _offsets(
             checkpointed=at.checkpointed,
         )
         for at in rows
+        if TopicPartition(at.topic, at.partition) not in no_here
+        and TopicPartition(at.remote, at.partition) not in no_there
     ]

@@ -223,16 +223,19 @@ def _sink_offsets(
     existing: Mapping[str, int],
     failures: dict[str, ClientError],
 ) -> list[SinkOffset]:
-    """The offsets of one sink. Partitions whose log ends are refused have none, and are named in
-    `failures` beside it.
+    """The offsets of one sink. Partitions whose log ends are refused have none, those whose
+    committed offsets are refused are left out; both are named in `failures`.
     """
     reads, certain = _read_by(sink, existing)
-    committed: dict[TopicPartition, int | None] = dict(admin.group_offsets(sink.group, reads))
+    refused: dict[TopicPartition, ClientError] = {}
+    committed: dict[TopicPartition, int | None]
+    committed = dict(admin.group_offsets(sink.group, reads, refused=refused))
+    if refused and not committed and len(refused) == len(reads):
+        raise next(iter(refused.values()))
     if certain:
-        committed |= dict.fromkeys(set(reads) - committed.keys())
+        committed |= dict.fromkeys(set(reads) - committed.keys() - refused.keys())
     # Where the level is not known the log end is the one that every reader can get to.
     stable = sink.read_committed is True
-    refused: dict[TopicPartition, ClientError] = {}
     bounds = admin.bounds(tuple(committed), stable=stable, refused=refused)
     failures |= {
         f"{sink.connector}: {at.topic}-{at.partition}": error for at, error in refused.items()

@@ -52,6 +52,9 @@ class FakeKafka:
         self.mute: ClientError | None = None
         self.compacted: set[str] = set()
         self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.unfetched: dict[
+            TopicPartition, ClientError
+        ] = {}  # no committed offset is told of them
         self.members: dict[str, tuple[str, ...]] = {}
         self._logs: dict[str, list[Log]] = {}
         self._ids: dict[str, str] = {}
@@ -209,9 +212,16 @@ class FakeAdmin:
         return {at: ReadableEnd(log.readable_end, log.end) for at, log in logs.items()}
 
     def group_offsets(
-        self, group: str, partitions: Collection[TopicPartition]
+        self,
+        group: str,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, int]:
         self._kafka.names()
+        if refused is not None:
+            refused |= {at: why for at, why in self._kafka.unfetched.items() if at in partitions}
+            partitions = set(partitions) - refused.keys()
         committed = self._kafka.groups.get(group, {})
         return {at: offset for at, offset in committed.items() if at in set(partitions)}
 

@@ -229,7 +229,11 @@ class Cluster:
         }
 
     def group_offsets(
-        self, group: str, partitions: Collection[TopicPartition]
+        self,
+        group: str,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, int]:
         self._check()
         committed = self.groups.get(group, {})

@@ -92,3 +92,17 @@ def test_all_are_closed_in_the_end(clock):
     ask(readers, "a", "b")
     readers.close()
     assert opened() == []
+
+
+def test_a_partition_that_the_broker_refuses_is_told_from_one_without_a_commit(clock, monkeypatch):
+    denied = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+    class Answer:
+        def __init__(self, partition, offset, error=None):
+            self.topic, self.partition, self.offset, self.error = "orders", partition, offset, error
+
+    answers = [Answer(0, 7), Answer(1, ck.OFFSET_INVALID), Answer(2, ck.OFFSET_INVALID, denied)]
+    monkeypatch.setattr(Consumer, "committed", lambda *_, **__: answers)
+    wanted = [TopicPartition("orders", number) for number in range(3)]
+    found = GroupReaders({}, clock.now).committed("a", wanted, 5.0)
+    assert found == {wanted[0]: 7, wanted[2]: denied}

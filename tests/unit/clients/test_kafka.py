@@ -24,6 +24,7 @@ from exporter.clients.kafka import (
 )
 from exporter.clients.kafka_errors import translate
 from exporter.errors import (
+    ClientError,
     Denied,
     NotFound,
     ServerError,
@@ -113,6 +114,18 @@ def test_readable_ends_refuse_a_missing_topic(broker):
 
 def test_a_group_that_never_committed_has_no_offsets(broker):
     assert broker.admin().group_offsets("nobody", []) == {}
+
+
+def test_a_committed_offset_that_is_refused_is_named_or_raised(broker, monkeypatch):
+    admin = broker.admin()
+    sound, sick = TopicPartition("numbers", 0), TopicPartition("numbers", 1)
+    denied = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    monkeypatch.setattr(admin._groups, "committed", lambda *_: {sound: 3, sick: denied})
+    refused: dict[TopicPartition, ClientError] = {}
+    assert admin.group_offsets("g", [sound, sick], refused=refused) == {sound: 3}
+    assert {at: type(error) for at, error in refused.items()} == {sick: Denied}
+    with pytest.raises(Denied):
+        admin.group_offsets("g", [sound, sick])
 
 
 def test_a_reader_gives_every_record_and_then_the_end_of_each_partition(broker):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
-from exporter.errors import Denied, Unreachable
+from exporter.errors import ClientError, Denied, Unreachable
 from exporter.ingest.failover import poll_failover, poll_topics
 from exporter.model.observations import GroupOffset, InputSucceeded, TopicsSeen
 from exporter.model.readings import LogBounds
@@ -25,11 +25,15 @@ class Shy(FakeAdmin):
     """Shows no group of this name."""
 
     def group_offsets(
-        self, group: str, partitions: Collection[TopicPartition]
+        self,
+        group: str,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, int]:
         if group == "secret":
             raise Denied("west", "no Describe on group secret")
-        return super().group_offsets(group, partitions)
+        return super().group_offsets(group, partitions, refused=refused)
 
 
 def sides() -> tuple[FakeKafka, FakeKafka]:
@@ -103,3 +107,22 @@ def test_a_cluster_that_is_away_says_nothing_of_its_topics():
     _, east = sides()
     east.down = Unreachable("east", "away")
     assert poll_topics(FakeAdmin(east), {"heartbeats"}) == ()
+
+
+@pytest.mark.parametrize("away", [HERE, THERE])
+def test_a_partition_whose_committed_offset_is_refused_is_left_out_and_named(away):
+    west, east = sides()
+    west.create("payments")
+    east.create("west.payments")
+    west.groups["billing"] = {HERE: 2, TopicPartition("payments", 0): 0}
+    (west if away == HERE else east).unfetched = {away: Denied("west", "not authorized")}
+    rows = tuple(AskedPartition("billing", at, f"west.{at}", 0) for at in ("orders", "payments"))
+    read, succeeded, failed = poll_failover(
+        GroupsToAsk(FLOW, "west", "east", rows), FakeAdmin(west), FakeAdmin(east), CLOCK
+    )
+    assert [at.topic for at in read.offsets] == ["payments"]
+    assert (failed.detail, failed.partial) == (
+        f"'billing: {away.topic}-0': not authorized",
+        True,
+    )
+    assert succeeded.input == failed.input

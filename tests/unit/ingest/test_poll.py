@@ -576,10 +576,10 @@ class _Secretive(FakeAdmin):
         super().__init__(kafka)
         self._hidden = hidden
 
-    def group_offsets(self, group, partitions):
+    def group_offsets(self, group, partitions, *, refused=None):
         if group in self._hidden:
             raise Denied(self.name, f"{group}: not authorized")
-        return super().group_offsets(group, partitions)
+        return super().group_offsets(group, partitions, refused=refused)
 
 
 def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
@@ -593,6 +593,23 @@ def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
     assert failed.partial
     assert [at.connector for at in read.offsets] == ["s"]
     assert isinstance(succeeded, InputSucceeded)
+
+
+def test_a_partition_whose_committed_offset_is_refused_is_unknown_and_not_uncommitted():
+    kafka = upstream()
+    kafka.create("payments")
+    payments = TopicPartition("payments", 0)
+    kafka.groups["connect-s"] = {ORDERS: 1, payments: 2}
+    kafka.unfetched = {ORDERS: Denied("west", "not authorized")}
+    both = replace(sink(), topics=("orders", "payments"))
+    read, succeeded, failed = poll_groups("lab", {"west": FakeAdmin(kafka)}, [both], CLOCK)
+    assert ORDERS not in {TopicPartition(at.topic, at.partition) for at in read.offsets}
+    assert (payments, 2) in {
+        (TopicPartition(at.topic, at.partition), at.committed) for at in read.offsets
+    }
+    assert isinstance(succeeded, InputSucceeded)
+    assert (failed.reason, failed.detail) == ("denied", "'s: orders-0': not authorized")
+    assert failed.partial
 
 
 def test_groups_of_which_none_may_be_seen_are_one_failure():
