@@ -122,10 +122,12 @@ def named(error: Exception) -> str:
 def test_whatever_http_raises_is_counted_and_over_again(error: Exception):
     watched, fail, lab = Watched(), {}, InputId("lab", CONNECT_REST)
 
-    def answer(_: httpx.Request) -> httpx.Response:
+    def answer(request: httpx.Request) -> httpx.Response:
         if fail:
             raise fail["now"]
-        return httpx.Response(200, content=b"{}")
+        if request.url.path == "/":
+            return httpx.Response(200, json={"version": "4.3.1", "kafka_cluster_id": "east"})
+        return httpx.Response(200, json={} if request.url.query else [])
 
     transport = httpx.MockTransport(answer)
     poll = ConnectorsPoll(ConnectReader("lab", ("http://lab",), 60.0, transport=transport))
