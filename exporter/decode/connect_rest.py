@@ -202,7 +202,7 @@ def _connector(name: str, entry: object) -> Connector:
         config if isinstance(config, dict) else {},
         kind=str(info.get("type") or status.get("type") or ""),
     )
-    state, tasks = _states(status)
+    state, tasks = _states(status, info.get("tasks"))
     worker = _map_in(status, "connector")
     return Connector(
         name=name,
@@ -222,16 +222,27 @@ def _connector(name: str, entry: object) -> Connector:
     )
 
 
-def _states(status: Mapping[str, Any]) -> tuple[str, tuple[Task, ...]]:
+def _states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
     """The states of a connector and its tasks. Half of them would look as if the rest were well, so
-    where one cannot be read none is.
+    where one cannot be read none is. A task that is configured and has no status is there without a
+    state: Connect lists the statuses that it has.
     """
     state, tasks = _map_in(status, "connector").get("state"), status.get("tasks")
     if not isinstance(state, str) or not state or not isinstance(tasks, list):
         return UNKNOWN_STATE, ()
     found = [_task(task) for task in tasks]
     whole = tuple(task for task in found if task is not None)
-    return (state.lower(), whole) if len(whole) == len(found) else (UNKNOWN_STATE, ())
+    if len(whole) != len(found):
+        return UNKNOWN_STATE, ()
+    missing = sorted(_numbers(configured) - {task.number for task in whole})
+    return state.lower(), whole + tuple(Task(number, UNKNOWN_STATE) for number in missing)
+
+
+def _numbers(configured: object) -> set[int]:
+    """The numbers of the tasks that an entry's `info` lists, as far as they can be read."""
+    tasks = configured if isinstance(configured, list) else []
+    numbers = (at.get("task") for at in tasks if isinstance(at, dict))
+    return {number for number in numbers if isinstance(number, int)}
 
 
 def _task(task: object) -> Task | None:

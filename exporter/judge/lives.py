@@ -122,6 +122,7 @@ class Lives:
             (view.connect_cluster, at.connector): snapshot.at
             for view in snapshot.lists
             for at in view.without_state
+            if not at.tasks
         }
         alive, again = self._told(snapshot)
         for cluster, names in listed.items():

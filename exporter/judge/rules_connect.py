@@ -5,13 +5,16 @@ in rules.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from exporter.judge.phrases import examples
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.findings import Evidence, Finding, FindingName, Severity
 from exporter.state.checks import ROUNDS
-from exporter.state.snapshot import ConnectorListView, UnlistedConnector
+from exporter.state.snapshot import ConnectorListView, UnlistedConnector, WithoutState
+
+TASKS_NAMED: Final = 5
 
 
 def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
@@ -42,8 +45,8 @@ def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
 
 
 def connector_state_missing(seen: Seen) -> Iterator[Finding]:
-    """Rule 28: for an interval Connect has listed a connector without its state. A new one has
-    none for some seconds.
+    """Rule 28: for an interval Connect has listed a connector without its state, or that of a task.
+    A new one has none for some seconds.
     """
     for view in seen.snapshot.lists:
         for at in view.without_state:
@@ -54,8 +57,8 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_STATE_MISSING,
                 Severity.WARNING,
                 who,
-                "Connect lists the connector and knows no state of it: whether it runs or has "
-                "failed cannot be told. Offsets and lag are still read.",
+                f"Connect lists the connector and knows no state of {_stateless(at)}: whether it "
+                "runs or has failed cannot be told. Offsets and lag are still read.",
                 evidence=(("last state", _last(at.seen_at)),),
             )
 
@@ -131,6 +134,14 @@ def offsets_topic_doubted(seen: Seen) -> Iterator[Finding]:
 
 def _leads_elsewhere(view: ConnectorListView) -> bool:
     return view.kafka_cluster_ids[1] is not None
+
+
+def _stateless(at: WithoutState) -> str:
+    if not at.tasks:
+        return "it"
+    named = ", ".join(map(str, at.tasks[:TASKS_NAMED]))
+    more = f" and {len(at.tasks) - TASKS_NAMED} more" if len(at.tasks) > TASKS_NAMED else ""
+    return f"task {named}{more}"
 
 
 def _unlisted(seen: Seen) -> set[tuple[str, str]]:

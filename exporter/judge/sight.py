@@ -260,6 +260,8 @@ def trouble(view: ConnectorView) -> tuple[str | None, bool]:
     if view.state == "running" and not view.tasks:
         # MM2's connectors have none while there is nothing to copy.
         return "it runs without a single task", view.kind is not ConnectorKind.MIRROR
+    if view.state == "running" and {task.state for task in view.tasks} == {UNKNOWN_STATE}:
+        return "Connect knows no state of its tasks", True
     return None, False
 
 

@@ -10,7 +10,7 @@ what it commits. Called by site.py only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from exporter.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind
@@ -88,12 +88,15 @@ class _Known:
         """It is in an answer, with a state or without."""
         self.absence = None
         settings = entry if entry.configured else self.connector
-        if entry.state != UNKNOWN_STATE:
+        if entry.state == UNKNOWN_STATE:
+            self._miss_state(now)
+            self._become(settings, self.connector)
+        elif tasks_without_state(entry):
+            self._count_miss(now)
+            self._become(settings, self._with_states_of_before(entry))
+        else:
             self.seen_at, self.stateless = now, 0
             self._become(settings, entry)
-            return
-        self._miss_state(now)
-        self._become(settings, self.connector)
 
     def miss(self, commit: float | None, now: float, *, unnamed: bool) -> None:
         """It is not in an answer."""
@@ -103,10 +106,26 @@ class _Known:
         self.absence.see(commit, now)
         self._miss_state(now)
 
-    def _miss_state(self, now: float) -> None:
+    def _count_miss(self, now: float) -> None:
         if not self.stateless:
             self.stateless_since = now
         self.stateless += 1
+
+    def _with_states_of_before(self, entry: Connector) -> Connector:
+        """For two answers a task that lacks a state has the one it had."""
+        if self.stateless >= MISSED_ANSWERS:
+            return entry
+        before = {task.number: task for task in self.connector.tasks}
+        return replace(
+            entry,
+            tasks=tuple(
+                before.get(task.number, task) if task.state == UNKNOWN_STATE else task
+                for task in entry.tasks
+            ),
+        )
+
+    def _miss_state(self, now: float) -> None:
+        self._count_miss(now)
         if self.stateless >= MISSED_ANSWERS and self.connector.state != UNKNOWN_STATE:
             self._become(self.connector, _unknown(self.connector.name))
 
@@ -270,9 +289,10 @@ class ConnectorList:
             believed_at=None if lost else self._since + GONE_INTERVALS * self.interval_s,
             kafka_cluster_ids=self._ids,
             without_state=tuple(
-                WithoutState(name, known.stateless_since, known.seen_at)
+                WithoutState(name, known.stateless_since, known.seen_at, missing)
                 for name, known in sorted(self._known.items())
-                if known.absence is None and known.connector.state == UNKNOWN_STATE
+                if known.absence is None
+                and ((missing := tasks_without_state(known.connector)) or _is_unknown(known))
             ),
             unlisted=unlisted,
             deleted=frozenset(self._deleted),
@@ -281,6 +301,15 @@ class ConnectorList:
     @property
     def _grace_s(self) -> float:
         return GRACE_INTERVALS * self.interval_s
+
+
+def tasks_without_state(connector: Connector) -> tuple[int, ...]:
+    """Return the numbers of the tasks that are there and of which no state is known."""
+    return tuple(task.number for task in connector.tasks if task.state == UNKNOWN_STATE)
+
+
+def _is_unknown(known: _Known) -> bool:
+    return known.connector.state == UNKNOWN_STATE
 
 
 def _entries(answer: ConnectorsListed) -> Mapping[str, Connector]:

@@ -104,12 +104,13 @@ class RestCheck:
 @dataclass(frozen=True, slots=True)
 class WithoutState:
     """A connector that Connect lists without a state, `since` then; `seen_at` is when it last had
-    one, None if it never did.
+    one, None if it never did. `tasks`: its own state is known, and of these tasks none is.
     """
 
     connector: str
     since: float
     seen_at: float | None
+    tasks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,8 +230,14 @@ class Connector:
 
     def rest(self) -> dict[str, Any]:
         worker = {"worker_id": "worker-1:8083", "version": "4.3.1"}
+        tasks = [{"connector": self.name, "task": number} for number in range(len(self.tasks))]
         return {
-            "info": {"name": self.name, "config": self._config(), "type": self.kind, "tasks": []},
+            "info": {
+                "name": self.name,
+                "config": self._config(),
+                "type": self.kind,
+                "tasks": tasks,
+            },
             "status": {
                 "name": self.name,
                 "type": self.kind,

@@ -247,6 +247,27 @@ def test_where_one_task_cannot_be_read_no_state_is_known():
     assert (found.state, found.tasks) == (UNKNOWN_STATE, ())
 
 
+def test_a_task_that_is_configured_and_has_no_status_is_there_without_a_state():
+    entry = {
+        "status": {"connector": {"state": "RUNNING"}, "tasks": [{"id": 1, "state": "RUNNING"}]},
+        "info": {
+            "config": {},
+            "tasks": [
+                {"connector": "c", "task": 0},
+                {"connector": "c", "task": 1},
+                {"task": "2"},
+                3,
+            ],
+        },
+    }
+    found = decode_connectors(json.dumps({"c": entry}).encode())
+    assert not isinstance(found, Undecodable)
+    assert (found[0].state, found[0].tasks) == (
+        "running",
+        (Task(1, "running"), Task(0, UNKNOWN_STATE)),
+    )
+
+
 def test_a_worker_older_than_4_1_gives_no_version():
     assert listed({}).version == ""
     connector = {"state": "RUNNING", "version": None}

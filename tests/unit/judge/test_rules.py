@@ -10,7 +10,7 @@ from msgspec.structs import replace as replace_struct
 from exporter.judge import register as registers
 from exporter.judge.rules import RULES
 from exporter.model.baselines import HOURS, Baseline
-from exporter.model.connectors import TaskStatus
+from exporter.model.connectors import UNKNOWN_STATE, Task, TaskStatus
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import (
@@ -554,6 +554,17 @@ def test_an_end_of_what_connect_leaves_out_is_an_answer_that_has_it():
         assert play.names() == [Name.CONNECTOR_STATE_MISSING.value]
     play.world.listed(source("files"))
     play.look()
+    assert play.names() == []
+
+
+def test_a_task_that_has_failed_and_lost_its_state_has_failed_until_it_has_one_again():
+    play = a_task_has_failed()
+    hole = source("files", tasks=(Task(0, UNKNOWN_STATE),))
+    play.run(30.0, each=lambda: play.world.listed(hole))
+    found = {at.name: at.summary for at in play.findings}
+    assert found.keys() == {Name.TASK_FAILED, Name.CONNECTOR_STATE_MISSING}
+    assert "no state of task 0" in found[Name.CONNECTOR_STATE_MISSING]
+    play.run(4.0, each=lambda: play.world.listed(source("files")))
     assert play.names() == []
 
 

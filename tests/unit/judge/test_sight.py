@@ -155,6 +155,11 @@ def test_states_are_known_where_something_live_tells_them(inputs, topics, known)
             ("it runs without a single task", False),
         ),
         ({"tasks": (), "state": "stopped"}, (None, False)),
+        (
+            {"tasks": (Task(0, "unknown"), Task(1, "unknown"))},
+            ("Connect knows no state of its tasks", True),
+        ),
+        ({"tasks": (Task(0, "unknown"), Task(1, "running"))}, (None, False)),
     ],
 )
 def test_what_shows_that_it_cannot_work_is_named(changes, found):

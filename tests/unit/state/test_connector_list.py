@@ -14,6 +14,7 @@ from exporter.state.connector_list import (
     STRANGERS_MAX,
     ConnectorList,
 )
+from exporter.state.snapshot import WithoutState
 from tests.changed import replace
 
 from .worlds import mirror, source
@@ -140,6 +141,22 @@ def test_who_is_listed_without_a_state_is_named_so_with_when_it_last_had_one():
     assert (at.connector, at.since, at.seen_at) == ("a", seen_at + POLL_S, seen_at)
     assert answers.shown[0].class_name == A.class_name
     answers.answer(A, B)
+    assert answers.view.without_state == ()
+
+
+def test_a_task_without_a_state_has_that_of_before_for_two_answers_and_is_named_after():
+    failed = replace(A, tasks=(Task(0, "failed", "Bad"), Task(1, "running")))
+    hole = replace(A, tasks=(Task(1, "running"), Task(0, UNKNOWN_STATE)))
+    answers = known(failed)
+    seen_at = answers.now
+    answers.answer(hole, times=MISSED_ANSWERS - 1)
+    assert set(answers.shown[0].tasks) == set(failed.tasks)
+    assert answers.view.without_state == ()
+    answers.answer(hole)
+    assert answers.shown == (hole,)
+    assert answers.view.without_state == (WithoutState("a", seen_at + POLL_S, seen_at, (0,)),)
+    answers.answer(failed)
+    assert answers.shown == (failed,)
     assert answers.view.without_state == ()
 
 
