@@ -9,6 +9,8 @@ what is surely older than it may be called left over, and no two clocks are trus
   cluster's.
 - Its status topic told of its deletion while we looked: then left over is what was committed before
   the first word of a task of it since, which that task's worker wrote before it committed anything.
+  A worker lets go of what is deleted, and says so, before the leader takes its status back: a
+  status that is gone without that is a hole in the topic, and no death.
 
 Called by memory.py; rules read it.
 """
@@ -22,7 +24,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from exporter.model.connectors import DELETED
+from exporter.model.connectors import DELETED, StateChange, StateHistory
 from exporter.state.snapshot import Snapshot, SourcePartitionView
 
 LEFT_OVER_MAX: Final = 1_000  # source partitions of one connector; nobody reads a longer list
@@ -30,6 +32,7 @@ ABSENT_LISTS: Final = 3  # in a row, for a connector to be known not to exist
 SKEW_S_MAX: Final = 600.0  # between the clocks of two machines, where nothing but clocks is there
 
 _ALIVE: Final = frozenset({"running", "paused", "stopped", "failed"})
+_LET_GO: Final = "unassigned"  # of a stopped or paused connector, too: seen of Kafka 4.3.1
 _TASK_BEGAN: Final = frozenset({"running", "paused", "failed"})  # unassigned is another's word
 # MM2's checkpoint and heartbeat connectors store a 0 and never read it.
 _CONSTANT: Final = frozenset({"mirror_checkpoint", "mirror_heartbeat"})
@@ -179,10 +182,7 @@ class Lives:
         began: dict[Who, float] = {}
         for history in snapshot.histories:
             who = (history.connect_cluster, history.connector)
-            ended, after = 0.0, [*history.changes]
-            for number, change in enumerate(history.changes, 1):
-                if change.state == DELETED:
-                    ended, after = change.at, [*history.changes[number:]]
+            ended, after = _last_end(history)
             if history.task is not None:
                 heard = next((at.at for at in after if at.state in _TASK_BEGAN), None)
                 if heard is not None:
@@ -211,6 +211,20 @@ class Lives:
     def recall(self, told: tuple[Told, ...]) -> None:
         """Go on from there."""
         self.of = {at.who: at.life for at in told}
+
+
+def _last_end(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
+    """Return when its status was last taken back, as it is at a deletion, and what was told since:
+    0.0 for a connector that no worker had let go of.
+    """
+    ended, after, before = 0.0, history.changes, ""
+    for number, change in enumerate(history.changes, 1):
+        if change.state != DELETED:
+            before = change.state
+            continue
+        after = history.changes[number:]
+        ended = change.at if history.task is not None or before == _LET_GO else 0.0
+    return ended, after
 
 
 def _older(

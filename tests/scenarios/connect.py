@@ -140,6 +140,7 @@ class Connector:
 
     def delete(self, now: float) -> None:
         self.flush(now)
+        self._say(now, "UNASSIGNED")  # its workers let go of it before the leader takes these back
         self._say(now, None)
         del self.site.connectors[self.name]
 

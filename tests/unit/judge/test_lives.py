@@ -189,8 +189,9 @@ def remade(*offsets: SourcePartitionView, began: float = 17.0, state: str = "run
     seen = Years()
     seen.history = seen.task_history = RAN
     seen.list("files")
-    seen.history = (*RAN, (BEGAN + 15, DELETED), (BEGAN + 17, state))
-    seen.task_history = (*RAN, (BEGAN + 15, DELETED), (BEGAN + began, state))
+    gone = ((BEGAN + 15, "unassigned"), (BEGAN + 15, DELETED), (BEGAN + 16, DELETED))
+    seen.history = (*RAN, *gone, (BEGAN + 17, state))
+    seen.task_history = (*RAN, *gone, (BEGAN + began, state))
     return seen.list("files", offsets=offsets)
 
 
@@ -218,6 +219,29 @@ def test_what_has_no_task_that_began_is_not_yet():
     seen = remade(at(1, 5, when=BEGAN + 12), began=17.0, state="unassigned")
     seen.history = (*RAN, (BEGAN + 15, DELETED), (BEGAN + 17, "running"))
     assert seen.list("files").life == Life()
+
+
+@pytest.mark.parametrize("before", ["running", "paused", "stopped", "failed"])
+def test_a_status_that_was_taken_back_while_a_worker_ran_it_is_no_death(before):
+    """A worker that lets go of a connector says UNASSIGNED first."""
+    seen = Years()
+    seen.history = seen.task_history = ((BEGAN, before),)
+    seen.list("files")
+    seen.history = seen.task_history = (
+        (BEGAN, before),
+        (BEGAN + 15, DELETED),
+        (BEGAN + 16, DELETED),
+        (BEGAN + 17, "running"),
+    )
+    assert seen.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).life == Life()
+
+
+def test_a_status_that_was_taken_back_in_a_second_life_begins_no_third():
+    seen = remade(at(1, 101, when=BEGAN + 18))
+    life = seen.life
+    hole = ((BEGAN + 30, DELETED), (BEGAN + 31, "running"))
+    seen.history, seen.task_history = (*seen.history, *hole), (*seen.task_history, *hole)
+    assert seen.list("files", offsets=(at(1, 101, when=BEGAN + 18),)).life == life
 
 
 def test_what_runs_and_was_never_deleted_goes_on():

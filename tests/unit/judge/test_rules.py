@@ -274,7 +274,7 @@ def a_connector_is_made_again_between_two_polls() -> Play:
     play.told(connector("running"), task("running"))
     play.run(1)
     gone = TaskStatus("files", 0, None)
-    play.told(connector(None), gone, connector("unassigned"), connector("running"))
+    play.told(connector("unassigned"), connector(None), gone, connector("running"))
     play.look()
     assert play.names() == []  # no task of it has begun
     play.told(task("running"))
