@@ -1,8 +1,11 @@
-"""What the campaign of hostile worlds (python -m tests.worlds) finds when it is planted there."""
+"""Some of the worlds that `make proofs` tries (python -m tests.worlds), and planted faults."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,9 @@ from tests.scenarios.script import BEGINNING
 from tests.worlds.campaign import faults_of, smallest
 from tests.worlds.generator import random_world
 
+SEED = 36
+WORLDS = 70
+ROOT = Path(__file__).parents[2]
 SMALL: dict[str, Any] = {
     "lasts": "20m",
     "tick": "10s",
@@ -33,6 +39,22 @@ FAILS = {
         "failure": "org.apache.kafka.common.errors.TimeoutException in org.example.Task.poll",
     }
 }
+
+
+@pytest.mark.slow
+def test_in_worlds_that_others_built_nothing_ends_nothing_is_over_and_nothing_is_wrong():
+    """In a process of its own, whose memory is of nothing else."""
+    command = (
+        sys.executable,
+        "-m",
+        "tests.worlds",
+        f"--seed={SEED}",
+        f"--worlds={WORLDS}",
+        "--jobs=1",
+    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{WORLDS} worlds" in done.stdout
 
 
 def test_a_world_is_found_again_by_its_seed_and_by_what_is_printed():
