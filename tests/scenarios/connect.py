@@ -28,7 +28,8 @@ class Task:
 class Site:
     """A Connect cluster on Kafka cluster east.
 
-    without_status  connectors whose records in the status topic are gone
+    without_status  connectors, and tasks as CONNECTOR-NUMBER, whose records in the status topic
+                    are gone
     skews           by how much clocks are ahead: of who writes `commits`, of who writes `syncs`
     """
 
@@ -247,6 +248,7 @@ class Connector:
                     {"id": number, "state": task.state, **worker}
                     | ({"trace": task.trace} if task.trace else {})
                     for number, task in enumerate(self.tasks)
+                    if f"{self.name}-{number}" not in self.site.without_status
                 ],
             },
         }

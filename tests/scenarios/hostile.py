@@ -57,6 +57,13 @@ class HostileVerbs:
             for number in range(len(at.tasks)):
                 at.site.say(f"task-{at.name}-{number}", None, None, self.now)
 
+    def do_forget_task_status(self, names: Any) -> None:
+        """Write tombstones of tasks alone into the status topic."""
+        for at in self._named(names):
+            for number in range(len(at.tasks)):
+                at.site.without_status.add(f"{at.name}-{number}")
+                at.site.say(f"task-{at.name}-{number}", None, None, self.now)
+
     def do_tell_status(self, names: Any) -> None:
         """Have a worker write states again, as it does at a restart."""
         for at in self._named(names):
