@@ -139,7 +139,7 @@ class _JavaFloat(str):
     __slots__ = ()
 
 
-def is_worker_key(raw: bytes, connector: str) -> bool:
+def is_canonical(raw: bytes, connector: str) -> bool:
     """Return whether a worker may have written this key of a flat map, whatever order its fields
     have.
     """

@@ -13,7 +13,7 @@ import hashlib
 from typing import Any
 
 from exporter.decode.dialects import MIRROR_SOURCE, dialect_of, mirror_partition
-from exporter.decode.javamap import connect_key, is_worker_key
+from exporter.decode.javamap import connect_key, is_canonical
 from exporter.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
 from exporter.decode.orders import Fields
 from exporter.model.offsets import (
@@ -56,7 +56,7 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
         form = KeyForm.CANONICAL
     else:
         form = KeyForm.VARIANT
-    ordered = form is KeyForm.VARIANT and mirror is None and is_worker_key(raw, connector)
+    ordered = form is KeyForm.VARIANT and mirror is None and is_canonical(raw, connector)
     return _source_key(connector, partition, mirror, form, ordered=ordered)
 
 

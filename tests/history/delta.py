@@ -87,7 +87,7 @@ def snapshot(commits: list[Row], day: date) -> list[Row]:
 def _commits(records: list[Row]) -> Any:
     last: dict[tuple[Any, ...], Row] = {}
     for row in records:
-        if row["kind"] != CONNECT_OFFSETS or row["connector"] is None or not row["worker_key"]:
+        if row["kind"] != CONNECT_OFFSETS or row["connector"] is None or not row["canonical"]:
             continue
         where = (_log(row), row["key"])
         before = last.get(where)

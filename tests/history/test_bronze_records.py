@@ -92,7 +92,7 @@ def _scalar_offset(record: Raw) -> dict[str, object]:
     row |= {
         "connector": key.connector,
         "source_partition": key.identity,
-        "worker_key": key.is_spelling,
+        "canonical": key.is_spelling,
         "dialect": key.dialect,
         "key_form": "ordered" if key.ordered else key.form.value,
     }
@@ -201,7 +201,7 @@ def test_an_enveloped_record_is_never_a_position() -> None:
     rows = decoded(
         Raw(b'{"schema":null,"payload":' + key + b"}", b'{"offset":7}'), Raw(key, enveloped)
     )
-    assert [row["worker_key"] for row in rows] == [False, True]
+    assert [row["canonical"] for row in rows] == [False, True]
     assert [row["key_form"] for row in rows] == ["legacy_envelope", "canonical"]
     assert [(row["pos"], row["error"]) for row in rows] == [
         (7, None),

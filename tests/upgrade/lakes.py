@@ -125,10 +125,13 @@ def silver(work: Path, bronze: list[Row]) -> dict[Table, list[Row]]:
 
 
 def answers(base: Path) -> dict[str, Any]:
-    """Every offset as it was, at each of the moments."""
+    """Every offset as it was, at each of the moments. Older specimens tell no raw keys."""
     found = {}
     for name, second in MOMENTS.items():
         told = asdict(as_of(base, Question(at=MORNING + second)))
+        for connector in told["connectors"]:
+            for entry in (*connector["then"], *connector["now"]):
+                del entry["raw_key"]
         found[name] = {"connectors": told["connectors"], "unknown": told["unknown"]}
     return json.loads(json.dumps(found))
 

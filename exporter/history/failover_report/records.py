@@ -31,7 +31,7 @@ from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 
 _SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
 _COMMIT: Final = (
-    "connector, connect_cluster, worker_key, mirror_cluster, mirror_topic, mirror_partition, pos"
+    "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
 )
 PLANNED_S: Final = 30.0  # more than passes on a busy machine until a batch that is planned begins
 _CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
@@ -112,7 +112,7 @@ def commits(base: Path, flow: MirrorFlow, home: KafkaTopic, window: Window) -> I
     """Of the flow's MirrorSourceConnector, in order of time; before the window, the newest ones."""
     mine = (
         f"connector = {quoted(flow.connector)} AND mirror_cluster = {quoted(flow.source)} "
-        f"AND connect_cluster = {quoted(flow.connect_cluster)} AND worker_key"
+        f"AND connect_cluster = {quoted(flow.connect_cluster)} AND canonical"
     )
     query = f"""
         WITH {_logged(home, CONNECT_OFFSETS, _COMMIT)}, placed AS (

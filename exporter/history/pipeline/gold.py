@@ -57,9 +57,9 @@ def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
     """
     readable = _placed(records, topics)
     used = readable.where("used")
-    effective = _effective(used.where("worker_key"))
+    effective = _effective(used.where("canonical"))
     variants = (
-        _newest(used.where(~sf.col("worker_key")), *SOURCE, "key")
+        _newest(used.where(~sf.col("canonical")), *SOURCE, "key")
         .where(~sf.col("tombstone"))
         .groupBy(*SOURCE)
         .agg(sf.count("*").alias("variants"), sf.min("dialect").alias("variant_dialect"))
@@ -108,7 +108,7 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
             *SOURCE,
             *LOG,
             *_MIRROR,
-            *("key", "worker_key", "koffset", "kts", "dialect", "source_offset", "pos"),
+            *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
             *("tombstone", "error"),
             sf.when(has_own, in_own).otherwise(in_common).alias("used"),
             # A topic on a cluster that is not configured has no name here: nothing is known then.
@@ -188,7 +188,7 @@ def _chosen(records: pa.Table) -> pa.Table:
 def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
     """Source partitions that Connect lists with a null offset, as only the shared topic has one."""
     return (
-        _newest(readable.where(sf.col("shadow") & sf.col("worker_key")), *SOURCE)
+        _newest(readable.where(sf.col("shadow") & sf.col("canonical")), *SOURCE)
         .where(sf.col("source_offset").isNotNull() & (sf.col("source_offset") != "null"))
         .join(whole.select(*SOURCE), on=list(SOURCE), how="left_anti")
         .select(

@@ -52,7 +52,7 @@ Columns = dict[str, Any]  # an Arrow array by column name; Arrow ships no types
 _KEY = (
     "connector",
     "source_partition",
-    "worker_key",
+    "canonical",
     "dialect",
     "mirror_cluster",
     "mirror_topic",

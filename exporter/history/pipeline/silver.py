@@ -160,7 +160,7 @@ def snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
 
 def _looked_up(records: DataFrame) -> DataFrame:
     return records.where(
-        (sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull() & sf.col("worker_key")
+        (sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull() & sf.col("canonical")
     )
 
 

@@ -29,7 +29,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
+import msgspec
+
 from exporter.clock import utc
+from exporter.decode.javamap import connect_key
 from exporter.errors import HistoryError
 from exporter.history.tables import logs, read
 from exporter.history.tables.generations import Gap
@@ -359,13 +362,20 @@ def _entry(row: Row) -> Entry:
     return Entry(
         source_partition=row["source_partition"],
         source_offset=None if offset == _NULL else offset,
-        raw_key=row["key"],
+        raw_key=row["key"] or _hash_map_key(row),
         dialect=row["dialect"],
         error=row["error"],
         committed_at=row["kts"],
         kpartition=row["kpartition"],
         koffset=row["koffset"],
     )
+
+
+def _hash_map_key(row: Row) -> bytes:
+    """Return the key of a row that was written before rows had theirs."""
+    key = connect_key(row["connector"], msgspec.json.decode(row["source_partition"]))
+    assert key is not None  # no other key was kept
+    return key
 
 
 def _age(row: Row) -> tuple[float, int]:

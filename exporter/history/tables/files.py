@@ -30,7 +30,7 @@ COUNTED = "error"  # of this column every file says how many rows have none
 # Others repeat too little: a dictionary of theirs is made and then thrown away.
 _REPEATED = frozenset(
     {"kafka", "connect_cluster", "topic", "topic_id", "kpartition", "key", "connector"}
-    | {"source_partition", "worker_key", "dialect", "mirror_cluster", "mirror_topic", "key_form"}
+    | {"source_partition", "canonical", "dialect", "mirror_cluster", "mirror_topic", "key_form"}
     | {"mirror_partition", "sync_topic", "sync_partition", "error", "ingest_ts", "change", "kind"}
 )
 

@@ -173,7 +173,7 @@ def newest(base: Path, of: Scope) -> Newest:
 
 def newest_of_all(base: Path, of: Scope) -> Newest:
     """As of the newest record that was read."""
-    terms = [("kind", "=", CONNECT_OFFSETS), ("worker_key", "=", True), *of.whose()]
+    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.whose()]
     return _folded([_Part(base, SILVER_NEWEST, terms)])
 
 
@@ -255,14 +255,14 @@ def hidden_from(base: Path, log: Log) -> float | None:
     here = _inside(log)
     query = f"""
         WITH log AS (
-            SELECT kpartition, koffset, worker_key,
+            SELECT kpartition, koffset, canonical,
                    lag(koffset) OVER (PARTITION BY kpartition ORDER BY koffset) AS before,
                    lag(kts) OVER (PARTITION BY kpartition ORDER BY koffset) AS before_at,
                    row_number() OVER (PARTITION BY kpartition, key, ingest_ts
                                       ORDER BY koffset) AS place
             FROM records WHERE {here}
         ), untouched AS (
-            SELECT kpartition, min(koffset) AS begins FROM log WHERE worker_key AND place = 2
+            SELECT kpartition, min(koffset) AS begins FROM log WHERE canonical AND place = 2
             GROUP BY kpartition
         )
         SELECT min(coalesce(before_at, to_timestamp(0))) AS at

@@ -131,7 +131,7 @@ RECORD = (
     # connect_offsets only
     Column("connector", "STRING"),
     Column("source_partition", "STRING"),  # JSON, keys sorted
-    Column("worker_key", "BOOLEAN"),  # may a worker have written these key bytes?
+    Column("canonical", "BOOLEAN"),  # may a worker have written these very key bytes?
     Column("dialect", "STRING"),
     Column("source_offset", "STRING"),  # JSON, keys sorted, exact; null for a tombstone
     Column("tombstone", "BOOLEAN"),
@@ -217,7 +217,7 @@ SILVER_COMMITS = Table(
         *_OF_LOG,
         Column("kts", "TIMESTAMP", required=True),
         Column("ingest_ts", "TIMESTAMP", required=True),
-        Column("key", "BINARY", required=True),
+        Column("key", "BINARY"),  # null in older rows, all of which have the key of a HashMap
         Column("dialect", "STRING", required=True),
         Column("source_offset", "STRING"),
         Column("tombstone", "BOOLEAN", required=True),

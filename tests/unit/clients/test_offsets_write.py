@@ -12,7 +12,7 @@ from exporter.clients.standalone_worker import entries_of
 from exporter.clients.whole_topic import read_whole
 from exporter.clients.write.offsets import Keyed, locked, replace_file, write_records
 from exporter.decode.standalone import write_offsets_file
-from exporter.errors import Conflict, Denied, Unreachable
+from exporter.errors import Conflict, Denied, SettingsRefused
 from lab.ports import free_port
 from tests.fakes.broker import MockBroker
 
@@ -57,7 +57,7 @@ def test_a_write_that_nobody_answers_is_not_taken_for_one_that_did_not_happen(mo
 
 
 def test_a_producer_that_cannot_be_made_has_written_nothing():
-    with pytest.raises(Unreachable):
+    with pytest.raises(SettingsRefused):
         write_records("east", {"no.such": "setting"}, "offsets", [])
 
 

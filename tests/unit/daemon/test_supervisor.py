@@ -80,7 +80,7 @@ class Guarded:
     def _job(self) -> None:
         self.runs += 1
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # others raise the same objects
 
 
 @every_surprise
