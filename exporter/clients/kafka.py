@@ -100,9 +100,12 @@ def refused_settings(name: str, properties: Mapping[str, str]) -> SettingsRefuse
     """
     settings: dict[str, Any] = {
         **{key: value for key, value in properties.items() if key != "bootstrap.servers"},
-        "oauth_cb": lambda _: ("", time.time() + 3600.0),
         "logger": silent,
     }
+    mechanisms = (properties.get(name, "") for name in ("sasl.mechanism", "sasl.mechanisms"))
+    if "OAUTHBEARER" in {mechanism.strip().upper() for mechanism in mechanisms}:
+        # Without a token, or with a callback that no mechanism calls, it would wait ten seconds.
+        settings["oauth_cb"] = lambda _: ("none", time.time() + 3600.0)
     try:
         made(name, ck_admin.AdminClient, settings)
         made(name, ck.Consumer, {**settings, "group.id": "offsetwatch"}).close()
