@@ -259,7 +259,7 @@ class SourceBook:
             partition.rewinds += 1
         if record.raw_key == after.use.spelling.raw_key:
             partition.commits += 1
-            partition.resets += record.offset is None
+            partition.resets += record.offset is None and known is not None
             partition.advances += after.position is not None and _text(known) != _text(
                 after.position
             )

@@ -46,6 +46,15 @@ def test_the_only_raw_key_moves_the_position_whatever_its_order(raw_key):
     assert (view.raw_key, view.variants, view.strays, view.unsure) == (raw_key, 0, 0, ())
 
 
+def test_of_several_raw_keys_only_a_tombstone_that_took_an_offset_back_is_a_reset():
+    world = files()
+    commit(world, OWN, 79, 80)
+    commit(world, REST, 5)
+    commit(world, OWN, 81, 82)
+    assert counters(commit(world, OWN, None))[3] == 1
+    assert counters(commit(world, OWN, None, None))[3] == 1
+
+
 def test_what_rest_altered_without_effect_is_a_stray_once_the_connector_went_on():
     world = files()
     commit(world, OWN, 79, 80)
