@@ -10,9 +10,11 @@ import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import confluent_kafka as ck
 import pytest
+from confluent_kafka import admin as ck_admin
 
 from exporter.clients import log_readers
 from exporter.clients.kafka import (
@@ -201,6 +203,21 @@ def test_settings_that_librdkafka_refuses_are_found_without_a_network(properties
 )
 def test_settings_that_are_right_or_wait_for_a_token_are_not_refused(properties):
     assert refused_settings("east", properties) is None
+
+
+def test_a_token_is_asked_for_only_where_a_mechanism_wants_one(monkeypatch):
+    """librdkafka waits ten seconds for a callback that no mechanism calls."""
+    made_with = []
+
+    def client(settings):
+        made_with.append("oauth_cb" in settings)
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(ck, "Consumer", client)
+    monkeypatch.setattr(ck_admin, "AdminClient", client)
+    for properties in ({}, {"sasl.mechanisms": "PLAIN"}, {"sasl.mechanism": " oauthbearer "}):
+        assert refused_settings("east", properties) is None
+    assert made_with == [False, False, False, False, True, True]
 
 
 def test_what_must_hold_for_a_reader_cannot_be_configured_away():
