@@ -334,7 +334,7 @@ GOLD_FLOW_PROGRESS = Table(
         Column("synced", "BIGINT"),
         Column("synced_at", "TIMESTAMP"),
         Column("downstream", "BIGINT"),
-        Column("replicated", "BIGINT", required=True),
+        Column("replicated", "BIGINT", required=True),  # the commit: a sync names no writer
     ),
 )
 
