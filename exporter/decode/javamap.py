@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+import msgspec
+
 from exporter.model.offsets import Scalar
 
 _MASK = 0xFFFFFFFF
@@ -110,6 +112,11 @@ def connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes
         return f"[{_name(connector)},null]".encode()
     except UnicodeEncodeError:
         return None
+
+
+def connect_key_of(connector: str, identity: str) -> bytes | None:
+    """Return `connect_key` of a source partition that is given as JSON (SourceKey.identity)."""
+    return connect_key(connector, msgspec.json.decode(identity))
 
 
 def ordered_key(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from exporter.decode.javamap import connect_key
+from exporter.decode.javamap import connect_key_of
 from exporter.model.connectors import ConnectorKind, StateHistory, Task
 from exporter.model.findings import FailureRun, Finding, Judgement
 from exporter.model.observations import Frozen, InputId
@@ -219,7 +219,7 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
             return None
         if self.keys is not None and self.keys.own is not None:
             return self.keys.own
-        return connect_key(self.connector, msgspec.json.decode(self.identity))
+        return connect_key_of(self.connector, self.identity)
 
 
 class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from itertools import chain
 import msgspec
 
 from exporter.decode.dialects import compare, dialect_in, goes_on, position, shown
-from exporter.decode.javamap import connect_key
+from exporter.decode.javamap import connect_key_of
 from exporter.decode.source_offsets import decode_key, namesake_label
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import (
@@ -591,7 +591,7 @@ def _newest(partition: _Partition) -> SourceRecord:
     key = partition.key
     raw_key = partition.own_key
     if raw_key is None:
-        raw_key = connect_key(key.connector, msgspec.json.decode(key.identity))
+        raw_key = connect_key_of(key.connector, key.identity)
     found = decode_key(raw_key)
     assert isinstance(found, SourceKey)
     assert raw_key is not None

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from exporter.clients.kafka import TailReader
 from exporter.clients.whole_topic import Progress, StorageAdmin, read_whole
 from exporter.clock import Clock
 from exporter.config import Kafka
 from exporter.decode.configs import decode_config
 from exporter.decode.connector_config import bootstrap_addresses
-from exporter.decode.javamap import connect_key
+from exporter.decode.javamap import connect_key_of
 from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import NotFound, Refused
 from exporter.model.connectors import (
@@ -400,5 +398,5 @@ def _looked_up(key: SourceKey, raw: bytes | None) -> bool:
     """In an envelope or not: what counted at the time is not known."""
     if key.is_spelling:
         return True
-    wanted = connect_key(key.connector, msgspec.json.decode(key.identity))
+    wanted = connect_key_of(key.connector, key.identity)
     return raw is not None and wanted is not None and raw.endswith((wanted, wanted + b"}"))

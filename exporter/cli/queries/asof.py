@@ -18,7 +18,7 @@ from exporter.cli.moments import parse_time
 from exporter.cli.verbs import rest_offsets
 from exporter.clock import SystemClock
 from exporter.decode.dialects import compare
-from exporter.decode.javamap import connect_key
+from exporter.decode.javamap import connect_key_of
 from exporter.decode.source_offsets import decode_value
 from exporter.errors import ClientError, ConfigError, HistoryError
 from exporter.model.offsets import SourceOffset, Undecodable
@@ -190,8 +190,8 @@ def _explain(answer: asof.AsOf, *, verbose: bool) -> bool:
 
 def _own_key(connector: str, entry: asof.Entry) -> str | None:
     """Return the raw key that its task looked up; None where it is the one that REST looks up."""
-    partition = msgspec.json.decode(entry.source_partition)
-    return None if entry.raw_key == connect_key(connector, partition) else entry.raw_key.decode()
+    looked_up = connect_key_of(connector, entry.source_partition)
+    return None if entry.raw_key == looked_up else entry.raw_key.decode()
 
 
 def _broken(at: asof.ConnectorOffsets) -> Iterator[asof.Entry]:

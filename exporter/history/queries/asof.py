@@ -29,10 +29,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
-import msgspec
-
 from exporter.clock import utc
-from exporter.decode.javamap import connect_key
+from exporter.decode.javamap import connect_key_of
 from exporter.errors import HistoryError
 from exporter.history.tables import logs, read
 from exporter.history.tables.generations import Gap
@@ -373,7 +371,7 @@ def _entry(row: Row) -> Entry:
 
 def _hash_map_key(row: Row) -> bytes:
     """Return the key of a row that was written before rows had theirs."""
-    key = connect_key(row["connector"], msgspec.json.decode(row["source_partition"]))
+    key = connect_key_of(row["connector"], row["source_partition"])
     assert key is not None  # no other key was kept
     return key
 
