@@ -25,8 +25,3 @@ def values_of(text: str) -> tuple[str, ...]:
     """
     whole = trimmed(text)
     return tuple(_COMMA.split(whole)) if whole else ()
-
-
-def is_true(text: str) -> bool:
-    """Return whether a truth value is true, in whatever case it is written."""
-    return trimmed(text).lower() == "true"
