@@ -184,16 +184,6 @@ class HostileVerbs:
             assert key is not None
             copy.write(key, json.dumps(at.offset_of(given["offset"])).encode(), self.now)
 
-    def do_copy_offsets_topic(self, told: Any) -> None:
-        """Copy the offsets topic under another name, as a mirror of `.*` does."""
-        given = only("copy_offsets_topic", told, "kafka", "topic", "to")
-        kafka = self.kafkas[given["kafka"]]
-        copy = kafka.internal.setdefault(given["to"], Internal(given["to"]))
-        for record in kafka.internal[given["topic"]].records[len(copy.records) :]:
-            key, value = record.key(), record.value()
-            assert isinstance(key, bytes)
-            copy.write(key, value if isinstance(value, bytes) else None, self.now)
-
 
 def _raised(name: str, error: str) -> Exception:
     """Return what the product's clients raise for an error of librdkafka."""
