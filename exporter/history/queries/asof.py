@@ -336,7 +336,7 @@ def _looked_up(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
     use = in_use[identity]
     if use.spelling is not None:
         return use.spelling.raw_key
-    held = _listed([at.raw_key.decode(errors="replace") for at in use.unsure])
+    held = _listed([spelling.raw_key.decode(errors="replace") for spelling in use.unsure])
     raise Unanswerable(
         f"{identity} has offsets under several raw keys, and which one its task looked up is not "
         f"known: {held}"
