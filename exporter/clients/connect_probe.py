@@ -9,7 +9,7 @@ import ssl
 
 import httpx
 
-from exporter.clients.http_body import REQUEST_HEADERS
+from exporter.clients.http_client import blocking_client
 from exporter.clients.http_date import server_time
 
 
@@ -26,12 +26,8 @@ def worker_time(
     """
     try:
         with (
-            httpx.Client(
-                timeout=timeout_s,
-                headers=REQUEST_HEADERS,
-                verify=verify,
-                transport=transport,
-                trust_env=False,
+            blocking_client(
+                "", timeout_s=timeout_s, headers={}, verify=verify, transport=transport
             ) as client,
             client.stream("HEAD", url) as response,  # no body is read
         ):

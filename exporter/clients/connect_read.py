@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,7 +14,8 @@ import httpx
 import msgspec
 
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.http_body import REQUEST_HEADERS, VALUES_MAX, is_too_wide, read_body
+from exporter.clients.http_body import VALUES_MAX, is_too_wide, read_body
+from exporter.clients.http_client import HTML_PAGE, async_client, is_html, redirect_of
 from exporter.clients.http_date import retry_after_s, server_time
 from exporter.clients.wire import Transport, ask, bounds, carry_out, forget_locals
 from exporter.config import Auth, Connect, Tls
@@ -36,7 +36,6 @@ from exporter.errors import (
 )
 from exporter.model.connector_paths import WHY_REFUSED, connector_path, is_refused_in_path
 
-LOCATION_CHARS_MAX: Final = 200
 BODY_BYTES_MAX = 32 * 1024 * 1024  # ten thousand connectors with stack traces stay below
 ERROR_BYTES_MAX = 64 * 1024  # only looked into for who says that something is not there
 
@@ -170,23 +169,16 @@ class ConnectReader:
         self, url: str, path: str, transport: httpx.AsyncBaseTransport | None
     ) -> tuple[int, bytes]:
         """(status, body); of a 404 and a 500 the beginning of the body, of other errors nothing."""
-        client = httpx.AsyncClient(
-            base_url=url,
+        client = async_client(
+            url,
             timeout=bounds(self._timeout_s),
-            follow_redirects=False,
-            headers={
-                "Accept": "application/json",
-                **REQUEST_HEADERS,
-                **authorization(self._auth),
-            },
+            headers={"Accept": "application/json", **authorization(self._auth)},
             transport=transport,
-            trust_env=False,
             verify=self._tls.get_for(url),
         )
         async with client, client.stream("GET", path) as response:
             self.server_time = server_time(response.headers.get("Date"))
-            if response.has_redirect_location:
-                raise redirected(self.name, response)
+            check_redirect(self.name, response.status_code, response.headers.get("Location"))
             if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
                 self._retry_after_s = retry_after_s(response.headers.get("Retry-After"))
             bytes_max = body_bytes_max(response.status_code)
@@ -207,17 +199,13 @@ def body_bytes_max(status: int) -> int:
     return BODY_BYTES_MAX if status == httpx.codes.OK else 0
 
 
-def redirected(name: str, response: httpx.Response) -> Malformed:
-    """Return the error of an answer that leads elsewhere: to where, without what may be secret in
-    such an address. It is not followed, for what is sent there tells who we are.
+def check_redirect(name: str, status: int, location: str | None) -> None:
+    """Raise Malformed for an answer that leads elsewhere. It is not followed, for what is sent
+    there tells who we are.
     """
-    where = "an address that is none"
-    with suppress(ValueError):  # not an address
-        parts = urlsplit(response.headers["Location"])
-        place = parts.netloc.rpartition("@")[2]
-        where = f"{parts.scheme}://{place}{parts.path}" if place else parts.path
-    detail = f"HTTP {response.status_code}: it redirects to {where[:LOCATION_CHARS_MAX]}"
-    return Malformed(name, f"{detail}; url must name the address that answers")
+    where = redirect_of(status, location)
+    if where is not None:
+        raise Malformed(name, f"HTTP {status}: {where}; url must name the address that answers")
 
 
 def told(name: str, status: int, body: bytes) -> bytes:
@@ -234,8 +222,8 @@ def told(name: str, status: int, body: bytes) -> bytes:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as exc:
         what = "a body that is not JSON"
-        if body.lstrip()[:1] == b"<":
-            what = "an HTML page, as of a login or a proxy, and not the REST API of Connect"
+        if is_html(body):
+            what = f"{HTML_PAGE}, and not the REST API of Connect"
         raise Malformed(name, f"HTTP 200 with {what}") from exc
     return body
 

@@ -21,7 +21,14 @@ from functools import partial
 from typing import Final, TypeVar
 
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.connect_read import NEXT, body_bytes_max, offsets_path, told, verdict
+from exporter.clients.connect_read import (
+    NEXT,
+    body_bytes_max,
+    check_redirect,
+    offsets_path,
+    told,
+    verdict,
+)
 from exporter.clients.http_date import retry_after_s
 from exporter.clients.kept import KeptConnection
 from exporter.clients.wire import CONNECT_SHARE, forget_locals, run_to_end, translated
@@ -243,6 +250,7 @@ class _Sweep:
             async with asyncio.timeout(timeout_s):
                 path = offsets_path(connector)
                 status, body = await connection.get(path, headers, body_bytes_max)
+        check_redirect(name, status, connection.location)
         return told(name, status, body)
 
     def _waits(self, worker: int, retry_after: str | None) -> bool:

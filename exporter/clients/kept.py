@@ -52,7 +52,8 @@ class KeptConnection:
         self._protocol = h11.Connection(h11.CLIENT)
         self._heard = False
         self._used_at = 0.0
-        self.retry_after: str | None = None  # of the newest answer
+        self.retry_after: str | None = None  # of the newest answer, like what follows
+        self.location: str | None = None
 
     async def get(
         self, path: str, headers: Mapping[str, str], bytes_max: Callable[[int], int]
@@ -162,8 +163,8 @@ class KeptConnection:
         while isinstance(event, h11.InformationalResponse):
             event = await self._event()
         assert isinstance(event, h11.Response)
-        told = [value for name, value in event.headers if name == b"retry-after"]
-        self.retry_after = told[0].decode("latin-1") if told else None
+        self.retry_after = _header(event, b"retry-after")
+        self.location = _header(event, b"location")
         return event
 
     async def _event(self) -> h11.Event:
@@ -188,6 +189,11 @@ class KeptConnection:
             self._used_at = time.monotonic()
         else:
             self.close()
+
+
+def _header(response: h11.Response, wanted: bytes) -> str | None:
+    found = [value for name, value in response.headers if name == wanted]
+    return found[0].decode("latin-1") if found else None
 
 
 def _codings(response: h11.Response) -> list[str]:

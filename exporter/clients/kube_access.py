@@ -23,7 +23,8 @@ import msgspec
 import yaml
 
 from exporter.clients.auth import CannotIdentify
-from exporter.clients.http_body import REQUEST_HEADERS, VALUES_MAX, is_too_wide, read_body
+from exporter.clients.http_body import VALUES_MAX, is_too_wide, read_body
+from exporter.clients.http_client import HTML_PAGE, async_client, is_html, redirect_of
 from exporter.clients.redaction import without_secrets
 from exporter.clients.wire import bounds, carry_out, error_of
 from exporter.config.files import problem_with, read_secret
@@ -233,17 +234,19 @@ def exchange(
     what = f"{method} {path.partition('?')[0]}"
 
     async def answer() -> tuple[int, bytes]:
-        client = httpx.AsyncClient(
-            base_url=access.url,
+        client = async_client(
+            access.url,
             timeout=bounds(timeout_s),
-            follow_redirects=False,
-            headers={"Accept": "application/json", **REQUEST_HEADERS, **access.headers()},
+            headers={"Accept": "application/json", **access.headers()},
             transport=transport,
-            trust_env=False,
             verify=access.context(),
         )
         headers = {} if body is None else {"Content-Type": content_type}
         async with client, client.stream(method, path, content=body, headers=headers) as response:
+            where = redirect_of(response.status_code, response.headers.get("Location"))
+            if where is not None:
+                detail = f"HTTP {response.status_code}: {where}; server must name the API server"
+                raise Malformed(access.name, detail)
             return response.status_code, await read_body(response, BODY_BYTES_MAX)
 
     try:
@@ -258,9 +261,9 @@ def exchange(
     try:
         return msgspec.json.decode(found, type=Json)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Malformed(
-            access.name, f"{what}: HTTP {status} with a body that is no object"
-        ) from exc
+        page = f"{HTML_PAGE}, and not the Kubernetes API"
+        instead = page if is_html(found) else "a body that is no object"
+        raise Malformed(access.name, f"{what}: HTTP {status} with {instead}") from exc
 
 
 def _refusal(name: str, what: str, status: int, body: bytes) -> ClientError:
@@ -268,5 +271,5 @@ def _refusal(name: str, what: str, status: int, body: bytes) -> ClientError:
     try:
         said = without_secrets(msgspec.json.decode(body, type=_Status).message)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = ""
+        said = HTML_PAGE if is_html(body) else ""
     return error_of(name, status, f"{what}: HTTP {status}" + (f": {said}" if said else ""))

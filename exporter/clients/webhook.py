@@ -7,14 +7,20 @@ the configuration gives it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import httpx
 
 from exporter import __version__
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.http_body import REQUEST_HEADERS
+from exporter.clients.http_body import read_body
+from exporter.clients.http_client import HTML_PAGE, async_client, redirect_of
 from exporter.clients.wire import bounds, carry_out, error_of
 from exporter.config import Auth, Tls
+from exporter.errors import Malformed
+
+PAGE_BYTES_MAX: Final = 1024  # enough to tell a page
+_PAGES: Final = (b"<!doctype html", b"<html")
 
 
 class Webhook:
@@ -41,24 +47,44 @@ class Webhook:
         """Done once the endpoint has said 2xx. Raises ClientError; after Ambiguous it may have
         taken it all the same.
         """
-        status, _ = carry_out(self.name, self._exchange(body), self._timeout_s)
+        status, answer = carry_out(self.name, self._exchange(body), self._timeout_s)
         if not httpx.codes.is_success(status):
-            raise error_of(self.name, status, f"HTTP {status}")
+            raise error_of(self.name, status, f"HTTP {status}{_described(status, answer)}")
+        if _is_page(answer):
+            raise Malformed(self.name, f"HTTP {status} with {HTML_PAGE}: it was not delivered")
 
     async def _exchange(self, body: bytes) -> tuple[int, bytes]:
-        """What stands in the answer is nobody's business: it may quote what was sent."""
+        """Return (status, the beginning of an HTML answer or where it leads). None of it is
+        repeated: it may quote what was sent. Of an address only the host is named, for the path may
+        be the secret.
+        """
         url = self._url()
-        client = httpx.AsyncClient(
+        client = async_client(
+            "",
             timeout=bounds(self._timeout_s),
-            follow_redirects=False,
             headers={
                 "Content-Type": "application/json",
                 "User-Agent": f"offsetwatch/{__version__}",
-                **REQUEST_HEADERS,
                 **authorization(self._auth),
             },
-            trust_env=False,
             verify=self._tls.get_for(url),
         )
         async with client, client.stream("POST", url, content=body) as response:
-            return response.status_code, b""
+            status, location = response.status_code, response.headers.get("Location")
+            where = redirect_of(status, location, host_only=True)
+            if where is not None:
+                return status, where.encode()
+            if not response.headers.get("Content-Type", "").lower().startswith("text/html"):
+                return status, b""
+            return status, await read_body(response, PAGE_BYTES_MAX)
+
+
+def _described(status: int, answer: bytes) -> str:
+    if httpx.codes.is_redirect(status):
+        return f": {answer.decode(errors='replace')}" if answer else ""
+    return f" with {HTML_PAGE}" if _is_page(answer) else ""
+
+
+def _is_page(answer: bytes) -> bool:
+    """Return True for a whole document: frameworks call a bare `ok` text/html, too."""
+    return answer.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower().startswith(_PAGES)

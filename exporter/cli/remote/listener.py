@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from exporter.clients.http_body import REQUEST_HEADERS, read_body_now
+from exporter.clients.http_body import read_body_now
+from exporter.clients.http_client import HTML_PAGE, blocking_client, is_html, redirect_of
 from exporter.config.files import problem_with, read_private, tokens_in
 from exporter.errors import (
     ConfigError,
@@ -80,16 +81,10 @@ class Asking:
 
     def __init__(self, listener: Listener) -> None:
         self._url = listener.url
-        self._client = httpx.Client(
-            base_url=_base(listener),
-            headers={
-                "Accept": "application/json",
-                **REQUEST_HEADERS,
-                **_authorization(listener),
-            },
-            timeout=TIMEOUT_S,
-            follow_redirects=False,
-            trust_env=False,
+        self._client = blocking_client(
+            _base(listener),
+            headers={"Accept": "application/json", **_authorization(listener)},
+            timeout_s=TIMEOUT_S,
             verify=_tls(listener),
         )
 
@@ -118,6 +113,9 @@ class Asking:
                 content=content,
                 headers={**kind, **(headers or {})},
             ) as response:
+                where = redirect_of(response.status_code, response.headers.get("Location"))
+                if where is not None:
+                    raise Malformed(self._url, f"HTTP {response.status_code}: {where}")
                 answer = Reply(response.status_code, self._bounded(response))
         except httpx.ConnectError as exc:
             raise Unreachable(self._url, str(exc)) from exc
@@ -146,6 +144,8 @@ class Asking:
             error, said = problem.error, problem.message
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             error, said = "", f"HTTP {status}, and no answer of a control listener"
+            if is_html(answer.body):
+                said = f"HTTP {status} with {HTML_PAGE}, and not a control listener's answer"
         if status in {401, 403}:
             return Denied(self._url, said)
         if status == httpx.codes.TOO_MANY_REQUESTS:
@@ -165,7 +165,8 @@ class Asking:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            raise Malformed(self._url, f"no answer of a control listener: {exc}") from exc
+            said = HTML_PAGE if is_html(body) else str(exc)
+            raise Malformed(self._url, f"no answer of a control listener: {said}") from exc
 
 
 def _base(listener: Listener) -> str:

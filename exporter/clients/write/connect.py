@@ -14,7 +14,8 @@ import httpx
 import msgspec
 
 from exporter.clients.auth import TlsContext, authorization
-from exporter.clients.http_body import REQUEST_HEADERS, read_body
+from exporter.clients.http_body import read_body
+from exporter.clients.http_client import HTML_PAGE, REDIRECTS, async_client, is_html, redirect_of
 from exporter.clients.redaction import without_secrets
 from exporter.clients.wire import Transport, ask, bounds, carry_out
 from exporter.config import Auth, Connect, Tls
@@ -33,11 +34,13 @@ _WORD = re.compile(r"[A-Za-z0-9_.-]+")
 
 class Reply(NamedTuple):
     """What a worker answered. `said` is its own message, short and without secrets; None where it
-    gave none, or where something else answered (a proxy, a web server).
+    gave none, or where something else answered (a proxy, a web server). `other` describes an answer
+    that cannot be Connect's: a redirect, an HTML page.
     """
 
     status: int
     said: str | None = None
+    other: str | None = None
 
 
 class ConnectWriter:
@@ -71,7 +74,8 @@ class ConnectWriter:
         """One request. Raises Unreachable, Ambiguous."""
         status, answer = self._ask(method, path, body)
         message = _message(answer)
-        return Reply(status, None if message is None else without_secrets(message))
+        said = None if message is None else without_secrets(message)
+        return Reply(status, said, _other(status, answer))
 
     def create(
         self, connector: str, config: Mapping[str, Any], *, initial_state: str | None
@@ -86,7 +90,7 @@ class ConnectWriter:
         status, answer = self._ask("POST", "/connectors", msgspec.json.encode(wanted))
         message = _message(answer)
         if message is None or status < httpx.codes.BAD_REQUEST:
-            return Reply(status)
+            return Reply(status, other=_other(status, answer))
         if _HARMLESS.match(message):
             return Reply(status, without_secrets(message))
         return Reply(status, _settings_named(message, frozenset(config)))
@@ -119,18 +123,15 @@ class ConnectWriter:
         body: bytes | None,
         transport: httpx.AsyncBaseTransport | None,
     ) -> tuple[int, bytes]:
-        client = httpx.AsyncClient(
-            base_url=url,
+        client = async_client(
+            url,
             timeout=bounds(self._timeout_s),
-            follow_redirects=False,
             headers={
                 "Accept": "application/json",
                 "Content-Type": "application/json",
-                **REQUEST_HEADERS,
                 **authorization(self._auth),
             },
             transport=transport,
-            trust_env=False,
             verify=self._tls.get_for(url),
         )
         async with client:
@@ -142,7 +143,17 @@ async def _sent(
     client: httpx.AsyncClient, method: str, path: str, body: bytes | None
 ) -> tuple[int, bytes]:
     async with client.stream(method, path, content=body) as response:
+        where = redirect_of(response.status_code, response.headers.get("Location"))
+        if where is not None:
+            return response.status_code, where.encode()
         return response.status_code, await read_body(response, BODY_BYTES_MAX)
+
+
+def _other(status: int, body: bytes) -> str | None:
+    """Describe an answer that Connect does not give. Of a redirect the body is its description."""
+    if httpx.codes.is_redirect(status) and body.startswith(REDIRECTS.encode()):
+        return body.decode()
+    return HTML_PAGE if is_html(body) else None
 
 
 def writer_of(

@@ -78,4 +78,5 @@ def _refused(message: str) -> bool:
 
 def _words(reply: Reply) -> str:
     code = f"HTTP {reply.status}"
-    return code if not reply.said else f"{code}: {reply.said}"
+    said = reply.said or reply.other
+    return code if not said else f"{code}: {said}"
