@@ -42,7 +42,7 @@ def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeou
         more = {"remedy": as_document(held), "considered": as_documents(asked)}
         output.json_text({**found, "told_by": judged.by, **more})
     else:
-        told.print_findings(findings, judged.by)
+        told.print_findings(findings, judged.by, judged.document.findings_left_out)
         told.print_verdicts(judgements, judged.by)
         _print(found)
         print_remedied(held)

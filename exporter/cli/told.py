@@ -18,7 +18,7 @@ from exporter.config import Config
 from exporter.daemon import state_dir
 from exporter.errors import ClientError, ConfigError
 from exporter.judge.verdicts import LAWS
-from exporter.model.findings import Evidence, Finding, Judgement, Scope, Severity
+from exporter.model.findings import FINDINGS_MAX, Evidence, Finding, Judgement, Scope, Severity
 from exporter.serve.findings import Told, read, told
 from exporter.state.snapshot import Snapshot
 
@@ -80,7 +80,7 @@ def _of_the_same(answer: Told, snapshot: Snapshot) -> bool:
 # --- printing ------------------------------------------------------------------------------------
 
 
-def print_findings(found: tuple[Finding, ...], by: str) -> None:
+def print_findings(found: tuple[Finding, ...], by: str, left_out: int = 0) -> None:
     """What is wrong, the worst first, each with what shows it."""
     output.table(
         f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}",
@@ -97,6 +97,11 @@ def print_findings(found: tuple[Finding, ...], by: str) -> None:
             for at in found
         ),
     )
+    if left_out:
+        output.error(
+            f"{left_out} more findings, none of them more severe, are not listed: a document lists "
+            f"{FINDINGS_MAX} of them; offsetwatch_findings counts all"
+        )
 
 
 def evidence(shown: Evidence) -> str:

@@ -18,7 +18,7 @@ from exporter.decode.source_offsets import partition_label
 from exporter.errors import ClientError, ConfigError, TimedOut
 from exporter.ingest import rest
 from exporter.model.connectors import Connector
-from exporter.model.findings import Scope
+from exporter.model.findings import FINDINGS_MAX, Scope
 from exporter.serve import api, catalog, failover
 from exporter.serve.findings import AHEAD, FAILURES
 from exporter.serve.origins import origin
@@ -59,7 +59,9 @@ def status(path: Path, *, as_json: bool, timeout_s: float) -> int:
                 }
             )
         else:
-            told.print_findings(snapshot.findings, judged.by)
+            told.print_findings(
+                snapshot.findings[:FINDINGS_MAX], judged.by, judged.document.findings_left_out
+            )
             _print_status(snapshot)
             for problem in problems:
                 output.error(problem)

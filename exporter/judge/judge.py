@@ -59,7 +59,6 @@ class Judge:
             snapshot,
             judgements=self._progress.newest,
             findings=self.findings.newest,
-            unlisted_findings=self.findings.unlisted,
             dropped=(*snapshot.dropped, *self.findings.dropped),
             failure_runs=self.findings.failure_runs,
         )

@@ -19,10 +19,9 @@ from exporter.judge.rules import RULES, explained
 from exporter.judge.seen import Seen
 from exporter.judge.settings import Settings
 from exporter.judge.words import moment
-from exporter.model.findings import FailureRun, Finding, Severity
+from exporter.model.findings import FINDINGS_MAX, FailureRun, Finding, Severity
 from exporter.state.snapshot import Snapshot
 
-FINDINGS_MAX: Final = 500  # nobody reads more; the worst and oldest are kept, the rest is counted
 BLIND_S_MAX: Final = 86_400.0
 # Rules are asked so many times an interval: what counts in intervals needs no finer grain, and a
 # snapshot a second of a hundred thousand partitions does.
@@ -62,7 +61,7 @@ class Register:
         self._runs: tuple[FailureRun, ...] = ()
         self._told = b""
         self._changed = False
-        self._unlisted: tuple[Finding, ...] = ()
+        self._unlisted: frozenset[_Key] = frozenset()  # beyond FINDINGS_MAX
         self._cuts = 0
 
     @property
@@ -112,19 +111,15 @@ class Register:
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
         told = sorted(explained(_shown(at, now) for at in kept.values()), key=_order)
-        self._cut_off(tuple(told[FINDINGS_MAX:]))
-        self._found = tuple(told[:FINDINGS_MAX])
+        self._count_unlisted(told[FINDINGS_MAX:])
+        self._found = tuple(told)
         self._runs = self._memory.failures.runs()
 
-    def _cut_off(self, beyond: tuple[Finding, ...]) -> None:
-        before = {finding.key for finding in self._unlisted}
-        self._cuts += sum(finding.key not in before for finding in beyond)
-        self._unlisted = beyond
-
-    @property
-    def unlisted(self) -> tuple[Finding, ...]:
-        """Return what the newest look found beyond FINDINGS_MAX: it stands like the others."""
-        return self._unlisted
+    def _count_unlisted(self, beyond: list[Finding]) -> None:
+        """Count what documents do not list; it stands, and is notified, like the others."""
+        keys = frozenset(finding.key for finding in beyond)
+        self._cuts += len(keys - self._unlisted)
+        self._unlisted = keys
 
     @property
     def failure_runs(self) -> tuple[FailureRun, ...]:
@@ -133,7 +128,7 @@ class Register:
 
     @property
     def dropped(self) -> tuple[tuple[str, int], ...]:
-        """How many findings FINDINGS_MAX ever left out, as a snapshot says it; nothing for none."""
+        """How many findings documents ever left out, as a snapshot says it; nothing for none."""
         return (("findings_max", self._cuts),) if self._cuts else ()
 
     def remembered(self) -> bytes | None:

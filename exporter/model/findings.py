@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+# In one document: nobody reads more. The most severe and oldest are listed, the others counted.
+FINDINGS_MAX: Final = 500
 
 Evidence = tuple[tuple[str, str], ...]  # (what, how much of it), for people, in order of weight
 

@@ -76,7 +76,6 @@ class Courier:
             now,
             snapshot.findings,
             blind.to,
-            unlisted=snapshot.unlisted_findings,
             ready=snapshot.ready,
             deleted=blind.deleted,
         )

@@ -116,23 +116,20 @@ class Ledger:
         findings: Iterable[Finding],
         blind: Sight,
         *,
-        unlisted: Iterable[Finding] = (),
         ready: bool = True,
         deleted: Callable[[Finding], bool] = lambda _: False,
     ) -> None:
         """Take in what is wrong now. Nothing is over in a snapshot that is not `ready`. `deleted`:
-        is a finding over because its connector does not exist any more? `unlisted`: findings that a
-        bound cut; they are not told, and what was told of them is not over.
+        is a finding over because its connector does not exist any more?
         """
-        findings, unlisted = tuple(findings), tuple(unlisted)
+        findings = tuple(findings)
         found = {
             self._identity(finding): finding
             for finding in findings
             if _RANK[finding.severity] <= _RANK[self._rules.least]
         }
         others = {finding.key for finding in found.values()}
-        cut = {finding.key for finding in unlisted}
-        explained = {key for finding in (*findings, *unlisted) for key in _explained(finding)}
+        explained = {key for finding in findings for key in _explained(finding)}
         self.beyond = 0
         for identity, finding in found.items():
             self._stands(identity, finding, now, blind)
@@ -140,9 +137,8 @@ class Ledger:
             if identity not in found and entry.resolved_at is None:
                 # Under another severity it still stands, so this one is over whatever is in sight.
                 replaced = self._rules.by_severity and entry.finding.key in others
-                key = entry.finding.key
-                if not replaced and (key in cut or key[:3] in explained):
-                    continue  # it is cut, or what explains it stands in its place: it is not over
+                if not replaced and entry.finding.key[:3] in explained:
+                    continue  # what explains it stands in its place: it is not over
                 if replaced or self._over(identity, entry, now, blind, ready=ready):
                     self._entries[identity] = replace(
                         entry, resolved_at=now, deleted=deleted(entry.finding)

@@ -73,7 +73,7 @@ class Watch:
 
     def _held(self, snapshot: Snapshot) -> frozenset[str]:
         """Incidents that were answered with a stop, for as long as it lasts, and those whose plans
-        are not over: their findings may go meanwhile. And those whose findings a bound cut.
+        are not over: their findings may go meanwhile.
         """
         open_plans = {
             at.plan.remedy.incident
@@ -85,8 +85,7 @@ class Watch:
             for view in snapshot.connectors
             if view.state == "stopped"
         }
-        cut = incidents.unlisted(snapshot, frozenset(self._policy.stop_on))
-        return cut | open_plans | self._ledger.fleet.holding(stopped)
+        return frozenset(open_plans) | self._ledger.fleet.holding(stopped)
 
     def due(self, woken: Collection[tuple[str, str]]) -> list[Watched]:
         """Those that show, and were not looked into just now; of who was woken, at once."""

@@ -5,7 +5,9 @@ http.py, and by the verbs, which also read what a daemon answered.
     ready, waiting_for are all inputs caught up, and in words which are not
     findings           the worst first: [{name, severity: "critical" | "warning" | "info",
                          connect_cluster, connector: ... | null, subject, summary, since,
-                         evidence: [{what, how_much}]}]
+                         evidence: [{what, how_much}]}], 500 at most
+    findings_left_out  how many more there are, none of them more severe than those that are listed;
+                         /metrics counts them, and people are notified of them all the same
     judgements         of connectors and flows, then of source partitions:
                          [{scope: "connector" | "flow" | "partition", connect_cluster, connector,
                            subject, verdict, rule, reason, since, evidence: [{what, how_much}]}]
@@ -24,6 +26,7 @@ from typing import Final
 import msgspec
 
 from exporter.model.findings import (
+    FINDINGS_MAX,
     Evidence,
     Finding,
     FindingName,
@@ -86,6 +89,7 @@ class Told(msgspec.Struct, frozen=True):
     waiting_for: tuple[str, ...]
     findings: tuple[FindingRow, ...]
     judgements: tuple[JudgementRow, ...]
+    findings_left_out: int = 0
 
     def found(self) -> tuple[Finding, ...]:
         """The findings as nouns."""
@@ -132,9 +136,20 @@ def told(snapshot: Snapshot) -> Told:
         at=snapshot.at,
         ready=snapshot.ready,
         waiting_for=snapshot.waiting_for,
-        findings=tuple(finding_row(at) for at in snapshot.findings),
+        findings=finding_rows(snapshot),
+        findings_left_out=findings_left_out(snapshot),
         judgements=tuple(judgement_row(at) for at in snapshot.judgements),
     )
+
+
+def finding_rows(snapshot: Snapshot) -> tuple[FindingRow, ...]:
+    """Return the findings that a document lists."""
+    return tuple(finding_row(at) for at in snapshot.findings[:FINDINGS_MAX])
+
+
+def findings_left_out(snapshot: Snapshot) -> int:
+    """Return how many it does not."""
+    return max(0, len(snapshot.findings) - FINDINGS_MAX)
 
 
 def finding_row(finding: Finding) -> FindingRow:

@@ -8,7 +8,7 @@ http.py.
                        the last attempt failed or which tell nothing now
     connectors         [{connect_cluster, name, kind, state, tasks: {state: how many}, ...}]
     flows              [{connect_cluster, connector, source, target, ...}]
-    findings           as in /api/v1/findings
+    findings, findings_left_out   as in /api/v1/findings
     remedies           null where remediation does not run, else {at, mode,
                          plans: [{plan_id, sha256, state, connect_cluster, connector, verb, said,
                            created_at, created_by, expires_at, approve: the command | null,
@@ -39,7 +39,7 @@ import msgspec
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import Judgement, Scope
 from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen, RemedySeen
-from exporter.serve.findings import finding_row
+from exporter.serve.findings import finding_rows, findings_left_out
 from exporter.state import overall
 from exporter.state.marks import ConnectorKey
 from exporter.state.overall import NOTHING, Overall
@@ -64,7 +64,8 @@ def overview(snapshot: Snapshot, *, version: str, alive: bool, options: str = ""
             "inputs_down": [_input(view) for view in down],
             "connectors": _connectors(snapshot),
             "flows": _flows(snapshot),
-            "findings": [finding_row(at) for at in snapshot.findings],
+            "findings": finding_rows(snapshot),
+            "findings_left_out": findings_left_out(snapshot),
             "remedies": None
             if snapshot.remedies is None
             else _remedies(snapshot.remedies, options),

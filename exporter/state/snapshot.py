@@ -464,7 +464,6 @@ class Snapshot:
     losses          the newest ranges that were lost; bounded, the counts in the views are not
     judgements      how source partitions, connectors and flows make progress (judge/)
     findings        what is wrong now, the worst first (judge/)
-    unlisted_findings   those beyond FINDINGS_MAX: they are not shown, and they are not over
     probes          (reason, upstream reads made), and with `probes_skipped` those that were not
     saved_at        when what must survive a restart was last saved; None if it never was
     histories       what became of connectors and tasks, as far as status topics tell
@@ -504,7 +503,6 @@ class Snapshot:
     heartbeats: tuple[HeartbeatView, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     findings: tuple[Finding, ...] = ()
-    unlisted_findings: tuple[Finding, ...] = ()
     probes: tuple[tuple[str, int], ...] = ()
     probes_skipped: tuple[tuple[str, int], ...] = ()
     notifications_failed: tuple[tuple[str, int], ...] = ()

@@ -32,7 +32,6 @@ class Listener:
             now,
             snapshot.findings,
             blind.to,
-            unlisted=snapshot.unlisted_findings,
             ready=snapshot.ready,
             deleted=blind.deleted,
         )

@@ -130,7 +130,6 @@ class Stage:
             now,
             snapshot.findings,
             Blind(snapshot).to,
-            unlisted=snapshot.unlisted_findings,
             ready=snapshot.ready,
         )
         messages = tuple(self._ledger.due(now))

@@ -8,7 +8,6 @@ connector has got past it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -75,23 +74,11 @@ def incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ..
         if of in runs:
             failed = _failed(tuple(runs[of]), view)
             found[failed.key] = failed
-    for made in _all_made(snapshot.findings, stop_on):
-        found.setdefault(made.key, made)
-    return tuple(sorted(found.values(), key=lambda at: (at.since, at.key)))
-
-
-def unlisted(snapshot: Snapshot, stop_on: frozenset[str]) -> frozenset[str]:
-    """Return the keys of incidents whose findings are beyond the bound of a snapshot: they are not
-    begun with, and not over.
-    """
-    return frozenset(made.key for made in _all_made(snapshot.unlisted_findings, stop_on))
-
-
-def _all_made(findings: Iterable[Finding], stop_on: frozenset[str]) -> Iterator[Incident]:
-    for finding in findings:
+    for finding in snapshot.findings:
         made = _made(finding, stop_on)
         if made is not None:
-            yield made
+            found.setdefault(made.key, made)
+    return tuple(sorted(found.values(), key=lambda at: (at.since, at.key)))
 
 
 def _failed(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:

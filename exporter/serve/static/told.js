@@ -19,9 +19,10 @@ export function findings(root, announced, overview) {
   });
   for (const key of cards.keys()) if (!keys.has(key)) cards.delete(key);
   if (!found.length) nodes.push(element("p", { kind: "faint" }, nothing(overview)));
+  if (overview.findings_left_out) nodes.push(element("p", { kind: "faint" }, `${counted(overview.findings_left_out, "more finding is", "more findings are")} not listed, none of them more severe; /metrics counts all.`));
   if (found.length > shown.length) nodes.push(rest(root, announced, overview, found.length));
   if (nodes.length !== root.childNodes.length || nodes.some((node, n) => node !== root.childNodes[n])) root.replaceChildren(...nodes);
-  announce(announced, found);
+  announce(announced, found, overview.findings_left_out);
 }
 
 function nothing(overview) {
@@ -63,11 +64,11 @@ function rest(root, announced, overview, count) {
   return button;
 }
 
-function announce(announced, found) {
+function announce(announced, found, leftOut) {
   const now = new Map(found.map((finding) => [keyOf(finding), finding]));
   if (heard !== null) {
     const fresh = [...now].filter(([key]) => !heard.has(key)).map(([, finding]) => `${finding.severity}: ${finding.summary}`);
-    const over = [...heard].filter((key) => !now.has(key)).length;
+    const over = leftOut ? 0 : [...heard].filter((key) => !now.has(key)).length; // what is not listed may stand
     const said = [...fresh.slice(0, 3)];
     if (fresh.length > 3) said.push(`and ${counted(fresh.length - 3, "more finding", "more findings")}`);
     if (over) said.push(counted(over, "finding is over", "findings are over"));

@@ -121,13 +121,12 @@ def test_the_worst_comes_first_and_among_equals_the_oldest():
     ]
 
 
-def test_of_too_many_the_worst_are_kept_and_the_others_counted_once(monkeypatch):
+def test_what_is_beyond_the_bound_of_a_document_is_counted_once(monkeypatch):
     monkeypatch.setattr(registers, "FINDINGS_MAX", 2)
     play = Play(files())
     play.world.listed(*(failed(name, tasks=2) for name in "abc"), failed("worst"))
     play.run(1)
-    assert [at.connector for at in play.findings] == ["worst", "a"]
-    assert [at.connector for at in play.register.unlisted] == ["b", "c"]
+    assert [at.connector for at in play.findings] == ["worst", "a", "b", "c"]
     assert play.register.dropped == (("findings_max", 2),)
 
 
@@ -136,8 +135,7 @@ def test_what_was_cut_is_among_what_the_snapshot_dropped(monkeypatch):
     world = files()
     world.listed(failed())
     judged = Judge(SETTINGS).judged(world.snapshot())
-    assert judged.findings == ()
-    assert [at.connector for at in judged.unlisted_findings] == [failed().name]
+    assert [at.connector for at in judged.findings] == [failed().name]
     assert dict(judged.dropped) == {"findings_max": 1}
 
 

@@ -31,16 +31,10 @@ def view(at: InputId, *, live: bool) -> InputView:
     )
 
 
-def snapshot(
-    *findings: Finding,
-    ready: bool = True,
-    blind: tuple[InputId, ...] = (),
-    unlisted: tuple[Finding, ...] = (),
-) -> Snapshot:
+def snapshot(*findings: Finding, ready: bool = True, blind: tuple[InputId, ...] = ()) -> Snapshot:
     return replace(
         EMPTY,
         findings=findings,
-        unlisted_findings=unlisted,
         ready=ready,
         inputs=tuple(view(at, live=at not in blind) for at in {REST, *blind}),
         topology=Topology(

@@ -21,12 +21,8 @@ class Told:
     def __init__(self, rules: Rules = PLAIN, entries=()) -> None:
         self.ledger = Ledger(rules, entries)
 
-    def at(
-        self, now: float, *findings, blind=frozenset(), arrives=True, deleted=False, unlisted=()
-    ) -> list:
-        self.ledger.look(
-            NOW + now, findings, lambda _: blind, unlisted=unlisted, deleted=lambda _: deleted
-        )
+    def at(self, now: float, *findings, blind=frozenset(), arrives=True, deleted=False) -> list:
+        self.ledger.look(NOW + now, findings, lambda _: blind, deleted=lambda _: deleted)
         due = tuple(self.ledger.due(NOW + now))
         self.ledger.attempt(due)
         if arrives:
@@ -54,17 +50,6 @@ def test_what_another_finding_explains_is_not_over_until_that_is():
         assert Status.RESOLVED not in statuses(told.at(500, cause))
         assert Status.NEW not in statuses(told.at(501, LOST))
         assert Status.RESOLVED in statuses(told.at(700, elsewhere))
-
-
-def test_what_a_bound_cuts_is_neither_told_nor_over():
-    cause = replace(LOST, name=STUCK.name, explains=(LOST.name,))
-    for rules in (PLAIN, ALERTS):
-        told = Told(rules)
-        assert told.at(0, unlisted=(LOST,)) == []
-        told.at(1, LOST)
-        for now, cut in ((500, LOST), (1000, cause)):
-            assert Status.RESOLVED not in statuses(told.at(now, unlisted=(cut,)))
-        assert Status.RESOLVED in statuses(told.at(1001))
 
 
 def test_what_matters_less_than_asked_for_is_not_told():

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.config import Notify
-from exporter.model.findings import Severity
+from exporter.model.findings import FINDINGS_MAX, Severity
 from exporter.notify.notifier import Notifier
 from exporter.notify.receivers import receivers
 from lab.ports import free_port
@@ -130,18 +130,14 @@ def test_a_webhook_is_told_once_of_what_is_new_and_once_of_its_end(hook):
     assert hook.got[0].headers["Content-Type"] == "application/json"
 
 
-def test_what_a_bound_cuts_is_not_over_until_it_is(hook):
+def test_what_a_document_does_not_list_is_told_and_over_like_the_rest(hook):
     world = webhooks(hook)
-    world.show(LOST, STUCK)
-    world.show(LOST, later=SETTLE_S, unlisted=(STUCK,))
-    world.show(LOST, later=1000.0, unlisted=(STUCK,))
-    world.restart()
-    world.show(LOST, later=1000.0, unlisted=(STUCK,))
-    world.show(LOST, STUCK)
-    assert said(hook) == [LOST_NEW, STUCK_NEW]
-    world.show(LOST, later=1000.0)
-    world.show(LOST, later=SETTLE_S)
-    assert len(said(hook)) == 3
+    many = [replace(LOST, subject=f"orders-{number}") for number in range(FINDINGS_MAX + 1)]
+    world.show(*many, rounds=10)
+    assert said(hook) == [LOST_NEW] * (FINDINGS_MAX + 1)
+    world.show(later=SETTLE_S)
+    world.show(later=1000.0, rounds=10)
+    assert said(hook)[len(many) :] == [LOST_OVER] * len(many)
 
 
 def test_every_alertmanager_of_a_cluster_is_told_and_told_again(hook):

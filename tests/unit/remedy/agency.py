@@ -177,7 +177,6 @@ class Agency:
     policy: Policy = POLICY
     connect: FakeConnect = field(default_factory=lambda: with_sink(records=5))
     found: tuple[Finding, ...] = ()
-    unlisted: tuple[Finding, ...] = ()
     killed: bool = False
 
     def __post_init__(self) -> None:
@@ -287,7 +286,6 @@ class Agency:
             snapshot,
             failure_runs=self.failures.runs(),
             findings=(*self.found, *_failed(snapshot)),
-            unlisted_findings=self.unlisted,
         )
 
     def go_on(self, seconds: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.errors import JournalDamaged
-from exporter.model.findings import Finding, FindingName, Severity
+from exporter.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
 from exporter.remedy import backups
 from exporter.remedy.model import desk
 from exporter.remedy.model.decisions import Stands
@@ -331,15 +331,16 @@ def test_a_stop_answers_what_does_harm_and_lasts_until_a_person_acts(agency):
     assert agency.changes() == [f"PUT /connectors/{SINK_NAME}/stop"]
 
 
-def test_an_incident_whose_finding_a_bound_cuts_is_not_over(agency):
+def test_an_incident_of_a_finding_that_no_document_lists_is_begun_with(agency):
+    slight = Finding(FindingName.RECOPY, Severity.INFO, "lab", "other", "", "copies again", 1.0)
+    many = tuple(replace(slight, subject=str(number)) for number in range(FINDINGS_MAX))
     harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
-    agency.found = (harm,)
+    agency.found = (*many, harm)
     agency.go_on(2)
     plan = only(agency, Stands.PROPOSED).plan
-    agency.found, agency.unlisted = (), (harm,)
     agency.go_on(30)
     assert only(agency, Stands.PROPOSED).plan == plan
-    agency.unlisted = ()
+    agency.found = many
     agency.go_on(2)
     assert agency.dossiers(Stands.PROPOSED) == []
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from exporter.cli.told import print_findings
 from exporter.model.findings import (
+    FINDINGS_MAX,
     Finding,
     FindingName,
     Judgement,
@@ -12,9 +16,13 @@ from exporter.model.findings import (
     Severity,
     Verdict,
 )
+from exporter.serve import catalog
+from exporter.serve.families import collect
 from exporter.serve.findings import findings, read
+from exporter.serve.overview import overview
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
+from tests.unit.serve.worlds import BUILD, RELOADED
 
 FOUND = Finding(
     name=FindingName.MM2_SILENT_STALL,
@@ -91,7 +99,27 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "evidence": [{"what": "partitions", "how_much": "1 silent"}],
             }
         ],
+        "findings_left_out": 0,
     }
+
+
+def test_of_too_many_every_place_lists_the_first_and_says_how_many_it_leaves_out():
+    slight = replace(TOPIC, severity=Severity.INFO)
+    many = [replace(slight, subject=str(number)) for number in range(FINDINGS_MAX + 6)]
+    snapshot = replace(SNAPSHOT, findings=(FOUND, *many))
+    for document in (findings(snapshot), overview(snapshot, version="1", alive=True)):
+        shown = json.loads(document)
+        assert len(shown["findings"]) == FINDINGS_MAX
+        assert shown["findings"][0]["severity"] == "critical"
+        assert shown["findings_left_out"] == 7
+    families = collect(snapshot, BUILD, RELOADED)
+    (counted,) = (family for family in families if family.spec is catalog.FINDINGS)
+    assert sum(counted.numbers) == FINDINGS_MAX + 7
+
+
+def test_a_command_says_how_many_findings_it_does_not_list(capsys: pytest.CaptureFixture[str]):
+    print_findings((FOUND,), "the daemon", left_out=7)
+    assert "7 more findings, none of them more severe, are not listed" in capsys.readouterr().err
 
 
 def test_what_a_daemon_answered_is_read_back_as_it_was():
