@@ -73,7 +73,7 @@ class ConnectWriter:
     def send(self, method: str, path: str, body: bytes | None = None) -> Reply:
         """One request. Raises Unreachable, Ambiguous."""
         status, answer = self._ask(method, path, body)
-        message = _message(answer)
+        message = _message(status, answer)
         said = None if message is None else without_secrets(message)
         return Reply(status, said, _other(status, answer))
 
@@ -88,7 +88,7 @@ class ConnectWriter:
         if initial_state is not None:
             wanted["initial_state"] = initial_state
         status, answer = self._ask("POST", "/connectors", msgspec.json.encode(wanted))
-        message = _message(answer)
+        message = _message(status, answer)
         if message is None or status < httpx.codes.BAD_REQUEST:
             return Reply(status, other=_other(status, answer))
         if _HARMLESS.match(message):
@@ -174,16 +174,19 @@ def writer_of(
 
 
 class _Message(msgspec.Struct):
-    """How Connect says anything in words, good or bad."""
+    """Connect's `Message`, and its `ErrorMessage`, which repeats the status code."""
 
     message: str
+    error_code: int | None = None
 
 
-def _message(body: bytes) -> str | None:
+def _message(status: int, body: bytes) -> str | None:
     try:
-        return msgspec.json.decode(body, type=_Message).message
+        found = msgspec.json.decode(body, type=_Message)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    of_connect = status < httpx.codes.BAD_REQUEST or found.error_code is not None
+    return found.message if of_connect else None
 
 
 def _settings_named(message: str, known: frozenset[str]) -> str | None:

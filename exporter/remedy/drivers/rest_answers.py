@@ -2,7 +2,7 @@
 
 Its code alone does not tell: 500 stands for a refusal in the connector's own words, for consumers
 that have not left yet, for a worker that could not be asked, and for an answer that took longer
-than 90 s while the work goes on. What is not known for a refusal is in doubt.
+than 90 s while the work goes on. Connect's own sentences are known; others are the connector's.
 """
 
 from __future__ import annotations
@@ -13,24 +13,31 @@ from typing import Final
 from exporter.clients.write.connect import Reply
 from exporter.remedy.model.driver import Answer, Outcome
 
-# Said before anything is done: the request could not be read, or the connector's class does not
-# agree with it (FileStream, MM2, sinks of every kind, and what Connect's own code says for them).
-_REFUSALS = re.compile(
-    r"Unrecognized field|Cannot deserialize|Cannot construct instance|Unexpected (?:character|end)"
-    r"|because \"offsets\" is null|JSON parse"
-    r"|does(?:n't| not) support|not supported|unsupported"
-    r"|(?:may|should|must|can) only contain|should (?:either )?(?:be|contain)|expected to be"
-    r"|must (?:not )?be|cannot be (?:null|negative|empty)|is missing the|should be a|need to be "
-    r"|invalid value|Invalid ",
-    re.IGNORECASE,
-)
-# Said of these even where the words above occur in them.
+# Connect's own sentences for a change of offsets (Kafka 4.3.1: Worker, HerderRequestHandler,
+# RestClient). Any other is what the connector refuses with: it is asked before anything is written.
 _DOUBTS = re.compile(
-    r"timed out|time out|timeout|IO Error trying to forward|^Failed to (?:modify|alter|reset|write"
-    r"|perform|delete)",
+    r"\btimed? ?out|\binterrupted|IO Error trying to forward|Worker is shutting down",
     re.IGNORECASE,
 )
-_LATER = re.compile(r"can be safely retried|zombie sink task", re.IGNORECASE)
+# The attempt has ended, perhaps halfway. "Failed to modify offsets for source connector c" also
+# stands for whatever a connector throws that is no ConnectException; its words are not passed on.
+# An exception without words is "null".
+_FAILURES = re.compile(
+    r"^Failed to (?:modify|alter|reset|write|perform|delete|list|read)\b|^(?:null)?$",
+    re.IGNORECASE,
+)
+_UNSUPPORTED = re.compile(
+    r"^Failed to modify offsets for connector .* because it doesn't support", re.DOTALL
+)
+# Of other requests a 500 is a refusal only where the request could not be read.
+_UNREAD = re.compile(
+    r"Unrecognized field|Cannot deserialize|Cannot construct instance|Unexpected (?:character|end)"
+    r"|JSON parse",
+    re.IGNORECASE,
+)
+_LATER = re.compile(
+    r"can be safely retried|zombie sink task|because a rebalance is expected", re.IGNORECASE
+)
 # The worker that answered could not even connect to its leader, which is gone or just starting.
 _NOT_FORWARDED = re.compile(r"IO Error trying to forward.*ConnectException", re.IGNORECASE)
 _NOT_STOPPED: Final = "must be in the STOPPED state"
@@ -54,7 +61,7 @@ def of_request(reply: Reply, *, done: frozenset[int]) -> Outcome:
         return Outcome(Answer.RETRY, said)
     if 300 <= reply.status < 500:
         return Outcome(Answer.NACK, said)
-    if reply.status == 500 and reply.said is not None and _refused(reply.said):
+    if reply.status == 500 and reply.said is not None and _UNREAD.search(reply.said):
         return Outcome(Answer.NACK, said)
     return Outcome(Answer.IN_DOUBT, said)
 
@@ -69,11 +76,14 @@ def of_offsets(reply: Reply) -> Outcome:
         return Outcome(Answer.RETRY, said)  # a leader may hear of a stop later than its worker
     if reply.status == 500 and _LATER.search(said):
         return Outcome(Answer.RETRY, said)
+    if reply.status == 500 and reply.said and not _DOUBTS.search(reply.said):
+        return Outcome(_refusal(reply.said), said)
     return of_request(reply, done=frozenset())
 
 
-def _refused(message: str) -> bool:
-    return _DOUBTS.search(message) is None and _REFUSALS.search(message) is not None
+def _refusal(message: str) -> Answer:
+    ended_halfway = _FAILURES.search(message) and not _UNSUPPORTED.search(message)
+    return Answer.FAILED if ended_halfway else Answer.NACK
 
 
 def _words(reply: Reply) -> str:

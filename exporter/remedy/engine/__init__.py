@@ -270,16 +270,18 @@ def _ended(progress: Progress, now: float) -> Ended:
 def _ready(progress: Progress, look: Look, now: float) -> Move:
     if isinstance(progress.step, Settle | Prove):
         return _wait(progress, look.said, now)
+    if progress.answer is Answer.NACK:
+        return _refused(progress, look, now)
     if progress.sent:
-        patience_s = progress.limits.ack_s
-        if progress.answer is not Answer.ACK:
-            patience_s = progress.limits.doubt_s
+        patience_s = _patience_s(progress)
         if now < progress.asked_at + patience_s:
             said = f"{look.said}; what was asked for has {patience_s:.0f} s to show"
             return _pause(progress, said)
     elif progress.refused and progress.over(progress.limits.step_s, now):
         return _fail(progress, Cause.REFUSED, progress.refused, now)
     if progress.spent >= progress.limits.attempts:
+        if progress.answer is Answer.FAILED and look.standing is Standing.READY:
+            return _refused(progress, look, now)
         said = f"asked {progress.spent} times without effect: {look.said}"
         return _expired(progress, said, now)
     if _stopped_too_long(progress, now):  # without a pause: this process stood still
@@ -287,6 +289,26 @@ def _ready(progress: Progress, look: Look, now: float) -> Move:
     intended = Intended(at=now, index=progress.index, undoing=progress.undoing)
     move = _did(progress, intended)
     return move._replace(command=CarryOut(progress.step, progress.before))
+
+
+def _patience_s(progress: Progress) -> float:
+    """How long a request has to show, before the next one or the way back."""
+    limits = progress.limits
+    if progress.answer is Answer.ACK:
+        return limits.ack_s
+    if progress.answer is Answer.FAILED and progress.spent < limits.attempts:
+        return limits.ack_s
+    return limits.doubt_s
+
+
+def _refused(progress: Progress, look: Look, now: float) -> Move:
+    """Go back after a refusal, once it was read back what came of the request."""
+    if look.standing is not Standing.READY or progress.undoing:
+        return _fail(progress, Cause.REFUSED, progress.refused, now)
+    said = f"read back: {look.said}"
+    unchanged = _did(progress, Answered(at=now, answer=Answer.NACK, said=said))
+    failed = _fail(unchanged.progress, Cause.REFUSED, unchanged.progress.refused, now)
+    return failed._replace(records=(*unchanged.records, *failed.records))
 
 
 def _wait(progress: Progress, said: str, now: float) -> Move:
@@ -307,14 +329,20 @@ def _tried(progress: Progress, event: Tried, now: float) -> Move:
     answered = Answered(at=now, answer=outcome.answer, said=outcome.said, definite=outcome.definite)
     move = _did(progress, answered)
     match outcome.answer:
-        case Answer.ACK | Answer.IN_DOUBT:
-            return _then_ask(move._replace(progress=replace(move.progress, looks=0, waited_s=0.0)))
+        case Answer.ACK | Answer.FAILED | Answer.IN_DOUBT:
+            return _look_again(move)
+        case Answer.NACK if move.progress.read_back and event.cause is Cause.REFUSED:
+            return _look_again(move)
         case Answer.RETRY:
             later = replace(move.progress, looks=move.progress.looks + 1)
             return _pause(later, outcome.said)._replace(records=move.records)
         case Answer.NACK:
             failed = _fail(move.progress, event.cause, outcome.said, now)
             return failed._replace(records=(*move.records, *failed.records))
+
+
+def _look_again(move: Move) -> Move:
+    return _then_ask(move._replace(progress=replace(move.progress, looks=0, waited_s=0.0)))
 
 
 def _blind(progress: Progress, event: Blind, now: float) -> Move:

@@ -120,6 +120,11 @@ class Progress:
         return now >= self.since + seconds + quiet_s and self.waited_s >= awake_s
 
     @property
+    def read_back(self) -> bool:
+        """Whether the last request was refused or failed, and a look says what became of it."""
+        return self.answer in {Answer.NACK, Answer.FAILED}
+
+    @property
     def last(self) -> bool:
         """Whether it is the last that asks for anything."""
         return all(isinstance(step, Prove) for step in self.path[self.index + 1 :])
@@ -202,12 +207,12 @@ def _waiting_anew(progress: Progress, now: float) -> Progress:
     anew = replace(progress, late_until=until if late else 0.0, heard_at=now)
     if not progress.sent:
         return anew
-    acked = progress.answer is Answer.ACK
-    doubtful = not acked or progress.doubt_until > progress.heard_at
+    heard = progress.answer is Answer.ACK or progress.read_back
+    doubtful = not heard or progress.doubt_until > progress.heard_at
     return replace(
         anew,
         asked_at=now,
-        answer=progress.answer if acked else Answer.IN_DOUBT,
+        answer=progress.answer if heard else Answer.IN_DOUBT,
         doubt_until=until if doubtful else 0.0,
     )
 
@@ -258,8 +263,13 @@ def _answered(progress: Progress, record: Answered) -> Progress:
             return replace(progress, answer=record.answer, definite=definite)
         case Answer.IN_DOUBT:
             return _doubting(progress)
+        case Answer.FAILED:
+            return replace(progress, answer=record.answer, refused=record.said)
+        case Answer.NACK if _is_read_back(progress):
+            return replace(progress, answer=record.answer, refused=record.said)
         case Answer.RETRY | Answer.NACK:
-            return _nothing_happened(replace(progress, refused=record.said))
+            refused = progress.refused if progress.read_back else record.said
+            return _nothing_happened(replace(progress, refused=refused))
 
 
 def _doubting(progress: Progress) -> Progress:
@@ -267,21 +277,25 @@ def _doubting(progress: Progress) -> Progress:
     return replace(progress, answer=Answer.IN_DOUBT, doubt_until=until)
 
 
-def _by_halves(progress: Progress) -> bool:
-    """Connect sets and removes a sink's offsets one after the other: what it says no to may be the
-    second half. The way back then begins with a look at them. One offset has no halves.
+def _is_read_back(progress: Progress) -> bool:
+    """Whether a refusal is believed only when the offsets were looked at: it may be the second of
+    two changes of a sink that Connect was refused, and a connector refuses in words of its own.
     """
-    at, step = progress.plan.subject, progress.step
-    if at.driver not in {"rest", "strimzi"} or at.kind != "sink":
-        return False
-    return isinstance(step, Reset) or (isinstance(step, Alter) and len(step.pairs) > 1)
+    return (
+        not progress.undoing
+        and not progress.read_back
+        and progress.plan.subject.driver in {"rest", "strimzi"}
+        and isinstance(progress.step, Alter | Reset)
+    )
 
 
 def _nothing_happened(progress: Progress) -> Progress:
     # By the last request; an earlier one of the same step may have been carried out.
     sent, touched = progress.sent - 1, progress.touched
+    if progress.read_back and not progress.doubt_until:
+        sent = 0  # each of them has ended
     if sent:
         return replace(progress, sent=sent, answer=Answer.IN_DOUBT)
-    if not progress.undoing and not _by_halves(progress):
+    if not progress.undoing:
         touched -= {progress.index}
     return replace(progress, sent=0, spent=0, answer=None, touched=touched)

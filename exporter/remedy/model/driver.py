@@ -44,12 +44,14 @@ class Answer(StrEnum):
     ack         the other side says that it is done, or will be
     retry       it says no, nothing happened, and a little later it may say yes
     nack        it says no, nothing happened
+    failed      it says that it failed: the attempt has ended, and may have had a part of its effect
     in_doubt    it may have happened, or may happen yet
     """
 
     ACK = "ack"
     RETRY = "retry"
     NACK = "nack"
+    FAILED = "failed"
     IN_DOUBT = "in_doubt"
 
 

@@ -135,6 +135,7 @@ _WORTH = {
     Answer.ACK: "done",
     Answer.RETRY: "not yet",
     Answer.NACK: "refused",
+    Answer.FAILED: "failed, reading back what has changed",
     Answer.IN_DOUBT: "in doubt, looking whether it happened",
 }
 

@@ -292,12 +292,29 @@ def test_a_no_is_written_down_with_what_comes_of_it() -> None:
     found = move(asked, Tried(Outcome(Answer.NACK, "403"), Cause.UNAUTHORISED))
     assert found.records[0] == Answered(at=NOW, answer=Answer.NACK, said="403")
     assert over(found) == (Ending.UNCHANGED, Cause.UNAUTHORISED, "403")
+
+
+def test_offsets_are_read_back_before_a_refusal_to_change_them_counts() -> None:
     changed = at(ALTERING, sent=1, touched=CHANGED)
-    found = move(changed, Tried(Outcome(Answer.NACK, "404")))
+    asked = move(changed, Tried(Outcome(Answer.NACK, "not to my taste")))
+    assert [type(record) for record in asked.records] == [Answered]
+    assert isinstance(asked.command, LookAt)
+    found = seen(asked.progress, Standing.READY)
     assert [type(record) for record in found.records] == [Answered, Turned]
     assert turns(found) == RESUMED
     assert isinstance(found.records[1], Turned)
-    assert found.records[1].cause is Cause.REFUSED
+    assert (found.records[1].cause, found.records[1].said) == (Cause.REFUSED, "not to my taste")
+    assert turns(seen(asked.progress, Standing.PARTLY)) == RESTORED
+
+
+def test_a_change_that_fails_three_times_and_shows_no_effect_leaves_all_as_it_was() -> None:
+    failed = at(ALTERING, sent=3, spent=3, answer=Answer.FAILED, touched=CHANGED, refused="500")
+    assert isinstance(seen(replace(failed, asked_at=NOW), Standing.READY).command, Pause)
+    ended = replace(failed, asked_at=0.0)
+    assert turns(seen(ended, Standing.READY)) == RESUMED
+    assert over(seen(ended, Standing.PARTLY))[0] is Ending.IN_DOUBT
+    doubted = seen(replace(ended, doubt_until=1.0), Standing.READY)
+    assert turns(doubted) == RESTORED
 
 
 # --- nothing to be seen ---------------------------------------------------------------------------

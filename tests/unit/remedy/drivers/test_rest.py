@@ -32,6 +32,7 @@ from exporter.remedy.model.plan import (
 from lab.ports import free_port
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
+from tests.fakes.connect_model.answers import NOT_MODIFIABLE
 
 A, B = {"filename": "/a"}, {"filename": "/b"}
 STOP = ToState(State.STOPPED)
@@ -252,7 +253,7 @@ def test_a_sink_alter_that_half_applied_shows_as_partly(worker):
     worker.commit("snk", good, {"kafka_offset": 9})
     driver, frozen = driver_of(worker, "snk"), frozen_of(worker, "snk")
     step = Alter((pair(good, {"kafka_offset": 5}), pair(bad, {"kafka_offset": 5})))
-    assert driver.carry_out(step, frozen).answer is Answer.IN_DOUBT
+    assert driver.carry_out(step, frozen).answer is Answer.FAILED
     assert standing(driver, step, frozen) is Standing.PARTLY
 
 
@@ -310,9 +311,24 @@ ALTER = Alter((pair(A, {"position": 5}),))
             id="MM2 does not agree",
         ),
         pytest.param(
-            500, "Failed to modify offsets for sink connector src", Answer.IN_DOUBT, id="unclear"
+            500, "Failed to modify offsets for sink connector src", Answer.FAILED, id="unclear"
         ),
-        pytest.param(500, "null", Answer.IN_DOUBT, id="nothing is said"),
+        pytest.param(500, "null", Answer.FAILED, id="nothing is said"),
+        pytest.param(
+            500,
+            NOT_MODIFIABLE.format("src"),
+            Answer.NACK,
+            id="the connector does not support it",
+        ),
+        pytest.param(
+            500, "these offsets are not to my taste", Answer.NACK, id="the connector's own words"
+        ),
+        pytest.param(
+            500,
+            "Timed out while attempting to modify offsets for source connector src",
+            Answer.IN_DOUBT,
+            id="it may be written yet",
+        ),
         pytest.param(502, "", Answer.IN_DOUBT, id="a proxy"),
         pytest.param(409, fake.REBALANCE, Answer.RETRY, id="a rebalance"),
         pytest.param(400, fake.NOT_STOPPED.format("src"), Answer.RETRY, id="not stopped yet"),

@@ -17,12 +17,12 @@ HALF = ("Failed to modify offsets", "Failed to alter consumer group offsets")
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["case"])
-def test_only_what_may_have_half_applied_is_in_doubt(case):
+def test_only_what_may_have_half_applied_is_a_failure(case):
     outcome = of_offsets(Reply(case["status"], case["message"]))
     if case["status"] == 200:
         assert (outcome.answer, outcome.definite) == (Answer.ACK, True)
     elif case["message"].startswith(HALF):
-        assert outcome.answer is Answer.IN_DOUBT
+        assert outcome.answer is Answer.FAILED
     else:
         assert outcome.answer is Answer.NACK
 
