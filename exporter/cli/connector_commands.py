@@ -109,32 +109,32 @@ def delete(**asked: Any) -> None:
     "config_file",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Its configuration in JSON: the settings, or a body of POST /connectors.",
+    help="Its configuration in JSON: the settings, or a body of POST /connectors, which may hold "
+    "initial_offsets (KIP-995) and initial_state.",
 )
 @click.option(
     "--initial-offsets",
     "offsets_file",
-    required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where it begins: KIP-199 JSON as `offsets export` prints it, or a body of a PATCH.",
+    help="Where it begins: KIP-199 JSON as `offsets export` prints it, a body of a PATCH, or a "
+    "list of pairs. Without any it begins where Connect lets it.",
 )
 @click.option(
     "--initial-state",
     type=click.Choice(["running", "paused", "stopped"]),
-    default="running",
-    show_default=True,
-    help="What it is to be in the end.",
+    help="What it is to be in the end; running where the body does not say either.",
 )
 def create(
     config_file: Path,
-    offsets_file: Path,
-    initial_state: str,
+    offsets_file: Path | None,
+    initial_state: str | None,
     *,
     allow_new: bool,
     **asked: Any,
 ) -> None:
-    """Create a connector that begins at given offsets: created stopped (Kafka 3.7), freed of what
-    one of its name has left behind, given its offsets, then set going.
+    """Create a connector, to begin at given offsets (KIP-995): it is created stopped (Kafka 3.7),
+    offsets of an earlier connector of its name are backed up and removed, its own are set, then it
+    is started.
     """
     from exporter.cli import lifecycle  # noqa: PLC0415
 

@@ -37,7 +37,7 @@ class Files:
     """Of a connector that is to be created: its configuration, and its first offsets."""
 
     config: Path
-    offsets: Path
+    offsets: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +123,28 @@ def _change(
     )
 
 
-def create(asked: Asked, *, files: Files, initial_state: str, allow_new: bool) -> int:
-    """Create the connector with its offsets; the exit code."""
+def create(asked: Asked, *, files: Files, initial_state: str | None, allow_new: bool) -> int:
+    """Create the connector, with its offsets if there are any; the exit code."""
     at = where(asked.config_path, asked.connect_cluster)
-    settings = creation.parse_config(asked.name, _read(files.config, "--config-file"))
-    if not isinstance(settings, dict):
-        raise ConfigError(tuple(str(problem) for problem in settings))
+    request = creation.parse_request(asked.name, _read(files.config, "--config-file"))
+    if not isinstance(request, creation.CreationRequest):
+        raise ConfigError(tuple(str(problem) for problem in request))
+    if files.offsets is not None and request.offsets is not None:
+        twice = "--initial-offsets: --config-file has initial_offsets, too: leave one of them out"
+        raise ConfigError((twice,))
+    state = None if initial_state is None else State(initial_state)
+    if None not in (state, request.state) and state is not request.state:
+        twice = f"--initial-state: --config-file says {request.state}: leave one of them out"
+        raise ConfigError((twice,))
+    settings = request.config
+    offsets = request.offsets
+    if files.offsets is not None:
+        offsets = _read(files.offsets, "--initial-offsets")
     wanted = creation.Wanted(
         name=asked.name,
         config=settings,
-        offsets=_read(files.offsets, "--initial-offsets"),
-        state=State(initial_state),
+        offsets=offsets,
+        state=state or request.state or State.RUNNING,
         allow_new=allow_new,
     )
 

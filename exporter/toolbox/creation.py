@@ -7,9 +7,9 @@ there is put back and the connector is deleted again. Called by the command line
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -36,16 +36,30 @@ from exporter.toolbox.bounds import Facts, Problem, Request, named_partitions, n
 from exporter.toolbox.changes import Author, Prepared
 from exporter.toolbox.connectors import owned, too_old
 from exporter.toolbox.differences import changes
-from exporter.toolbox.documents import Document, parse
+from exporter.toolbox.documents import Document, Section, parse
 from exporter.toolbox.rest_place import RestPlace
-from exporter.toolbox.tombstones import around
+from exporter.toolbox.tombstones import Around, around
 from exporter.toolbox.words import told
 
-_BODY: Final = {"name", "config"}
-_IN_A_BODY: Final = {
-    "initial_state": "say --initial-state",
-    "initial_offsets": "put them in a file of their own: --initial-offsets",
-}
+_BODY: Final = ("name", "config", "initial_offsets", "initial_state")
+_STATES: Final = {state.value.upper(): state for state in State}
+
+
+@dataclass(frozen=True, slots=True)
+class CreationRequest:
+    """A body of `POST /connectors` (KIP-980), with the `initial_offsets` of KIP-995.
+
+    config      with the connector's name in it; it may hold secrets, and is not shown
+    offsets     the JSON list of pairs, as it was written; None if there is none
+    state       None if it is not named
+    """
+
+    config: Mapping[str, Any]
+    offsets: bytes | None = None
+    state: State | None = None
+
+    def __repr__(self) -> str:
+        return f"CreationRequest({self.state!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +67,14 @@ class Wanted:
     """What is to be created. Its configuration may hold secrets, and is not shown.
 
     config      as Connect is to have it
-    offsets     the document: KIP-199, or the body of a PATCH
+    offsets     the document: KIP-199, the body of a PATCH, or a list of pairs; None for none
     state       what it is to be in the end
     allow_new   see Request
     """
 
     name: str
     config: Mapping[Any, Any]
-    offsets: bytes
+    offsets: bytes | None
     state: State
     allow_new: bool = False
 
@@ -68,28 +82,46 @@ class Wanted:
         return f"Wanted({self.name!r}, {self.state!r})"
 
 
-def parse_config(name: str, raw: bytes) -> dict[str, Any] | tuple[Problem, ...]:
-    """A configuration, as it is or as in a body of `POST /connectors`, or what is wrong with it. No
+def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[Problem, ...]:
+    """Read a configuration alone, or a body of `POST /connectors`; or say what is wrong with it. No
     problem repeats a value.
     """
     try:
         parsed = msgspec.json.decode(raw)
+        parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]) if _is_object(parsed) else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return (Problem("--config-file", "it is not JSON", ""),)
-    if not isinstance(parsed, dict):
+    if not _is_object(parsed):
         return (Problem("--config-file", "it is no JSON object", '{"connector.class": "…", …}'),)
-    found: list[Problem] = []
-    if isinstance(parsed.get("config"), dict):
-        found.extend(
-            Problem(f"--config-file: {key}", "is no part of this", _IN_A_BODY.get(key, ""))
-            for key in sorted(parsed.keys() - _BODY)
-        )
-        inner = dict(parsed["config"])
-        if "name" in parsed:
-            inner.setdefault("name", parsed["name"])
-        parsed = inner
-    found.extend(_wrong_settings(name, parsed))
-    return tuple(found) or {**parsed, "name": name}
+    if not isinstance(parsed.get("config"), dict):
+        found = _wrong_settings(name, parsed)
+        return tuple(found) or CreationRequest({**parsed, "name": name})
+    inner = dict(parsed["config"])
+    inner.setdefault("name", parsed.get("name", name))
+    found = [*_wrong_parts(parsed), *_wrong_settings(name, inner)]
+    if found:
+        return tuple(found)
+    given = parsed.get("initial_offsets") is not None
+    return CreationRequest(
+        config={**inner, "name": name},
+        offsets=bytes(parts["initial_offsets"]) if given else None,
+        state=_STATES.get(str(parsed.get("initial_state")).upper()),
+    )
+
+
+def _is_object(parsed: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(parsed, dict)
+
+
+def _wrong_parts(body: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in sorted(body.keys() - set(_BODY)):
+        yield Problem(f"--config-file: {key}", "is no part of this", f"it has {', '.join(_BODY)}")
+    state, offsets = body.get("initial_state"), body.get("initial_offsets")
+    if state is not None and str(state).upper() not in _STATES:
+        yield Problem("--config-file: initial_state", "is no state", ", ".join(sorted(_STATES)))
+    if offsets is not None and not (isinstance(offsets, list) and offsets):
+        right = 'a list of {"partition": {…}, "offset": {…}}; leave it out for no offsets'
+        yield Problem("--config-file: initial_offsets", "has none", right)
 
 
 def _wrong_settings(name: str, config: Mapping[str, Any]) -> list[Problem]:
@@ -120,47 +152,83 @@ def prepare_create(
         return Prepared(wanted.name, (mine,))
     place = RestPlace(connect)
     found = [*_not_here(place, connect, wanted)]
-    document = parse(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)
-    if not isinstance(document, Document):
-        return Prepared(wanted.name, (*found, *document))
-    section = next((at for at in document.sections if at.connector == wanted.name), None)
     kind = place.kind_of(str(wanted.config.get("connector.class")))
-    if section is None or not section.pairs:
-        others = told(document.connectors()) or "no connector"
-        found.append(Problem("--initial-offsets", f"it has none for {wanted.name}: {others}", ""))
-    if found or section is None:
+    section = _section(wanted)
+    if not isinstance(section, Section):
+        return Prepared(wanted.name, (*found, *section))
+    if found:
         return Prepared(wanted.name, tuple(found))
-    request = Request(wanted.name, section.pairs, section.where, allow_new=wanted.allow_new)
     settings = connector_settings(wanted.name, wanted.config, kind=kind or "")
-    known = _facts(config, connect, request, settings)
-    wrong = (*problems(request, known), *_nulls(request))
+    request = Request(wanted.name, section.pairs, section.where, allow_new=wanted.allow_new)
+    wrong, said = _checked(config, connect, request, settings, wanted.state)
     if wrong:
         return Prepared(wanted.name, wrong)
-    said = (
-        f"{wanted.name} is created stopped; what one of its name has left behind is backed up and "
-        f"removed; it gets {len(request.pairs)} offsets, and is then {wanted.state.value}"
-    )
-    found_way = around(
-        config, connect, wanted.name, settings, request.pairs, version=place.version(), alone=True
-    )
-    setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs))
-    if found_way.write is not None:
-        setting = (found_way.write,)
+    way = Around()
+    if request.pairs:
+        way = around(
+            config,
+            connect,
+            wanted.name,
+            settings,
+            request.pairs,
+            version=place.version(),
+            alone=True,
+        )
+    setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs)) if request.pairs else ()
+    if way.write is not None:
+        setting = (way.write,)
     return Prepared(
         connector=wanted.name,
         problems=(),
         changes=changes((), request.pairs),
-        notes=(said, *notes(request, known), *found_way.notes),
+        notes=(*said, *way.notes),
         plan=_plan(place, wanted, setting, settings, author),
         driver=RestDriver(
             connect,
             wanted.name,
             config.kafka_of(connect),
             create_config=wanted.config,
-            own_topic=found_way.topic,
+            own_topic=way.topic,
             clock=clock,
         ),
     )
+
+
+def _checked(
+    config: Config,
+    connect: Connect,
+    request: Request,
+    settings: ConnectorSettings,
+    state: State,
+) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """Return what is wrong with the offsets, and what a person should know."""
+    name = request.connector
+    if not request.pairs:
+        said = (
+            f"{name} is created stopped, and is then {state.value}; it goes on from the offsets "
+            "that an earlier connector of its name left behind, if there are any"
+        )
+        return (), (said,)
+    known = _facts(config, connect, request, settings)
+    said = (
+        f"{name} is created stopped; what one of its name has left behind is backed up and "
+        f"removed; it gets {len(request.pairs)} offsets, and is then {state.value}"
+    )
+    return (*problems(request, known), *_nulls(request)), (said, *notes(request, known))
+
+
+def _section(wanted: Wanted) -> Section | tuple[Problem, ...]:
+    """Return the pairs of this connector, none where no offsets are given."""
+    if wanted.offsets is None:
+        return Section(wanted.name, (), "")
+    document = parse(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)
+    if not isinstance(document, Document):
+        return document
+    for section in document.sections:
+        if section.connector == wanted.name and section.pairs:
+            return section
+    others = told(document.connectors()) or "no connector"
+    return (Problem("--initial-offsets", f"it has none for {wanted.name}: {others}", ""),)
 
 
 def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Problem]:
@@ -223,10 +291,9 @@ def _plan(
     steps: tuple[AnyStep, ...] = (
         Create(config_sha256(wanted.name, wanted.config)),
         ToState(State.STOPPED),
-        Settle(),
-        Freeze(),
-        *setting,
     )
+    if setting:
+        steps = (*steps, Settle(), Freeze(), *setting)
     if wanted.state is not State.STOPPED:
         steps = (*steps, ToState(wanted.state))
     kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}

@@ -149,8 +149,8 @@ def _handed_in(raw: bytes) -> None:
         if isinstance(found, documents.Document):
             text = documents.kip199([(at.connector, at.pairs) for at in found.sections])
             assert text.encode()
-    found = creation.parse_config("c", raw)
-    assert isinstance(found, dict | tuple)
+    found = creation.parse_request("c", raw)
+    assert isinstance(found, creation.CreationRequest | tuple)
 
 
 def _answered(raw: bytes) -> None:

@@ -262,6 +262,35 @@ def test_a_creation_without_its_files_is_a_wrong_use(shell, more):
     assert shell_exit(shell, "connectors", "create", "new", *more) == 2
 
 
+def test_one_document_says_all_of_a_creation(shell, worker):
+    given = files(shell)
+    body = {
+        "name": "new",
+        "config": json.loads((shell.folder / "new.json").read_text()),
+        "initial_state": "PAUSED",
+        "initial_offsets": [{"partition": {"filename": "/a"}, "offset": {"position": 7}}],
+    }
+    (shell.folder / "new.json").write_text(json.dumps(body))
+    done = shell.change("connectors", "create", "new", *given[:2])
+    assert done.exit_code == 0, done.output
+    assert worker.connectors["new"].state == "PAUSED"
+    assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
+
+
+@pytest.mark.parametrize("twice", [(), ("--initial-state", "running")])
+def test_what_is_said_twice_is_a_wrong_use(shell, worker, twice):
+    given = files(shell)
+    body = {
+        "config": json.loads((shell.folder / "new.json").read_text()),
+        "initial_state": "PAUSED",
+    }
+    if not twice:
+        body["initial_offsets"] = [{"partition": {"filename": "/a"}, "offset": {"position": 7}}]
+    (shell.folder / "new.json").write_text(json.dumps(body))
+    assert shell_exit(shell, "connectors", "create", "new", *given, *twice, "--yes") == 2
+    assert worker.changes() == []
+
+
 def test_a_configuration_that_cannot_be_read_is_a_wrong_use_without_its_text(shell, worker):
     given = files(shell)
     (shell.folder / "new.json").write_text("password=hunter2")

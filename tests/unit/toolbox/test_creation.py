@@ -17,9 +17,10 @@ from exporter.remedy.model.plan import Create, State
 from exporter.remedy.model.records import Ending
 from exporter.remedy.runner import Result, Runner
 from exporter.toolbox.changes import Author, Prepared
-from exporter.toolbox.creation import Wanted, parse_config, prepare_create
+from exporter.toolbox.creation import CreationRequest, Wanted, parse_request, prepare_create
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
+from tests.fakes.connect_model.answers import NOT_MODIFIABLE
 
 FILE = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -45,7 +46,7 @@ def document(*pairs: tuple[dict[str, Any], Any]) -> bytes:
 BEGIN = document((HERE, {"position": 7}))
 
 
-def prepared(worker: fake.Connect, offsets: bytes = BEGIN, **more: Any) -> Prepared:
+def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -> Prepared:
     connect = ConnectConfig(name="cc", kafka="k", url=worker.url)
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
     wanted = Wanted(
@@ -183,8 +184,51 @@ def test_a_cluster_that_cannot_create_stopped_is_told_how_to_by_hand(worker):
 
 def test_settings_alone_and_a_body_of_post_are_the_same_configuration():
     body = {"name": "new", "config": FILE}
-    assert parse_config("new", json.dumps(FILE).encode()) == {**FILE, "name": "new"}
-    assert parse_config("new", json.dumps(body).encode()) == {**FILE, "name": "new"}
+    expected = CreationRequest({**FILE, "name": "new"})
+    assert parse_request("new", json.dumps(FILE).encode()) == expected
+    assert parse_request("new", json.dumps(body).encode()) == expected
+
+
+def test_one_body_holds_the_offsets_and_the_state_too(worker, tmp_path):
+    pairs = b'[{"partition": {"filename": "/a"}, "offset": {"position": 12345678901234567890}}]'
+    body = {"name": "new", "config": FILE, "initial_state": "PAUSED"}
+    raw = json.dumps(body).encode()[:-1] + b', "initial_offsets": ' + pairs + b"}"
+    found = parse_request("new", raw)
+    assert isinstance(found, CreationRequest)
+    assert (found.offsets, found.state) == (pairs, State.PAUSED)
+    assert "hunter2" not in repr(found)
+    small = pairs.replace(b"12345678901234567890", b"7")
+    result, _ = carried_out(prepared(worker, small, state=State.PAUSED), tmp_path)
+    assert result.ending is Ending.SUCCEEDED
+    assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
+
+
+def test_without_offsets_it_begins_as_connect_lets_it(worker, tmp_path):
+    worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
+    found = prepared(worker, None)
+    assert "goes on from the offsets that an earlier connector" in found.notes[0]
+    result, _ = carried_out(found, tmp_path)
+    assert result.ending is Ending.SUCCEEDED
+    assert worker.connectors["new"].state == "RUNNING"
+    assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        NOT_MODIFIABLE.format("new"),
+        "these offsets are not to my taste",
+    ],
+)
+def test_a_connector_that_takes_no_offsets_is_deleted_again_at_once(worker, tmp_path, message):
+    worker.fail("PATCH", "/offsets", 500, message)
+    began = CLOCK.now()
+    result, said = carried_out(prepared(worker), tmp_path)
+    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert "new" not in worker.connectors
+    assert message in result.said
+    assert sum(method == "PATCH" for method, _, _ in worker.requests) == 1
+    assert CLOCK.now() - began < 60.0, said
 
 
 @pytest.mark.parametrize(
@@ -195,12 +239,14 @@ def test_settings_alone_and_a_body_of_post_are_the_same_configuration():
         (b"{}", "no connector.class"),
         (b'{"connector.class": "C", "name": "old"}', "another connector's"),
         (b'{"connector.class": "C", "a": {"hunter2": 1}}', "a: is no single value"),
-        (b'{"config": {"connector.class": "C"}, "initial_state": "x"}', "--initial-state"),
-        (b'{"config": {"connector.class": "C"}, "initial_offsets": []}', "--initial-offsets"),
+        (b'{"config": {"connector.class": "C"}, "initial_state": "x"}', "is no state"),
+        (b'{"config": {"connector.class": "C"}, "initial_offsets": []}', "leave it out"),
+        (b'{"config": {"connector.class": "C"}, "initial_offsets": {"a": 1}}', "a list of"),
+        (b'{"config": {"connector.class": "C"}, "offsets": []}', "is no part of this"),
     ],
 )
 def test_a_configuration_that_is_none_is_refused_without_its_values(raw, wrong):
-    found = parse_config("new", raw)
+    found = parse_request("new", raw)
     assert isinstance(found, tuple)
     text = " ".join(str(problem) for problem in found)
     assert wrong in text
