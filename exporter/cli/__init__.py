@@ -8,6 +8,7 @@ reached, 70 a bug.
 from __future__ import annotations
 
 import faulthandler
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -260,7 +261,22 @@ def _nothing_drawn() -> Iterator[None]:
 def main() -> None:
     """The entry point: our own errors become a message and an exit code."""
     try:
-        cli(standalone_mode=True)
+        sys.exit(cli(standalone_mode=False))
+    except click.UsageError as exc:
+        if exc.ctx is not None:  # KIP-199: wrong use prints the parameters and what they mean
+            click.echo(exc.ctx.get_help(), err=True)
+        click.echo(f"\nError: {exc.format_message()}", err=True)
+        sys.exit(exc.exit_code)
+    except click.ClickException as exc:
+        exc.show()
+        sys.exit(exc.exit_code)
+    except click.Abort:
+        click.echo("Aborted!", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever reads has enough. What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except ConfigError as exc:
         for mistake in exc.mistakes:
             output.error(mistake)

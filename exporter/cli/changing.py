@@ -171,7 +171,7 @@ def changed(
             prepared = _left_to_do(asked, earlier)
             if asked and not prepared:
                 return OK
-            code = _shown(prepared)
+            code = _shown(prepared, dry_run=how.dry_run)
             if code is not None:
                 return code
             plans = [one for one in prepared if one.plan is not None]
@@ -246,11 +246,18 @@ def _finish_earlier(
     return done
 
 
-def _shown(prepared: list[Prepared]) -> int | None:
-    """Say all there is to say; the exit code if that is all."""
+def _shown(prepared: list[Prepared], *, dry_run: bool) -> int | None:
+    """Say all there is to say; the exit code if that is all. A rehearsal shows what would change
+    although the change itself would be refused.
+    """
+    rows = [(one.connector, at) for one in prepared for at in one.changes]
     problems = [(one.connector, problem) for one in prepared for problem in one.problems]
     for name, problem in problems:
         output.error(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
+    if problems and dry_run:
+        print_changes("Changes", rows, after="then")
+        output.error("dry run: nothing was written; the run itself would be refused")
+        return DENIED
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         output.error(f"{count}: nothing was changed")
@@ -261,7 +268,6 @@ def _shown(prepared: list[Prepared]) -> int | None:
     if all(one.plan is None for one in prepared):
         output.error("there is nothing to change: all offsets are as asked for")
         return OK
-    rows = [(one.connector, at) for one in prepared for at in one.changes]
     print_changes("Changes" if rows else "No offset is changed", rows, after="then")
     return None
 

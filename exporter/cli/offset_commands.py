@@ -160,7 +160,10 @@ def _of_strimzi(where: Where) -> Where:
     if where.connect is not None or where.worker_config is not None:
         raise click.UsageError("--connect, --worker-config or --strimzi: one of them")
     if where.flow is not None:
-        raise click.UsageError("--flow goes with --connect and --worker-config")
+        raise click.UsageError(
+            "--flow goes with --connect or --worker-config; with --strimzi name its connectors, as "
+            f"in {where.flow}.MirrorSourceConnector"
+        )
     if where.kafka is not None and where.config_path is None:
         raise click.UsageError("--kafka names a cluster of --config")
     return where

@@ -46,12 +46,14 @@ class Standing(NamedTuple):
     state   what it is to be again afterwards; None where there is nothing to be stopped
     notes   what is odd about that, a sentence each
     new     nothing here has its name yet: it may be misspelt
+    blocked why a change is refused now, although the difference can be worked out
     """
 
     subject: Subject
     state: State | None
     notes: tuple[str, ...] = ()
     new: bool = False
+    blocked: Problem | None = None
 
 
 class Effect(NamedTuple):
@@ -155,6 +157,8 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
         *directions(wanted),
     )
     found = problems(request, facts)
+    if standing.blocked is not None:
+        found = (standing.blocked, *found)
     effect = None if found else _effect(way, name, wanted, whole=asked.whole)
     if found or not (effect or asked.also):
         return Prepared(name, found, wanted, said)

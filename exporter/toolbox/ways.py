@@ -194,10 +194,6 @@ class StorageWay:
 
     def standing(self, connector: str) -> Standing | Problem:
         """There is nothing to be stopped: it must be provable that nobody runs."""
-        busy = self._place.busy(connector)
-        if busy:
-            right = "stop every worker first, or go through Connect: --connect"
-            return Problem(connector, f"it may be running: {'; '.join(busy)}", right)
         settings = self._place.settings(connector)
         if settings is not None and is_sink(settings) and not self._place.pairs(connector):
             right = "its offsets are those of a consumer group: go through Connect, --connect"
@@ -205,7 +201,13 @@ class StorageWay:
         state = self._place.state(connector)
         notes = () if state is None else (f"when its workers are back it is {state}",)
         new = not self._place.knows(connector)
-        return Standing(self._place.subject(connector), None, notes, new=new)
+        blocked = None
+        busy = self._place.busy(connector)
+        if busy:
+            right = "stop every worker first, or go through Connect: --connect"
+            blocked = Problem(connector, f"it may be running: {'; '.join(busy)}", right)
+        subject = self._place.subject(connector)
+        return Standing(subject, None, notes, new=new, blocked=blocked)
 
     def facts(
         self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]

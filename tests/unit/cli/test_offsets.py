@@ -34,6 +34,7 @@ from exporter.remedy.model.plan import (
     ToState,
 )
 from exporter.remedy.model.records import Answered, Intended, Kept, Opened, Verified
+from exporter.toolbox.storage_place import StoragePlace
 from lab.ports import free_port
 from tests.fakes import connect as fake
 
@@ -420,6 +421,22 @@ def test_a_file_of_offsets_is_written_wiped_and_put_back(tmp_path: Path) -> None
     file.change("import", "--allow-new", stdin=kept)
     file.run("diff", "--offsets", "-", stdin=kept)
     assert "nothing to change" in file.change("import", stdin=kept).stderr
+
+
+def test_a_rehearsal_shows_the_difference_although_a_worker_may_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = File(tmp_path)
+    file.change("import", "--allow-new", stdin=document(src=[(A, {"position": 3})]))
+    before = file.offsets.read_bytes()
+    monkeypatch.setattr(StoragePlace, "busy", lambda *_: ("process 7 is a standalone worker",))
+    wanted = document(src=[(A, {"position": 9})])
+    dry = file.run("import", "--dry-run", stdin=wanted, status=3)
+    assert '{"position":3}  {"position":9}' in dry.stdout
+    assert "process 7 is a standalone worker" in dry.stderr
+    assert "the run itself would be refused" in dry.stderr
+    assert file.change("import", stdin=wanted, status=3).stdout == ""
+    assert file.offsets.read_bytes() == before
 
 
 def test_offsets_under_a_key_of_another_order_are_shown_altered_kept_and_put_back(

@@ -6,9 +6,9 @@ import pytest
 
 from exporter.config import Config, Connect, Kafka
 from exporter.config.shape import Strimzi
-from exporter.remedy.model.plan import State
-from exporter.toolbox.bounds import Problem
-from exporter.toolbox.changes import Author, Standing
+from exporter.remedy.model.plan import Pair, State
+from exporter.toolbox.bounds import Problem, Request
+from exporter.toolbox.changes import Asked, Author, Standing, prepare
 from exporter.toolbox.connectors import prepare_delete, prepare_state
 from exporter.toolbox.facts import Kafkas
 from exporter.toolbox.ways import RestWay, StorageWay
@@ -50,9 +50,13 @@ def test_a_sink_has_its_offsets_elsewhere(kafka, properties):
 
 def test_while_a_worker_may_run_nothing_is_changed(kafka, properties):
     kafka.members["connect"] = ("worker-1",)
-    problem = way_of(kafka, properties).standing("c")
-    assert isinstance(problem, Problem)
-    assert "may be running" in problem.wrong
+    kafka.produce("offsets", b'["c",{"filename":"/x"}]', b'{"position":1}', partition=0)
+    wanted = Pair('{"filename":"/x"}', '{"position":5}')
+    asked = Asked(Request("c", (wanted,), "$"), "import offsets")
+    found = prepare(way_of(kafka, properties), asked, Author("p", 0.0, "me"))
+    assert found.plan is None
+    assert "may be running" in found.problems[0].wrong
+    assert [change.after for change in found.changes] == ['{"position":5}']
 
 
 # --- over REST ------------------------------------------------------------------------------------

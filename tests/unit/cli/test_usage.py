@@ -1,0 +1,65 @@
+"""What a wrong use prints: the parameters of the command, then the mistake (KIP-199)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from exporter.cli import main
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
+    monkeypatch.setattr(sys, "argv", ["offsetwatch", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter", "mistake"),
+    [
+        (("offsets", "export"), "--from-beginning", "say where: --connect"),
+        (("offsets", "import", "--nope"), "--offsets", "No such option"),
+        (("status", "--timeout", "x"), "--timeout", "not a valid float"),
+        (("connectors", "restart"), "--only-failed", "Missing argument 'NAME'"),
+        (("nope",), "doctor", "No such command 'nope'"),
+    ],
+)
+def test_the_parameters_come_first_and_the_mistake_last(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    parameter: str,
+    mistake: str,
+) -> None:
+    assert run_main(monkeypatch, *arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("Usage: ")
+    assert parameter in printed.err
+    assert mistake in printed.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("offsets", "--help"), ("metrics",)])
+def test_a_right_use_ends_with_0(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+) -> None:
+    assert run_main(monkeypatch, *arguments) in {0, None}
+    assert capsys.readouterr().err == ""
+
+
+def test_a_reader_that_has_enough_is_no_bug() -> None:
+    code = (
+        "import sys; sys.argv = ['offsetwatch', 'metrics']; from exporter.cli import main; main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        ran.stdout.close()
+        assert ran.stderr.read() == b""
