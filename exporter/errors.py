@@ -111,14 +111,17 @@ class NotLeader(RemedyError):
 
 
 class ClientError(OffsetwatchError):
-    """The outside world. `target` names the cluster or URL that was asked, never a secret."""
+    """The outside world. `target` names the cluster or URL that was asked, never a secret;
+    `advice` what to change, None where that is not known.
+    """
 
     reason = "client"
 
-    def __init__(self, target: str, detail: str) -> None:
+    def __init__(self, target: str, detail: str, advice: str | None = None) -> None:
         super().__init__(f"{target}: {detail}")
         self.target = target
         self.detail = detail
+        self.advice = advice
 
 
 class SettingsRefused(ClientError):

@@ -282,7 +282,7 @@ def main() -> None:
             output.error(mistake)
         sys.exit(USAGE)
     except ClientError as exc:
-        output.error(f"{exc.reason}: {exc}")
+        output.error(f"{exc.reason}: {exc}" + (f"; {exc.advice}" if exc.advice else ""))
         codes: dict[type[ClientError], int] = {Denied: UNAUTHORISED, SettingsRefused: USAGE}
         sys.exit(codes.get(type(exc), UNREACHABLE))
     except RemedyError as exc:

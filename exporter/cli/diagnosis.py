@@ -46,6 +46,8 @@ class Line:
 def broken(about: str, check: str, error: ClientError, advice: str | None = None) -> Line:
     """A check that could not be made, because the outside world said no, or nothing."""
     away = isinstance(error, (Unreachable, TimedOut))
+    if advice is None:
+        advice = error.advice
     if advice is None and isinstance(error, SettingsRefused):
         advice = f"correct kafka.{error.target}.properties; check names all that is wrong with them"
     return Line(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -21,7 +20,7 @@ from confluent_kafka import admin as ck_admin
 
 from exporter.addresses import written
 from exporter.clients.groups import GroupReaders
-from exporter.clients.kafka_errors import DENIED, translate, translated
+from exporter.clients.kafka_errors import DENIED, ConnectionErrors, translate, translated
 from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
 from exporter.clients.topic_ids import topic_id_of
 from exporter.errors import (
@@ -43,12 +42,6 @@ Message: TypeAlias = ck.Message
 
 REQUEST_TIMEOUT_S: Final = 10.0
 RESULT_S_MAX: Final = REQUEST_TIMEOUT_S + 5  # of librdkafka, to say that there is no answer
-# Of a question: neither says why there is no answer. The second is of a group that nobody joins.
-_NO_REASON: Final = {
-    ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
-}
-ERRORS_MAX: Final = 100  # of connections, kept until a question fails; the newest says why
 
 # librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own
 # events do not, so they are dropped.
@@ -121,12 +114,11 @@ class KafkaAdmin:
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
-        self._errors: deque[ck.KafkaError] = deque(maxlen=ERRORS_MAX)
+        self._errors = ConnectionErrors()
         settings: dict[str, Any] = {
             **properties,
             "client.id": properties.get("client.id", "offsetwatch"),
-            "error_cb": self._errors.append,
-            "logger": silent,
+            **self._errors.settings,
         }
         self._settings = settings
         self._groups = GroupReaders(settings)
@@ -334,9 +326,7 @@ class KafkaAdmin:
             return found
         self._client.poll(0)
         self._logs.poll()
-        told = [at for at in self._errors if at.code() not in _NO_REASON]
-        self._errors.clear()
-        return translate(self.name, told[-1]) if told else found
+        return self._errors.pop(self.name) or found
 
 
 BEGINNING: Final = int(ck.OFFSET_BEGINNING)
@@ -348,7 +338,7 @@ class TailReader:
 
     def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool = True) -> None:
         self.name = name
-        self._errors: list[ck.KafkaError] = []
+        self._errors = ConnectionErrors()
         settings: dict[str, Any] = {
             **properties,
             # Required by the API; never joined and never committed to.
@@ -363,8 +353,7 @@ class TailReader:
             # The default of 1000 ms throttles a single partition to a seventh of its speed.
             "fetch.queue.backoff.ms": 10,
             "queued.min.messages": 100_000,
-            "error_cb": self._errors.append,
-            "logger": silent,
+            **self._errors.settings,
         }
         self._consumer = made(name, ck.Consumer, settings)
 
@@ -389,12 +378,9 @@ class TailReader:
                 found += self._consumer.consume(records_max - 1, GATHERED_S)
         # Of a group that nobody joins: that we may not see it keeps no record from us.
         messages = [at for at in found if not _of_the_group(at.error())]
-        self._errors[:] = [at for at in self._errors if not _of_the_group(at)]
-        if self._errors:
-            error = self._errors[0]
-            self._errors.clear()
-            if not messages:
-                raise translate(self.name, error)
+        if self._errors and not messages:
+            raise self._errors.pop(self.name) or Unreachable(self.name, "no broker answers")
+        self._errors.clear()
         return messages
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Final
 
 import confluent_kafka as ck
 
+from exporter.clients.kafka_connection import explain_failure
 from exporter.errors import (
     ClientError,
     Denied,
@@ -48,6 +53,9 @@ _TIMED_OUT = {
     ck.KafkaError._TIMED_OUT,  # noqa: SLF001
     ck.KafkaError.REQUEST_TIMED_OUT,
 }
+_ALL_DOWN = ck.KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - it does not say why
+_KEPT_MAX: Final = 100
+_FRESH_S: Final = 60.0
 _UNREACHABLE = {
     ck.KafkaError._TRANSPORT,  # noqa: SLF001
     ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -59,6 +67,9 @@ _UNREACHABLE = {
 def translate(target: str, error: ck.KafkaError) -> ClientError:
     """The error of ours that says what to do about this one of librdkafka's."""
     code, detail = error.code(), error.str()
+    failure = explain_failure(detail)
+    if failure is not None:
+        return failure.kind(target, failure.detail, failure.advice)
     if code in DENIED:
         return Denied(target, detail)
     if code in _NOT_FOUND:
@@ -72,6 +83,61 @@ def translate(target: str, error: ck.KafkaError) -> ClientError:
     if code in _UNREACHABLE:
         return Unreachable(target, detail)
     return ServerError(target, detail)
+
+
+class ConnectionErrors(logging.Handler):
+    """The newest failures of one client's connections, told by librdkafka beside the question that
+    fails by them: in its error callback, and some only in its log. Bounded; thread-safe.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._errors: deque[tuple[float, ck.KafkaError]] = deque(maxlen=_KEPT_MAX)
+        self._failures: deque[tuple[float, str]] = deque(maxlen=_KEPT_MAX)
+        self._logger = logging.Logger("librdkafka")  # noqa: LOG001 - each client its own
+        self._logger.addHandler(self)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Properties for the client whose failures these are."""
+        return {"error_cb": self.add, "logger": self._logger}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line of the client's log."""
+        line = record.getMessage()
+        if line.startswith("FAIL "):
+            self._failures.append((time.monotonic(), line))
+
+    def add(self, error: ck.KafkaError) -> None:
+        """Take an error that is of no question."""
+        if error.code() != ck.KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group nobody joins
+            self._errors.append((time.monotonic(), error))
+
+    def pop(self, target: str) -> ClientError | None:
+        """Return why there is no connection, or None if nothing says so; and forget it all.
+
+        What is older than a minute is of another failure; of the others the newest counts.
+        """
+        since = time.monotonic() - _FRESH_S
+        errors = [error for told_at, error in self._errors if told_at >= since]
+        lines = [line for told_at, line in self._failures if told_at >= since]
+        self.clear()
+        for error in reversed(errors):
+            if error.code() != _ALL_DOWN:
+                return translate(target, error)
+        for line in reversed(lines):
+            failure = explain_failure(line)
+            if failure is not None:
+                return failure.kind(target, failure.detail, failure.advice)
+        return None
+
+    def clear(self) -> None:
+        """Forget what was told so far."""
+        self._errors.clear()
+        self._failures.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from confluent_kafka import admin as ck_admin
 
 from exporter.addresses import parsed, written
 from exporter.clients.kafka import REQUEST_TIMEOUT_S, RESULT_S_MAX, KafkaAdmin, made
-from exporter.clients.kafka_errors import translate
 from exporter.clients.topic_ids import topic_id_of
 from exporter.errors import ClientError, CutOff, Denied, Malformed, NotFound, TimedOut, Unreachable
 from exporter.model.topology import TopicPartition
@@ -100,7 +99,7 @@ class KafkaFacts(KafkaAdmin):
         try:
             found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         except ck.KafkaException as exc:
-            raise translate(self.name, exc.args[0]) from exc
+            raise self._why(exc.args[0]) from exc
         return ClusterFacts(
             cluster_id=found.cluster_id,
             brokers=len(found.brokers),

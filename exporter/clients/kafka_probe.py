@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from exporter.clients.kafka import made, silent
-from exporter.clients.kafka_errors import translate, translated
-from exporter.errors import ClientError
+from exporter.clients.kafka import made
+from exporter.clients.kafka_errors import ConnectionErrors, translate, translated
+from exporter.errors import ClientError, Unreachable
 from exporter.model.readings import FirstRecord, NothingUpTo
 from exporter.model.topology import TopicPartition
 
@@ -35,7 +35,7 @@ class ProbeReader:
 
     def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool) -> None:
         self.name = name
-        self._errors: list[ck.KafkaError] = []
+        self._errors = ConnectionErrors()
         settings: dict[str, Any] = {
             **properties,
             # Required by the API; never joined and never committed to.
@@ -52,8 +52,7 @@ class ProbeReader:
             "fetch.wait.max.ms": 100,
             "fetch.queue.backoff.ms": 10,
             "queued.min.messages": 1,  # nothing is read ahead
-            "error_cb": self._errors.append,
-            "logger": silent,
+            **self._errors.settings,
         }
         self._consumer = made(name, ck.Consumer, settings)
 
@@ -85,7 +84,7 @@ class ProbeReader:
             finally:
                 self._consumer.unassign()
         if not found and self._errors:
-            raise translate(self.name, self._errors[-1])
+            raise self._errors.pop(self.name) or Unreachable(self.name, "no broker answers")
         return found
 
     def close(self) -> None:
@@ -102,7 +101,7 @@ class ProbeReader:
         if at not in starts:
             error = message.error()
             if error is not None:  # of no partition: of the cluster
-                self._errors.append(error)
+                self._errors.add(error)
             return
         if at in found:
             return

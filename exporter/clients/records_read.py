@@ -22,10 +22,10 @@ from typing import Any, Final, Self
 
 import confluent_kafka as ck
 
-from exporter.clients.kafka import made, silent
-from exporter.clients.kafka_errors import translate
+from exporter.clients.kafka import made
+from exporter.clients.kafka_errors import ConnectionErrors, translate
 from exporter.clients.records_check import Checked, bad_batch, check
-from exporter.errors import Malformed, TimedOut, Unsettled
+from exporter.errors import Malformed, TimedOut, Unreachable, Unsettled
 from exporter.model.records import Headers, IncompleteRead, RawRecord, TimestampType, Window
 from exporter.model.topology import TopicPartition
 
@@ -56,7 +56,7 @@ class RecordReader:
     ) -> None:
         self.name = name
         self._check_crcs = check_crcs
-        self._errors: list[ck.KafkaError] = []
+        self._errors = ConnectionErrors()
         self._settings: dict[str, Any] = {
             **properties,
             # Required by the API; never joined and never committed to.
@@ -74,8 +74,7 @@ class RecordReader:
             "fetch.wait.max.ms": 100,
             "fetch.queue.backoff.ms": 10,
             "queued.min.messages": 1,  # nothing is read ahead
-            "error_cb": self._errors.append,
-            "logger": silent,
+            **self._errors.settings,
         }
         self._made: ck.Consumer | None = None
 
@@ -167,8 +166,8 @@ class RecordReader:
             found = self._consumer.get_watermark_offsets(wanted, timeout=timeout_s, cached=False)
         except ck.KafkaException as exc:
             told = translate(self._target(at), exc.args[0])
-            if isinstance(told, TimedOut) and self._consumer.poll(0) is None and self._errors:
-                told = translate(self.name, self._errors[-1])  # why there was no answer
+            if isinstance(told, TimedOut | Unreachable) and self._consumer.poll(0) is None:
+                told = self._errors.pop(self.name) or told
             raise told from exc
         if found is None:
             raise TimedOut(self._target(at), "where its log begins and ends was not told in time")
@@ -180,7 +179,7 @@ class RecordReader:
         error, offset = message.error(), message.offset()
         if error is not None:
             if message.topic() != at.topic:
-                self._errors.append(error)  # of the cluster; librdkafka tries again
+                self._errors.add(error)  # of the cluster; librdkafka tries again
             elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
                 found.ended(offset)
             elif bad_batch(error):

@@ -251,7 +251,8 @@ def test_a_standalone_worker_is_read_over_rest_beside_a_distributed_one(
         becomes(product, 1, "connector_state", **source, state="running")
         sinks = {"connect_cluster": "solo", "connector": SOLO_SINK}
         becomes(product, 1, "connector_state", **sinks, state="running")
-        # What has topics is read from them, as ever.
+        # What has topics is read from them, once they were read to their end.
+        becomes(product, None, "connector_offsets_from_rest", connect_cluster="lab")
         size = lines(exact.lines_path, 5)
         usual_source = {"connect_cluster": "lab", "connector": FILE_SOURCE}
         becomes(product, size, "source_offset_position", **usual_source)

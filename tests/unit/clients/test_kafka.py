@@ -245,7 +245,7 @@ def test_a_group_that_we_may_not_see_keeps_no_record_from_us(monkeypatch):
 
     class Consumer:
         def poll(self, _timeout_s: float) -> ck.Message | None:
-            reader._errors.append(denied)
+            reader._errors.add(denied)
             return told[0] if told else None
 
         def consume(self, _records: int, _timeout_s: float) -> list[ck.Message]:
@@ -292,7 +292,7 @@ def test_a_broker_that_is_not_trusted_is_told_from_one_that_is_away(tmp_path, mo
     with serving(lambda *_: None, context) as worker:
         address = worker.url.removeprefix("https://")
         admin = KafkaAdmin("east", {**properties, "bootstrap.servers": address})
-        with pytest.raises(Unreachable, match="certificate verify failed"):
+        with pytest.raises(Unreachable, match=r"certificate of .* is not trusted"):
             admin.topics()
     admin = KafkaAdmin("east", {**properties, "bootstrap.servers": address})
     with pytest.raises(Unreachable, match="refused"):
