@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
@@ -138,7 +139,7 @@ def poll_rest_offsets(
     try:
         failures |= sweep.offsets(connectors, Listener(announce, take, stopped))
     except ClientError as exc:
-        put((failure(input_id, exc),))
+        put((replace(failure(input_id, exc), partial=True),))
     else:
         if failures:
             put(partial_failures(input_id, failures))
@@ -148,14 +149,15 @@ def poll_assignment(poll: rest.AssignmentsPoll, connector: str) -> Batch:
     """What a MirrorSourceConnector gave its tasks.
 
     While it is stopped it has none, and what it had is still what it has to do; whether it is has
-    to be asked after. A question that fails is counted: what was answered before grows old.
+    to be asked after. A question that fails is counted and named: what was answered before grows
+    old. Of the list of connectors, which the other polls ask for, it says nothing.
     """
     try:
         assigned = poll.ask(connector)
         if not (assigned or poll.runs(connector)):
             return (AssignmentConfirmed(poll.name, connector),)
     except ClientError as exc:
-        return (failure(InputId(poll.name, CONNECT_REST), exc),)
+        return partial_failures(InputId(poll.name, CONNECT_REST), {connector: exc})
     return (PartitionsAssigned(poll.name, connector, assigned),)
 
 

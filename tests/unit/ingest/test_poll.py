@@ -41,6 +41,7 @@ from exporter.model.observations import (
 )
 from exporter.model.readings import EndsAsked, EndsRead, LogBounds
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from exporter.state.inputs import Inputs
 from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
@@ -240,6 +241,7 @@ def test_a_connector_deleted_meanwhile_is_passed_over():
 def test_a_worker_in_trouble_is_not_asked_for_the_rest():
     *_, (failed,) = swept_by({"a": (500, b"")}, ["a"])
     assert (failed.input, failed.reason) == (REST, "server_error")
+    assert failed.partial  # the list of connectors is another question
 
 
 def test_half_an_answer_is_malformed_and_compared_with_nothing():
@@ -345,6 +347,17 @@ def test_an_assignment_that_cannot_be_had_is_counted(answers, reason):
     (failed,) = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
     assert isinstance(failed, InputFailed)
     assert (failed.input, failed.reason) == (REST, reason)
+    assert failed.detail.startswith("'mm2': ")
+
+
+def test_an_assignment_that_cannot_be_had_leaves_the_list_of_connectors_up():
+    inputs = Inputs({CONNECT_REST: 60.0})
+    inputs.apply(InputSucceeded(REST, CLOCK.now()))
+    for seen in poll_assignment(AssignmentsPoll(worker({})), "mm2"):
+        inputs.apply(seen)
+    (view,) = inputs.views(CLOCK.now())
+    assert view.up
+    assert dict(view.errors) == {"not_found": 1}
 
 
 def test_the_same_answer_is_decoded_once_until_its_connector_was_forgotten():
