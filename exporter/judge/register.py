@@ -92,9 +92,7 @@ class Register:
             finding.key: finding
             for _, rule in RULES
             for finding in rule(seen)
-            # What was judged of it may be a moment older than the list without it.
-            if finding.connector is None
-            or not look.sight.deleted(finding.connect_cluster, finding.connector)
+            if _is_of_existing(finding, look)
         }
         blindness = Blindness(look)
         self._memory.settle(blindness.hides)
@@ -103,6 +101,8 @@ class Register:
         for key, old in self._kept.items():
             since = min(old.finding.since, now)  # the clock may be set back
             lately = abs(now - old.seen_at) < BLIND_S_MAX
+            if _is_excluded(old.finding, look):
+                continue
             if lately and (blindness.blinds(key) or (key not in kept and blindness.hides(key))):
                 # If anything is said of it, then from memory alone.
                 kept[key] = _Kept(replace(old.finding, since=since), old.seen_at)
@@ -154,6 +154,21 @@ class Register:
         self._kept = {kept.finding.key: kept for kept in told.kept}
         self._memory.recall(told.memory)
         self._told = remembered
+
+
+def _is_of_existing(finding: Finding, look: Look) -> bool:
+    """Return whether its connector, if it is about one, is there and is not left out. What was
+    judged of it may be a moment older than the list without it.
+    """
+    cluster, connector = finding.connect_cluster, finding.connector
+    if connector is None:
+        return True
+    return not (_is_excluded(finding, look) or look.sight.deleted(cluster, connector))
+
+
+def _is_excluded(finding: Finding, look: Look) -> bool:
+    cluster, connector = finding.connect_cluster, finding.connector
+    return connector is not None and look.sight.excludes(cluster, connector)
 
 
 def _shown(kept: _Kept, now: float) -> Finding:

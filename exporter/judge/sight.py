@@ -43,6 +43,7 @@ class Sight:
         }
         self._states: dict[str, tuple[bool, str | None]] = {}
         self._lists = {view.connect_cluster: view for view in snapshot.lists}
+        self._wants_connector = snapshot.wants_connector
         self._histories = snapshot.histories
         self._alive: frozenset[tuple[str, str]] | None = None
         self._at = snapshot.at
@@ -81,12 +82,21 @@ class Sight:
         return "Connect tells no state of it" if view.state == UNKNOWN_STATE else None
 
     def deleted(self, cluster: str, connector: str) -> bool:
-        """Is it certain that there is no such connector any more?"""
+        """Is it certain that there is no such connector any more? One that the configuration
+        leaves out is in no list that is shown, whether it is there or not.
+        """
         if cluster not in self._lists and cluster not in self._listings:
+            return False
+        if self.excludes(cluster, connector):
             return False
         known, _ = self.states_of(cluster)
         gone = (cluster, connector) not in self.connectors
         return known and gone and self._unlisted(cluster, connector) is None
+
+    def excludes(self, cluster: str, connector: str) -> bool:
+        """Does the configuration leave this connector out? Then nothing is found of it."""
+        wants = self._wants_connector.get(cluster)
+        return wants is not None and not wants(connector)
 
     def believes_list(self, cluster: str) -> bool:
         """Is a connector that is not listed deleted, unless something else speaks for it?"""
@@ -94,9 +104,11 @@ class Sight:
         return view is None or (view.believed_at is not None and view.believed_at <= self._at)
 
     def _unlisted(self, cluster: str, connector: str) -> str | None:
-        """Why a connector that is not listed may be there all the same; None: it is deleted."""
+        """Why a connector that is not listed may be there all the same; None: it is deleted, or
+        left out by the configuration.
+        """
         view = self._lists.get(cluster)
-        if view is None or connector in view.deleted:
+        if view is None or connector in view.deleted or self.excludes(cluster, connector):
             return None
         if not self.believes_list(cluster):
             return "the list of connectors is not certain"

@@ -86,6 +86,7 @@ class Book:
         self._sites = {
             site.name: Site(site, self._inputs, source_partitions_max, interval_s) for site in sites
         }
+        self._wants_connector = {site.name: site.wants_connector for site in sites}
         self._topic_doubts: dict[str, str | None] = {}
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs, interval_s)
@@ -349,6 +350,7 @@ class Book:
             topic_doubts=dict(self._topic_doubts),
             rest_checks=self._checks.views(),
             lists=tuple(view for site in sites if (view := site.list_view()) is not None),
+            wants_connector=self._wants_connector,
         )
 
     # --- over a restart --------------------------------------------------------------------------

@@ -105,6 +105,7 @@ class Site:
         self._has_list = False
         self._status_topic = of.status
         self._histories = Histories(of.name)
+        self._wanted_histories: tuple[tuple[StateHistory, ...], tuple[StateHistory, ...]] = ((), ())
         self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
     # --- taking in -------------------------------------------------------------------------------
@@ -282,7 +283,17 @@ class Site:
         return (StatusTopic(self.name, self._status_topic),)
 
     def histories(self, now: float) -> tuple[StateHistory, ...]:
-        """What became of its connectors and tasks, if their status topic is read to its end."""
+        """What became of its connectors and tasks, if their status topic is read to its end: the
+        same tuple while nothing changes.
+        """
+        found = self.all_histories(now)
+        if found is not self._wanted_histories[0]:
+            wanted = tuple(at for at in found if self.of.wants_connector(at.connector))
+            self._wanted_histories = (found, found if len(wanted) == len(found) else wanted)
+        return self._wanted_histories[1]
+
+    def all_histories(self, now: float) -> tuple[StateHistory, ...]:
+        """The same, of connectors that the configuration leaves out, too."""
         topic = self._status()
         if topic is None or not self._inputs.whole(InputId(str(topic), TAIL), now):
             return ()
@@ -533,7 +544,7 @@ class _Witnesses:
         self._elsewhere = elsewhere
         self._states = {
             history.connector: history.changes[-1].state
-            for history in site.histories(now)
+            for history in site.all_histories(now)
             if history.task is None
         }
 

@@ -7,7 +7,7 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -475,6 +475,8 @@ class Snapshot:
     topic_doubts    by Connect cluster whose offsets topic was looked for again: why it may be the
                     wrong one, in words; None: it was found again
     lists           how far lists of connectors can be believed, of Connect clusters that are polled
+    wants_connector     by Connect cluster, whether the configuration includes a connector of that
+                    name: of one that it leaves out nothing is shown, and that says nothing of it
     trends          the last hour, a mark a minute, oldest first (state/trends.py)
     """
 
@@ -517,6 +519,7 @@ class Snapshot:
     rest_checks: Mapping[tuple[str, str], RestCheck] = field(default_factory=dict)
     topic_doubts: Mapping[str, str | None] = field(default_factory=dict)
     lists: tuple[ConnectorListView, ...] = ()
+    wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
     trends: Marks = ()
 
 

@@ -136,13 +136,13 @@ class Daemon:
     running: bool = False
 
     def __post_init__(self) -> None:
-        self.config = config_for(self.world)
         self.clock = VirtualClock()
         self.loop: Loop | None = None
         self.start()
 
     def start(self) -> None:
-        """Another process."""
+        """Another process, which reads the configuration again."""
+        self.config = config_for(self.world)
         self.clock.at = self.world.now
         self.loop = Loop(
             wiring.book(self.config), wiring.judge(self.config), self.clock, self.config.tick_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -22,10 +22,11 @@ class Listener:
 
     def __init__(self) -> None:
         self.heard: dict[tuple[str, ...], list[tuple[float, Status]]] = {}
+        self.false_deletions: list[tuple[str, ...]] = []
         self._ledger = Ledger(RULES)
 
-    def hear(self, snapshot: Snapshot) -> None:
-        """Every message arrives."""
+    def hear(self, snapshot: Snapshot, existing: Collection[tuple[str, str]]) -> None:
+        """Every message arrives. `existing`: the connectors that there are."""
         now = snapshot.at
         blind = Blind(snapshot)
         self._ledger.look(
@@ -41,6 +42,9 @@ class Listener:
         for message in messages:
             told = self.heard.setdefault(message.finding.key, [])
             told.append((now - BEGINNING, message.status))
+            of = (message.finding.connect_cluster, message.finding.connector)
+            if message.status is Status.DELETED and of in existing:
+                self.false_deletions.append(message.finding.key)
 
     def restart(self) -> None:
         """Another process goes on with what was written down."""
@@ -51,6 +55,8 @@ class Listener:
 def misheard(heard: Listener, history: History) -> Iterator[str]:
     """Whatever was told twice, too late, or of which no end was told although it had one."""
     end = 0.0 if history.last is None else history.last.at - BEGINNING
+    for key in heard.false_deletions:
+        yield f"{' '.join(key)}: told as deleted, and the connector is there"
     for key, spans in history.findings.items():
         was = f"{' '.join(key)} ({', '.join(map(str, spans))})"
         told = heard.heard.get(key, [])

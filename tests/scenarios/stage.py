@@ -26,7 +26,7 @@ def act_out(folder: Path) -> tuple[History, Listener]:
         if daemon.running:
             snapshot = daemon.step()
             history.look(snapshot)
-            listener.hear(snapshot)
+            listener.hear(snapshot, world.existing())
     if world.events:
         raise ScriptError(f"{folder.name}: {len(world.events)} events after the end")
     return history, listener

@@ -437,8 +437,18 @@ class World(HostileVerbs):
             self.kafkas[name].down = None
 
     def do_restart_daemon(self, told: Any) -> None:
-        given = only("restart_daemon", told, "down_for")
+        given = only("restart_daemon", told, "down_for", "excludes")
         self.down_until = self.now + seconds(given["down_for"])
+        for cluster, names in given.get("excludes", {}).items():
+            self.clusters[cluster] = {**self.clusters[cluster], "excludes": names}
+
+    # --- truth -----------------------------------------------------------------------------------
+
+    def existing(self) -> frozenset[tuple[str, str]]:
+        """Return the connectors that there are: (Connect cluster, name)."""
+        return frozenset(
+            (site.name, name) for site in self.sites.values() for name in site.connectors
+        )
 
     # --- details ---------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from exporter.model.topology import (
 )
 from exporter.state.snapshot import (
     EMPTY,
+    ConnectorListView,
     ConnectorView,
     InputView,
     Snapshot,
@@ -290,3 +291,27 @@ def test_an_offsets_topic_that_is_not_there_hides_what_is_in_it():
 def test_who_is_not_listed_where_states_are_not_known_may_be_there():
     seen = world(heard(READ.id, live=False), connectors=())
     assert missing(seen) == f"tail {OFFSETS} tells nothing: no route"
+
+
+@pytest.mark.parametrize("listings", [False, True])
+def test_what_the_configuration_leaves_out_is_not_deleted(listings):
+    told = ListingTopics("lab", CONFIGS, STATUS)
+    by_topics = (heard(InputId(str(CONFIGS), TAIL)), heard(InputId(str(STATUS), TAIL)))
+    topology = Topology(
+        offsets_topics=(OffsetsTopic("lab", OFFSETS),),
+        flows=(),
+        listings=(told,) if listings else (),
+    )
+    lists = () if listings else (ConnectorListView("lab", 0.0, ("ours", None), (), ()),)
+    inputs = by_topics if listings else (REST,)
+    sight = Sight(
+        world(
+            *inputs,
+            at=100.0,
+            topology=topology,
+            lists=lists,
+            wants_connector={"lab": lambda name: name != "excluded"},
+        )
+    )
+    assert sight.deleted("lab", "another")
+    assert not sight.deleted("lab", "excluded")

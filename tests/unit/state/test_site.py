@@ -295,3 +295,14 @@ def test_of_a_connector_whose_topic_is_not_known_nothing_is_certain_and_nothing_
     site.enlist((source("files"),))
     assert not site.uncommitted("files", "west", TopicPartition("orders", 0))
     assert site.agrees("files", "identity", "text")
+
+
+def test_nothing_is_told_of_what_became_of_connectors_that_are_left_out():
+    inputs = Inputs(STALE_S)
+    site = made(inputs, status=STATUS, wants_connector=lambda name: name == "files")
+    says = [ConnectorStatus(name, condition("running")) for name in ("files", "left-out")]
+    told = read(STATUS, *says, whole=True)
+    inputs.of(told.input).read(told)
+    site.apply(told)
+    assert [at.connector for at in site.histories(NOW)] == ["files"]
+    assert site.histories(NOW) is site.histories(NOW)
