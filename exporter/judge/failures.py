@@ -2,6 +2,8 @@
 
 Told by status topics where those are followed, else by polled states, which miss a failure that is
 restarted between two polls. A run is a number of failures of one kind with a restart before each.
+A status that is taken back, or not known for a while, and then there again is no second failure:
+that takes another start, by a state in between, another worker or another trace.
 Called by memory.py; rules read it.
 """
 
@@ -14,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from exporter.model.connectors import UNKNOWN_STATE, StateChange
+from exporter.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from exporter.model.findings import FailureRun
 from exporter.state.snapshot import Snapshot
 
@@ -26,6 +28,7 @@ CONNECTOR: Final = -1  # stands for a task's number where the connector itself f
 
 _RESTARTED: Final = frozenset({"restarting", "unassigned", "running"})
 _WELL: Final = frozenset({"running", "paused", "stopped"})
+_NO_STATE: Final = frozenset({DELETED, UNKNOWN_STATE})
 
 Whose = tuple[str, str, int]  # Connect cluster, connector, task
 Positions = Mapping[str, str]
@@ -60,6 +63,7 @@ class Told(msgspec.Struct, frozen=True):
     run: Run | None
     seen_at: float = 0.0
     unsettled: str | None = None
+    failure: StateChange | None = None
 
 
 @dataclass(slots=True)
@@ -71,6 +75,7 @@ class Diary:
     unsettled  what it failed of as it was listed as failed, until that is over: it may run for a
                few seconds between two failures, or be nobody's in a rebalance
     gone_at    since when its connector is listed without it
+    failure    its last, unless it was started again since
     """
 
     state: str = ""
@@ -81,6 +86,7 @@ class Diary:
     seen_at: float = 0.0
     unsettled: str | None = None
     gone_at: float | None = None
+    failure: StateChange | None = None
 
     def empty(self) -> bool:
         """Is there nothing worth remembering?"""
@@ -208,13 +214,22 @@ class Failures:
     ) -> None:
         diary = self.of.setdefault(whose, Diary())
         before, diary.state = diary.state, change.state
-        if change.state == before:
+        failed = change.state == "failed"
+        if change.state == before and not (failed and _is_another(diary.failure, change)):
             return
         diary.state_at, diary.seen_at = change.at, now
-        if change.state == "failed":
+        if change.state in _NO_STATE:
+            return
+        last, diary.failure = diary.failure, None
+        if not failed:
+            if last is not None and change.state in _RESTARTED:
+                diary.restarts.append(change.at)
+            return
+        diary.failure = change
+        if last is None or _is_another(last, change):
             _failed(diary, change, positions.get(whose[:2], {}))
-        elif before == "failed" and change.state in _RESTARTED:
-            diary.restarts.append(change.at)
+        else:  # it has failed since then
+            diary.failure, diary.state_at = last, last.at
 
     def runs(self) -> tuple[FailureRun, ...]:
         """Who fails over and over, by name."""
@@ -241,6 +256,7 @@ class Failures:
                 run=diary.run,
                 seen_at=diary.seen_at,
                 unsettled=diary.unsettled,
+                failure=diary.failure,
             )
             for whose, diary in sorted(self.of.items())
             if not diary.empty()
@@ -259,6 +275,7 @@ class Failures:
                 run=at.run,
                 seen_at=at.seen_at or at.state_at,
                 unsettled=at.unsettled,
+                failure=at.failure,
             )
             for at in told
         }
@@ -288,13 +305,17 @@ def kind_of(failure: str) -> str:
 
 
 def _news(changes: tuple[StateChange, ...], last: tuple[float, str]) -> tuple[StateChange, ...]:
-    """The changes after the last one that was taken in; of a history seen first its newest."""
+    """The changes after the last one that was taken in; of a history seen first its newest.
+
+    Where that one is no longer among them, all came after it: what they say, and not when, tells,
+    as the records are of several workers.
+    """
     if last == (0.0, ""):
         return changes[-1:]
     for number in range(len(changes), 0, -1):
         if (changes[number - 1].at, changes[number - 1].state) == last:
             return changes[number:]
-    return tuple(change for change in changes if change.at > last[0])
+    return changes
 
 
 def _polled(snapshot: Snapshot) -> Iterator[tuple[Whose, str, str | None]]:
@@ -304,6 +325,15 @@ def _polled(snapshot: Snapshot) -> Iterator[tuple[Whose, str, str | None]]:
         yield (view.connect_cluster, view.name, CONNECTOR), view.state, view.failure
         for task in view.tasks:
             yield (view.connect_cluster, view.name, task.number), task.state, task.failure
+
+
+def _is_another(last: StateChange | None, failure: StateChange) -> bool:
+    """Return whether a failure is known to be another one than the last."""
+    if last is None:
+        return False
+    worker = last.worker and failure.worker and last.worker != failure.worker
+    trace = last.failure and failure.failure and last.failure != failure.failure
+    return bool(worker or trace)
 
 
 def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:

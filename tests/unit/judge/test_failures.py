@@ -15,7 +15,14 @@ from exporter.judge.failures import (
     Failures,
     kind_of,
 )
-from exporter.model.connectors import ConnectorKind, StateChange, StateHistory, Task
+from exporter.model.connectors import (
+    DELETED,
+    UNKNOWN_STATE,
+    ConnectorKind,
+    StateChange,
+    StateHistory,
+    Task,
+)
 from exporter.model.findings import FailureRun
 from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
 from tests.changed import replace
@@ -396,12 +403,14 @@ def test_restarts_before_the_first_failure_of_a_run_are_not_counted_with_it(watc
     assert (run.kind, run.first_at, run.restarts) == ("org.example.Worse", 3.0, 0)
 
 
-def test_of_a_history_that_has_let_go_of_the_last_one_whatever_is_newer_counts(watching):
+def test_of_a_history_that_has_let_go_of_the_last_one_all_counts(watching):
+    """In the order of the log: the clock of the worker that said `failed` is behind."""
     watching.look(1.0, told=(history(change(3.0, "running")),))
-    newer = (change(2.0, "failed"), change(3.0, "failed"), change(4.0, "unassigned"))
-    assert watching.look(5.0, told=(history(*newer),)) == ()
+    newer = (change(2.0, "failed"), change(4.0, "unassigned"))
+    (run,) = watching.look(5.0, told=(history(*newer),))
+    assert (run.count, run.first_at) == (1, 2.0)
     (run,) = watching.look(6.0, told=(history(change(5.0, "failed"), change(6.0, "running")),))
-    assert (run.count, run.first_at) == (1, 5.0)
+    assert (run.count, run.first_at) == (2, 2.0)
 
 
 # --- whose positions are wanted ------------------------------------------------------------------
@@ -477,3 +486,76 @@ def test_no_more_are_remembered_than_that_and_they_come_by_name(watching):
     names = [f"{number:05}" for number in range(DIARIES_REMEMBERED + 1)]
     watching.look(1.0, *(polled(task("failed"), name=name) for name in reversed(names)))
     assert [told.whose[1] for told in watching.failures.remembered()] == names[1:]
+
+
+# --- statuses that are lost ----------------------------------------------------------------------
+
+
+def said(at: float, state: str, failure: str | None = None, worker: str = "a:8083") -> StateChange:
+    return replace(change(at, state, failure), worker=worker)
+
+
+STANDS = {"/data/in.txt": "7"}
+LOST = StateChange(110.0, DELETED)
+
+
+def runs_of(watching: Watching, *changes: StateChange) -> tuple[FailureRun, ...]:
+    """What is told of a task, one change after the other."""
+    found: tuple[FailureRun, ...] = ()
+    for number, last in enumerate(changes, 1):
+        told = (history(*changes[:number]),)
+        found = watching.look(last.at, polled(), told=told, positions=STANDS)
+    return found
+
+
+def test_a_failure_whose_status_was_lost_and_is_written_again_is_the_same(watching):
+    (run,) = runs_of(watching, said(100.0, "failed"), LOST, said(120.0, "failed"))
+    assert (run.count, run.first_at, run.last_at, run.restarts) == (1, 100.0, 100.0, 0)
+    assert watching.failures.of[FILES].state_at == 100.0
+
+
+def test_a_failure_whose_status_was_lost_is_the_same_over_a_restart(watching):
+    first, again = said(100.0, "failed"), said(120.0, "failed")
+    runs_of(watching, first, LOST)
+    other = Watching()
+    other.failures.recall(watching.failures.remembered())
+    told = (history(first, LOST, again),)
+    (run,) = other.look(120.0, polled(), told=told, positions=STANDS)
+    assert run.count == 1
+
+
+def test_a_task_of_which_no_state_was_known_for_a_while_failed_once(watching):
+    watching.look(100.0, polled(task("failed")), positions=STANDS)
+    watching.look(110.0, polled(task(UNKNOWN_STATE)), positions=STANDS)
+    (run,) = watching.look(120.0, polled(task("failed")), positions=STANDS)
+    assert run.count == 1
+
+
+@pytest.mark.parametrize(
+    "between",
+    [(LOST, said(115.0, "running")), (LOST, said(115.0, "unassigned"))],
+    ids=["running", "unassigned"],
+)
+def test_a_failure_is_another_one_after_a_start(watching, between):
+    (run,) = runs_of(watching, said(100.0, "failed"), *between, said(120.0, "failed"))
+    assert (run.count, run.restarts) == (2, 1)
+
+
+@pytest.mark.parametrize("lost", [(), (LOST,)], ids=["at-once", "lost-between"])
+@pytest.mark.parametrize(
+    "again",
+    [said(120.0, "failed", worker="b:8083"), said(120.0, "failed", BAD_ELSEWHERE)],
+    ids=["another-worker", "another-trace"],
+)
+def test_another_worker_or_trace_shows_another_start(watching, again, lost):
+    (run,) = runs_of(watching, said(100.0, "failed"), *lost, again)
+    assert (run.count, run.last_at) == (2, 120.0)
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_what_came_after_a_change_that_is_compacted_away_is_news_by_any_clock(watching, skew_s):
+    """The task failed again on another worker, and compaction left that alone."""
+    runs_of(watching, said(1000.0, "failed"), said(1010.0, "running"))
+    again = said(1020.0 + skew_s, "failed", worker="b:8083")
+    (run,) = watching.look(1020.0, polled(), told=(history(again),), positions=STANDS)
+    assert run.count == 2
