@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from exporter.model.connectors import DELETED, StateChange, StateHistory
+from exporter.state.histories import deletions
 from exporter.state.snapshot import Snapshot, SourcePartitionView
 
 LEFT_OVER_MAX: Final = 1_000  # source partitions of one connector; nobody reads a longer list
@@ -32,7 +33,6 @@ ABSENT_LISTS: Final = 3  # in a row, for a connector to be known not to exist
 SKEW_S_MAX: Final = 600.0  # between the clocks of two machines, where nothing but clocks is there
 
 _ALIVE: Final = frozenset({"running", "paused", "stopped", "failed"})
-_LET_GO: Final = "unassigned"  # of a stopped or paused connector, too: seen of Kafka 4.3.1
 _TASK_BEGAN: Final = frozenset({"running", "paused", "failed"})  # unassigned is another's word
 # MM2's checkpoint and heartbeat connectors store a 0 and never read it.
 _CONSTANT: Final = frozenset({"mirror_checkpoint", "mirror_heartbeat"})
@@ -217,14 +217,13 @@ def _last_end(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
     """Return when its status was last taken back, as it is at a deletion, and what was told since:
     0.0 for a connector that no worker had let go of.
     """
-    ended, after, before = 0.0, history.changes, ""
-    for number, change in enumerate(history.changes, 1):
-        if change.state != DELETED:
-            before = change.state
-            continue
-        after = history.changes[number:]
-        ended = change.at if history.task is not None or before == _LET_GO else 0.0
-    return ended, after
+    changes = history.changes
+    taken_back = [number for number, change in enumerate(changes) if change.state == DELETED]
+    if not taken_back:
+        return 0.0, changes
+    last = taken_back[-1]
+    is_end = history.task is not None or last in deletions(changes)
+    return changes[last].at if is_end else 0.0, changes[last + 1 :]
 
 
 def _older(

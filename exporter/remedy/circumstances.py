@@ -6,8 +6,8 @@ Called by gathering.py, which asks the world for the rest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from exporter.remedy.model import facts
 from exporter.remedy.model.fleet import Whose
 from exporter.remedy.model.incidents import Incident, unhealthy
 from exporter.remedy.model.plan import Action, Alter, Copy, Expect, Pair, Plan, RecordAt
+from exporter.state.histories import deletions
 from exporter.state.snapshot import ConnectorView, MirrorPartitionView, SinkPartitionView, Snapshot
 
 ALIKE_S: Final = 600.0  # what fails within this time in the same way may have one cause
@@ -102,11 +103,18 @@ def kind_of(view: ConnectorView | None) -> facts.Kind:
 
 
 def incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
-    """When it was last seen to be deleted, as far as its status topic tells; else what cannot tell
-    one life from another, and then the offset and the record that are compared do.
+    """When it was last seen to be deleted, by its status topic and by lists of connectors; else
+    what cannot tell one life from another, and then the offset and the record that are compared do.
+    A status that is taken back is no deletion: it may be a hole in its topic.
     """
-    deleted = [at.at for at in changes_of(snapshot, connect, connector) if at.state == DELETED]
-    return repr(deleted[-1]) if deleted else "first"
+    changes = changes_of(snapshot, connect, connector)
+    ends = [changes[number].at for number in deletions(changes)[-1:]]
+    ends += [
+        view.deleted_at[connector]
+        for view in snapshot.lists
+        if view.connect_cluster == connect and connector in view.deleted_at
+    ]
+    return " ".join(map(repr, ends)) or "first"
 
 
 def token(snapshot: Snapshot, case: Case, now: Now, config: str | None) -> str | None:
@@ -115,11 +123,7 @@ def token(snapshot: Snapshot, case: Case, now: Now, config: str | None) -> str |
     """
     if config is None or now.seen is None:
         return None
-    changes = [
-        at
-        for at in changes_of(snapshot, case.connect, case.connector)
-        if at.state in {"stopped", "paused", "running", DELETED}
-    ]
+    changes = _asked(changes_of(snapshot, case.connect, case.connector))
     ours = case.stopped_at
     while ours is not None and changes and changes[-1].state == "stopped":
         if changes[-1].at < ours - 1.0:
@@ -129,6 +133,22 @@ def token(snapshot: Snapshot, case: Case, now: Now, config: str | None) -> str |
     state = "" if case.altering else now.seen.standing.state
     told = asked or ("running" if case.altering else state)
     return hashlib.sha256(f"{config}\0{told}".encode()).hexdigest()
+
+
+def _asked(changes: Sequence[StateChange]) -> list[StateChange]:
+    """Return what a connector was asked for. A status that was lost and is written again is none of
+    that.
+    """
+    ends, found, is_lost = deletions(changes), list[StateChange](), False
+    for number, change in enumerate(changes):
+        if change.state == DELETED and number not in ends:
+            is_lost = True
+        elif change.state in {"stopped", "paused", "running", DELETED}:
+            again = is_lost and bool(found) and replace(found[-1], at=change.at) == change
+            is_lost = False
+            if not again:
+                found.append(change)
+    return found
 
 
 def reads_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:

@@ -167,7 +167,7 @@ class ConnectorList:
     _ids: tuple[str | None, str | None] = (None, None)  # its Kafka cluster's, and another's
     _since: float | None = None
     _shown: tuple[Connector, ...] = ()
-    _deleted: dict[str, None] = field(default_factory=dict)
+    _deleted_at: dict[str, float] = field(default_factory=dict)
 
     def read(
         self, answer: ConnectorsListed, witnesses: Witnesses, now: float
@@ -180,7 +180,6 @@ class ConnectorList:
         listed = {} if foreign else _entries(answer)
         for name, entry in listed.items():
             self._strangers.pop(name, None)
-            self._deleted.pop(name, None)
             known = self._known.get(name)
             if known is None:
                 known = self._known[name] = _Known(entry, first_at=now)
@@ -277,9 +276,10 @@ class ConnectorList:
             )
             if silent or (status == DELETED and absence.unnamed):
                 del self._known[name]
-                self._deleted[name] = None
-        while len(self._deleted) > DELETED_MAX:
-            del self._deleted[next(iter(self._deleted))]
+                self._deleted_at.pop(name, None)
+                self._deleted_at[name] = now
+        while len(self._deleted_at) > DELETED_MAX:
+            del self._deleted_at[next(iter(self._deleted_at))]
 
     def _show(self, unlisted: tuple[UnlistedConnector, ...], now: float, *, lost: bool) -> None:
         if lost or self._since is None or now < self._since:
@@ -295,7 +295,8 @@ class ConnectorList:
                 and ((missing := tasks_without_state(known.connector)) or _is_unknown(known))
             ),
             unlisted=unlisted,
-            deleted=frozenset(self._deleted),
+            deleted=frozenset(self._deleted_at.keys() - self._known.keys()),
+            deleted_at=dict(self._deleted_at),
         )
 
     @property

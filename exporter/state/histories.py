@@ -8,6 +8,7 @@ only.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from exporter.model.connectors import (
@@ -20,6 +21,7 @@ from exporter.model.connectors import (
 )
 from exporter.model.observations import ListingRecord
 
+LET_GO: Final = "unassigned"
 CHANGES_KEPT: Final = 32  # ten failures with the restart between them: nobody counts further
 HISTORIES_MAX: Final = 50_000  # connectors and tasks of one Connect cluster
 
@@ -101,6 +103,20 @@ class Histories:
                 changes=tuple(self._changes[whose]),
             )
         return self._views[whose]
+
+
+def deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
+    """Return which changes of a connector itself are its deletion: a worker lets go of it, of a
+    stopped or paused one too (seen of Kafka 4.3.1), before the leader takes its status back. A
+    status that is gone without that is a hole in the topic.
+    """
+    found, last = [], ""
+    for number, change in enumerate(changes):
+        if change.state != DELETED:
+            last = change.state
+        elif last == LET_GO:
+            found.append(number)
+    return tuple(found)
 
 
 def _change(condition: Condition | None, at: float) -> StateChange:

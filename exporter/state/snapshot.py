@@ -136,7 +136,9 @@ class ConnectorListView:
 
     believed_at         from when on a connector that is not among `Snapshot.connectors` is deleted;
                         None while the address may lead to another Connect cluster
-    deleted             those of which that is certain, whatever `believed_at`; bounded
+    deleted_at          when those of which that is certain, whatever `believed_at`, were last found
+                        to be deleted, by our clock; bounded
+    deleted             those of them that have not been created again
     kafka_cluster_ids   of the Kafka cluster by the first answer, and the one that the newest says
                         instead; None where no answer has any
     """
@@ -147,6 +149,7 @@ class ConnectorListView:
     without_state: tuple[WithoutState, ...]
     unlisted: tuple[UnlistedConnector, ...]
     deleted: frozenset[str] = frozenset()
+    deleted_at: Mapping[str, float] = field(default_factory=dict)
 
 
 class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):

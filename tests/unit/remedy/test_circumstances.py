@@ -1,0 +1,64 @@
+"""What tells one life of a connector from another, and what others asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.decode.connect_rest import Standing
+from exporter.model.connectors import DELETED, StateChange, StateHistory
+from exporter.remedy.circumstances import Case, Now, incarnation, token
+from exporter.remedy.drivers.rest_sight import Seen
+from exporter.remedy.model.plan import Action
+from exporter.state.snapshot import EMPTY, ConnectorListView, Snapshot
+from tests.changed import replace
+
+RUNS = StateChange(1.0, "running", worker="a:8083", generation=3)
+LET_GO = StateChange(2.0, "unassigned", worker="a:8083", generation=3)
+GONE = StateChange(3.0, DELETED)
+BACK = replace(RUNS, at=4.0)
+BEGUN = StateChange(4.0, "unassigned", worker="b:8083", generation=4)
+
+
+def told(*changes: StateChange, deleted_at: dict[str, float] | None = None) -> Snapshot:
+    lists = ConnectorListView("lab", 0.0, (None, None), (), (), deleted_at=deleted_at or {})
+    history = StateHistory("lab", "files", None, changes)
+    return replace(EMPTY, histories=(history,) if changes else (), lists=(lists,))
+
+
+def life(snapshot: Snapshot) -> str:
+    return incarnation(snapshot, "lab", "files")
+
+
+def asked(snapshot: Snapshot) -> str | None:
+    seen = Seen(Standing("running", (), "source"), 1)
+    now = Now(root=None, seen=seen, config={}, pairs=None, at=10.0)
+    return token(snapshot, Case("lab", "files", Action.SKIP_ONE), now, "config")
+
+
+@pytest.mark.parametrize("changes", [(RUNS, GONE), (RUNS, GONE, BACK), (GONE,)])
+def test_a_status_that_is_taken_back_alone_ends_no_life(changes):
+    assert life(told(*changes)) == life(told(RUNS))
+
+
+def test_a_worker_that_let_go_before_tells_of_a_deletion():
+    lives = {life(told(RUNS)), life(told(RUNS, LET_GO, GONE, BEGUN))}
+    lives.add(life(told(RUNS, LET_GO, GONE, BEGUN, LET_GO, replace(GONE, at=9.0))))
+    assert len(lives) == 3
+
+
+def test_lists_that_agree_tell_of_a_deletion():
+    assert life(told(RUNS, deleted_at={"files": 7.0})) != life(told(RUNS))
+    assert life(told(RUNS, deleted_at={"another": 7.0})) == life(told(RUNS))
+
+
+def test_a_status_that_is_lost_and_written_again_is_nobodys_wish():
+    assert asked(told(RUNS, GONE, BACK)) == asked(told(RUNS, GONE)) == asked(told(RUNS))
+
+
+@pytest.mark.parametrize(
+    "later",
+    [(BACK,), (GONE, replace(BACK, worker="b:8083")), (LET_GO, GONE, BACK)],
+    ids=["restarted", "elsewhere", "created-again"],
+)
+def test_another_start_is_somebodys_wish(later):
+    assert asked(told(RUNS, *later)) != asked(told(RUNS))
