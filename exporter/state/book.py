@@ -81,6 +81,7 @@ class Book:
         interval_s: float = 60.0,
         flows: tuple[MirrorFlow, ...] = (),
     ) -> None:
+        self._configured = dict(kafkas)
         self._addresses = dict(kafkas)
         self._inputs = Inputs(stale_after_s)
         self._sites = {
@@ -362,13 +363,25 @@ class Book:
 
     def remembered(self) -> bytes | None:
         """What must survive a restart; None while that is nothing new."""
-        return self._replication.looks.remembered()
+        return self._replication.looks.remembered(
+            {name: site.remembered(self._kafka_of(site)) for name, site in self._sites.items()}
+        )
 
     def recall(self, remembered: bytes) -> None:
         """Begin where another process ended. Raises ValueError for what no `remembered` gave."""
-        self._replication.looks.recall(remembered)
+        for name, memory in self._replication.looks.recall(remembered).items():
+            if name in self._sites:
+                self._sites[name].recall(memory, self._kafka_of(self._sites[name]))
 
     # --- details ---------------------------------------------------------------------------------
+
+    def _kafka_of(self, site: Site) -> frozenset[str]:
+        """Return the addresses of its Kafka cluster, as configured."""
+        return (
+            frozenset()
+            if site.of.kafka is None
+            else self._configured.get(site.of.kafka, frozenset())
+        )
 
     def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
         sites = [site for _, site in sorted(self._sites.items())]

@@ -200,6 +200,15 @@ class ConnectorList:
             self._shown = shown
         return self._shown
 
+    @property
+    def kafka_cluster_id(self) -> str | None:
+        """Of its Kafka cluster, by the first answer that had one; None before."""
+        return self._ids[0]
+
+    def recall(self, kafka_cluster_id: str | None) -> None:
+        """Go on with the id that was known before a restart; before the first answer."""
+        self._ids = (kafka_cluster_id, None)
+
     def _identify(self, kafka_cluster_id: str | None) -> None:
         """The first id is the cluster's own. An answer without one changes nothing."""
         if kafka_cluster_id is not None:

@@ -1,4 +1,4 @@
-"""What must survive a restart of state/fate.py, as bytes and back.
+"""What must survive a restart of state/fate.py and state/site.py, as bytes and back.
 
 JSON, one row per partition: 100,000 of them are written and read in well under a second. A document
 of another version, or one that says what cannot be, is refused as a whole: half a memory would
@@ -7,6 +7,7 @@ count again what was counted. Called by state/looks.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from exporter.state.account import ALTERED, CAUSES, RECREATED, Account, Leap
 from exporter.state.fate import Fates, FlowKey, TopicFate
 from exporter.state.pace import Jump, Moment, Pace
+from exporter.state.site import SiteMemory
 from exporter.state.snapshot import Loss
 from exporter.state.trail import Range
 
@@ -76,23 +78,28 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     flows: list[_Flow]
     losses: list[Loss]
+    sites: dict[str, SiteMemory] = {}
 
 
 _decoder = msgspec.json.Decoder(_Document)
 
 
-def remembered(fates: Fates) -> bytes:
-    """Everything."""
+def remembered(fates: Fates, sites: Mapping[str, SiteMemory] | None = None) -> bytes:
+    """Everything; `sites` by Connect cluster."""
     flows = [
         _Flow(flow=key, topics={name: _topic(fate) for name, fate in topics.items()})
         for key, topics in fates.flows.items()
     ]
-    document = _Document(version=VERSION, flows=flows, losses=list(fates.losses))
+    document = _Document(
+        version=VERSION, flows=flows, losses=list(fates.losses), sites=dict(sites or {})
+    )
     return msgspec.json.encode(document)
 
 
-def recall(fates: Fates, document: bytes) -> None:
-    """Begin with this. Raises ForeignMemoryError, having changed nothing."""
+def recall(fates: Fates, document: bytes) -> dict[str, SiteMemory]:
+    """Begin with this; return what it holds of Connect clusters, which is nothing in a document
+    from before there was any. Raises ForeignMemoryError, having changed nothing.
+    """
     try:
         found = _decoder.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -109,6 +116,7 @@ def recall(fates: Fates, document: bytes) -> None:
     for loss in found.losses:
         fates.keep(loss)
     fates.version += 1
+    return found.sites
 
 
 def _topic(fate: TopicFate) -> _Topic:

@@ -15,7 +15,7 @@ from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state import fate_memory
 from exporter.state.fate import Fates, Round, doing
 from exporter.state.mirrors import Known, Position, SyncBook, upstream_of
-from exporter.state.site import Site
+from exporter.state.site import Site, SiteMemory
 from exporter.state.snapshot import Loss, TopicRecreation
 from exporter.state.trail import News, Trail
 
@@ -28,6 +28,7 @@ class Looks:
 
     def __init__(self, patience_s: float) -> None:
         self.fates = Fates()
+        self._sites: dict[str, SiteMemory] = {}
         self._patience_s = patience_s
         self._syncs: dict[KafkaTopic, tuple[SyncBook, Trail]] = {}
         self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], Told] | None = None
@@ -104,17 +105,21 @@ class Looks:
 
     # --- over a restart --------------------------------------------------------------------------
 
-    def remembered(self) -> bytes | None:
-        """What became of all records so far; None while that is nothing new."""
-        if not self.fates.changed:
+    def remembered(self, sites: dict[str, SiteMemory]) -> bytes | None:
+        """What became of all records so far, and `sites`; None while that is nothing new."""
+        if not self.fates.changed and sites == self._sites:
             return None
+        self._sites = sites
         self.fates.forget_unseen()
         self.fates.changed = self.fates.urgent = False
-        return fate_memory.remembered(self.fates)
+        return fate_memory.remembered(self.fates, sites)
 
-    def recall(self, remembered: bytes) -> None:
-        """Go on from there. Raises ValueError, having changed nothing, for what is no memory."""
-        fate_memory.recall(self.fates, remembered)
+    def recall(self, remembered: bytes) -> Mapping[str, SiteMemory]:
+        """Go on from there, and return what it holds of Connect clusters. Raises ValueError, having
+        changed nothing, for what is no memory.
+        """
+        self._sites = fate_memory.recall(self.fates, remembered)
+        return self._sites
 
 
 def _of_topics(found: tuple[Position, ...], topics: Collection[str] | None) -> Iterable[Position]:

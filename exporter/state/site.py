@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from exporter.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
 from exporter.model.observations import (
     CONNECT_REST,
@@ -45,6 +47,7 @@ from exporter.state.rest_offsets import RestOffsets
 from exporter.state.shadows import Shadows
 from exporter.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
 from exporter.state.sources import SourceBook, everything
+from exporter.state.spellings import KnownSpellings
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
 # tells can be done without.
@@ -71,6 +74,19 @@ class ConnectSite:
     status: KafkaTopic | None = None
 
 
+class SiteMemory(msgspec.Struct, frozen=True):
+    """What a restart must not forget of a Connect cluster.
+
+    kafka               the addresses of its Kafka cluster in the configuration of then
+    kafka_cluster_id    what its workers said of that, if they did
+    spellings           raw keys by offsets topic, connector and source partition
+    """
+
+    kafka: tuple[str, ...] = ()
+    kafka_cluster_id: str | None = None
+    spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
+
+
 class Site:
     """See the module. `partitions_max` bounds each offsets topic; `interval_s` as of a Book."""
 
@@ -91,6 +107,7 @@ class Site:
         self._late: set[KafkaTopic] = set()
         self._cut: Counter[str] = Counter()
         self._books: dict[KafkaTopic, SourceBook] = {}
+        self._known_spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
         self._joined: Joined[SourcePartitionView] = Joined()
         self._homes = Homes()
         self._shadows_made = Shadows()
@@ -152,12 +169,17 @@ class Site:
         would otherwise come back to an empty one, beside a tail that reads nothing twice.
         """
         for topic in [topic for topic in self._books if InputId(str(topic), TAIL) == tail]:
-            self._cut.update(self._books.pop(topic).dropped)
+            book = self._books.pop(topic)
+            self._cut.update(book.dropped)
+            self._known_spellings[str(topic)] = _copied(book.remembered())
         self._open_books()
 
     def _open_books(self) -> None:
         for topic in self._used - self._books.keys():
-            self._books[topic] = SourceBook(self.of.name, self._partitions_max, self.of.wants_topic)
+            known = self._known_spellings.pop(str(topic), None)
+            self._books[topic] = SourceBook(
+                self.of.name, self._partitions_max, self.of.wants_topic, known
+            )
             state = self._inputs.find(InputId(str(topic), TAIL))
             if state is not None and state.tail is not None and state.tail.caught_up:
                 self._late.add(topic)  # what another site's tail has read, we have not
@@ -469,6 +491,24 @@ class Site:
             found["histories_max"] += self._histories.dropped
         return dict(found)
 
+    # --- over a restart --------------------------------------------------------------------------
+
+    def remembered(self, kafka: Collection[str]) -> SiteMemory:
+        """Return what a restart must not forget. `kafka`: addresses of its Kafka cluster."""
+        spellings = dict(self._known_spellings)
+        for topic, book in self._books.items():
+            if known := book.remembered():
+                spellings[str(topic)] = _copied(known)
+        return SiteMemory(tuple(sorted(kafka)), self._list.kafka_cluster_id, spellings)
+
+    def recall(self, memory: SiteMemory, kafka: Collection[str]) -> None:
+        """Go on from there, before the first answer. Workers of whose Kafka cluster the
+        configuration now names other addresses may well use another one.
+        """
+        self._known_spellings = dict(memory.spellings)
+        if memory.kafka == tuple(sorted(kafka)):
+            self._list.recall(memory.kafka_cluster_id)
+
     # --- for the truth check ---------------------------------------------------------------------
 
     def watch(self, connector: str) -> None:
@@ -534,6 +574,12 @@ class Site:
         if not self._inputs.whole(InputId(str(topic), TAIL), now):
             return ()  # its offset may be there, behind an open transaction
         return self._shadows_made.of(connector, self._books[topic], self._books[self.home])
+
+
+def _copied(
+    known: Mapping[str, Mapping[str, KnownSpellings]],
+) -> dict[str, dict[str, KnownSpellings]]:
+    return {connector: dict(of) for connector, of in known.items()}
 
 
 class _Witnesses:

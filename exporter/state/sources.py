@@ -27,7 +27,12 @@ from exporter.model.offsets import (
 )
 from exporter.state.lag import Seen
 from exporter.state.snapshot import RawKeysView, SourcePartitionView
-from exporter.state.spellings import KeySpellings, SpellingChange, SpellingInUse
+from exporter.state.spellings import (
+    KeySpellings,
+    KnownSpellings,
+    SpellingChange,
+    SpellingInUse,
+)
 
 _BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
 
@@ -91,7 +96,10 @@ class SourceBook:
         connect_cluster: str,
         partitions_max: int,
         wants_topic: Callable[[str], bool] = everything,
+        known: Mapping[str, Mapping[str, KnownSpellings]] | None = None,
     ) -> None:
+        """`known`: what was remembered of raw keys, by connector and identity."""
+        self._known_spellings = dict(known or {})
         self._connect_cluster = connect_cluster
         self._partitions_max = partitions_max
         self._wants_topic = wants_topic
@@ -132,6 +140,7 @@ class SourceBook:
             self._wanted = None
         several = self._apply_all(records)
         if whole:
+            self._known_spellings.clear()
             for spellings in self._spellings.values():
                 spellings.end_whole()
         for partition in several:
@@ -150,6 +159,14 @@ class SourceBook:
             if pictures and partition.place >= 0:
                 pictures[partition.place] = view
         self._outdated.clear()
+
+    def remembered(self) -> dict[str, Mapping[str, KnownSpellings]]:
+        """Return what a restart must not forget of raw keys, by connector and identity."""
+        found = dict(self._known_spellings)  # until the topic was read once
+        for connector, spellings in self._spellings.items():
+            if known := spellings.remembered():
+                found[connector] = {**found.get(connector, {}), **known}
+        return found
 
     def freeze(self, frozen: frozenset[int]) -> None:
         """In these Kafka partitions newer commits may be hidden from us: nothing there is shown."""
@@ -228,7 +245,8 @@ class SourceBook:
         connector = partition.key.connector
         spellings = self._spellings.get(connector)
         if spellings is None:
-            spellings = self._spellings[connector] = KeySpellings()
+            known = self._known_spellings.get(connector)
+            spellings = self._spellings[connector] = KeySpellings(known)
             for other in self._of[connector].values():
                 if other is not partition and other.log_offset >= 0:
                     spellings.note(_newest(other))
@@ -271,7 +289,8 @@ class SourceBook:
         use = self._spellings[partition.key.connector].in_use(partition.key.identity)
         before, spelling = partition.several, use.spelling
         position = partition.offset if before is None else before.position
-        restarted = None if before is None else before.restarted
+        change = use.change if before is None else before.restarted
+        restarted = change if change is not None and change.restarted else None
         if spelling is None:
             newest = use.unsure[0].place if use.unsure else None
             self._set(partition, None)

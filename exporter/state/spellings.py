@@ -21,7 +21,7 @@ remediation and by the history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -129,12 +129,33 @@ class SpellingInUse(NamedTuple):
     others: int = 0
 
 
+class KnownSpellings(msgspec.Struct, frozen=True):
+    """The raw keys of a source partition as they were known before a restart.
+
+    used, change    those that were once in use, the last of them last, and the last change of that
+    intruders       those that appeared while another was in use
+    others          all others
+    """
+
+    used: tuple[bytes, ...]
+    intruders: tuple[bytes, ...] = ()
+    others: tuple[bytes, ...] = ()
+    change: SpellingChange | None = None
+
+    def is_intruder(self, raw_key: bytes) -> bool:
+        """Return whether a raw key was one, or appeared since."""
+        return raw_key not in self.used and raw_key not in self.others
+
+
 class _Partition(msgspec.Struct):
     """The spellings of one source partition; `used` were once in use, the last of them last."""
 
     spellings: dict[bytes, Spelling]
     used: tuple[bytes, ...] = ()
     change: SpellingChange | None = None
+
+
+_NOTHING_KNOWN: Final = KnownSpellings(())
 
 
 class KeySpellings:
@@ -144,7 +165,9 @@ class KeySpellings:
     question; live ones in the order in which they were committed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[str, KnownSpellings] | None = None) -> None:
+        """`known`: what was remembered of them, by identity."""
+        self._known = {} if known is None else dict(known)
         self._of: dict[str, _Partition] = {}
         self._orders: _Orders = {}
 
@@ -158,12 +181,14 @@ class KeySpellings:
         self.note(record)
         partition = self._of.get(record.key.identity)
         if partition is None:
-            partition = self._of[record.key.identity] = _Partition({})
+            known = self._known.get(record.key.identity, _NOTHING_KNOWN)
+            partition = self._of[record.key.identity] = _Partition({}, known.used, known.change)
         place = place_of(record)
         spelling = partition.spellings.get(record.raw_key)
         if spelling is None:
             spelling = Spelling(record.key, record.raw_key, place, record.offset)
-            spelling.intruder = bool(partition.used)
+            known = self._known.get(record.key.identity, _NOTHING_KNOWN)
+            spelling.intruder = bool(partition.used) and known.is_intruder(record.raw_key)
             partition.spellings[record.raw_key] = spelling
         elif spelling.present and not place.is_after(spelling.place):
             return False
@@ -196,6 +221,14 @@ class KeySpellings:
         partition = self._of.get(identity)
         return () if partition is None else tuple(partition.spellings.values())
 
+    def remembered(self) -> dict[str, KnownSpellings]:
+        """Return what a restart must not forget, by identity."""
+        return {
+            identity: _known_spellings(partition)
+            for identity, partition in self._of.items()
+            if partition.used and len(partition.spellings) > 1
+        }
+
     def begin_whole(self) -> None:
         """Expect every record of the topic again: what was read before may be in no topic."""
         for partition in self._of.values():
@@ -204,12 +237,23 @@ class KeySpellings:
 
     def end_whole(self) -> None:
         """Forget what was not among the records since `begin_whole`."""
+        self._known.clear()
         for identity, partition in list(self._of.items()):
             for raw_key, spelling in list(partition.spellings.items()):
                 if not spelling.present:
                     del partition.spellings[raw_key]
             if not partition.spellings:
                 del self._of[identity]
+
+
+def _known_spellings(partition: _Partition) -> KnownSpellings:
+    rest = [at for at in partition.spellings.values() if at.raw_key not in partition.used]
+    return KnownSpellings(
+        used=partition.used,
+        intruders=tuple(sorted(at.raw_key for at in rest if at.intruder)),
+        others=tuple(sorted(at.raw_key for at in rest if not at.intruder)),
+        change=partition.change,
+    )
 
 
 def place_of(record: SourceRecord) -> Place:

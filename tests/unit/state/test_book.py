@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from exporter.model.baselines import Baselines
 from exporter.model.connectors import ConnectorConfigured
 from exporter.model.observations import (
+    CONNECT_REST,
     BaselinesSeen,
+    ConnectorsListed,
     ControlSeen,
+    InputId,
+    InputSucceeded,
     ListingRecord,
     ListingTopicsFound,
     NotificationsFailed,
@@ -19,6 +25,8 @@ from exporter.model.pipeline import PipelineStatus
 from exporter.model.readings import ProbesRead
 from exporter.model.remedies import RemedySeen, ReplicaSeen
 from exporter.model.topology import KafkaTopic, ListingTopics, StatusTopic
+from exporter.state import fate_memory
+from exporter.state.fate import Fates
 from exporter.state.site import ConnectSite
 
 from .test_histories import STATUS, found
@@ -132,3 +140,42 @@ def test_a_flow_that_one_clusters_topics_list_is_followed_whatever_the_others_ha
         ("lab", "mm2"),
         ("prod", "other"),
     ]
+
+
+# --- Connect clusters over a restart -------------------------------------------------------------
+
+
+def answered(world: World, kafka_cluster_id: str) -> tuple[str | None, str | None]:
+    """The ids that are shown after an answer of a worker of that Kafka cluster."""
+    told = ConnectorsListed("lab", (source("files"),), frozenset({"files"}), kafka_cluster_id)
+    world.see(told, InputSucceeded(InputId("lab", CONNECT_REST), world.now))
+    (view,) = world.snapshot().lists
+    return view.kafka_cluster_ids
+
+
+def recalled(remembered: bytes, **changes) -> World:
+    world = World(**changes)
+    world.book.recall(remembered)
+    return world
+
+
+def test_which_kafka_cluster_workers_use_is_remembered():
+    world = World()
+    assert answered(world, "ours") == ("ours", None)
+    remembered = world.book.remembered()
+    assert remembered is not None
+    assert world.book.remembered() is None
+    assert answered(recalled(remembered), "theirs") == ("ours", "theirs")
+
+
+def test_workers_that_are_configured_beside_another_kafka_may_use_it():
+    world = World()
+    answered(world, "ours")
+    moved = (ConnectSite(name="lab", kafka="west"),)
+    assert answered(recalled(world.book.remembered(), sites=moved), "theirs") == ("theirs", None)
+
+
+def test_a_document_from_before_connect_clusters_were_remembered_tells_nothing_of_them():
+    document = json.loads(fate_memory.remembered(Fates()))
+    del document["sites"]
+    assert answered(recalled(json.dumps(document).encode()), "theirs") == ("theirs", None)

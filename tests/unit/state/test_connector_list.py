@@ -250,6 +250,16 @@ def test_an_answer_of_another_kafka_cluster_is_not_applied():
     assert answers.view.kafka_cluster_ids == ("ours", None)
 
 
+def test_the_id_of_before_a_restart_is_the_clusters_own():
+    answers = Answers()
+    answers.list.recall("ours")
+    answers.answer(source("x"), kafka="theirs")
+    assert answers.view.kafka_cluster_ids == ("ours", "theirs")
+    assert answers.shown == ()
+    answers.answer(A, kafka="ours")
+    assert answers.shown == (A,)
+
+
 def test_who_commits_and_was_never_listed_is_told_of_once_it_goes_on():
     answers = known(A)
     answers.answer(A, times=2, commits=("stranger",))

@@ -8,7 +8,7 @@ from exporter.decode.javamap import connect_key, hash_map_order
 from exporter.state.sources import SourceBook
 from tests.unit.state.test_checks import settled
 
-from .worlds import NOW, files, orders, record
+from .worlds import NOW, OFFSETS, World, files, orders, record, source
 
 PARTITION = {"name": "a.csv", "path": "/data/in"}
 REST = connect_key("files", PARTITION)
@@ -161,3 +161,83 @@ def test_what_rest_cannot_reach_is_no_hash_map():
     assert not commit(files(), OWN, 7).is_hash_map
     assert not commit(world, OWN, 8).is_hash_map
     assert commit(world, REST, 9).is_hash_map
+
+
+# --- over a restart ------------------------------------------------------------------------------
+
+
+def restarted(world, *newest: tuple[bytes, int, float], times: int = 1):
+    """Another process with what this one remembered, which reads (raw key, position, when). It is
+    restarted so many times before it has read anything.
+    """
+    remembered = world.book.remembered()
+    assert remembered is not None
+    for _ in range(times):
+        other = World()
+        other.book.recall(remembered)
+        other.found()
+        remembered = other.book.remembered() or remembered
+    other.now = world.now
+    other.listed(source("files"))
+    records = [
+        record(
+            "files",
+            PARTITION,
+            {"position": position},
+            log_offset=number,
+            at=at,
+            raw_key=raw_key,
+            live=False,
+        )
+        for number, (raw_key, position, at) in enumerate(newest)
+    ]
+    other.tail(*records, whole=True)
+    other._log_ends[OFFSETS, 0] = len(records)
+    return other
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_stray_is_a_stray_after_a_restart(times):
+    """Each raw key has one record by then: their ages alone tell nothing."""
+    world = files()
+    commit(world, OWN, 79, 80)
+    commit(world, REST, 5)
+    commit(world, OWN, 81)
+    newest = ((REST, 5, world.now - 60), (OWN, 81, world.now))
+    view = only(restarted(world, *newest, times=times))
+    assert view.offset.text == '{"position":81}'
+    assert (view.raw_key, view.variants, view.strays, view.unsure) == (OWN, 1, 1, ())
+
+
+def test_what_appeared_beside_the_one_in_use_while_the_daemon_was_down_is_a_stray():
+    world = files()
+    commit(world, OWN, 79, 80)
+    commit(world, REST, 5)
+    commit(world, OWN, 81)
+    third = OWN.replace(b":", b": ")
+    newest = ((REST, 5, world.now), (third, 7, world.now + 60), (OWN, 99, world.now + 120))
+    view = only(restarted(world, *newest))
+    assert view.offset.text == '{"position":99}'
+    assert (view.raw_key, view.strays) == (OWN, 2)
+
+
+def test_what_began_again_under_another_raw_key_goes_on_to_be_told_after_a_restart():
+    world = files()
+    commit(world, OWN, 150, 159)
+    commit(world, REST, 9, 18, 27)
+    newest = ((OWN, 159, world.now - 180), (REST, 27, world.now))
+    other = restarted(world, *newest)
+    view = only(other)
+    assert view.restarted == only(world).restarted
+    assert view.raw_key == REST
+    assert commit(other, REST, 160).restarted is None
+
+
+def test_what_was_remembered_is_forgotten_once_the_topic_does_not_hold_it():
+    world = files()
+    commit(world, OWN, 79, 80)
+    commit(world, REST, 5)
+    commit(world, OWN, 81)
+    other = restarted(world, (REST, 5, world.now))
+    assert only(other).strays == 0
+    assert b"used" not in other.book.remembered()
