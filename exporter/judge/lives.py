@@ -25,12 +25,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from exporter.model.connectors import DELETED, StateChange, StateHistory
+from exporter.state.clock_skew import SKEW_S_MAX
 from exporter.state.histories import deletions
 from exporter.state.snapshot import Snapshot, SourcePartitionView
 
 LEFT_OVER_MAX: Final = 1_000  # source partitions of one connector; nobody reads a longer list
 ABSENT_LISTS: Final = 3  # in a row, for a connector to be known not to exist
-SKEW_S_MAX: Final = 600.0  # between the clocks of two machines, where nothing but clocks is there
 
 _ALIVE: Final = frozenset({"running", "paused", "stopped", "failed"})
 _TASK_BEGAN: Final = frozenset({"running", "paused", "failed"})  # unassigned is another's word

@@ -16,6 +16,7 @@ from exporter.judge.words import moment
 from exporter.model.findings import Evidence, Finding, FindingName, Severity
 from exporter.model.observations import TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.state.clock_skew import SKEW_S_MAX
 from exporter.state.lint import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
 from exporter.state.snapshot import SourcePartitionView, SyncView
 
@@ -26,7 +27,6 @@ _SEVERITIES: Final = {
 }
 _WORST_FIRST: Final = tuple(Severity)
 _MIRRORED: Final = "mirror_source"
-SKEW_S_MAX: Final = 600.0  # a commit and a sync have two writers, with two clocks
 _ALWAYS: Final = -1.0  # a level that every position is above
 
 _Told = Callable[[SourcePartitionView], str | None]

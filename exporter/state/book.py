@@ -364,7 +364,11 @@ class Book:
     def remembered(self) -> bytes | None:
         """What must survive a restart; None while that is nothing new."""
         return self._replication.looks.remembered(
-            {name: site.remembered(self._kafka_of(site)) for name, site in self._sites.items()}
+            {
+                name: memory
+                for name, site in self._sites.items()
+                if (memory := site.remembered(self._kafka_of(site))) is not None
+            }
         )
 
     def recall(self, remembered: bytes) -> None:

@@ -171,7 +171,8 @@ class Site:
         for topic in [topic for topic in self._books if InputId(str(topic), TAIL) == tail]:
             book = self._books.pop(topic)
             self._cut.update(book.dropped)
-            self._known_spellings[str(topic)] = _copied(book.remembered())
+            if known := book.remembered():
+                self._known_spellings[str(topic)] = _copied(known)
         self._open_books()
 
     def _open_books(self) -> None:
@@ -493,13 +494,18 @@ class Site:
 
     # --- over a restart --------------------------------------------------------------------------
 
-    def remembered(self, kafka: Collection[str]) -> SiteMemory:
-        """Return what a restart must not forget. `kafka`: addresses of its Kafka cluster."""
+    def remembered(self, kafka: Collection[str]) -> SiteMemory | None:
+        """Return what a restart must not forget, if there is any. `kafka`: addresses of its Kafka
+        cluster.
+        """
         spellings = dict(self._known_spellings)
         for topic, book in self._books.items():
             if known := book.remembered():
                 spellings[str(topic)] = _copied(known)
-        return SiteMemory(tuple(sorted(kafka)), self._list.kafka_cluster_id, spellings)
+        kafka_cluster_id = self._list.kafka_cluster_id
+        if kafka_cluster_id is None and not spellings:
+            return None
+        return SiteMemory(tuple(sorted(kafka)), kafka_cluster_id, spellings)
 
     def recall(self, memory: SiteMemory, kafka: Collection[str]) -> None:
         """Go on from there, before the first answer. Workers of whose Kafka cluster the

@@ -25,6 +25,7 @@ from exporter.model.offsets import (
     SourceOffset,
     Undecodable,
 )
+from exporter.state.clock_skew import is_later
 from exporter.state.lag import Seen
 from exporter.state.snapshot import RawKeysView, SourcePartitionView
 from exporter.state.spellings import (
@@ -62,6 +63,8 @@ class _Partition(msgspec.Struct, gc=False):
     variants    its raw keys that hold a value and that no worker writes; seldom any, and an empty
                 frozenset takes no memory
     several     of those that a worker may write, where there are several, the one in use
+    rivals      its offset is not known: it has another in each of several Kafka partitions, and
+                nothing tells which is the newest
     namesake    another source partition of its connector has the same label
     view        the cached picture, dropped at each change
     place       among the pictures that are kept in order; -1 if it is none of them
@@ -80,6 +83,7 @@ class _Partition(msgspec.Struct, gc=False):
     own_key: bytes | None = None
     variants: frozenset[bytes] = frozenset()
     several: _Several | None = None
+    rivals: tuple[SourceOffset, ...] = ()
     namesake: bool = False
     view: SourcePartitionView | None = None
     place: int = -1
@@ -287,6 +291,7 @@ class SourceBook:
     def _settle(self, partition: _Partition) -> None:
         """Take over what is known of the raw key that is in use; nothing if it is not known."""
         use = self._spellings[partition.key.connector].in_use(partition.key.identity)
+        partition.rivals = ()
         before, spelling = partition.several, use.spelling
         position = partition.offset if before is None else before.position
         change = use.change if before is None else before.restarted
@@ -302,7 +307,7 @@ class SourceBook:
             position = spelling.value
             self._set(partition, position)
         if newest is not None:
-            partition.committed_at, partition.kafka_partition, partition.log_offset = newest
+            partition.committed_at, partition.kafka_partition, partition.log_offset, _ = newest
         if restarted is not None and goes_on(
             self._dialect(partition.key), restarted.offset, position
         ):
@@ -310,10 +315,13 @@ class SourceBook:
         partition.several = _Several(use, position, restarted)
 
     def _apply(self, partition: _Partition, record: SourceRecord) -> None:
-        if not _is_newer(partition, record):
+        is_newer = _is_newer(partition, record)
+        if is_newer is None:
+            self._contest(partition, record)
+        if not is_newer:
             return
-        offset = record.offset if isinstance(record.offset, SourceOffset) else None
-        offset = None if offset is not None and offset.is_null else offset
+        offset = _effective(record)
+        partition.rivals = ()
         partition.kafka_partition = record.partition
         partition.log_offset = record.log_offset
         before = partition.offset
@@ -339,10 +347,23 @@ class SourceBook:
                     self._drop("inexact")
                     break
 
+    def _contest(self, partition: _Partition, record: SourceRecord) -> None:
+        """Take in a record that may be newer than what is known of it, or older."""
+        offset = _effective(record)
+        known = partition.rivals or (() if partition.offset is None else (partition.offset,))
+        if partition.offset == offset and not partition.rivals:
+            return  # it does not matter
+        partition.rivals = known if offset is None or offset in known else (*known, offset)
+        self._set(partition, None)
+        if record.at > (partition.committed_at or 0.0):
+            partition.committed_at = record.at
+            partition.kafka_partition, partition.log_offset = record.partition, record.log_offset
+
     def _forget(self, partition: _Partition) -> None:
         """The topic holds no record of it any more."""
         self._note_trail(partition)
         partition.own_key = partition.several = None
+        partition.rivals = ()
         self._set(partition, None)
         self._note_trail(partition)
 
@@ -418,7 +439,7 @@ class SourceBook:
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """The upstream partitions that it has an offset for, shown or not."""
         mirrors = self._mirrors.get((connector, source), {})
-        return tuple(at for at, partition in mirrors.items() if partition.offset is not None)
+        return tuple(at for at, partition in mirrors.items() if _has_offset(partition))
 
     def complete(self) -> bool:
         """Is what we do not hold not in the topic either?"""
@@ -427,7 +448,7 @@ class SourceBook:
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
         partition = self._mirrors.get((connector, mirror.cluster), {}).get(mirror)
-        return self.complete() and (partition is None or partition.offset is None)
+        return self.complete() and (partition is None or not _has_offset(partition))
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have a position in an upstream partition that we cannot tell?"""
@@ -436,8 +457,7 @@ class SourceBook:
         made = self._unread.get((connector, source))
         if made is None or made[0] != self.version:
             unread = any(
-                partition.offset is not None
-                and position(partition.key.dialect, partition.offset) is None
+                _has_offset(partition) and position(partition.key.dialect, partition.offset) is None
                 for partition in self._mirrors.get((connector, source), {}).values()
             )
             made = self._unread[connector, source] = (self.version, unread)
@@ -460,6 +480,8 @@ class SourceBook:
             return True  # it may be one of those that the bound cut: nothing is known of it
         if text == (None if partition is None else self._rest_text(partition)):
             return True
+        if partition is not None and partition.rivals:
+            return True  # it may be any of them
         return text in self._trails.get(connector, {}).get(identity, ())
 
     def offset_text(self, connector: str, identity: str) -> str | None:
@@ -570,19 +592,32 @@ class SourceBook:
         return view
 
 
-def _is_newer(partition: _Partition, record: SourceRecord) -> bool:
-    """Kafka offset orders the records of one key. The same key in two Kafka partitions (a changed
-    partition count, a foreign writer) has no order; the newer timestamp is the better guess.
+def _is_newer(partition: _Partition, record: SourceRecord) -> bool | None:
+    """Return whether a record is newer than what is known of its key; None if nothing tells.
+
+    Kafka offset orders the records of one key. The same key in two Kafka partitions (a changed
+    partition count, a foreign writer) has no order but that of reading both live, or timestamps
+    that are further apart than clocks are.
     """
     if partition.log_offset < 0 or record.partition == partition.kafka_partition:
         return record.log_offset > partition.log_offset
-    newest = (partition.committed_at or 0.0, partition.kafka_partition)
-    return (record.at, record.partition) > newest
+    known = partition.committed_at or 0.0
+    if is_later(record.at, known) or is_later(known, record.at):
+        return record.at > known
+    return True if record.live else None
+
+
+def _effective(record: SourceRecord) -> SourceOffset | None:
+    """Return the offset that a task is given; None for a tombstone, or what means as much."""
+    offset = record.offset
+    return offset if isinstance(offset, SourceOffset) and not offset.is_null else None
 
 
 def _has_offset(partition: _Partition) -> bool:
+    """Return whether it has, or may have, an offset."""
     several = partition.several
-    return partition.offset is not None or (several is not None and bool(several.use.unsure))
+    unsure = bool(partition.rivals) or (several is not None and bool(several.use.unsure))
+    return partition.offset is not None or unsure
 
 
 def _others(partition: _Partition) -> int:
@@ -595,6 +630,9 @@ def _others(partition: _Partition) -> int:
 
 def _keys(partition: _Partition) -> RawKeysView | None:
     several, strays = partition.several, len(partition.variants)
+    if partition.rivals:
+        raw_key = _raw_key(partition)
+        return RawKeysView(None, strays, tuple((raw_key, at) for at in partition.rivals))
     if several is None:
         return None if partition.own_key is None else RawKeysView(partition.own_key, strays)
     return RawKeysView(
@@ -607,23 +645,27 @@ def _keys(partition: _Partition) -> RawKeysView | None:
 
 def _newest(partition: _Partition) -> SourceRecord:
     """Return the newest record of a partition that had one raw key until now."""
-    key = partition.key
-    raw_key = partition.own_key
-    if raw_key is None:
-        raw_key = connect_key_of(key.connector, key.identity)
+    raw_key = _raw_key(partition)
     found = decode_key(raw_key)
     assert isinstance(found, SourceKey)
-    assert raw_key is not None
     return SourceRecord(
         key=found,
         raw_key=raw_key,
-        offset=partition.offset,
+        offset=partition.rivals[-1] if partition.rivals else partition.offset,
         partition=partition.kafka_partition,
         log_offset=partition.log_offset,
         at=partition.committed_at or 0.0,
         advanced_at=partition.advanced_at,
         live=False,
     )
+
+
+def _raw_key(partition: _Partition) -> bytes:
+    """Return the raw key of a partition that has one."""
+    key = partition.key
+    raw_key = partition.own_key or connect_key_of(key.connector, key.identity)
+    assert raw_key is not None
+    return raw_key
 
 
 def _text(offset: SourceOffset | None) -> str | None:

@@ -7,7 +7,8 @@ source partition, may therefore hold offsets, and nothing in a key tells which o
 What is committed under it does:
 
 * The connector goes on committing under the spelling that its task looks up. The newest commit
-  counts: by log offset inside a Kafka partition, by timestamp across them.
+  counts: by log offset inside a Kafka partition; across them by the order in which they were read
+  live, or by timestamps that are further apart than clocks are. Else there is no order.
 * A record with offsetwatch's header comes from a person, and is no evidence. Nor is a tombstone.
 * A PATCH over REST has no header. It is written once, in HashMap order, while the connector is
   stopped; a second attempt is another such record. So HashMap order needs three moments to replace
@@ -21,7 +22,7 @@ remediation and by the history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -31,30 +32,37 @@ from exporter.decode.dialects import GENERIC, goes_on
 from exporter.decode.jsontext import parse
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import SourceKey, SourceOffset, Undecodable
+from exporter.state.clock_skew import is_later
 
 MOMENT_S: Final = 1.0  # records closer together are one flush, or one request over REST
 _NEEDED: Final = 2
 _NEEDED_OF_REST: Final = 3  # what a person asks of REST twice is not yet a connector that goes on
 
 
-# Names of the fields in the order of the key -> moments at which the connector committed so.
-_Orders = dict[tuple[str, ...], tuple[float, ...]]
-
-
 class Place(NamedTuple):
-    """A record's timestamp in Unix seconds, and where it stands in the topic."""
+    """A record's timestamp in Unix seconds, and where it stands in the topic. `read`: it was the
+    how manieth that was read live; 0 if it was there when the topic was first read.
+    """
 
     at: float
     partition: int
     log_offset: int
+    read: int = 0
 
     def is_after(self, other: Place) -> bool:
-        """Return whether this record is the newer one. Between Kafka partitions there is no order;
-        the newer timestamp is the better guess.
+        """Return whether this record is certainly the newer one. Of two in two Kafka partitions
+        neither may be.
         """
         if self.partition == other.partition:
             return self.log_offset > other.log_offset
-        return self[:2] > other[:2]
+        if is_later(self.at, other.at) or is_later(other.at, self.at):
+            return self.at > other.at
+        return self.read > other.read
+
+
+# Names of the fields in the order of the key -> the newest moments at which the connector committed
+# so.
+_Orders = dict[tuple[str, ...], tuple[Place, ...]]
 
 
 class Spelling(msgspec.Struct, gc=False):
@@ -65,6 +73,7 @@ class Spelling(msgspec.Struct, gc=False):
     moments    so many times it was committed since any other spelling was
     first      the offset of the first of those
     intruder   it appeared while another spelling was in use
+    contested  other records of it in other Kafka partitions may as well be the newest
     present    it was among the records of the last reading of the whole topic
     """
 
@@ -77,6 +86,7 @@ class Spelling(msgspec.Struct, gc=False):
     moments: int = 0
     first: SourceOffset | None = None
     intruder: bool = False
+    contested: bool = False
     present: bool = True
 
     @property
@@ -170,6 +180,7 @@ class KeySpellings:
         self._known = {} if known is None else dict(known)
         self._of: dict[str, _Partition] = {}
         self._orders: _Orders = {}
+        self._read = 0
 
     def __contains__(self, identity: str) -> bool:
         return identity in self._of
@@ -178,20 +189,24 @@ class KeySpellings:
         """Take in a record of a source partition; return False if it is older than what is known
         of its raw key.
         """
-        self.note(record)
+        place = self._place_of(record)
+        self._note(record, place)
         partition = self._of.get(record.key.identity)
         if partition is None:
             known = self._known.get(record.key.identity, _NOTHING_KNOWN)
             partition = self._of[record.key.identity] = _Partition({}, known.used, known.change)
-        place = place_of(record)
         spelling = partition.spellings.get(record.raw_key)
         if spelling is None:
             spelling = Spelling(record.key, record.raw_key, place, record.offset)
             known = self._known.get(record.key.identity, _NOTHING_KNOWN)
             spelling.intruder = bool(partition.used) and known.is_intruder(record.raw_key)
             partition.spellings[record.raw_key] = spelling
-        elif spelling.present and not place.is_after(spelling.place):
-            return False
+        elif spelling.present:
+            if not place.is_after(spelling.place):
+                is_older = spelling.place.is_after(place)
+                spelling.contested |= not is_older and spelling.offset != record.offset
+                return False
+            spelling.contested = False
         spelling.present = True
         spelling.place, spelling.offset, spelling.ours = place, record.offset, record.ours
         if _is_commit(record):
@@ -202,14 +217,21 @@ class KeySpellings:
 
     def note(self, record: SourceRecord) -> None:
         """Take in of a record only what it tells of other source partitions."""
+        self._note(record, self._place_of(record))
+
+    def _place_of(self, record: SourceRecord) -> Place:
+        self._read += record.live
+        return place_of(record, self._read if record.live else 0)
+
+    def _note(self, record: SourceRecord, place: Place) -> None:
         if not _is_commit(record):
             return
         order = _order(record.raw_key)
         moments = self._orders.get(order, ())
         # Ordered: records of different Kafka partitions are read in any order at first.
-        if not any(abs(at - record.at) <= MOMENT_S for at in moments):
-            kept = sorted((*moments, record.at))[-_NEEDED_OF_REST:]
-            self._orders[order] = tuple(kept)
+        if not any(abs(at.at - place.at) <= MOMENT_S for at in moments):
+            kept = sorted((*moments, place), key=lambda at: (at.read, at.at))
+            self._orders[order] = tuple(kept[-_NEEDED_OF_REST:])
 
     def in_use(self, identity: str) -> SpellingInUse:
         """Return which spelling of a source partition its task looks up."""
@@ -256,9 +278,9 @@ def _known_spellings(partition: _Partition) -> KnownSpellings:
     )
 
 
-def place_of(record: SourceRecord) -> Place:
+def place_of(record: SourceRecord, read: int = 0) -> Place:
     """Return where a record stands."""
-    return Place(record.at, record.partition, record.log_offset)
+    return Place(record.at, record.partition, record.log_offset, read)
 
 
 def spellings_of(records: Iterable[SourceRecord]) -> KeySpellings:
@@ -298,6 +320,8 @@ def _commit(partition: _Partition, spelling: Spelling) -> None:
 def _decide(partition: _Partition, orders: _Orders) -> SpellingInUse:
     """Return what is in use, and remember it."""
     chosen, unsure = _choose(partition, orders)
+    if chosen is not None and chosen.contested:
+        unsure, chosen = (chosen,), None
     if chosen is None:
         return SpellingInUse(None, unsure, _foreign(partition), partition.change)
     used = partition.used
@@ -339,15 +363,17 @@ def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tu
         return _alike(sorted(known, key=lambda at: at.place[:2], reverse=True))
     newest, others = own[0], [at for at in own[1:] if at.value is not None]
     used = partition.used[-1] if partition.used else None
-    if newest.raw_key == used:
+    unordered = any(not _committed(newest).is_after(_committed(at)) for at in others)
+    if newest.raw_key == used and not unordered:
         return newest, ()
     before = next((at for at in known if at.raw_key == used), None)
-    if before is not None and before.value is not None and before not in others:
+    listed = before is newest or before in others
+    if before is not None and before.value is not None and not listed:
         others.append(before)  # it stands as offsetwatch last wrote it
     if not others and not _is_erased(known, newest):
         return newest, ()
     if any(not _committed(newest).is_after(_committed(at)) for at in others):
-        return _alike([newest, *others])  # an offsets file tells no time
+        return _alike([newest, *others])  # an offsets file tells no time, nor do two clocks
     if newest.moments >= newest.needed:
         return newest, ()
     confirmed = _confirmed(newest, others, orders)
@@ -362,7 +388,7 @@ def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tu
 
 
 def _newest_first(found: Iterable[Spelling]) -> list[Spelling]:
-    left, ordered = list(found), []
+    left, ordered = sorted(found, key=_committed, reverse=True), []
     while left:
         newest = left[0]
         for at in left[1:]:
@@ -389,17 +415,23 @@ def _committed(spelling: Spelling) -> Place:
 
 def _confirmed(newest: Spelling, others: list[Spelling], orders: _Orders) -> Spelling | None:
     """Return the spelling in whose order the connector goes on with its other partitions."""
-    at = _committed(newest).at
-    since = list(_moments_since(orders, newest, at - MOMENT_S))
-    going_on = [other for other in others if any(_moments_since(orders, other, at + MOMENT_S))]
+    last = _committed(newest)
+    since = [at for at in _moments(orders, newest) if at.at > last.at - MOMENT_S]
+    going_on = [
+        other
+        for other in others
+        if any(
+            at.is_after(last) and abs(at.at - last.at) > MOMENT_S for at in _moments(orders, other)
+        )
+    ]
     if len(since) >= newest.needed:
         return None if going_on else newest
-    established = len(orders.get(_order(newest.raw_key), ())) > 1
+    established = len(_moments(orders, newest)) > 1
     return going_on[0] if going_on and not established else None
 
 
-def _moments_since(orders: _Orders, spelling: Spelling, since: float) -> Iterator[float]:
-    return (at for at in orders.get(_order(spelling.raw_key), ()) if at > since)
+def _moments(orders: _Orders, spelling: Spelling) -> tuple[Place, ...]:
+    return orders.get(_order(spelling.raw_key), ())
 
 
 def _alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:

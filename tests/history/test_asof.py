@@ -170,6 +170,20 @@ def test_which_of_two_raw_keys_a_task_looked_up_is_not_guessed(tmp_path: Path) -
     assert HASHED.decode() in reason
 
 
+@pytest.mark.parametrize(("second", "known"), [(0, False), (600, False), (601, True)])
+def test_of_two_kafka_partitions_the_newer_is_told_by_moments_far_apart_only(
+    tmp_path: Path, second: float, known: bool
+) -> None:
+    """The number of partitions was changed, or somebody else wrote there."""
+    other = [{**row, "kpartition": 1} for row in bronze_rows(Commit(second, '{"position":2}'))]
+    write(tmp_path, BRONZE_RECORDS, *bronze_rows(Commit(0, '{"position":1}')), *other)
+    refine_plainly(tmp_path)
+    if known:
+        assert then(tmp_path, second) == {IN_TEXT: '{"position":2}'}
+    else:
+        assert "two partitions of its offsets topic, 0 and 1" in refusal(tmp_path, second)
+
+
 def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":340282366920938463463374607431768211457}'))
     assert then(tmp_path, 1) == {IN_TEXT: '{"position":340282366920938463463374607431768211457}'}

@@ -37,6 +37,7 @@ from exporter.history.tables.generations import Gap
 from exporter.history.tables.logs import Log, Row
 from exporter.history.tables.raw_keys import keys_in_use
 from exporter.model.topology import KafkaTopic
+from exporter.state.clock_skew import is_later
 from exporter.state.spellings import SpellingInUse
 
 _NULL = "null"  # the text of a value that holds JSON null: Connect hands out nothing
@@ -345,14 +346,26 @@ def _looked_up(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
 
 def _entries(rows: list[Row]) -> tuple[Entry, ...]:
     """One per source partition. In two partitions of the topic (their number was changed) it has no
-    order; the newer timestamp is a better guess than none, as in gold.
+    order but that of timestamps which are further apart than clocks are. Raises Unanswerable.
     """
     newest: dict[str, Row] = {}
-    for row in rows:
+    for row in sorted(rows, key=_age):
         held = newest.get(row["source_partition"])
-        if held is None or _age(held) < _age(row):
-            newest[row["source_partition"]] = row
+        if held is not None and _is_contested(held, row):
+            raise Unanswerable(
+                f"{row['source_partition']} has records in two partitions of its offsets topic, "
+                f"{held['kpartition']} and {row['kpartition']}, whose timestamps are too close to "
+                "tell the newer: clocks may differ by ten minutes"
+            )
+        newest[row["source_partition"]] = row
     return tuple(_entry(row) for _, row in sorted(newest.items()))
+
+
+def _is_contested(older: Row, newer: Row) -> bool:
+    """Return whether which of two offsets is the newer one cannot be told by their timestamps."""
+    one_log = older["kpartition"] == newer["kpartition"]
+    same = older["source_offset"] == newer["source_offset"]
+    return not one_log and not same and not is_later(newer["kts"], older["kts"])
 
 
 def _entry(row: Row) -> Entry:

@@ -66,7 +66,7 @@ def test_the_only_key_is_what_a_task_is_handed_whatever_its_order():
 def test_of_two_keys_the_one_that_the_connector_went_on_with_counts_and_both_are_changed():
     found = topic(
         Stored(rest(), at(5), 3, 7, 10.0),
-        Stored(own(), at(250), 4, 9, 20.0),
+        Stored(own(), at(250), 4, 9, 2000.0),
     )
     assert pairs(found, "fpl") == (Pair(IDENTITY, '{"position":250}', own().decode()),)
     assert written(found, Pair(IDENTITY, '{"position":7}')) == {own(): at(7), rest(): at(7)}

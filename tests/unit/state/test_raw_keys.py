@@ -85,7 +85,7 @@ def test_a_raw_key_that_changes_with_the_jvm_is_a_rewind(before, after):
 
 
 def test_a_bootstrap_reads_all_before_it_decides():
-    older = record("files", PARTITION, {"position": 1}, log_offset=3, at=NOW - 9, raw_key=REST)
+    older = record("files", PARTITION, {"position": 1}, log_offset=3, at=NOW - 900, raw_key=REST)
     newer = record("files", PARTITION, {"position": 2}, log_offset=1, at=NOW - 5, raw_key=OWN)
     for records in ((older, newer), (newer, older)):
         book = SourceBook("lab", 10)

@@ -48,11 +48,55 @@ def test_a_record_that_is_given_twice_is_one_commit():
     assert only(book).commits == 1
 
 
-def test_of_two_kafka_partitions_the_newer_timestamp_counts_from_the_first_offset_on():
-    book = book_of(at(0, 7), at(5, 8, kafka_partition=1, at=NOW - 10))
+def test_of_two_kafka_partitions_the_newer_timestamp_counts_if_no_clock_is_that_wrong():
+    book = book_of(at(0, 7), at(5, 8, kafka_partition=1, at=NOW - 601))
     assert only(book).offset.number("position") == 7
-    book.apply((at(6, 9, kafka_partition=1, at=NOW + 10),))
+    book.apply((at(6, 9, kafka_partition=1, at=NOW + 601),))
     assert only(book).offset.number("position") == 9
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, -1.0, 0.0, 600.0])
+def test_of_two_kafka_partitions_what_is_read_live_is_newer_by_any_clock(skew_s):
+    book = book_of(at(0, 7), at(5, 8, kafka_partition=1, at=NOW + skew_s))
+    assert only(book).offset.number("position") == 8
+    book.apply((at(1, 9),))
+    assert only(book).offset.number("position") == 9
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, -1.0, 0.0, 600.0])
+def test_of_two_kafka_partitions_that_were_there_before_nothing_tells_the_newer(skew_s):
+    book = SourceBook("lab", 10)
+    there = (at(0, 7, live=False), at(5, 8, kafka_partition=1, at=NOW + skew_s, live=False))
+    book.apply(there, whole=True)
+    view = only(book)
+    assert view.offset is None
+    assert {offset.text for _, offset in view.unsure} == {'{"position":7}', '{"position":8}'}
+    assert book.connectors() == ("files",)
+    assert book.held("files") == (identity(),)
+    assert book.agrees("files", identity(), '{"position":7}')
+    book.apply((at(6, 9, kafka_partition=1),))
+    view = only(book)
+    assert (view.offset.text, view.unsure) == ('{"position":9}', ())
+
+
+def test_two_kafka_partitions_with_the_same_offset_are_no_doubt():
+    book = SourceBook("lab", 10)
+    book.apply((at(0, 7, live=False), at(5, 7, kafka_partition=1, live=False)), whole=True)
+    assert only(book).offset.text == '{"position":7}'
+
+
+def test_a_mirrored_partition_in_doubt_is_neither_uncommitted_nor_known():
+    book = SourceBook("lab", 10)
+    there = [
+        record("mm2", orders(), {"offset": 7 + n}, log_offset=0, kafka_partition=n, live=False)
+        for n in range(2)
+    ]
+    book.apply(tuple(there), whole=True)
+    where = MirrorPartition("west", "orders", 0)
+    assert not book.uncommitted("mm2", where)
+    assert book.claimed("mm2", "west") == (where,)
+    assert book.vague("mm2", "west")
+    assert book.mirrored("mm2", "west") == {}
 
 
 # --- when it advanced ----------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def test_only_a_tombstone_that_takes_an_offset_back_is_a_reset():
 def test_of_one_key_in_two_kafka_partitions_the_newer_record_counts():
     world = files()
     world.commit("files", FILE, {"position": 7}, kafka_partition=1, at=NOW)
-    world.commit("files", FILE, {"position": 3}, kafka_partition=0, at=NOW - 60)
+    world.commit("files", FILE, {"position": 3}, kafka_partition=0, at=NOW - 3600)
     assert world.file().offset.number("position") == 7
     world.commit("files", FILE, {"position": 8}, kafka_partition=0, at=NOW + 60)
     assert world.file().offset.number("position") == 8

@@ -215,7 +215,7 @@ def test_what_is_not_in_the_topic_any_more_is_forgotten():
     assert [at.raw_key for at in log.known.spellings(log.records[0].key.identity)] == [raw(OWN)]
 
 
-def test_the_newest_commit_across_kafka_partitions_goes_by_timestamp():
+def test_the_newest_commit_across_kafka_partitions_goes_by_timestamps_far_apart():
     first = record(
         "f", {}, {"position": 1}, log_offset=900, at=10.0, raw_key=raw(OWN, connector="f")
     )
@@ -224,10 +224,15 @@ def test_the_newest_commit_across_kafka_partitions_goes_by_timestamp():
         {},
         {"position": 2},
         log_offset=3,
-        at=20.0,
+        at=700.0,
         kafka_partition=7,
         raw_key=raw(REST, connector="f"),
+        live=False,
     )
-    third = replace(second, log_offset=4, at=30.0)
-    known = spellings_of([second, third, replace(third, log_offset=5, at=40.0), first])
+    first = replace(first, live=False)
+    third = replace(second, log_offset=4, at=730.0)
+    last = replace(third, log_offset=5, at=740.0)
+    at_once = [replace(at, at=at.at - 150.0) for at in (second, third, last)]
+    assert spellings_of([*at_once, first]).in_use(first.key.identity).spelling is None
+    known = spellings_of([second, third, last, first])
     assert known.in_use(first.key.identity).spelling.raw_key == second.raw_key
