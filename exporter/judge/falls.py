@@ -1,6 +1,8 @@
 """Positions that fell: who went back together with others, and what MM2 copies a second time.
 
-Called by memory.py; rules read it.
+What a person did to a connector at rest, and what is of a topic that was created again, is told by
+what was seen between two looks, as nothing orders the clocks of those who write statuses and
+commits. Called by memory.py; rules read it.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from exporter.judge.looks import Look, Who
+from exporter.state.clock_skew import is_later
 from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView, SyncView
 
 TOGETHER: Final = 3  # connectors; two may be chance, three share a cause
 EVENTS_KEPT: Final = 1_000
 MEANT: Final = 3  # intervals after a resume in which a verdict on what a person did may come
+RESTED_S: Final = 3_600.0  # what is asked of a rest is whether it was within an interval
 RECOPIES_MAX: Final = 5_000  # partitions
 
 Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic and partition
@@ -62,6 +66,14 @@ class _Stand(NamedTuple):
     sync: tuple[int, int] | None  # upstream, downstream
 
 
+class _Old(NamedTuple):
+    """A commit that is of a topic as it was before it was created again at `renewed_at`."""
+
+    renewed_at: float
+    committed: int | None
+    committed_at: float | None
+
+
 @dataclass(slots=True)
 class Falls:
     """See the module. `together` holds the newest of each Connect cluster, `meant` the connectors
@@ -76,6 +88,10 @@ class Falls:
     _reset: set[Who] = field(default_factory=set)
     _events: deque[tuple[float, Who]] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
     _stands: dict[Where, _Stand] = field(default_factory=dict)
+    _rests: dict[Who, float] = field(default_factory=dict)
+    _rested_at: dict[Who, float] = field(default_factory=dict)
+    _looked_at: float = -inf
+    _of_before: dict[Where, _Old] = field(default_factory=dict)
     _sources: tuple[SourcePartitionView, ...] = ()
     _before: tuple[tuple[object, ...], tuple[object, ...]] | None = None
 
@@ -85,12 +101,13 @@ class Falls:
         """
         now = look.snapshot.at
         resting = {who for who, until in rests.items() if until == inf}
+        self._note_rests(rests, now)
         if look.snapshot.source_partitions is not self._sources:
             self._sources = look.snapshot.source_partitions
-            self._count(now, rests, interval_s)
+            self._count(now, interval_s)
         # A person's reset needs a stopped connector; what is copied again after it is meant to be.
-        # It may be resumed before we look; and a tombstone is not dated here.
-        by_hand = {who for who in self._reset if rests.get(who, 0.0) > now - interval_s}
+        # It may be resumed before we look.
+        by_hand = {who for who in self._reset if self._rested_at.get(who, -inf) > now - interval_s}
         rewound = look.rewound()
         for who in by_hand | (self.meant.keys() & (rewound | resting)):
             self.meant[who] = now
@@ -109,6 +126,27 @@ class Falls:
         for who in over:
             del self.meant[who]
         self._group(now, interval_s)
+        self._looked_at = now
+
+    def _note_rests(self, rests: Mapping[Who, float], now: float) -> None:
+        """Note who rests, or has rested since the last look: then its last rest ends at another
+        moment, by whatever clock.
+        """
+        is_first = self._looked_at == -inf
+        before, self._rests = self._rests, dict(rests)
+        for who, until in rests.items():
+            was = before.get(who, until if is_first else 0.0)
+            if inf in {was, until} or was != until:
+                self._rested_at[who] = now
+        for who in before.keys() - rests.keys():  # where no status topic tells when it ended
+            if before[who] == inf:
+                self._rested_at[who] = now
+        for who in [who for who, at in self._rested_at.items() if not 0 <= now - at < RESTED_S]:
+            del self._rested_at[who]
+
+    def _rested(self, who: Who) -> bool:
+        """Has it rested since the look before this one?"""
+        return self._rested_at.get(who, -inf) >= self._looked_at
 
     def _followed(
         self, look: Look, rests: Mapping[Who, float], renewed: Mapping[_Renewed, float]
@@ -128,31 +166,51 @@ class Falls:
             syncs = look.syncs(who[0]) if flow is not None and look.has_own_syncs(flow) else {}
             for view in views:
                 at = renewed.get((*who, view.topic))
-                if at is not None and (view.committed_at is None or view.committed_at <= at):
+                if at is not None and self._is_of_before(view, at):
                     # What is known of its position is of a topic that is no more.
                     self._stands.pop((*who, view.topic, view.partition), None)
                     self.recopies.pop((*who, view.topic, view.partition), None)
                     continue
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
-                self._follow(view, sync, now, rests.get(who, 0.0))
+                self._follow(view, sync, now, resting=rests.get(who, 0.0) == inf)
 
-    def _count(self, now: float, rests: Mapping[Who, float], interval_s: float) -> None:
+    def _is_of_before(self, view: MirrorPartitionView, renewed_at: float) -> bool:
+        """Return whether its commit is the one that was known when its topic was created again, or
+        may be older than that: our clock said when that was, and a worker's when it committed.
+        """
+        where = (view.connect_cluster, view.connector, view.topic, view.partition)
+        commit = _Old(renewed_at, view.committed, view.committed_at)
+        known = self._of_before.get(where)
+        if known is None or known.renewed_at != renewed_at:
+            at = view.committed_at
+            is_newer = at is not None and is_later(at, renewed_at)
+            known = commit._replace(committed=None, committed_at=inf) if is_newer else commit
+            self._of_before[where] = known
+        untimed = view.committed_at is None and view.committed == known.committed
+        return untimed or known == commit
+
+    def _count(self, now: float, interval_s: float) -> None:
         """Note who went back since the last time, and who was reset. Where REST tells it, a commit
         may be as old as the time between two polls.
         """
         rewinds: dict[Who, int] = {}
         resets: dict[Who, int] = {}
-        newest: dict[Who, float] = {}
+        polled: set[Who] = set()
         for view in self._sources:
             who = (view.connect_cluster, view.connector)
-            committed_at = now - interval_s if view.from_rest else view.committed_at
-            newest[who] = max(newest.get(who, 0.0), committed_at or 0.0)
+            if view.from_rest:
+                polled.add(who)
             if view.rewinds is not None:
                 rewinds[who] = rewinds.get(who, 0) + view.rewinds
             if view.resets is not None:
                 resets[who] = resets.get(who, 0) + view.resets
         fallen = {who for who, count in rewinds.items() if count > self._rewinds.get(who, count)}
-        by_hand = {who for who in fallen if newest[who] <= rests.get(who, 0.0)}
+        by_hand = {
+            who
+            for who in fallen
+            if self._rested(who)
+            or (who in polled and self._rested_at.get(who, -inf) >= now - interval_s)
+        }
         self._events.extend((now, who) for who in sorted(fallen - by_hand))
         self.meant |= dict.fromkeys(by_hand, now)
         self._reset |= {
@@ -161,14 +219,15 @@ class Falls:
         self._rewinds, self._resets = rewinds, resets
 
     def _follow(
-        self, view: MirrorPartitionView, sync: SyncView | None, now: float, rested_until: float
+        self, view: MirrorPartitionView, sync: SyncView | None, now: float, *, resting: bool
     ) -> None:
         where = (view.connect_cluster, view.connector, view.topic, view.partition)
         pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
         stand = self._stands.get(where)
         if stand is not None and view.log_start is not None and view.log_end is not None:
-            stand = _honest(stand, view, view.log_end, rested_until)
-            began = None if rested_until == inf else _again_from(stand, view.committed, pair)
+            altered = self._rested_at.get(where[:2]) == now
+            stand = _honest(stand, view, view.log_end, altered=altered)
+            began = None if resting else _again_from(stand, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that
             # died had not committed yet is copied twice every time, and is not that.
             if (
@@ -209,6 +268,7 @@ class Falls:
         partitions = sum(len(views) for views in look.mirrors.values())
         if len(self._stands) > 2 * partitions + RECOPIES_MAX:
             self._stands.clear()
+            self._of_before.clear()
             self._before = None
 
     def unclear(self, now: float, interval_s: float) -> set[Who]:
@@ -250,12 +310,12 @@ class Falls:
         self.meant = dict(told.meant)
 
 
-def _honest(stand: _Stand, view: MirrorPartitionView, log_end: int, rested_until: float) -> _Stand:
-    """What was copied, where somebody altered the offset: no further than that now, if it was
-    committed before the connector ran again; and never beyond the end of the log.
+def _honest(stand: _Stand, view: MirrorPartitionView, log_end: int, *, altered: bool) -> _Stand:
+    """What was copied, where somebody may have `altered` the offset since the last look: no further
+    than that now; and never beyond the end of the log.
     """
     copied = stand.committed
-    if view.committed is not None and (view.committed_at or inf) <= rested_until:
+    if view.committed is not None and altered:
         copied = view.committed
     return stand._replace(committed=min(copied, log_end - 1))
 

@@ -10,7 +10,7 @@ from exporter.judge.falls import MEANT, Together
 from exporter.model.findings import Judgement, Scope, Verdict
 from tests.changed import replace
 
-from .watches import BEGAN, INTERVAL_S, LOOK_S, MM2, counted, five, reset, watch
+from .watches import BEGAN, INTERVAL_S, LOOK_S, MM2, Watch, counted, five, reset, watch
 
 # --- who went back together ----------------------------------------------------------------------
 
@@ -98,28 +98,41 @@ def test_a_partition_that_is_gone_makes_no_fall():
 # --- what a person meant -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rested_for_s", "meant"),
-    [pytest.param(LOOK_S, True, id="at its end"), pytest.param(LOOK_S - 1, False, id="after it")],
-)
-def test_what_was_committed_until_a_rest_ended_a_person_may_have_written(rested_for_s, meant):
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+@pytest.mark.parametrize("looks", [0, 1])
+def test_what_went_back_since_a_rest_was_seen_a_person_may_have_written(looks, skew_s):
+    """By whatever clock that rest ended, and others committed; a look later nobody meant it."""
     seen = watch()
-    seen.rests = dict.fromkeys([("lab", name) for name in "abc"], seen.now + rested_for_s)
+    names = [("lab", name) for name in "abc"]
+    seen.rests = dict.fromkeys(names, inf)
+    seen.look()
+    seen.rests = dict.fromkeys(names, seen.now + skew_s)
+    for _ in range(2 * looks):
+        seen.look()
     seen.fall("a", "b", "c")
-    assert bool(seen.falls.meant) is meant
-    assert bool(seen.falls.together) is not meant
+    assert bool(seen.falls.meant) is not bool(looks)
+    assert bool(seen.falls.together) is bool(looks)
     assert set(seen.falls.meant.values()) <= {seen.now}
 
 
-def test_one_partition_that_was_committed_after_a_rest_shows_that_no_person_did_it():
-    early = counted("a", label="0")
-    late = replace(early, label="1", committed_at=BEGAN + 50)
-    never = replace(early, label="2", committed_at=None)
-    for views in ((late, never, early), (early, never, late)):
-        seen = watch(*views)
-        seen.rests = {("lab", "a"): BEGAN + 20}
-        seen.look(source_partitions=tuple(replace(at, rewinds=1) for at in views))
-        assert seen.falls.meant == {}
+def test_a_rest_that_began_and_ended_between_two_looks_was_one():
+    seen = watch()
+    seen.rests = {("lab", "a"): BEGAN - 900}
+    seen.look()
+    seen.look()
+    seen.fall("a")
+    assert seen.falls.meant == {}
+    seen.rests = {("lab", "a"): BEGAN - 300}
+    seen.fall("a")
+    assert set(seen.falls.meant) == {("lab", "a")}
+
+
+def test_a_rest_of_before_the_first_look_excuses_nothing():
+    seen = Watch()
+    seen.rests = {("lab", "a"): BEGAN + 600}
+    seen.look(source_partitions=five())
+    seen.fall("a")
+    assert seen.falls.meant == {}
 
 
 def test_a_person_is_waited_for_until_three_intervals_after_the_resume():
@@ -160,7 +173,11 @@ def test_what_was_meant_in_a_future_that_a_clock_left_is_not():
 )
 def test_a_reset_is_a_persons_if_its_connector_rested_less_than_an_interval_ago(ago_s, meant):
     seen = watch(counted("mm2"))
-    seen.rests = {MM2: seen.now + LOOK_S - ago_s}
+    seen.rests = {MM2: inf}
+    seen.look()
+    seen.rests = {MM2: BEGAN - 600}
+    seen.look(after_s=0.0)
+    seen.look(after_s=ago_s - LOOK_S)
     reset(seen)
     assert set(seen.falls.meant) == ({MM2} if meant else set())
 

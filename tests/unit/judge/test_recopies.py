@@ -204,8 +204,9 @@ def test_what_a_person_reset_is_followed_anew_and_other_flows_as_before():
 def test_a_reset_of_what_is_not_copied_any_more_leaves_no_gap_in_what_is_followed():
     """By hand, under another alias; then a worker loses what is copied."""
     seen = Watch()
-    seen.rests = {MM2: BEGAN + 1}
+    seen.rests = {MM2: inf}
     seen.look(copied(100, committed_at=BEGAN + 2), source_partitions=(counted("mm2"),))
+    seen.rests = {MM2: BEGAN + 1}
     reset(seen)
     assert seen.falls.meant
     assert set(seen.look(copied(10, committed_at=BEGAN + 9)).recopies) == {WHERE}
@@ -253,6 +254,28 @@ def test_another_topic_of_the_flow_is_followed_on():
     seen.look(copied(100), copied(100, topic="returns"), recreations=(again(at=BEGAN + 99),))
     seen.look(copied(10), copied(10, topic="returns"))
     assert set(seen.falls.recopies) == {other}
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, -10.0, 10.0, 600.0])
+def test_what_was_committed_when_a_topic_became_another_one_is_of_the_old_by_any_clock(skew_s):
+    seen = Watch()
+    old = copied(100, committed_at=BEGAN + skew_s)
+    seen.look(old)
+    seen.look(old, recreations=(again(at=seen.now),))
+    assert seen.look(copied(3, committed_at=BEGAN + 60 + skew_s)).recopies == {}
+    assert set(seen.look(copied(1, committed_at=BEGAN + 120 + skew_s)).recopies) == {WHERE}
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_what_a_person_altered_is_not_copied_again_by_any_clock(skew_s):
+    seen = Watch()
+    seen.look(copied(100, committed_at=BEGAN + skew_s))
+    seen.rests = {MM2: inf}
+    seen.look()
+    seen.look(copied(0, committed_at=BEGAN + 5 + skew_s))
+    seen.rests = {MM2: BEGAN + 6}
+    seen.look()
+    assert seen.look(copied(2, committed_at=BEGAN + 60 + skew_s)).recopies == {}
 
 
 # --- how long it is remembered -------------------------------------------------------------------
