@@ -16,6 +16,7 @@ from exporter.model.offsets import MirrorPartition
 from exporter.model.readings import EndsAsked, EndsRead, ProbesRead
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.ages import Ages
+from exporter.state.clock_skew import is_later
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
@@ -54,6 +55,7 @@ class Replication:
         self._joined: Joined[MirrorPartitionView] = Joined()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
         self._assigned_at: dict[tuple[str, str], float] = {}
+        self._beside: dict[tuple[str, str], dict[MirrorPartition, Seen]] = {}
         self._outdated: set[MirrorFlow] = set()
         self._shared_made: tuple[tuple[object, ...], Shared] = ((), {})
         self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
@@ -71,6 +73,7 @@ class Replication:
         listed = self._listed()
         self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
         self._assigned_at = {at: told for at, told in self._assigned_at.items() if at in listed}
+        self._beside = {at: seen for at, seen in self._beside.items() if at in listed}
         self._outdated &= set(flows)
         self._views.keep(flows)
         self._unassigned.keep(flows)
@@ -114,13 +117,24 @@ class Replication:
             # The same object: else each picture would compare the two, a thousand partitions each.
             self._assigned[of] = known if known == partitions else partitions
             if at is not None:
-                self._assigned_at[of] = at
+                self._answered(of, at)
 
     def confirm(self, connect_cluster: str, connector: str, at: float) -> None:
         """What this connector was assigned is what it copies, as of then."""
         of = (connect_cluster, connector)
         if of in self._assigned:
-            self._assigned_at[of] = at
+            self._answered(of, at)
+
+    def _answered(self, of: tuple[str, str], at: float) -> None:
+        """Note when an assignment was answered, and what was committed beside it by then."""
+        self._assigned_at[of] = at
+        self._beside[of] = {
+            partition: seen
+            for flow in self.flows
+            if (flow.connect_cluster, flow.connector) == of
+            for partition, seen in self._committed(flow).items()
+            if TopicPartition(partition.topic, partition.partition) not in self._assigned[of]
+        }
 
     def _listed(self) -> frozenset[tuple[str, str]]:
         return frozenset(
@@ -341,12 +355,16 @@ class Replication:
         site = self._sites[flow.connect_cluster]
         # Two named flows of one connector's name: which of them an assignment is for, it says not.
         alone = self._flows_of[flow.connect_cluster, flow.connector] == 1
-        told_at = self._assigned_at.get((flow.connect_cluster, flow.connector), inf)
+        of = (flow.connect_cluster, flow.connector)
+        told_at, beside = self._assigned_at.get(of, inf), self._beside.get(of, {})
+        # What was read since then, unless it is older by any clock: its topic was read later.
         since = frozenset(
             where
             for partition, seen in committed.items()
-            if seen.at > told_at
-            and (where := TopicPartition(partition.topic, partition.partition)) not in assigned
+            if (where := TopicPartition(partition.topic, partition.partition)) not in assigned
+            and told_at < inf
+            and beside.get(partition) != seen
+            and not is_later(told_at, seen.at)
         )
         (self._outdated.add if since else self._outdated.discard)(flow)
         return since | frozenset(

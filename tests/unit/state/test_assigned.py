@@ -330,3 +330,18 @@ def test_an_assignment_that_nobody_knows_any_more_is_none_where_flows_share_thei
     world.ends(bounds(100))
     found = {view.connector: view.lag for view in world.snapshot().mirror_partitions}
     assert found == {"a": 94, "b": 94}
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, -30.0, 30.0, 600.0])
+def test_what_was_committed_beside_an_assignment_is_told_from_what_is_since_by_any_clock(skew_s):
+    """Partition 1 is left over from another configuration, until it is committed again."""
+    world = mirrors()
+    world.commit("mm2", orders(0), {"offset": 5})
+    world.commit("mm2", orders(1), {"offset": 5}, at=world.now + skew_s)
+    world.assigned(0)
+    world.ends(bounds(100) | bounds(100, partition=1))
+    assert [view.partition for view in world.snapshot().mirror_partitions] == [0]
+    world.now += 20
+    world.commit("mm2", orders(1), {"offset": 6}, at=world.now + skew_s)
+    world.ends(bounds(100) | bounds(100, partition=1))
+    assert [view.partition for view in world.snapshot().mirror_partitions] == [0, 1]
