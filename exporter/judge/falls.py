@@ -145,7 +145,9 @@ class Falls:
             del self._rested_at[who]
 
     def _rested(self, who: Who) -> bool:
-        """Has it rested since the look before this one?"""
+        """Has it rested since the look before the last one? Two topics are read by two tails, of
+        which one may be a moment behind.
+        """
         return self._rested_at.get(who, -inf) >= self._looked_at
 
     def _followed(
@@ -225,7 +227,7 @@ class Falls:
         pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
         stand = self._stands.get(where)
         if stand is not None and view.log_start is not None and view.log_end is not None:
-            altered = self._rested_at.get(where[:2]) == now
+            altered = self._rested(where[:2])
             stand = _honest(stand, view, view.log_end, altered=altered)
             began = None if resting else _again_from(stand, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from exporter.judge.phrases import examples, several
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.findings import Finding, FindingName, Severity
-from exporter.state.snapshot import GroupView
+from exporter.state.clock_skew import is_later
+from exporter.state.snapshot import GroupView, SyncView
 
 
 def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
@@ -18,14 +20,14 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
     """
     if not seen.snapshot.groups:
         return  # syncs may be many
-    synced: dict[tuple[str, str, str], float] = {}
+    synced: dict[tuple[str, str, str], SyncView] = {}
     for sync in seen.snapshot.syncs:
         flow = (sync.connect_cluster, sync.source, sync.target)
-        synced[flow] = max(synced.get(flow, 0.0), sync.at)
+        synced[flow] = max(synced.get(flow, sync), sync, key=_read)
     found: dict[tuple[str, str, str], list[GroupView]] = {}
     for view in seen.snapshot.groups:
         flow = (view.connect_cluster, view.source, view.target)
-        if _behind(seen, view, synced.get(flow, 0.0)):
+        if flow in synced and _behind(seen, view, synced[flow]):
             subject = f"{view.source}->{view.target} {view.group} {view.topic}-{view.partition}"
             lasts = seen.lasts("checkpoints", (view.connect_cluster, ""), subject)
             if lasts >= 2 * seen.settings.interval_s:
@@ -43,7 +45,12 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _behind(seen: Seen, view: GroupView, synced_at: float) -> bool:
+def _read(sync: SyncView) -> tuple[float, float]:
+    """Return how new it is: what was read live is newer than what was there before."""
+    return (-inf if sync.read_at is None else sync.read_at, sync.at)
+
+
+def _behind(seen: Seen, view: GroupView, newest: SyncView) -> bool:
     """Under load a checkpoint is always a little behind; a dead one grows old as well. A group that
     lands on a commit of its own says nothing of its checkpoint.
     """
@@ -51,8 +58,19 @@ def _behind(seen: Seen, view: GroupView, synced_at: float) -> bool:
         return False
     if view.landing_from != "checkpoint":
         return False
-    old = seen.now - view.checkpoint_at >= seen.settings.patience_s
-    return old and view.translated > view.landing and synced_at > view.checkpoint_at
+    written_at = view.checkpoint_at
+    if view.checkpoint_read_at is not None:
+        written_at = view.checkpoint_read_at
+    old = seen.now - written_at >= seen.settings.patience_s
+    return old and view.translated > view.landing and _is_since(newest, view)
+
+
+def _is_since(sync: SyncView, view: GroupView) -> bool:
+    """Return whether a sync is newer than a checkpoint: another task wrote it, by another clock."""
+    if sync.read_at is None or view.checkpoint_read_at is None:
+        later = view.checkpoint_at is not None and is_later(sync.at, view.checkpoint_at)
+        return view.checkpoint_read_at is None and (sync.read_at is not None or later)
+    return sync.read_at > view.checkpoint_read_at
 
 
 def _missing(view: GroupView) -> int:

@@ -16,7 +16,7 @@ from exporter.judge.words import moment
 from exporter.model.findings import Evidence, Finding, FindingName, Severity
 from exporter.model.observations import TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
-from exporter.state.clock_skew import SKEW_S_MAX
+from exporter.state.clock_skew import SKEW_S_MAX, is_later
 from exporter.state.lint import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
 from exporter.state.snapshot import SourcePartitionView, SyncView
 
@@ -74,7 +74,7 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, s
         sync = syncs.get((flow.source, flow.target, topic, number))
         # What it copies no longer may well have a sync for ever.
         wanted = not copied or (topic, number) in copied
-        if sync is not None and wanted and seen.now - sync.at > interval_s:
+        if sync is not None and wanted and _is_old(sync, seen.now - interval_s):
             yield f"{topic}-{number}", f"no offset, {_says(sync)}"
     for view in seen.look.mirrors.get(who, ()):
         sync = syncs.get((view.source, view.target, view.topic, view.partition))
@@ -86,6 +86,13 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, s
             and (view.sync_outdated or sync.at + interval_s + SKEW_S_MAX < view.committed_at)
         ):
             yield f"{view.topic}-{view.partition}", f"offset {view.committed}, {_says(sync)}"
+
+
+def _is_old(sync: SyncView, before: float) -> bool:
+    """Return whether a sync is older than a moment of our clock: its timestamp is by another."""
+    if sync.read_at is not None:
+        return sync.read_at < before
+    return is_later(before, sync.at)
 
 
 def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:

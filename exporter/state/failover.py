@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from exporter.model.observations import (
     GROUPS,
@@ -75,22 +75,30 @@ def groups_input(flow: FlowKey) -> InputId:
     return InputId(f"{connect_cluster}/{source}->{target}", GROUPS)
 
 
+class _Newest(NamedTuple):
+    """A checkpoint, its timestamp, and when it was read live, by our clock."""
+
+    checkpoint: Checkpoint
+    at: float
+    read_at: float | None
+
+
 @dataclass(slots=True)
 class _Checkpoints:
     """The newest checkpoints of one topic."""
 
-    newest: dict[_Where, tuple[Checkpoint, float]] = field(default_factory=dict)
+    newest: dict[_Where, _Newest] = field(default_factory=dict)
     by_group: dict[str, float] = field(default_factory=dict)
     dropped: int = 0
 
-    def apply(self, records: Iterable[CheckpointRecord]) -> None:
+    def apply(self, records: Iterable[CheckpointRecord], read_at: float | None) -> None:
         for record in records:
             said = record.checkpoint
             where = (said.group, said.topic, said.partition)
             if where not in self.newest and len(self.newest) >= CHECKPOINTS_MAX:
                 self.dropped += 1
                 continue
-            self.newest[where] = (said, record.at)
+            self.newest[where] = _Newest(said, record.at, read_at)
             self.by_group[said.group] = max(record.at, self.by_group.get(said.group, record.at))
 
 
@@ -110,7 +118,7 @@ class _Answer:
         """Was this sync known before the log ends were read?"""
         return self.before is not None and self.before.synced.get(at) == newest
 
-    def knew_landing(self, where: _Where, checkpoint: tuple[Checkpoint, float] | None) -> bool:
+    def knew_landing(self, where: _Where, checkpoint: _Newest | None) -> bool:
         """Was this checkpoint?"""
         if self.before is None or checkpoint is None:
             return False
@@ -169,7 +177,9 @@ class Failover:
             self._checkpoints.pop(read.topic, None)
             self._heartbeats.pop(read.topic, None)
         if checkpoints:
-            self._checkpoints.setdefault(read.topic, _Checkpoints()).apply(checkpoints)
+            self._checkpoints.setdefault(read.topic, _Checkpoints()).apply(
+                checkpoints, None if read.whole else read.at
+            )
         for record in read.records:
             if isinstance(record, HeartbeatRecord):
                 beat = record.heartbeat
@@ -258,7 +268,7 @@ class Failover:
             and self._inputs.live(groups_input(flow.key), now)
         )
 
-    def _checkpointed(self, topic: KafkaTopic) -> Mapping[_Where, tuple[Checkpoint, float]]:
+    def _checkpointed(self, topic: KafkaTopic) -> Mapping[_Where, _Newest]:
         found = self._checkpoints.get(topic)
         return {} if found is None else found.newest
 
@@ -343,7 +353,7 @@ class Failover:
         row: GroupOffset,
         upstream: int,
         ours: Mapping[TopicPartition, PartitionSyncs],
-        checkpoints: Mapping[_Where, tuple[Checkpoint, float]],
+        checkpoints: Mapping[_Where, _Newest],
     ) -> GroupView:
         where = (row.group, row.checkpointed or row.remote, row.partition)
         place = TopicPartition(row.topic, row.partition)
@@ -374,5 +384,6 @@ class Failover:
             translated=found.translated,
             reread=found.reread,
             skip=found.skip,
-            checkpoint_at=None if checkpoint is None else checkpoint[1],
+            checkpoint_at=None if checkpoint is None else checkpoint.at,
+            checkpoint_read_at=None if checkpoint is None else checkpoint.read_at,
         )

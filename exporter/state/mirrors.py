@@ -61,6 +61,11 @@ class SyncBook:
             known.read(sync.upstream_offset, sync.downstream_offset, live=not whole)
         self.version += whole or bool(records)
 
+    def read_at(self, where: TopicPartition) -> float | None:
+        """When the newest sync was read live; None if it was there before."""
+        run = self.runs.get(where)
+        return None if run is None or not run.steps else run.steps[-1][1]
+
     def seen(self, where: TopicPartition) -> Seen | None:
         """The upstream side of the newest sync, as a position."""
         found = self.newest.get(where)
@@ -389,6 +394,7 @@ def sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
             upstream_offset=sync.upstream_offset,
             downstream_offset=sync.downstream_offset,
             at=at,
+            read_at=syncs.read_at(where),
         )
         for where, (sync, at) in sorted(syncs.newest.items())
     )

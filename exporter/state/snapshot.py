@@ -335,7 +335,8 @@ class GroupView:
                    task remembers (state/syncs.py); None if that may be nothing
     reread, skip   records between the landing and the best place after it, or before it: their
                    distance, less what is known to be no record in between
-    checkpoint_at  of the newest checkpoint of this partition
+    checkpoint_at, checkpoint_read_at    of the newest checkpoint of this partition: its timestamp,
+                   and when it was read live, by our clock; None if it was there before
     """
 
     connect_cluster: str
@@ -352,6 +353,7 @@ class GroupView:
     reread: int | None
     skip: int | None
     checkpoint_at: float | None = None
+    checkpoint_read_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +403,9 @@ class HeartbeatView:
 
 
 class SyncView(msgspec.Struct, frozen=True, gc=False):
-    """The newest offset sync of an upstream partition in one flow."""
+    """The newest offset sync of an upstream partition in one flow. `at` is its timestamp, `read_at`
+    when it was read live, by our clock; None if it was there before.
+    """
 
     connect_cluster: str
     source: str
@@ -411,6 +415,7 @@ class SyncView(msgspec.Struct, frozen=True, gc=False):
     upstream_offset: int
     downstream_offset: int
     at: float
+    read_at: float | None = None
 
 
 class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):

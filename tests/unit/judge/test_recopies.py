@@ -209,6 +209,7 @@ def test_a_reset_of_what_is_not_copied_any_more_leaves_no_gap_in_what_is_followe
     seen.rests = {MM2: BEGAN + 1}
     reset(seen)
     assert seen.falls.meant
+    seen.look(copied(100, committed_at=BEGAN + 2))
     assert set(seen.look(copied(10, committed_at=BEGAN + 9)).recopies) == {WHERE}
 
 

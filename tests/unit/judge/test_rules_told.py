@@ -67,6 +67,19 @@ def found(play: Play, name: Name) -> Finding:
 # --- half_reset ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_sync_is_as_old_as_its_reading_whatever_its_writers_clock_says(skew_s):
+    """A task begins again after a reset: its sync comes a flush before its commit."""
+    play = stopped(0)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.5)
+    play.world.synced(120, downstream=200, at=play.world.now + skew_s)
+    play.run(0.5)
+    assert "half_reset" not in play.names()
+    play.run(4)
+    assert "half_reset" in play.names()
+
+
 def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says():
     play = stopped(0, 1)
     synced = play.world.now
@@ -250,6 +263,7 @@ def grouped(*views: dict[str, Any], synced: bool = True) -> Play:
         reread=50,
         skip=0,
         checkpoint_at=now,
+        checkpoint_read_at=now,
     )
     play.more["groups"] = tuple(replace(group, **view) for view in views)
     if synced:
@@ -283,6 +297,18 @@ def test_of_a_group_without_a_checkpoint_none_is_stale(unknown):
 
 def test_where_no_sync_has_come_since_no_better_checkpoint_could_be_written():
     assert "checkpoints_stale" not in grouped({}, synced=False).names()
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_checkpoint_is_as_old_as_its_reading_whatever_its_writers_clock_says(skew_s):
+    began = grouped({}).world.now
+    fresh = {"checkpoint_at": began + skew_s, "checkpoint_read_at": began - 1.0}
+    assert "checkpoints_stale" not in grouped(fresh).names()
+    assert "checkpoints_stale" in grouped({"checkpoint_at": began + skew_s}).names()
+
+
+def test_a_checkpoint_of_before_is_held_against_syncs_that_are_read_since():
+    assert "checkpoints_stale" in grouped({"checkpoint_read_at": None}).names()
 
 
 def test_a_checkpoint_that_is_as_good_as_it_can_be_is_not_stale():
