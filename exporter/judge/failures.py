@@ -41,6 +41,9 @@ class Run(msgspec.Struct):
     failure   the newest in full
     same      positions at the first failure that are still the same, by what they are of
     moved     some others did move
+    read_at   when the newest was read, by our clock
+    restarts  how often it was started again between the first and the newest, by the order in
+              which that was told: the clocks are of several workers
     """
 
     kind: str
@@ -50,6 +53,8 @@ class Run(msgspec.Struct):
     count: int
     same: dict[str, str]
     moved: bool = False
+    read_at: float | None = None
+    restarts: int = 0
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -64,6 +69,7 @@ class Told(msgspec.Struct, frozen=True):
     seen_at: float = 0.0
     unsettled: str | None = None
     failure: StateChange | None = None
+    starts: int = 0
 
 
 @dataclass(slots=True)
@@ -76,6 +82,7 @@ class Diary:
                few seconds between two failures, or be nobody's in a rebalance
     gone_at    since when its connector is listed without it
     failure    its last, unless it was started again since
+    starts     how often it was since the last failure that counts
     """
 
     state: str = ""
@@ -87,6 +94,7 @@ class Diary:
     unsettled: str | None = None
     gone_at: float | None = None
     failure: StateChange | None = None
+    starts: int = 0
 
     def empty(self) -> bool:
         """Is there nothing worth remembering?"""
@@ -224,17 +232,20 @@ class Failures:
         if not failed:
             if last is not None and change.state in _RESTARTED:
                 diary.restarts.append(change.at)
+                diary.starts += 1
             return
         diary.failure = change
         if last is None or _is_another(last, change):
             _failed(diary, change, positions.get(whose[:2], {}))
+            assert diary.run is not None
+            diary.run.read_at, diary.starts = now, 0
         else:  # it has failed since then
             diary.failure, diary.state_at = last, last.at
 
     def runs(self) -> tuple[FailureRun, ...]:
         """Who fails over and over, by name."""
         return tuple(
-            _told(whose, diary, diary.run)
+            _told(whose, diary.run)
             for whose, diary in sorted(self.of.items())
             if diary.run is not None
         )
@@ -257,6 +268,7 @@ class Failures:
                 seen_at=diary.seen_at,
                 unsettled=diary.unsettled,
                 failure=diary.failure,
+                starts=diary.starts,
             )
             for whose, diary in sorted(self.of.items())
             if not diary.empty()
@@ -276,14 +288,14 @@ class Failures:
                 seen_at=at.seen_at or at.state_at,
                 unsettled=at.unsettled,
                 failure=at.failure,
+                starts=at.starts,
             )
             for at in told
         }
 
 
-def _told(whose: Whose, diary: Diary, run: Run) -> FailureRun:
+def _told(whose: Whose, run: Run) -> FailureRun:
     cluster, connector, task = whose
-    between = [at for at in diary.restarts if run.first_at <= at <= run.last_at]
     return FailureRun(
         connect_cluster=cluster,
         connector=connector,
@@ -293,9 +305,10 @@ def _told(whose: Whose, diary: Diary, run: Run) -> FailureRun:
         count=run.count,
         first_at=run.first_at,
         last_at=run.last_at,
-        restarts=len(between),
+        restarts=run.restarts,
         same=tuple(sorted(run.same.items())),
         moved=run.moved,
+        read_at=run.read_at,
     )
 
 
@@ -343,6 +356,7 @@ def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:
         _keep_same(run, positions)
         if run.same:
             run.count += 1
+            run.restarts += diary.starts
             run.failure, run.last_at = failure, change.at
             return
     diary.run = _first(failure, change.at, positions)
@@ -354,6 +368,13 @@ def _first(failure: str, at: float, positions: Positions) -> Run:
     return Run(kind_of(failure), failure, at, at, 1, kept)
 
 
+def _again(run: Run, positions: Positions) -> Run:
+    """Return a run that begins with the newest failure of this one."""
+    found = _first(run.failure, run.last_at, positions)
+    found.read_at = run.read_at
+    return found
+
+
 def _now_standing(diary: Diary, run: Run, positions: Positions) -> Run | None:
     """The run, now that the connector stands here; None once it is over.
 
@@ -362,14 +383,14 @@ def _now_standing(diary: Diary, run: Run, positions: Positions) -> Run | None:
     """
     failed = diary.state == "failed"
     if failed and run.count == 1:
-        return _first(run.failure, run.last_at, positions)
+        return _again(run, positions)
     stood = not run.moved
     _keep_same(run, positions)
     if run.same:
         return run
     if stood and run.count >= FAILURES:
         diary.restarts.clear()  # they were one trouble, and it got past it
-    return _first(run.failure, run.last_at, positions) if failed else None
+    return _again(run, positions) if failed else None
 
 
 def _keep_same(run: Run, positions: Positions) -> None:

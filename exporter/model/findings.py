@@ -136,6 +136,7 @@ class FailureRun:
     restarts   how often it was started again between the first and the newest
     same       positions that are where they were at the first, by what they are of: label, text
     moved      others did move meanwhile
+    read_at    when the newest was read, by our clock: `last_at` may be by a worker's
     """
 
     connect_cluster: str
@@ -149,6 +150,7 @@ class FailureRun:
     restarts: int
     same: tuple[tuple[str, str], ...]
     moved: bool
+    read_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

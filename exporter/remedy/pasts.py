@@ -38,9 +38,9 @@ def in_vain(past: fleet.Fleet, incident: Incident, now: float) -> int:
     run = incident.worst
     if run is None or not incident.shows:
         return 0
+    told_at = run.last_at if run.read_at is None else run.read_at
     return sum(
-        at.incident == incident.key and run.last_at < at.at <= now - SETTLED_S
-        for at in past.restarts
+        at.incident == incident.key and told_at < at.at <= now - SETTLED_S for at in past.restarts
     )
 
 

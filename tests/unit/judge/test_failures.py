@@ -124,6 +124,7 @@ def test_a_task_that_fails_is_a_run_of_one(watching):
         restarts=0,
         same=(("", ""),),
         moved=False,
+        read_at=100.0,
     )
 
 
@@ -386,13 +387,20 @@ def test_what_came_at_the_moment_of_the_last_one_is_taken_in(watching):
     assert list(watching.failures.of[FILES].restarts) == [5.0]
 
 
-def test_restarts_at_the_very_moments_of_the_failures_are_between_them(watching):
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_restarts_between_failures_are_counted_by_their_order_and_not_by_a_clock(watching, skew_s):
+    """Another worker starts the task than the one on which it failed."""
     watching.look(5.0, told=(history(change(5.0, "failed")),))
-    changes = (change(5.0, "failed"), change(5.0, "restarting"))
+    changes = (change(5.0, "failed"), change(5.0 + skew_s, "restarting"))
     watching.look(5.0, told=(history(*changes),))
-    changes += (change(6.0, "failed"), change(6.0, "restarting"), change(6.0, "running"))
+    changes += (change(6.0, "failed"), change(6.0 + skew_s, "restarting"))
     (run,) = watching.look(7.0, told=(history(*changes),))
-    assert (run.first_at, run.last_at, run.restarts) == (5.0, 6.0, 2)
+    assert (run.first_at, run.last_at, run.restarts, run.read_at) == (5.0, 6.0, 1, 7.0)
+    later = Watching()
+    later.failures.recall(watching.failures.remembered())
+    changes += (change(8.0, "failed"),)
+    (run,) = later.look(9.0, told=(history(*changes),))
+    assert (run.count, run.restarts, run.read_at) == (3, 2, 9.0)
 
 
 def test_restarts_before_the_first_failure_of_a_run_are_not_counted_with_it(watching):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from exporter.decode.connect_rest import Standing
 from exporter.model.connectors import DELETED, StateChange, StateHistory
+from exporter.model.findings import FailureRun
 from exporter.remedy.circumstances import Case, Now, incarnation, token
 from exporter.remedy.drivers.rest_sight import Seen
+from exporter.remedy.model.fleet import Fleet, Restarted
 from exporter.remedy.model.plan import Action
+from exporter.remedy.pasts import in_vain
 from exporter.state.snapshot import EMPTY, ConnectorListView, Snapshot
 from tests.changed import replace
 
@@ -62,3 +68,13 @@ def test_a_status_that_is_lost_and_written_again_is_nobodys_wish():
 )
 def test_another_start_is_somebodys_wish(later):
     assert asked(told(RUNS, *later)) != asked(told(RUNS))
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+@pytest.mark.parametrize(("restarted_at", "count"), [(900.0, 0), (1100.0, 1)])
+def test_a_restart_of_ours_is_in_vain_after_the_last_failure_was_read(skew_s, restarted_at, count):
+    """A worker's clock says when that failure was; a restart before it is counted with the run."""
+    run = FailureRun("lab", "files", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
+    incident: Any = SimpleNamespace(worst=run, shows=True, key="k")
+    past = Fleet(restarts=[Restarted(restarted_at, ("lab", "files"), "k")])
+    assert in_vain(past, incident, 2000.0) == count
