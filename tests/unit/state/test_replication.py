@@ -8,7 +8,7 @@ from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.snapshot import MirrorPartitionView
 
-from .worlds import OFFSETS, SYNCS, World, mirror, mirrors, orders
+from .worlds import OFFSETS, SYNCS, World, mirror, mirrors, orders, sync
 
 PROD = KafkaTopic("east", "prod-offsets")
 MORE = KafkaTopic("west", "mm2-offset-syncs.more.internal")
@@ -168,3 +168,25 @@ def test_a_task_that_begins_anew_before_any_sync_was_read_has_nothing_to_forget(
     world.listed(mirror())
     world.book._replication.checkpoint_task_restarted("lab")
     assert world.snapshot().syncs == ()
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 4.0, 600.0])
+@pytest.mark.parametrize("live", [True, False])
+def test_an_offset_that_is_patched_back_is_followed_whatever_the_clocks_of_its_writers_say(
+    live, skew_s
+):
+    """The sync is by the task's worker, whose clock is ahead; the PATCH, three seconds later, by
+    another one.
+    """
+    world = mirrors()
+    copied = sync(1_000_000, at=world.now + skew_s)
+    if live:
+        world.commit("mm2", orders(), {"offset": 999_990})
+        world.tail(copied, topic=SYNCS)
+    else:
+        world.tail(copied, topic=SYNCS, whole=True)
+    world.now += 3
+    world.commit("mm2", orders(), {"offset": 0})
+    world.ends(1_000_001)
+    view = world.mirrored()
+    assert (view.replicated, view.lag) == (0, 1_000_000)
