@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -246,17 +246,28 @@ class KafkaAdmin:
             raise self._why(exc.args[0]) from exc
 
     def readable_ends(
-        self, partitions: Collection[TopicPartition]
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, ReadableEnd]:
-        """How far readers of committed records, and of all, can get. Raises for a missing topic."""
+        """How far readers of committed records, and of all, can get. Partitions that have no end
+        just now are put into `refused` with the reason; without it the first of these is raised.
+        """
         wanted = tuple(partitions)
-        stable = self._known(self._told(wanted, LATEST, committed=True))
+        stable = self._told(wanted, LATEST, committed=True)
         # Asked for second, so that it is never the lower of the two.
-        high = self._known(self._told(wanted, LATEST, committed=False))
-        return {
-            at: ReadableEnd(stable=end, high=max(end, last))
-            for at, end, last in zip(wanted, stable, high, strict=True)
-        }
+        high = self._told(wanted, LATEST, committed=False)
+        found: dict[TopicPartition, ReadableEnd] = {}
+        for at, end, last in zip(wanted, stable, high, strict=True):
+            error = next((one for one in (end, last) if isinstance(one, ClientError)), None)
+            if isinstance(end, int) and isinstance(last, int):
+                found[at] = ReadableEnd(stable=end, high=max(end, last))
+            elif error is not None and refused is not None:
+                refused[at] = error
+            elif error is not None:
+                raise error
+        return found
 
     def group_offsets(
         self,
@@ -295,15 +306,6 @@ class KafkaAdmin:
             ck.TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S
         )
         return {name: self._result(future) for name, future in futures.items()}
-
-    @staticmethod
-    def _known(told: Iterable[int | ClientError]) -> list[int]:
-        found = []
-        for at in told:
-            if isinstance(at, ClientError):
-                raise at
-            found.append(at)
-        return found
 
     def _result(self, future: Future[Any], limit_s: float = RESULT_S_MAX) -> Any:
         try:
@@ -382,6 +384,18 @@ class TailReader:
             raise self._errors.pop(self.name) or Unreachable(self.name, "no broker answers")
         self._errors.clear()
         return messages
+
+    def reopen(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Fetch these partitions anew, from these offsets; the others go on. After an error that
+        is not of the log, such as a question for its start that failed, librdkafka fetches a
+        partition no more.
+        """
+        wanted = [
+            ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
+        ]
+        with translated(self.name):
+            self._consumer.incremental_unassign(wanted)
+            self._consumer.incremental_assign(wanted)
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:
         """Partition -> offset after the last record that `read` returned, and after the markers of

@@ -11,17 +11,18 @@ from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
+    OPEN_TRANSACTION,
     REST_OFFSETS,
     TAIL,
+    Frozen,
     rest_offsets_input,
 )
-from exporter.state.inputs import OPEN_TRANSACTION
 from exporter.state.rest_fallback import is_done_without, polled_instead
 from exporter.state.site import UNREADABLE
 from exporter.state.snapshot import InputView
 
 FAILURES: Final = 3
-NAMED_MAX: Final = 5  # connectors in one finding
+NAMED_MAX: Final = 5  # connectors or partitions in one finding
 # What may be missing for a while where everything is new: nobody has committed yet.
 _LATE: Final = frozenset({"topic_not_settled", "not_found"})
 
@@ -32,8 +33,9 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
     """
     clusters = {str(at.at): at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
     for view in seen.snapshot.inputs:
-        if view.tail is not None and view.tail.frozen:  # whatever the last attempt came to
-            hidden = sum(frozen.hidden for frozen in view.tail.frozen)
+        held = _held(view)
+        if held:  # whatever the last attempt came to
+            hidden = sum(frozen.hidden for frozen in held)
             yield seen.found(
                 FindingName.HANGING_TRANSACTION,
                 Severity.CRITICAL,
@@ -42,7 +44,7 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
                 "that start wait for it, and offsets behind it are not shown.",
                 subject=view.id.input,
                 evidence=(
-                    *((f"partition {at.partition}", at.detail) for at in view.tail.frozen[:5]),
+                    *((f"partition {at.partition}", at.detail) for at in held[:NAMED_MAX]),
                     ("hidden", f"{hidden} records"),
                 ),
             )
@@ -77,6 +79,7 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             evidence=(
                 ("reason", view.last_reason or "stale"),
                 ("last read", "never" if since is None else moment(since)),
+                *((f"partition {at.partition}", at.detail) for at in _sick(view)[:NAMED_MAX]),
             ),
         )
 
@@ -108,9 +111,24 @@ def _instead(seen: Seen, view: InputView) -> str:
 
 
 def _trouble(view: InputView) -> str:
+    sick = _sick(view)
+    if sick and view.live:
+        return f"has {len(sick)} partition(s) that cannot be read; the others are"
     if view.up and view.tail is not None and view.tail.behind:
         return f"is read too slowly: {view.tail.behind} records are left"
     return f"cannot be read: {view.last_error or 'no answer'}"
+
+
+def _held(view: InputView) -> tuple[Frozen, ...]:
+    """Return the partitions of a tail that an open transaction holds."""
+    frozen = () if view.tail is None else view.tail.frozen
+    return tuple(at for at in frozen if at.reason == OPEN_TRANSACTION)
+
+
+def _sick(view: InputView) -> tuple[Frozen, ...]:
+    """Return the partitions of a tail that cannot be read while others can."""
+    frozen = () if view.tail is None else view.tail.frozen
+    return tuple(at for at in frozen if at.reason != OPEN_TRANSACTION)
 
 
 def _down(seen: Seen, view: InputView) -> bool:
@@ -133,7 +151,9 @@ def _down(seen: Seen, view: InputView) -> bool:
     lasts = seen.now - at
     if late:
         return not _half_reset(seen, view) and lasts >= seen.settings.patience_s
-    return lasts >= seen.settings.interval_s and (stale or total - before >= FAILURES)
+    return lasts >= seen.settings.interval_s and (
+        stale or bool(_sick(view)) or total - before >= FAILURES
+    )
 
 
 def _half_reset(seen: Seen, view: InputView) -> bool:

@@ -36,6 +36,8 @@ LOG_ENDS = "log_ends"
 GROUPS = "groups"
 REST_OFFSETS = "rest_offsets"
 
+OPEN_TRANSACTION = "open_transaction"  # a reason why a partition tells nothing new
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputId:
@@ -150,17 +152,20 @@ Records = (
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A Kafka partition in which an open transaction hides all that was written after it began.
+    """A Kafka partition that tells nothing new: an open transaction hides all that was written
+    after it began, or it cannot be read while others of its topic can.
 
-    offset     the last stable offset: where a reader of committed records has to wait
-    detail     who and since when, in words for a person
-    hidden     records from there to the end of the log
+    offset     where its reader waits: in a transaction the last stable offset
+    detail     who or why and since when, in words for a person
+    hidden     records from there to the end of the log, as far as that is known
+    reason     OPEN_TRANSACTION, or the `reason` of the error (errors.py)
     """
 
     partition: int
     offset: int
     detail: str
     hidden: int = 0
+    reason: str = OPEN_TRANSACTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,8 @@ class TailRead:
     caught_up      the tail has passed the end that it saw at its start
     whole          the records are the whole topic: whatever else was known of it is no longer there
     undecodable    live records that could not be decoded, by reason
-    frozen         partitions that an open transaction has held for longer than one should be open
+    frozen         partitions that an open transaction has held for longer than one should be open,
+                   and those that cannot be read
     at             when the broker was asked: the process may have stood still since
     """
 

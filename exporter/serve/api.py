@@ -17,7 +17,7 @@ Both documents have
                          tail: {kafka, topic, caught_up, behind,
                                 records: {value, tombstone, undecodable},
                                 positions: {"partition": next offset},
-                                frozen: [{partition, offset, detail}]} | null}]
+                                frozen: [{partition, offset, detail, reason}]} | null}]
 
 /api/v1/connectors adds
 
@@ -216,7 +216,12 @@ def _tail(tail: TailView) -> Document:
         },
         "positions": {str(partition): offset for partition, offset in tail.positions},
         "frozen": [
-            {"partition": at.partition, "offset": at.offset, "detail": at.detail}
+            {
+                "partition": at.partition,
+                "offset": at.offset,
+                "detail": at.detail,
+                "reason": at.reason,
+            }
             for at in tail.frozen
         ],
     }

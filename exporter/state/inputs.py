@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
 
 from exporter.model.observations import (
+    OPEN_TRANSACTION,
     Frozen,
     InputFailed,
     InputId,
@@ -23,8 +23,6 @@ from exporter.model.observations import (
 )
 from exporter.model.topology import KafkaTopic
 from exporter.state.snapshot import InputView, TailView
-
-OPEN_TRANSACTION: Final = "open_transaction"
 
 
 @dataclass(slots=True)
@@ -61,7 +59,7 @@ class TailState:
         return any(at > before.get(partition, -1) for partition, at in self.positions.items())
 
     def newly_held(self) -> bool:
-        """Is there a transaction that was not there the last time this was asked?"""
+        """Is a partition held that was not, or not there, the last time this was asked?"""
         before, now = self.held, {at.partition: at.offset for at in self.frozen}
         self.held = before | now
         return any(before.get(partition) != offset for partition, offset in now.items())
@@ -103,8 +101,8 @@ class InputState:
 
     def read(self, seen: TailRead) -> None:
         """A tail has read, or found out where its topic ends. It works if it moves, or has nothing
-        left to read; what a transaction holds back is not its fault, and an error all the same, one
-        for each however often it is seen.
+        left to read; what a transaction or a partition that cannot be read holds back is not its
+        fault, and an error all the same, one for each however often it is seen.
         """
         if self.tail is None:
             self.tail = TailState(seen.topic)
@@ -118,7 +116,9 @@ class InputState:
         if works:
             self.last_success_at = seen.at
         detail = "; ".join(frozen.detail for frozen in seen.frozen)
-        self.failed(OPEN_TRANSACTION, detail, counted=self.tail.newly_held())
+        reasons = [at.reason for at in seen.frozen if at.reason != OPEN_TRANSACTION]
+        reason = next(iter(reasons), OPEN_TRANSACTION)
+        self.failed(reason, detail, counted=self.tail.newly_held())
 
     def failed(
         self, reason: str, detail: str, *, counted: bool = True, partial: bool = False
@@ -178,7 +178,7 @@ class Inputs:
         return at is not None and abs(now - at) <= lasts_s
 
     def whole(self, input_id: InputId, now: float) -> bool:
-        """Is this tail live, with no partition held back by an open transaction?"""
+        """Is this tail live, with no partition that tells nothing new?"""
         state = self._by_id.get(input_id)
         held = state is not None and state.tail is not None and state.tail.frozen
         return not held and self.live(input_id, now)

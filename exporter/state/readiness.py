@@ -1,12 +1,14 @@
 """What is not caught up yet, in words for a person. Called by the book only.
 
-Ready means: everything that exists has been read once. What has failed in the meantime is not
-waited for, because a daemon that is never ready tells nobody what it does know.
+Ready means: everything that exists and may be read has been read once. What has failed in the
+meantime is not waited for, nor a partition that cannot be read while others of its topic can,
+because a daemon that is never ready tells nobody what it does know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from exporter.model.observations import (
     CONNECT_REST,
@@ -18,10 +20,12 @@ from exporter.model.observations import (
 )
 from exporter.model.topology import KafkaTopic, Topology
 from exporter.state.failover import Failover, groups_input
-from exporter.state.inputs import Inputs
+from exporter.state.inputs import Inputs, InputState
 from exporter.state.replication import Replication
 from exporter.state.sinks import Sinks
 from exporter.state.site import UNREADABLE, Site
+
+DENIALS: Final = 3  # with a growing pause between them: an ACL may be on its way
 
 
 class Readiness:
@@ -49,11 +53,9 @@ class Readiness:
             missing.extend(self._site(site))
         if not self._was_ready:  # REST that stands in for a topic later on is not waited for
             missing.extend(self._unpolled())
-        recorded = frozenset(topology.recorded())
         for topic in topology.awaited():
             state = self._inputs.find(InputId(str(topic), TAIL))
-            hopeless = {"not_found"} if topic in recorded else UNREADABLE
-            if state is not None and state.last_reason in hopeless:
+            if state is not None and self._is_hopeless(topic, state, topology):
                 continue  # there is nothing to catch up with
             if self._is_not_needed(topic, topology):
                 continue
@@ -65,6 +67,24 @@ class Readiness:
             missing.extend(self._unasked(groups_input(asked.flow)))
         self._was_ready = self._was_ready or not missing
         return tuple(missing)
+
+    def _is_hopeless(self, topic: KafkaTopic, state: InputState, topology: Topology) -> bool:
+        """Is it not there, or denied for good? What depends on it is not shown, and `input_up` and
+        a finding say why: waiting for it would hide the rest for ever. A denied offsets topic is
+        waited for while no other one is read: nothing is known of any source connector.
+        """
+        if state.last_reason not in UNREADABLE:
+            return False
+        if state.last_reason == "not_found" or topic not in topology.recorded():
+            return True
+        offsets = {at.at for at in topology.offsets_topics}
+        if state.errors["denied"] < DENIALS or topic not in offsets:
+            return state.errors["denied"] >= DENIALS
+        return any(self._is_caught_up(other) for other in offsets)
+
+    def _is_caught_up(self, topic: KafkaTopic) -> bool:
+        state = self._inputs.find(InputId(str(topic), TAIL))
+        return state is not None and state.tail is not None and state.tail.caught_up
 
     def _unpolled(self) -> Iterator[str]:
         sources = [at for site in self._sites.values() for at in site.rest_connectors()]

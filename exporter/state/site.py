@@ -19,6 +19,7 @@ import msgspec
 from exporter.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
 from exporter.model.observations import (
     CONNECT_REST,
+    OPEN_TRANSACTION,
     TAIL,
     ConnectorsListed,
     InputId,
@@ -38,7 +39,7 @@ from exporter.state.connector_list import ConnectorList
 from exporter.state.flows import cluster_at
 from exporter.state.histories import Histories
 from exporter.state.homes import Homes
-from exporter.state.inputs import OPEN_TRANSACTION, Inputs
+from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.lag import Seen
 from exporter.state.lint import sibling_names

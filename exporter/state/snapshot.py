@@ -31,7 +31,7 @@ from exporter.state.usual import NOTHING_PUBLISHED, UsualView
 class TailView:
     """How far a tail has read. Counts are of live records only.
 
-    frozen    partitions in which an open transaction hides what came after it
+    frozen    partitions that tell nothing new: of an open transaction, or not readable
     """
 
     topic: KafkaTopic

@@ -55,6 +55,7 @@ class FakeKafka:
         self.unfetched: dict[
             TopicPartition, ClientError
         ] = {}  # no committed offset is told of them
+        self.sick: dict[TopicPartition, ClientError | None] = {}  # None: it only gives no records
         self.members: dict[str, tuple[str, ...]] = {}
         self._logs: dict[str, list[Log]] = {}
         self._ids: dict[str, str] = {}
@@ -139,6 +140,7 @@ class FakeAdmin:
         self._kafka = kafka
         self.name = kafka.name
         self.asked: list[TopicPartition] = []
+        self.asked_ends: list[tuple[TopicPartition, ...]] = []
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         return self._kafka.names(), frozenset({f"{self.name}-1:9092"})
@@ -204,8 +206,18 @@ class FakeAdmin:
         return [getattr(found.get(at), name, None) for at in partitions]
 
     def readable_ends(
-        self, partitions: Collection[TopicPartition]
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, ReadableEnd]:
+        self.asked_ends.append(tuple(partitions))
+        sick = {at: why for at in partitions if (why := self._kafka.sick.get(at)) is not None}
+        if refused is not None:
+            refused |= sick
+        elif sick:
+            raise next(iter(sick.values()))
+        partitions = [at for at in partitions if at not in sick]
         if any(at.partition >= len(self._kafka.logs(at.topic)) for at in partitions):
             raise NotFound(self.name, "Local: Unknown partition")
         logs = {at: self._kafka.logs(at.topic)[at.partition] for at in partitions}
@@ -236,6 +248,8 @@ class FakeReader:
         self._next: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, int] = {}
         self._told_end: dict[TopicPartition, int] = {}
+        self._stopped: set[TopicPartition] = set()
+        self.reopened: list[dict[TopicPartition, int]] = []
         self.closed = False
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -250,7 +264,16 @@ class FakeReader:
             messages += self._of_partition(at, records_max - len(messages))
         return messages
 
+    def reopen(self, starts: Mapping[TopicPartition, int]) -> None:
+        self.reopened.append(dict(starts))
+        self._next |= starts
+        self._stopped -= starts.keys()
+
     def _of_partition(self, at: TopicPartition, records_max: int) -> list[Message]:
+        if at in self._kafka.sick:
+            self._stopped.add(at)
+        if at in self._stopped:  # until it is opened again
+            return []
         if at.topic not in self._kafka.names():
             return [_event(at, KafkaError.UNKNOWN_TOPIC_OR_PART, 0)]
         if at.partition >= len(self._kafka.logs(at.topic)):

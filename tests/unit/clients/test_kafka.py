@@ -320,3 +320,25 @@ def test_a_topic_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(NotFound, match="topic connect-offsets: Broker: Unknown topic"):
         admin.shape("connect-offsets")
     admin.close()
+
+
+def test_a_partition_is_fetched_anew_and_the_others_go_on(broker):
+    parts = [TopicPartition("reopened", number) for number in range(PARTITIONS)]
+    for number in (0, 1):
+        broker.produce("reopened", b"k", b"old", partition=number)
+    reader = broker.reader()
+    try:
+        reader.assign(dict.fromkeys(parts, BEGINNING))
+        assert sorted(values_of(reader, 2)) == [(0, b"old"), (1, b"old")]
+        reader.reopen({parts[1]: BEGINNING})
+        broker.produce("reopened", b"k", b"new", partition=0)
+        assert sorted(values_of(reader, 2)) == [(0, b"new"), (1, b"old")]
+    finally:
+        reader.close()
+
+
+def values_of(reader: TailReader, count: int) -> list[tuple[int | None, bytes | None]]:
+    found: list[tuple[int | None, bytes | None]] = []
+    while len(found) < count:
+        found += [(at.partition(), at.value()) for at in reader.read(10, 1.0) if at.error() is None]
+    return found

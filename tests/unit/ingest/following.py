@@ -35,6 +35,7 @@ class Following:
     progress: list[TailRead] = field(default_factory=list)
     readers: list[FakeReader] = field(default_factory=list)
     waited_s: list[float] = field(default_factory=list)
+    admins: list[FakeAdmin] = field(default_factory=list)
 
     def run(self, story: Story) -> list[TailRead | InputFailed]:
         """Everything that the tail put into the queue, but for the progress of a bootstrap."""
@@ -44,7 +45,7 @@ class Following:
         self._rounds = 0
         Tail(
             self.topic,
-            admin=FakeAdmin(self.kafka),
+            admin=self._admin(),
             open_reader=self._open,
             transactions=OpenTransactions(
                 lambda: FakeReader(self.kafka, committed=False), self.kafka.clock
@@ -65,6 +66,10 @@ class Following:
     def stop(self) -> None:
         """Tell the tail to stop, whatever the story waits for."""
         self._over = True
+
+    def _admin(self) -> FakeAdmin:
+        self.admins.append(FakeAdmin(self.kafka))
+        return self.admins[-1]
 
     def _open(self) -> FakeReader:
         self.readers.append(self.open_reader() if self.open_reader else FakeReader(self.kafka))

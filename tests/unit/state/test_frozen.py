@@ -199,3 +199,21 @@ def test_a_key_that_a_bootstrap_did_not_find_behind_a_transaction_comes_back_wit
     world.tail(other, whole=True, frozen=(3,))
     world.tail(record("files", FILE, {"position": 9}, log_offset=9, kafka_partition=3))
     assert world.file().offset.number("position") == 9
+
+
+def test_a_partition_that_cannot_be_read_hides_its_own_and_is_named():
+    world = two_files()
+    sick = Frozen(3, 7, "partition 3: nobody leads it", 0, "unsettled")
+    for _ in range(10):
+        world.now += STALE_S[TAIL] / 2
+        world.tail(frozen=(sick,))
+    view = tail_view(world)
+    assert (view.up, view.live, view.last_reason) == (False, True, "unsettled")
+    assert (view.last_error, dict(view.errors)) == (sick.detail, {"unsettled": 1})
+    assert shown(world) == {"other.txt"}
+    assert world.snapshot().ready
+    world.tail(frozen=(sick, held(4)))
+    assert tail_view(world).last_reason == "unsettled"
+    world.tail()
+    assert shown(world) == {"in.txt", "other.txt"}
+    assert tail_view(world).up

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputFailed, InputId
+from exporter.model.topology import KafkaTopic
+from exporter.state.readiness import DENIALS
+from exporter.state.site import ConnectSite
+from tests.changed import replace
 
-from .worlds import SYNCS, World, files, mirror, mirrors, orders, record, sink, source
+from .worlds import OFFSETS, SYNCS, World, files, mirror, mirrors, orders, record, sink, source
 
 
 def waiting_for(world: World) -> str:
@@ -152,3 +156,33 @@ def test_each_upstream_is_waited_for_and_an_answer_of_one_is_none_of_the_other()
     world.ends(10)
     assert waiting_for(world) == ""
     assert world.mirrored("a").lag == world.mirrored("b").lag == 8
+
+
+def denied(world: World, topic: KafkaTopic, times: int = DENIALS) -> str:
+    for _ in range(times):
+        world.tail_failed("denied", topic)
+    return waiting_for(world)
+
+
+def test_a_syncs_topic_that_is_denied_for_good_is_not_waited_for():
+    world = World()
+    world.listed(mirror(), source("files"))
+    world.found()
+    world.tail(record("mm2", orders(), {"offset": 1}, log_offset=0, live=False), whole=True)
+    world.ends({})
+    assert str(SYNCS) in denied(world, SYNCS, DENIALS - 1)
+    assert denied(world, SYNCS, 1) == ""
+    assert world.mirrored() is None
+    (input_view,) = (at for at in world.snapshot().inputs if at.id.input == str(SYNCS))
+    assert (input_view.up, input_view.last_reason) == (False, "denied")
+
+
+def test_a_denied_offsets_topic_is_waited_for_while_no_other_one_is_read():
+    sites = [ConnectSite(name=name, kafka="east", rest=False) for name in ("lab", "other")]
+    other = replace(OFFSETS, topic="other-offsets")
+    world = World(sites=tuple(sites))
+    world.found()
+    world.found(other, site="other")
+    assert str(other) in denied(world, other)
+    world.tail(whole=True)
+    assert waiting_for(world) == ""
