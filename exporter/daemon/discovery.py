@@ -7,13 +7,23 @@ thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import structlog
 
 from exporter.clients.kafka import KafkaAdmin, TailReader
 from exporter.clock import Clock
 from exporter.config import Config, Connect
-from exporter.errors import ClientError, TopicNotSettled, TopicsContradict
+from exporter.errors import (
+    Ambiguous,
+    ClientError,
+    Conflict,
+    Throttled,
+    TopicNotSettled,
+    TopicsContradict,
+    Unreachable,
+    Unsettled,
+)
 from exporter.ingest.discover import find_offsets_topic, is_copy, listing_topic_names
 from exporter.ingest.poll import Batch, failure
 from exporter.model.connectors import ConnectorKind
@@ -30,6 +40,9 @@ from exporter.model.topology import KafkaTopic, ListingTopics
 from exporter.state.snapshot import ConnectorView, Snapshot
 
 RETRY_S = 5.0
+RETRY_MAX_S = 300.0  # a sample of every compacted topic, where the answer has not changed for long
+# Errors that are over by themselves.
+_PASSING: Final = (Unreachable, Ambiguous, Unsettled, Conflict, Throttled)
 COMPARE_S = 300.0  # how soon a topic that was found is doubted; a sample of every compacted topic
 
 _log = structlog.get_logger()
@@ -54,6 +67,8 @@ class Discovery:
         self._settled: dict[str, KafkaTopic] = {}
         self._listing: set[str] = set()
         self._retry_at: dict[str, float] = {}
+        self._pause_s: dict[str, float] = {}
+        self._evidence: dict[str, object] = {}
 
     def step(self, snapshot: Snapshot) -> None:
         """Look for what is missing, and notice what is gone."""
@@ -88,7 +103,7 @@ class Discovery:
         sources = _sources(connect, snapshot)
         if not any(view.dedicated_offsets_topic is None for view in sources):
             return
-        if not self._due(f"offsets {connect.name}"):
+        if not self._due(f"offsets {connect.name}", self._pause_of(connect, sources, snapshot)):
             return
         looking = InputId(connect.name, TAIL)
         try:
@@ -96,8 +111,36 @@ class Discovery:
         except ClientError as exc:
             _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
             self._put((failure(looking, exc),))
+            self._put_off(connect.name, exc)
             return
         self._settle(connect.name, topic, InputRetired(looking))
+
+    def _pause_of(
+        self, connect: Connect, sources: list[ConnectorView], snapshot: Snapshot
+    ) -> float:
+        """Return how long to wait for the next search. It begins again with the shortest pause when
+        there are other connectors, or REST tells offsets of others: a connector has committed.
+        """
+        polled = {at.connector for at in snapshot.by_rest if at.connect_cluster == connect.name}
+        committed = {
+            view.connector
+            for view in (snapshot.source_partitions if polled else ())
+            if view.connect_cluster == connect.name and view.connector in polled
+        }
+        evidence = (frozenset(view.name for view in sources), frozenset(committed))
+        if self._evidence.get(connect.name) != evidence:
+            self._evidence[connect.name] = evidence
+            self._pause_s.pop(connect.name, None)
+        return self._pause_s.get(connect.name, RETRY_S)
+
+    def _put_off(self, connect_cluster: str, error: ClientError) -> None:
+        """Search ever more seldom where only other evidence will change the answer: no topic has
+        these offsets where none has committed, or where a standalone worker keeps them in a file.
+        """
+        pause_s = self._pause_s.get(connect_cluster, RETRY_S)
+        self._retry_at[f"offsets {connect_cluster}"] = self._clock.now() + pause_s
+        longer_s = RETRY_S if isinstance(error, _PASSING) else min(2 * pause_s, RETRY_MAX_S)
+        self._pause_s[connect_cluster] = longer_s
 
     def _compare(self, connect: Connect, snapshot: Snapshot) -> None:
         """A topic that was found is looked for again: it may have been the only one with offsets of
@@ -160,6 +203,7 @@ class Discovery:
         found = OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic)
         if self._put((*before, found)):
             self._settled[connect_cluster] = topic
+            self._pause_s.pop(connect_cluster, None)
             self._retry_at[f"compare {connect_cluster}"] = self._clock.now() + COMPARE_S
             _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
 

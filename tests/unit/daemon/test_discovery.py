@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.config import parse
-from exporter.daemon.discovery import COMPARE_S, RETRY_S, Discovery
+from exporter.daemon.discovery import COMPARE_S, RETRY_MAX_S, RETRY_S, Discovery
 from exporter.errors import Unreachable
 from exporter.model.connectors import ConnectorKind
 from exporter.model.observations import (
@@ -21,9 +19,11 @@ from exporter.model.observations import (
     OffsetsTopicLost,
 )
 from exporter.model.topology import KafkaTopic, ListingTopics
-from exporter.state.snapshot import EMPTY, ConnectorView, InputView, Snapshot
+from exporter.state.snapshot import EMPTY, ConnectorView, InputView, RestConnector, Snapshot
+from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
+from tests.unit.serve.worlds import FORGOTTEN
 
 LOOKING = InputId("lab", TAIL)
 SURE = OffsetsTopicCompared("lab", None)
@@ -125,6 +125,44 @@ def test_why_nothing_is_found_is_said_and_it_is_looked_for_again():
     assert world.step(after_s=1) == []  # not every second
     world.topic("offsets", "files")
     assert world.step() == [InputRetired(LOOKING), found("offsets")]
+
+
+def searches(world: World, seconds: int) -> int:
+    """How often it is looked for, asked every second."""
+    return sum(bool(world.step(after_s=1)) for _ in range(seconds))
+
+
+def test_where_no_topic_has_its_offsets_it_is_looked_for_ever_more_seldom():
+    world = World()
+    world.lists("files")
+    assert searches(world, 60) >= 4
+    searches(world, 1000)
+    assert searches(world, 3000) == 3000 / RETRY_MAX_S
+    world.topic("offsets", "files")
+    assert searches(world, int(RETRY_MAX_S)) == 1
+
+
+@pytest.mark.parametrize("change", ["another connector", "an offset over REST"])
+def test_other_evidence_has_it_looked_for_at_once(change):
+    world = World()
+    world.lists("files")
+    searches(world, 1000)
+    if change == "another connector":
+        world.lists("files", "more")
+    else:
+        by_rest = (RestConnector("lab", "files"),)
+        partitions = (replace(FORGOTTEN, connect_cluster="lab", connector="files"),)
+        world.snapshot = replace(world.snapshot, by_rest=by_rest, source_partitions=partitions)
+    assert world.step(after_s=1) != []
+    assert searches(world, 60) >= 3
+
+
+def test_a_broker_that_is_away_is_asked_again_soon():
+    world = World()
+    world.lists("files")
+    world.kafka.down = Unreachable("east", "no broker")
+    searches(world, 1000)
+    assert searches(world, 60) >= 60 / (RETRY_S + 1)
 
 
 def test_what_the_loop_did_not_take_is_told_again():
