@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -149,7 +149,9 @@ class KafkaAdmin:
 
     def addresses(self) -> frozenset[str]:
         """The brokers' `host:port` addresses, without a word on any topic."""
-        found = self._result(self._client.describe_cluster(request_timeout=REQUEST_TIMEOUT_S))
+        with self._translated():
+            asked = self._client.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
+        found = self._result(asked)
         return frozenset(written(str(node.host), node.port) for node in found.nodes)
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
@@ -157,11 +159,12 @@ class KafkaAdmin:
         wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
         if not wanted:
             return frozenset()
-        futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        with self._translated():
+            futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
         found = set()
         for resource, future in futures.items():
             try:
-                policy = self._result(future)["cleanup.policy"].value
+                policy = policy_in(self._result(future))
             except NotFound:  # deleted since it was listed
                 continue
             if "compact" in str(policy).split(","):
@@ -302,9 +305,10 @@ class KafkaAdmin:
         self._groups.close()
 
     def _describe(self, topics: list[str]) -> dict[str, ck_admin.TopicDescription]:
-        futures = self._client.describe_topics(
-            ck.TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S
-        )
+        with self._translated():
+            futures = self._client.describe_topics(
+                ck.TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S
+            )
         return {name: self._result(future) for name, future in futures.items()}
 
     def _result(self, future: Future[Any], limit_s: float = RESULT_S_MAX) -> Any:
@@ -314,6 +318,14 @@ class KafkaAdmin:
             raise self._why(exc.args[0]) from exc
         except TimeoutError as exc:
             raise self._reason(TimedOut(self.name, "librdkafka gave no answer")) from exc
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What librdkafka raises while a question is put, before there is anything to wait for."""
+        try:
+            yield
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
 
     def _why(self, error: ck.KafkaError) -> ClientError:
         return self._reason(translate(self.name, error))
@@ -329,6 +341,12 @@ class KafkaAdmin:
         self._client.poll(0)
         self._logs.poll()
         return self._errors.pop(self.name) or found
+
+
+def policy_in(config: Mapping[str, Any]) -> str | None:
+    """Return the cleanup.policy in a topic's configuration; None where the broker left it out."""
+    entry = config.get("cleanup.policy")
+    return None if entry is None or entry.value is None else str(entry.value)
 
 
 BEGINNING: Final = int(ck.OFFSET_BEGINNING)

@@ -19,7 +19,7 @@ import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
 from exporter.addresses import parsed, written
-from exporter.clients.kafka import REQUEST_TIMEOUT_S, RESULT_S_MAX, KafkaAdmin, made
+from exporter.clients.kafka import REQUEST_TIMEOUT_S, RESULT_S_MAX, KafkaAdmin, made, policy_in
 from exporter.clients.topic_ids import topic_id_of
 from exporter.errors import ClientError, CutOff, Denied, Malformed, NotFound, TimedOut, Unreachable
 from exporter.model.topology import TopicPartition
@@ -91,6 +91,16 @@ class TopicSettings:
     appended: bool
 
 
+_SETTINGS: Final = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "max.message.bytes",
+    "min.insync.replicas",
+    "message.timestamp.type",
+)
+
+
 class KafkaFacts(KafkaAdmin):
     """More questions to one Kafka cluster. Thread-safe like its parent."""
 
@@ -113,11 +123,12 @@ class KafkaFacts(KafkaAdmin):
         """
         if not topics:
             return {}
-        futures = self._client.describe_topics(
-            ck.TopicCollection(sorted(topics)),
-            include_authorized_operations=True,
-            request_timeout=REQUEST_TIMEOUT_S,
-        )
+        with self._translated():
+            futures = self._client.describe_topics(
+                ck.TopicCollection(sorted(topics)),
+                include_authorized_operations=True,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
         return {
             name: _shape(found) if not isinstance(found, ClientError) else found
             for name, found in self._answers(futures).items()
@@ -150,9 +161,10 @@ class KafkaFacts(KafkaAdmin):
         return _topic_id(found)
 
     def _descriptions(self, topics: Collection[str]) -> dict[str, Any]:
-        futures = self._client.describe_topics(
-            ck.TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S
-        )
+        with self._translated():
+            futures = self._client.describe_topics(
+                ck.TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S
+            )
         return self._answers(futures)
 
     def offsets_at(
@@ -163,16 +175,18 @@ class KafkaFacts(KafkaAdmin):
         """
         if not moments:
             return {}
-        futures = self._client.list_offsets(
-            {
-                ck.TopicPartition(at.topic, at.partition): ck_admin.OffsetSpec.for_timestamp(
-                    max(0, math.ceil(moment * 1000))
-                )
-                for at, moment in moments.items()
-            },
-            isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=REQUEST_TIMEOUT_S,
-        )
+        wanted = {
+            ck.TopicPartition(at.topic, at.partition): ck_admin.OffsetSpec.for_timestamp(
+                max(0, math.ceil(moment * 1000))
+            )
+            for at, moment in moments.items()
+        }
+        with self._translated():
+            futures = self._client.list_offsets(
+                wanted,
+                isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
         found: dict[TopicPartition, int | None] = {}
         for at, asked in futures.items():
             offset = int(self._result(asked).offset)
@@ -186,7 +200,8 @@ class KafkaFacts(KafkaAdmin):
         wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
         if not wanted:
             return {}
-        futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        with self._translated():
+            futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
         answers = self._answers({resource.name: asked for resource, asked in futures.items()})
         errors = [at for at in answers.values() if isinstance(at, ClientError)]
         if len(errors) == len(answers):
@@ -194,19 +209,20 @@ class KafkaFacts(KafkaAdmin):
                 if not isinstance(error, Denied):
                     raise error
         return {
-            name: None if isinstance(at, ClientError) else str(at["cleanup.policy"].value)
+            name: None if isinstance(at, ClientError) else policy_in(at)
             for name, at in answers.items()
         }
 
     def message_bytes_max(self, topic: str) -> int | None:
         """max.message.bytes of a topic; None where we may not DescribeConfigs."""
         wanted = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
-        futures = self._client.describe_configs([wanted], request_timeout=REQUEST_TIMEOUT_S)
+        with self._translated():
+            futures = self._client.describe_configs([wanted], request_timeout=REQUEST_TIMEOUT_S)
         try:
             (found,) = [self._result(asked) for asked in futures.values()]
         except Denied:
             return None
-        return int(str(found["max.message.bytes"].value))
+        return int(_value(self.name, found, "max.message.bytes"))
 
     def settings(self, topic: str) -> TopicSettings | None:
         """Return how a topic is made; None if no topic of this name is visible. Raises
@@ -218,9 +234,11 @@ class KafkaFacts(KafkaAdmin):
         if isinstance(shape, ClientError):
             raise shape
         resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
-        asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+        with self._translated():
+            asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
         (future,) = asked.values()
-        found = {name: str(entry.value) for name, entry in self._result(future).items()}
+        entries = self._result(future)
+        found = {name: _value(self.name, entries, name) for name in _SETTINGS}
         return TopicSettings(
             topic_id=shape.topic_id or "",
             partitions=shape.partitions,
@@ -255,9 +273,10 @@ class KafkaFacts(KafkaAdmin):
         an hour at most: of an answer that comes after it gave up it aborts (3663, 4605).
         """
         client = made(self.name, ck_admin.AdminClient, self._settings)
-        futures = client.describe_consumer_groups(
-            sorted(groups), request_timeout=COORDINATOR_TIMEOUT_S, **options
-        )
+        with self._translated():
+            futures = client.describe_consumer_groups(
+                sorted(groups), request_timeout=COORDINATOR_TIMEOUT_S, **options
+            )
         wait(futures.values(), timeout=RESULT_S_MAX)
         client.poll(0)  # why there is no connection, for `_reason`
         return self._answered(futures)
@@ -274,6 +293,14 @@ class KafkaFacts(KafkaAdmin):
             except ClientError as exc:
                 found[name] = exc
         return found
+
+
+def _value(name: str, config: Mapping[str, Any], setting: str) -> str:
+    """Return what a topic's configuration says. Raises Malformed where it does not."""
+    entry = config.get(setting)
+    if entry is None or entry.value is None:
+        raise Malformed(name, f"the broker's answer has no {setting}")
+    return str(entry.value)
 
 
 def _topic_id(found: ck_admin.TopicDescription) -> str | None:

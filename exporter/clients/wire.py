@@ -170,9 +170,11 @@ def _connection_error(name: str, error: Exception) -> ClientError:
     kind: type[ClientError] = Unreachable if before else CutOff
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return Unreachable(name, f"its certificate is not trusted: {cause.verify_message}")
+            # OpenSSL sets these two; an error that Python itself raises has neither.
+            reason = getattr(cause, "verify_message", str(cause))
+            return Unreachable(name, f"its certificate is not trusted: {reason}")
         if isinstance(cause, ssl.SSLError):
-            reason = str(cause.reason)
+            reason = str(getattr(cause, "reason", None))
             if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
                 return Denied(name, f"it refuses our certificate, or wants one: {reason}")
             return kind(name, f"TLS failed: {reason}")

@@ -18,7 +18,7 @@ from typing import Final
 import structlog
 
 from exporter.disk import sync_folder
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, raised_at
 
 LOCK: Final = ".lock"
 
@@ -80,27 +80,31 @@ class StateDir:
             raise ConfigError((f"state_dir: another offsetwatch uses {folder}",)) from exc
 
     def recall(self, name: str, into: Callable[[bytes], None]) -> None:
-        """Hand `into` what `name` said last. What it refuses (ValueError) is put aside, so that it
-        can be looked at, and the part begins anew.
+        """Hand `into` what `name` said last. What it refuses, by whatever error, is put aside, so
+        that it can be looked at, and the part begins anew: it would fail at every start.
         """
         document = read(self.folder, name)
         if document is None:
             return
         try:
             into(document)
-        except ValueError as exc:
+        except Exception as exc:  # noqa: BLE001 - see the docstring
             aside = self.folder / f"{name}.damaged.json"
             with suppress(OSError):
                 (self.folder / f"{name}.json").replace(aside)
-            _log.error("memory_damaged", name=name, error=str(exc), kept_as=aside.name)
+            why = str(exc) if isinstance(exc, ValueError) else raised_at(exc)
+            _log.error("memory_damaged", name=name, error=why, kept_as=aside.name)
 
     def save(self, name: str, document: bytes) -> bool:
-        """Write it down; False, with a line in the log, if that did not work."""
+        """Write it down; False, with a line in the log, if that did not work, for whatever reason:
+        the loop calls it, and must not end for what it remembers.
+        """
         try:
             with self._one_at_a_time:
                 self._write(self.folder / f"{name}.json", document)
-        except OSError as exc:
-            _log.error("memory_not_saved", name=name, error=str(exc))
+        except Exception as exc:  # noqa: BLE001 - see the docstring
+            why = str(exc) if isinstance(exc, OSError) else raised_at(exc)
+            _log.error("memory_not_saved", name=name, error=why)
             return False
         return True
 

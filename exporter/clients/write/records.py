@@ -107,10 +107,11 @@ class RecordWriter(KafkaFacts):
             replication_factor=replication,
             config=dict(config),
         )
-        futures = self._client.create_topics(
-            [wanted], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
-        )
         try:
+            with self._translated():
+                futures = self._client.create_topics(
+                    [wanted], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
+                )
             self._result(futures[topic])
         except ClientError as exc:
             code = _code(exc)

@@ -36,10 +36,11 @@ class TopicWriter(KafkaFacts):
         """Delete the topic of this name. Raises Refused where nothing happened: NotFound among
         others; after any other ClientError it may be gone, or go yet.
         """
-        futures = self._client.delete_topics(
-            [topic], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
-        )
         try:
+            with self._translated():
+                futures = self._client.delete_topics(
+                    [topic], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
+                )
             self._result(futures[topic])
         except ClientError as exc:
             cause = exc.__cause__

@@ -1,0 +1,484 @@
+"""What libraries and the operating system raise at the other edges (tails, futures of the admin
+client, the Kubernetes API, files) is counted or translated, and it is over again afterwards.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka as ck
+import httpx
+import pytest
+import structlog
+
+from exporter import config as configs
+from exporter.clients import auth, kube_access
+from exporter.clients.connect_read import ConnectReader
+from exporter.clients.kafka import TailReader
+from exporter.clients.kafka_errors import translate
+from exporter.clients.kafka_facts import KafkaFacts
+from exporter.clients.kube_read import KubeReader
+from exporter.config import Auth
+from exporter.daemon import run as daemons
+from exporter.daemon import state_dir
+from exporter.daemon.state_dir import StateDir
+from exporter.daemon.supervisor import Supervisor
+from exporter.decode.configs import decode_config
+from exporter.decode.status import decode_status
+from exporter.errors import ClientError
+from exporter.ingest.poll import poll_connectors
+from exporter.ingest.rest import ConnectorsPoll
+from exporter.ingest.roles import (
+    ListingRole,
+    Role,
+    SourceRole,
+    SyncRole,
+    _checkpoints,
+    _heartbeats,
+)
+from exporter.ingest.tail import Tail
+from exporter.ingest.transactions import OpenTransactions
+from exporter.model.observations import (
+    CONNECT_REST,
+    TAIL,
+    InputFailed,
+    InputId,
+    InputSucceeded,
+    TailRead,
+)
+from exporter.model.topology import KafkaTopic, TopicPartition
+from tests.fakes.clock import VirtualClock
+from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
+from tests.unit.daemon.test_faults_at_edges import (
+    HTTP,
+    KAFKA,
+    Watched,
+    fails_and_recovers,
+    named,
+    subclasses,
+)
+from tests.unit.daemon.test_supervisor import SURPRISES
+
+
+def _kind(error: Exception) -> type[ClientError]:
+    return type(translate("east", error.args[0]))
+
+
+TOPIC = KafkaTopic("east", "connect-offsets")
+# One of each kind that the errors of librdkafka fall into, and one of no kind.
+LIBRARY = [
+    next(error for error in KAFKA if type(error) is ck.KafkaException and _kind(error) is kind)
+    for kind in sorted(
+        {_kind(error) for error in KAFKA if type(error) is ck.KafkaException}, key=str
+    )
+]
+FILES = [
+    *(kind(13, "injected") for kind in subclasses(OSError) if kind.__module__ == "builtins"),
+    OSError(28, "No space left on device"),
+    OSError(30, "Read-only file system"),
+    OSError(122, "Disk quota exceeded"),
+    *SURPRISES,
+]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with structlog.testing.capture_logs():
+        yield
+
+
+# --- tails ----------------------------------------------------------------------------------------
+
+
+class _Consumer:
+    """librdkafka's consumer of a FakeKafka, which raises at one of its calls."""
+
+    def __init__(self, reader: FakeReader, fail: dict[str, Exception]) -> None:
+        self._reader = reader
+        self._fail = fail
+        self._waiting: list[ck.Message] = []
+
+    def _raise(self, call: str) -> None:
+        if call in self._fail:
+            raise self._fail[call]
+
+    def assign(self, wanted: list[ck.TopicPartition]) -> None:
+        self._raise("assign")
+        self._reader.assign({TopicPartition(at.topic, at.partition): at.offset for at in wanted})
+
+    def poll(self, timeout_s: float) -> ck.Message | None:
+        self._raise("poll")
+        self._waiting += self._reader.read(1000, timeout_s)
+        return self._waiting.pop(0) if self._waiting else None
+
+    def consume(self, _: int, __: float) -> list[ck.Message]:
+        self._raise("consume")
+        found, self._waiting = self._waiting, []
+        return found
+
+    def position(self, wanted: list[ck.TopicPartition]) -> list[ck.TopicPartition]:
+        self._raise("position")
+        places = [TopicPartition(at.topic, at.partition) for at in wanted]
+        found = self._reader.positions(places)
+        return [ck.TopicPartition(TOPIC.topic, at, offset) for at, offset in found.items()]
+
+    def close(self) -> None:
+        self._raise("close")
+
+
+class _Admin(FakeAdmin):
+    fail: dict[str, Exception]
+
+    def shape(self, topic: str) -> tuple[str, int]:
+        if "shape" in self.fail:
+            raise self.fail["shape"]
+        return super().shape(topic)
+
+    def readable_ends(self, partitions: Any, **more: Any) -> Any:
+        if "ends" in self.fail:
+            raise self.fail["ends"]
+        return super().readable_ends(partitions, **more)
+
+
+class _Story:
+    """A supervised tail. `fail` holds what its calls raise; it ends once it has recovered."""
+
+    def __init__(self, call: str, error: Exception) -> None:
+        self.call, self.error = call, error
+        self.kafka = FakeKafka("east", VirtualClock())
+        self.kafka.create(TOPIC.topic, 2)
+        self.kafka.produce(TOPIC.topic, b'["files",{"filename":"/a"}]', b'{"position":1}')
+        self.fail: dict[str, Exception] = {}
+        self.watched = Watched()
+        self.watched.inputs = type(self.watched.inputs)({TAIL: 20.0, CONNECT_REST: 60.0})
+        self.failed = 0
+        self.recovered = False
+        self.rounds = 0
+        self.admin = _Admin(self.kafka)
+        self.admin.fail = self.fail
+        if call in {"open", "assign"}:
+            self.fail[call] = error
+
+    def run(self) -> None:
+        tail = Tail(
+            TOPIC,
+            admin=self.admin,
+            open_reader=self._open,
+            transactions=OpenTransactions(lambda: FakeReader(self.kafka), self.kafka.clock),
+            role_of=SourceRole,
+            put=self._put,
+            stopped=self._stopped,
+            clock=self.kafka.clock,
+        )
+        supervisor = Supervisor(self._put, self.kafka.clock.now)
+        supervisor.keep("tail", tail.run, self._stopped, lambda: [tail.input_id])
+
+    def _open(self) -> TailReader:
+        if "open" in self.fail:
+            raise self.fail["open"]
+        reader = TailReader.__new__(TailReader)  # without a client, which takes milliseconds
+        reader.name, reader._errors = "east", []
+        reader._consumer = _Consumer(FakeReader(self.kafka), self.fail)
+        return reader
+
+    def _put(self, batch: Any) -> bool:
+        for seen in batch:
+            if isinstance(seen, InputFailed):
+                self.failed += 1
+                self.fail.clear()
+            elif isinstance(seen, TailRead) and seen.caught_up:
+                self.recovered = self.failed > 0 and seen.behind == 0
+                if not self.failed:
+                    self.fail[self.call] = self.error
+                    self.kafka.produce(TOPIC.topic, b'["f",{"filename":"/a"}]', b'{"position":2}')
+        return True
+
+    def _stopped(self, seconds: float) -> bool:
+        self.rounds += 1
+        assert self.rounds < 500, "it does not recover"
+        self.kafka.clock.advance(seconds)
+        return self.recovered
+
+
+@pytest.mark.parametrize("call", ["poll", "consume", "assign", "position", "open"])
+@pytest.mark.parametrize("error", [*LIBRARY, *SURPRISES], ids=named)
+def test_whatever_a_consumer_raises_is_counted_and_the_tail_goes_on(call: str, error: Exception):
+    story = _Story(call, error)
+    story.run()
+    assert (story.failed > 0, story.recovered) == (True, True)
+
+
+@pytest.mark.parametrize("call", ["shape", "ends"])
+@pytest.mark.parametrize("error", SURPRISES, ids=named)
+def test_whatever_a_question_of_a_tail_raises_is_counted_too(call: str, error: Exception):
+    story = _Story(call, error)
+    story.run()
+    assert (story.failed > 0, story.recovered) == (True, True)
+
+
+ROLES: dict[str, Callable[[], Role]] = {
+    "offsets": SourceRole,
+    "syncs": SyncRole,
+    "configs": lambda: ListingRole(decode_config),
+    "status": lambda: ListingRole(decode_status),
+    "checkpoints": _checkpoints,
+    "heartbeats": _heartbeats,
+}
+HUGE = b"x" * 1_000_000
+ODD = {
+    "nothing": {},
+    "no key": {"value": b"{}"},
+    "no value": {"key": b'["files",{"filename":"/a"}]'},
+    "no place": {"partition": -1, "offset": -1001, "key": b"k", "value": b"v"},
+    "negative partition": {"partition": -1, "key": b"k", "value": b"v"},
+    "negative offset": {"offset": -1001, "key": b'["f",{"a":1}]', "value": b'{"p":1}'},
+    "no timestamp": {"timestamp": (0, -1), "key": b'["f",{"a":1}]', "value": b'{"p":1}'},
+    "huge timestamp": {"timestamp": (1, 2**62), "key": b'["f",{"a":1}]', "value": b'{"p":1}'},
+    "empty": {"key": b"", "value": b""},
+    "not UTF-8": {"key": b"\xff\xfe", "value": b"\xff"},
+    "a text for a key": {"key": "status-connector-a", "value": "{}"},
+    "huge header": {"headers": [("h", HUGE)], "key": b'["f",{"a":1}]', "value": b'{"p":1}'},
+    "a header without a value": {"headers": [("h", None)], "key": b'["f",{"a":1}]', "value": b"{}"},
+    "huge key": {"key": HUGE, "value": HUGE},
+    "deep": {"key": b"[" * 100_000, "value": b"[" * 100_000},
+}
+
+
+@pytest.mark.parametrize("role", ROLES.values(), ids=ROLES)
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_no_message_is_too_odd_for_a_role(role: Callable[[], Role], odd: dict[str, Any]):
+    fields = {"topic": TOPIC.topic, "partition": 0, "offset": 3, "timestamp": (1, 1), **odd}
+    made = role()
+    message = ck.Message(**fields)
+    made.fold([message])
+    records, undecodable = made.folded()
+    assert len(records) + undecodable.total() <= 1
+    records, undecodable = made.live([message])
+    assert len(records) + undecodable.total() <= 1
+
+
+# --- futures of the admin client ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def admin() -> KafkaFacts:
+    return KafkaFacts("east", {})
+
+
+QUESTIONS: dict[str, tuple[str, Callable[[KafkaFacts], object]]] = {
+    "shape": ("describe_topics", lambda admin: admin.shape("a")),
+    "shapes": ("describe_topics", lambda admin: admin.shapes(["a"])),
+    "topic_ids": ("describe_topics", lambda admin: admin.topic_ids(["a"])),
+    "identities_now": ("describe_topics", lambda admin: admin.identities_now(["a"])),
+    "topic_id_now": ("describe_topics", lambda admin: admin.topic_id_now("a")),
+    "compacted": ("describe_configs", lambda admin: admin.compacted(["a"])),
+    "policies": ("describe_configs", lambda admin: admin.policies(["a"])),
+    "message_bytes_max": ("describe_configs", lambda admin: admin.message_bytes_max("a")),
+    "addresses": ("describe_cluster", lambda admin: admin.addresses()),
+    "offsets_at": (
+        "list_offsets",
+        lambda admin: admin.offsets_at({TopicPartition("a", 0): 1.0}),
+    ),
+}
+
+
+class _Asked:
+    """An admin client, one of whose calls raises at once or in its futures."""
+
+    def __init__(self, error: Exception, *, at_once: bool) -> None:
+        self._error = error
+        self._at_once = at_once
+
+    def _future(self) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_exception(self._error)
+        return future
+
+    def _ask(self, keys: Any) -> Any:
+        if self._at_once:
+            raise self._error
+        return {key: self._future() for key in keys}
+
+    def describe_topics(self, _: Any, **__: Any) -> Any:
+        return self._ask(["a"])
+
+    def describe_configs(self, wanted: Any, **_: Any) -> Any:
+        return self._ask(wanted)
+
+    def list_offsets(self, wanted: Any, **_: Any) -> Any:
+        return self._ask(wanted)
+
+    def describe_cluster(self, **_: Any) -> Any:
+        if self._at_once:
+            raise self._error
+        return self._future()
+
+    def poll(self, _: float) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in its future"])
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("error", LIBRARY, ids=named)
+def test_whatever_an_admin_client_answers_is_an_error_of_ours(
+    question: str,
+    error: Exception,
+    at_once: bool,
+    admin: KafkaFacts,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(admin, "_made", _Asked(error, at_once=at_once))
+    try:
+        found = QUESTIONS[question][1](admin)
+    except ClientError:
+        return
+    values = found.values() if isinstance(found, dict) else (found,)
+    assert all(at is None or isinstance(at, ClientError) for at in values) or not found
+
+
+@pytest.mark.parametrize("error", [*SURPRISES, CancelledError()], ids=named)
+def test_a_future_that_raises_anything_else_fails_its_input_and_no_other(
+    error: Exception, admin: KafkaFacts, monkeypatch: pytest.MonkeyPatch
+):
+    watched, fail, east = Watched(), {}, InputId("east", CONNECT_REST)
+
+    def job() -> None:
+        if fail:
+            monkeypatch.setattr(admin, "_made", _Asked(fail["now"], at_once=False))
+            admin.addresses()
+            raise AssertionError("it was swallowed")
+        watched.put((InputSucceeded(east, watched.clock.now()),))
+
+    guarded = watched.supervisor.guard("facts", job, lambda: [east])
+    fails_and_recovers(watched, guarded, east, fail, error)
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+
+_OURS = (httpx.TransportError, OSError, httpx.InvalidURL)
+TRANSLATED = [error for error in HTTP if isinstance(error, _OURS)]
+
+
+@pytest.mark.parametrize("error", TRANSLATED, ids=named)
+def test_whatever_the_kubernetes_api_does_is_an_error_of_ours(error: Exception):
+    def answer(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    access = kube_access.Access("http://kubernetes.test")
+    reader = KubeReader(access, transport=httpx.MockTransport(answer))
+    for ask in (
+        lambda: reader.get("/api"),
+        lambda: reader.all("/api"),
+        lambda: reader.config_map("a", "b"),
+        lambda: reader.secret("a", "b"),
+        lambda: reader.may("get", "", "secrets", "a"),
+        lambda: reader.resources("kafkaconnectors", "a"),
+    ):
+        with pytest.raises(ClientError):
+            ask()
+
+
+@pytest.mark.parametrize("error", FILES, ids=named)
+def test_a_token_that_cannot_be_read_is_an_error_of_ours(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    def read(_: Path) -> str:
+        raise error
+
+    monkeypatch.setattr(kube_access, "read_secret", read)
+    access = kube_access.Access("http://kubernetes.test", token_file=Path("token"))
+    ours = isinstance(error, (*_OURS, ValueError, httpx.DecodingError))
+    expected = ClientError if ours else type(error)
+    with pytest.raises(expected):
+        kube_access.exchange(access, "GET", "/api")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", FILES, ids=named)
+def test_whatever_a_token_file_does_fails_its_input_and_no_other(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "token").write_text("token")
+    watched, fail, lab = Watched(), {}, InputId("lab", CONNECT_REST)
+
+    def read(_: Path) -> str:
+        if fail:
+            raise fail["now"]
+        return "token"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/":
+            return httpx.Response(200, json={"version": "4.3.1", "kafka_cluster_id": "east"})
+        return httpx.Response(200, json={} if request.url.query else [])
+
+    monkeypatch.setattr(auth, "read_secret", read)
+    reader = ConnectReader(
+        "lab",
+        ("http://lab",),
+        60.0,
+        auth=Auth(bearer_token_file=tmp_path / "token"),
+        transport=httpx.MockTransport(answer),
+    )
+    poll = ConnectorsPoll(reader)
+    job = watched.supervisor.guard(
+        "connectors", lambda: watched.put(poll_connectors(poll, watched.clock)), lambda: [lab]
+    )
+    fails_and_recovers(watched, job, lab, fail, error)
+
+
+@pytest.mark.parametrize("error", FILES, ids=named)
+@pytest.mark.parametrize("call", ["fsync", "sync_folder"])
+def test_what_cannot_be_saved_is_said_and_saved_again_later(
+    call: str, error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        raise error
+
+    folder = StateDir(tmp_path)
+    assert folder.save("judge", b"{}")
+    with monkeypatch.context() as patched:
+        patched.setattr(*((state_dir.os, call) if call == "fsync" else (state_dir, call)), fail)
+        assert folder.save("judge", b"[]") is False
+    assert folder.save("judge", b"[1]")
+    assert state_dir.read(tmp_path, "judge") == b"[1]"
+    folder.close()
+
+
+@pytest.mark.parametrize("error", FILES, ids=named)
+def test_what_cannot_be_recalled_is_put_aside_and_begun_anew(error: Exception, tmp_path: Path):
+    def refuse(_: bytes) -> None:
+        raise error
+
+    folder = StateDir(tmp_path)
+    folder.save("judge", b"{}")
+    folder.recall("judge", refuse)
+    assert (tmp_path / "judge.damaged.json").read_bytes() == b"{}"
+    folder.recall("judge", refuse)
+    folder.close()
+
+
+@pytest.mark.parametrize("error", FILES, ids=named)
+def test_a_configuration_that_cannot_be_read_again_changes_nothing(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "offsetwatch.yaml"
+    loaded = configs.parse({"connect": [{"name": "lab", "url": "http://127.0.0.1:1"}]}, {})
+    daemon = daemons.Daemon(loaded, path)
+
+    def load(_: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(configs, "load", load)
+    asked = daemon.reload()
+    thread = threading.Thread(target=daemon._answer_next)
+    thread.start()
+    assert asked.result(timeout=30)
+    thread.join()
+    assert daemon._reloaded.successful is False
+    assert daemon._config is loaded
