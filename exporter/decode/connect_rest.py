@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,15 @@ from exporter.decode.jsontext import encode_sorted
 from exporter.model.connectors import UNKNOWN_STATE, Connector, Task
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
+
+# Of one connector in the list: 25,000 tasks stay below. Counted is what can begin a value, in texts
+# too: a trace of a hundred lines has some dozen commas.
+ENTRY_VALUES_MAX: Final = 100_000
+CONNECTORS_MAX: Final = 100_000  # of one Connect cluster
+
+
+class _Offsets(msgspec.Struct):
+    offsets: list[msgspec.Raw]
 
 
 class _ConsumedPartition(msgspec.Struct):
@@ -48,10 +57,14 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
     that is not known; it does not take the others with it. Where no entry has either, it is another
     answer: an error of Connect's, or of somebody in front of it.
     """
-    parsed = _parse(body)
-    if not isinstance(parsed, dict):
+    try:
+        parsed = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Undecodable("connectors_not_a_map")
-    found = tuple(_connector(name, entry) for name, entry in sorted(parsed.items()))
+    if len(parsed) > CONNECTORS_MAX:
+        return Undecodable("too_many_connectors")
+    # One after the other: a million objects at once would take 300 MiB.
+    found = tuple(_connector(name, _entry(parsed.pop(name))) for name in sorted(parsed))
     if found and not any(at.configured or at.state != UNKNOWN_STATE for at in found):
         return Undecodable("connector_shape")
     return found
@@ -62,6 +75,8 @@ def decode_names(body: bytes) -> frozenset[str] | Undecodable:
     parsed = _parse(body)
     if not isinstance(parsed, list) or not all(isinstance(name, str) for name in parsed):
         return Undecodable("names_shape")
+    if len(parsed) > CONNECTORS_MAX:
+        return Undecodable("too_many_connectors")
     return frozenset(parsed)
 
 
@@ -71,12 +86,13 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
     Identities and texts are JSON with sorted keys, comparable with SourceKey.identity and
     SourceOffset.text.
     """
-    parsed = _parse(body)
-    entries = parsed.get("offsets") if isinstance(parsed, dict) else None
-    if not isinstance(entries, list):
+    try:
+        entries = msgspec.json.decode(body, type=_Offsets).offsets
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Undecodable("offsets_shape")
     found = []
-    for entry in entries:
+    for raw in entries:  # one after the other, as of connectors
+        entry = _parse(bytes(raw))
         if not isinstance(entry, dict) or "partition" not in entry or "offset" not in entry:
             return Undecodable("offsets_entry_shape")
         offset = entry["offset"]
@@ -190,6 +206,14 @@ def _parse(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def _entry(raw: msgspec.Raw) -> object:
+    """One connector's part of the list; None for one that cannot be read, or is too wide."""
+    body = bytes(raw)
+    if sum(body.count(mark) for mark in (b"{", b"[", b",")) > ENTRY_VALUES_MAX:
+        return None
+    return _parse(body)
 
 
 def _connector(name: str, entry: object) -> Connector:
