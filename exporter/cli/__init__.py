@@ -76,13 +76,10 @@ def check(config_path: Path) -> None:
     loaded = config.load(config_path)
     from exporter.clients.kafka import refused_settings  # noqa: PLC0415
 
-    refused = {
-        name: refused_settings(name, kafka.properties) for name, kafka in loaded.kafka.items()
-    }
     mistakes = tuple(
-        f"{config_path.name}: kafka.{name}.properties: {error.detail}"
-        for name, error in refused.items()
-        if error is not None
+        f"{config_path.name}: kafka.{name}.properties.{error.detail}"
+        for name, kafka in loaded.kafka.items()
+        for error in refused_settings(name, kafka.properties)
     )
     if mistakes:
         raise ConfigError(mistakes)

@@ -21,6 +21,7 @@ from confluent_kafka import admin as ck_admin
 from exporter.addresses import written
 from exporter.clients.groups import GroupReaders
 from exporter.clients.kafka_errors import DENIED, ConnectionErrors, translate, translated
+from exporter.clients.kafka_settings import explain_refusal
 from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
 from exporter.clients.topic_ids import topic_id_of
 from exporter.errors import (
@@ -68,7 +69,12 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
     except ck.KafkaException as exc:
         error = exc.args[0]
         said = error.str().strip()
-        raise _kind_of(error.code())(name, _missing_file(settings, said) or said) from exc
+        kind = _kind_of(error.code())
+        missing = _missing_file(settings, said)
+        refused = explain_refusal(settings, said) if kind is SettingsRefused else None
+        if missing is None and refused is not None:
+            said = f"{refused.name}: {refused.detail}"
+        raise kind(name, missing or said) from exc
     except (TypeError, ValueError) as exc:  # of a property that is a function elsewhere
         raise SettingsRefused(name, str(exc)) from exc
 
@@ -87,14 +93,25 @@ def _missing_file(settings: Mapping[str, Any], said: str) -> str | None:
     return None
 
 
-def refused_settings(name: str, properties: Mapping[str, str]) -> SettingsRefused | None:
-    """Return what librdkafka says of properties that no client can be made with. Nothing is sent:
-    the clients know no server, and need no token.
+def refused_settings(name: str, properties: Mapping[str, str]) -> tuple[SettingsRefused, ...]:
+    """Return everything that librdkafka refuses, a property each. Nothing is sent: the clients know
+    no server, and need no token.
     """
-    settings: dict[str, Any] = {
-        **{key: value for key, value in properties.items() if key != "bootstrap.servers"},
-        "logger": silent,
-    }
+    left = {key: value for key, value in properties.items() if key != "bootstrap.servers"}
+    found: list[SettingsRefused] = []
+    while True:
+        error = _refusal(name, left)
+        if error is None:
+            return tuple(found)
+        refused = error.detail.partition(": ")[0]
+        if refused not in left:  # what is missing, perhaps since a wrong one was left out
+            return tuple(found) or (error,)
+        found.append(error)
+        del left[refused]
+
+
+def _refusal(name: str, properties: Mapping[str, str]) -> SettingsRefused | None:
+    settings: dict[str, Any] = {**properties, "logger": silent}
     mechanisms = (properties.get(name, "") for name in ("sasl.mechanism", "sasl.mechanisms"))
     if "OAUTHBEARER" in {mechanism.strip().upper() for mechanism in mechanisms}:
         # Without a token, or with a callback that no mechanism calls, it would wait ten seconds.

@@ -25,7 +25,13 @@ _EXPECTED: Final = {
     "dict_type": "expected a mapping",
     "list_type": "expected a list",
 }
-_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
+_QUOTED = re.compile(r"(?P<quote>['\"])(?P<text>.*?)(?P=quote)", re.DOTALL)
+_MEANINGS = {
+    "'\\t'": "a tab, which cannot indent in YAML: use spaces",
+    "undefined alias": "a value that begins with * is an alias: put it in quotes",
+    "a constructor for the tag": "a value that begins with ! is a tag: put it in quotes",
+}
+_SIGN = re.compile(r"<[a-z ]+>|[-:?,{}\[\]&*!|>%@`#]")
 
 
 def read(path: Path) -> object:
@@ -120,8 +126,19 @@ def _yaml_problem(error: yaml.YAMLError) -> str:
         return _UNFOLDS
     if mark is None:
         return "it holds characters that YAML does not allow"
-    what = _QUOTED.sub("...", str(getattr(error, "problem", None) or "cannot be parsed"))
-    return f"line {mark.line + 1}, column {mark.column + 1}: {what}"
+    where = f"line {mark.line + 1}, column {mark.column + 1}"
+    problem = str(getattr(error, "problem", None) or "cannot be parsed")
+    for sign, meaning in _MEANINGS.items():
+        if sign in problem:
+            return f"{where}: {meaning}"
+    opened = "or '}'" in problem or "or ']'" in problem
+    hint = "; a { or [ before it may not be closed" if opened else ""
+    return f"{where}: {_QUOTED.sub(_shown, problem)}{hint}"
+
+
+def _shown(quoted: re.Match[str]) -> str:
+    """YAML's own signs are shown; anything else may be of a password."""
+    return quoted[0] if _SIGN.fullmatch(quoted["text"]) else "what is there"
 
 
 def mistake(error: dict[str, Any], top: type[Section]) -> str:

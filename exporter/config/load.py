@@ -49,10 +49,13 @@ def parse(
     filled = _fill(document, environment, "", mistakes)
     complete = fill_from_files(filled, folder, mistakes)
     config: Config | None = None
+    # What stands in place of a value that is missing is no second mistake.
+    unset = {text.partition(": ")[0] for text in mistakes}
     try:
         config = Config.model_validate(complete, context={FOLDER: folder})
     except ValidationError as exc:
-        mistakes.extend(mistake(dict(error), Config) for error in exc.errors())
+        wrong = (mistake(dict(error), Config) for error in exc.errors())
+        mistakes.extend(text for text in wrong if text.partition(": ")[0] not in unset)
     mistakes.extend(cross_checks(filled, folder))
     if config is None or mistakes:
         raise ConfigError(tuple(f"{source}: {mistake}" for mistake in mistakes))
