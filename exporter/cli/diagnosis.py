@@ -6,13 +6,25 @@ watched, or would be watched wrongly); or `unknown` (nobody could tell, which is
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from exporter.clients.kafka_facts import ClusterFacts, TopicShape
 from exporter.decode.connect_root import ConnectRoot
-from exporter.errors import ClientError, NotFound, SettingsRefused, TimedOut, Unreachable
+from exporter.errors import (
+    ClientError,
+    CutOff,
+    Denied,
+    Malformed,
+    NotFound,
+    ServerError,
+    SettingsRefused,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
 from exporter.model.connectors import Connector
 from exporter.model.topology import TopicFacts, TopicRole
 from exporter.state.lint import (
@@ -43,6 +55,23 @@ class Line:
     unreachable: bool = False
 
 
+# Where nothing more is known, by class; the first that fits counts.
+_OTHER_ADVICE: Final[tuple[tuple[type[ClientError], str], ...]] = (
+    (Unreachable, "check that it runs, its address and port, and the network to it"),
+    (TimedOut, "check that it is not frozen or overloaded, and the network to it"),
+    (Denied, "check the credentials, and the rights that docs/acls.md lists"),
+    (NotFound, "check the name, and the right to describe it (docs/acls.md)"),
+    (CutOff, "check that the address is of the right service, and what stands between"),
+    (ServerError, "look into its log at this moment"),
+    (
+        Malformed,
+        "check that the address is that of the service, and not of a proxy or a login page",
+    ),
+    (TooLarge, "watch fewer connectors with one worker, or raise the bound"),
+    (ClientError, "look into its log at this moment, and run doctor again"),
+)
+
+
 def broken(about: str, check: str, error: ClientError, advice: str | None = None) -> Line:
     """A check that could not be made, because the outside world said no, or nothing."""
     away = isinstance(error, (Unreachable, TimedOut))
@@ -50,6 +79,7 @@ def broken(about: str, check: str, error: ClientError, advice: str | None = None
         advice = error.advice
     if advice is None and isinstance(error, SettingsRefused):
         advice = f"correct kafka.{error.target}.properties; check names all that is wrong with them"
+    advice = advice or next(text for kind, text in _OTHER_ADVICE if isinstance(error, kind))
     return Line(
         about=about,
         check=check,
@@ -97,8 +127,11 @@ def permissions(
     about: str,
     shapes: Mapping[str, TopicShape | ClientError],
     groups: Mapping[str, frozenset[str] | ClientError | None],
+    there: Collection[str] = (),
 ) -> Iterator[Line]:
-    """What we may do with the topics and groups that we need. `shapes` are those we must read."""
+    """What we may do with the topics and groups that we need. `shapes` are those we must read;
+    `there` are the names of topics to suggest one from.
+    """
     missing: dict[str, list[str]] = {}
     silent = False
     for topic, shape in sorted(shapes.items()):
@@ -107,7 +140,7 @@ def permissions(
                 about,
                 "topic",
                 "fail",
-                f"{topic}: no such topic, or no permission to describe it",
+                f"{topic}: no such topic, or no permission to describe it{_near(topic, there)}",
                 f"create it, correct its name, or allow Describe and Read on topic {topic}",
             )
         elif isinstance(shape, ClientError):
@@ -159,6 +192,11 @@ def _group_permissions(
         yield Line(about, "group ACLs", "unknown", "the broker does not say what we may do")
     elif groups:
         yield Line(about, "group ACLs", "ok", f"Describe on {_named(sorted(groups))}")
+
+
+def _near(name: str, there: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, there, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _named(names: list[str]) -> str:

@@ -11,6 +11,8 @@ import importlib.util
 import os
 import shutil
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -43,10 +45,15 @@ from exporter.state.lint import SHARED, lint, named_topics
 from exporter.state.snapshot import Snapshot
 
 OK, FINDINGS, UNREACHABLE = 0, 1, 7
+WIDTH: Final = 100
+_ORDER: Final = ("fail", "warn", "unknown", "ok")
+_BAD: Final = {"fail", "warn"}
 ASKED_AT_ONCE: Final = 8
 ANSWER_S_MAX: Final = (
     90.0  # several requests of ten seconds each; a long topic is read for a minute
 )
+
+_WAITING: Final = "see what fails above for its cluster; nothing of it is shown until it answers"
 
 Ask = Callable[[], Iterable[Line]]
 
@@ -60,12 +67,33 @@ def doctor(path: Path, *, as_json: bool, timeout_s: float) -> int:
     if as_json:
         output.json_text({"verdict": worst(lines), "checks": [_document(line) for line in lines]})
     else:
-        output.table(
-            f"{path.name}: {worst(lines)}",
-            ("about", "check", "verdict", "found", "what to do"),
-            ((at.about, at.check, at.verdict, at.found, at.advice or "") for at in lines),
-        )
+        sys.stdout.write(report(path.name, lines))
     return exit_code(lines)
+
+
+def report(title: str, lines: Collection[Line]) -> str:
+    """Return the checks as text of at most WIDTH columns, what failed first."""
+    counts = Counter(line.verdict for line in lines)
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
+    text = [f"{output.visible(title)}: {worst(lines)} ({counted})"]
+    for line in sorted(lines, key=lambda line: _ORDER.index(line.verdict)):
+        head = output.visible(f"{line.about}, {line.check}: {line.found}")
+        text += _wrapped(
+            f"{line.verdict.upper() if line.verdict in _BAD else line.verdict:<8}", head
+        )
+        if line.advice is not None and line.verdict in _BAD:
+            text += _wrapped(" " * 8, f"-> {output.visible(line.advice)}")
+    return "\n".join(text) + "\n"
+
+
+def _wrapped(first: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * 8,
+        break_on_hyphens=False,
+    )
 
 
 def worst(lines: Collection[Line]) -> str:
@@ -154,7 +182,8 @@ class Doctor:
             except TimeoutError:
                 future.cancel()
                 late = f"no answer within {ANSWER_S_MAX:.0f} s"
-                yield Line(about, "reachable", "fail", late, unreachable=True)
+                advice = "check that it is not frozen or overloaded, and the network to it"
+                yield Line(about, "reachable", "fail", late, advice, unreachable=True)
         pool.shutdown(wait=False, cancel_futures=True)
 
     def _of_remedies(self) -> list[tuple[str, Ask]]:
@@ -198,7 +227,8 @@ class Doctor:
         yield diagnosis.topic_ids(about, shapes)
         groups = sorted({at.group for at in snapshot.topology.sinks if at.kafka == name})
         allowed = admin.group_operations(groups)
-        yield from diagnosis.permissions(about, shapes if needed else {}, allowed)
+        there = self._clusters[name].topics
+        yield from diagnosis.permissions(about, shapes if needed else {}, allowed, there)
         facts = read_topic_facts(admin, lambda: self._open(name), named, TopicMemory(), self._clock)
         sharing = [
             at for at in snapshot.topic_problems if at.problem == SHARED and at.at.kafka == name
@@ -286,14 +316,17 @@ class Doctor:
         for topic in snapshot.topology.offsets_topics:
             how = "configured" if configured[topic.connect_cluster] else "found"
             found = f"{topic.at}, {how if topic.connector is None else f'of {topic.connector}'}"
+            cluster = self._clusters.get(topic.at.kafka)
+            if cluster is None or topic.at.topic not in cluster.topics:
+                continue  # what is wrong with it is told with its Kafka cluster
             yield Line(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
         for text in snapshot.waiting_for:
-            yield Line("catch-up", "inputs", "fail", text, "until then nothing of it is shown")
+            yield Line("catch-up", "inputs", "fail", text, _WAITING)
         waiting = " ".join(snapshot.waiting_for)
         for view in snapshot.inputs:
             name = f"{view.id.kind} {view.id.input}"
             if not view.up and view.last_error is not None and f"{name}:" not in waiting:
-                yield Line("catch-up", name, "fail", view.last_error)
+                yield Line("catch-up", name, "fail", view.last_error, _WAITING)
         if snapshot.ready:
             yield Line("catch-up", "inputs", "ok", "every topic was read to its end")
 

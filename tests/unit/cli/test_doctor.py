@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli.doctor import Doctor, exit_code
+from exporter.cli.diagnosis import Line, broken, permissions
+from exporter.cli.doctor import Doctor, exit_code, report
 from exporter.clients.connect_read import ConnectReader
 from exporter.config import load
-from exporter.errors import ClientError, Malformed, NotFound
+from exporter.errors import ClientError, Denied, Malformed, NotFound, TimedOut, Unreachable
 from lab.ports import free_port
 from tests.unit.cli.test_verbs import offsetwatch
 
@@ -66,10 +67,8 @@ history: {{path: "{tmp_path}/a/b"}}
 def test_check_names_every_property_that_librdkafka_refuses(misspelt: Path) -> None:
     done = offsetwatch("check", "--config", str(misspelt))
     assert done.returncode == 2
-    assert (
-        'kafka.east.properties: No such configuration property: "security.protcol"' in done.stderr
-    )
-    assert "kafka.west.properties: Java JAAS configuration is not supported" in done.stderr
+    assert "kafka.east.properties.security.protcol: librdkafka has no such prop" in done.stderr
+    assert "kafka.west.properties.sasl.jaas.config: a property of Java clients" in done.stderr
 
 
 def test_doctor_says_it_in_a_line_and_goes_on_with_the_others(
@@ -146,3 +145,31 @@ def test_a_question_that_takes_too_long_does_not_hide_the_others(
         release.set()
     (line,) = lines
     assert (line.about, line.verdict, line.unreachable) == ("kafka slow", "fail", True)
+
+
+def test_what_fails_stands_first_within_100_columns_and_each_says_what_to_do() -> None:
+    lines = [
+        Line("history", "extra", "ok", "pyspark and java are there"),
+        Line("clock", "records", "unknown", "no record was read"),
+        Line("kafka west", "topic ids", "warn", "topics have no ids", "upgrade " * 30),
+        broken("kafka east", "reachable", Unreachable("east", "nothing listens at [red]b:1")),
+    ]
+    text = report("a.yaml", lines)
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.splitlines()[0] == "a.yaml: fail (1 fail, 1 warn, 1 unknown, 1 ok)"
+    assert text.splitlines()[1].startswith("FAIL    kafka east, reachable: unreachable: nothing")
+    assert "[red]b:1" in text
+    assert text.index("-> check that it runs") < text.index("WARN") < text.index("unknown clock")
+    assert text.index("unknown clock") < text.index("ok      history")
+
+
+@pytest.mark.parametrize("kind", [Unreachable, TimedOut, Denied, NotFound, Malformed, ClientError])
+def test_no_failure_is_without_advice(kind: type[ClientError]) -> None:
+    assert broken("kafka east", "reachable", kind("east", "x")).advice
+
+
+def test_a_misspelt_topic_is_told_with_the_name_that_is_there() -> None:
+    shapes = {"conect-offsets": NotFound("east", "Unknown topic")}
+    there = ("connect-offsets", "orders")
+    (line,) = permissions("kafka east", shapes, {}, there)
+    assert "did you mean connect-offsets?" in line.found
