@@ -21,11 +21,9 @@ from exporter.cli.asked import Wanted, Where
 from exporter.cli.bar import each
 from exporter.cli.reading import loaded, way_of
 from exporter.config import Config
-from exporter.decode.dialects import dialect_of, position
-from exporter.decode.source_offsets import decode_value
 from exporter.errors import ClientError, ConfigError, Denied, NotFound, Refused, Unreachable
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
-from exporter.model.offsets import Order, SourceOffset
+from exporter.model.offsets import Order
 from exporter.remedy.engine.requests import entry_of
 from exporter.remedy.model.plan import Pair
 from exporter.toolbox.differences import Change, Kind, between
@@ -33,7 +31,7 @@ from exporter.toolbox.documents import Document, kip199, parse
 from exporter.toolbox.place import Place
 from exporter.toolbox.rename import rename
 from exporter.toolbox.rest_place import RestPlace
-from exporter.toolbox.shapes import SINK, decoded
+from exporter.toolbox.storage_place import StoragePlace
 from exporter.toolbox.strimzi_place import StrimziPlace
 from exporter.toolbox.words import body_hint, nearest, told
 
@@ -132,12 +130,22 @@ def _places(where: Where) -> Iterator[Where]:
             yield Where(connect.name, where.config_path, None)
 
 
-def _kind(place: Place, connector: str) -> str:
-    known: Connector | ConnectorSettings | None = None
+def _settings(place: Place, connector: str) -> Connector | ConnectorSettings | None:
     if isinstance(place, RestPlace):
-        known = place.connector(connector)
-    if isinstance(place, StrimziPlace):
-        known = place.settings(connector)
+        return place.connector(connector)
+    if isinstance(place, StrimziPlace | StoragePlace):
+        return place.settings(connector)
+    return None
+
+
+def _class_of(place: Place, connector: str) -> str:
+    """Return the class of a connector, "" where nothing tells: it says what its offsets mean."""
+    known = _settings(place, connector)
+    return "" if known is None else known.class_name
+
+
+def _kind(place: Place, connector: str) -> str:
+    known = _settings(place, connector)
     sink = known is not None and known.kind is ConnectorKind.SINK
     return "sink" if sink else "source"
 
@@ -280,7 +288,8 @@ def diff(where: Where, wanted: Wanted, *, as_json: bool) -> int:
         for section in document.sections:
             name = section.connector
             with _named(name, unread):
-                found += ((name, at) for at in between(_now(way.place, name), section.pairs))
+                now, class_name = _now(way.place, name), _class_of(way.place, name)
+                found += ((name, at) for at in between(now, section.pairs, class_name))
     if unread and len(unread) == len(document.sections):
         raise unread[0]
     if as_json:
@@ -332,21 +341,8 @@ def print_changes(title: str, changes: Iterable[tuple[str, Change]], *, after: s
 def _in_words(change: Change) -> str:
     if change.kind is not Kind.CHANGED:
         return change.kind.value
-    before, after = (_number(change.partition, text) for text in (change.before, change.after))
-    if before is not None and after is not None:
-        return f"{after - before:+d}"
+    if change.distance is not None:
+        return f"{change.distance:+d}"
     return {Order.AHEAD: "forward", Order.BEHIND: "back"}.get(
         change.order or Order.UNORDERED, change.kind.value
     )
-
-
-def _number(partition: str, text: str | None) -> int | None:
-    """The one integer that is the position, where there is one."""
-    fields = decoded(partition)
-    offset = None if text is None else decode_value(text.encode())
-    if not isinstance(offset, SourceOffset):
-        return None
-    if fields is not None and fields.keys() == SINK.partition.keys():
-        number = offset.number(SINK.position)
-        return number if isinstance(number, int) else None
-    return position(dialect_of(fields).name, offset)

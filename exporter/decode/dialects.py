@@ -1,11 +1,11 @@
 """Knowledge of connector classes: which field of an offset is a position, whether it has an order,
 and when its last change was made.
 
-A dialect is recognised by the SHAPE of the source partition, because the topics carry no class
-name; where several connectors share that shape, by the shape of the offset. Other connectors have
-the same shapes: where the class is known, a dialect holds only if it is that class's own
-(`dialect_in`), and what would fail a task is said of no other. Order is vouched for only where the
-connector guarantees it (orders.py); for every other shape we say "changed", never "less".
+Keys carry no class name, and connectors of many classes share the SHAPE of a source partition. So a
+shape alone is no dialect: `dialect_in` decides by the class, and says `unknown` where the class is
+not known, of all but MirrorMaker's own shapes. What would fail a task is said of no class but the
+one whose dialect it is. Order is vouched for only where the connector guarantees it (orders.py); of
+every other offset we say "changed", never "less".
 """
 
 from __future__ import annotations
@@ -113,6 +113,8 @@ DEBEZIUM_MONGODB = Dialect(
     time=orders.mongodb_time,
 )
 GENERIC = Dialect("generic")
+# The class is not known, and so is the meaning of its offsets.
+UNKNOWN = Dialect("unknown")
 
 DIALECTS = {
     dialect.name: dialect
@@ -129,6 +131,7 @@ DIALECTS = {
         DEBEZIUM_ORACLE,
         DEBEZIUM_MONGODB,
         GENERIC,
+        UNKNOWN,
     )
 }
 
@@ -178,17 +181,25 @@ _MIRROR = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR_HEARTBEA
 @lru_cache(maxsize=1000)
 def dialect_in(shape: str, class_name: str) -> str:
     """Return the name of the dialect that holds for partitions of this shape in a connector of this
-    class: the class's own if it has that shape, else generic. "" is a class that is not known.
+    class: the class's own if it has that shape, else generic. "" is a class that is not known:
+    unknown is then what its offsets mean.
 
-    MirrorMaker's shapes are nobody else's, but classes derived from its own have them too.
+    MirrorMaker's shapes, three fields of fixed names and types, are nobody else's; but classes
+    derived from its own have them too.
     """
-    if not class_name:
-        return shape
-    own = _BY_CLASS.get(class_name.strip())
+    class_name = class_name.strip()
+    own = _BY_CLASS.get(class_name)
     if own is None:
-        return shape if shape in _MIRROR else GENERIC.name
+        if shape in _MIRROR:
+            return shape
+        return GENERIC.name if class_name else UNKNOWN.name
     flavoured = shape == DEBEZIUM.name and own.name.startswith(f"{DEBEZIUM.name}_")
     return own.name if own.name == shape or flavoured else GENERIC.name
+
+
+def dialect_for(partition: Fields | None, class_name: str) -> str:
+    """Return the name of the dialect of a source partition of a connector of this class."""
+    return dialect_in(dialect_of(partition).name, class_name)
 
 
 def is_vouched(dialect: str, class_name: str) -> bool:
@@ -198,7 +209,9 @@ def is_vouched(dialect: str, class_name: str) -> bool:
 
 
 def dialect_of(partition: Fields | None) -> Dialect:
-    """The dialect whose source partitions look like this; None is a connector without any."""
+    """Return the dialect whose source partitions look like this: their shape, which is not yet what
+    their offsets mean (`dialect_in`). None is a connector without any.
+    """
     if partition is None:
         return GENERIC
     if mirror_partition(partition) is not None:
@@ -328,17 +341,24 @@ def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | Non
     if dialect_of_offset(dialect, before) is not dialect_of_offset(dialect, after):
         return Order.UNORDERED
     was, now = order_key(dialect, before), order_key(dialect, after)
-    if was is None or now is None or was.scope != now.scope or was.place == now.place:
-        return Order.UNORDERED
-    return Order.AHEAD if now.place > was.place else Order.BEHIND
+    return Order.UNORDERED if was is None or now is None else orders.order_of(was, now)
 
 
-def has_own_order(partition: Fields | None) -> bool:
+def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
     """Return whether the connector's map may have its fields in another order than a HashMap. A
-    single field has one order; MirrorMaker's maps, and those of every connector that is known here,
-    are HashMaps.
+    single field has one order; MirrorMaker's maps, and those of every class that is known here, are
+    HashMaps.
     """
-    return partition is not None and len(partition) > 1 and dialect_of(partition) is GENERIC
+    return (
+        partition is not None
+        and len(partition) > 1
+        and not has_hash_maps(dialect_for(partition, class_name))
+    )
+
+
+def has_hash_maps(dialect: str) -> bool:
+    """Return whether connectors of this dialect are known to write HashMaps as their keys."""
+    return dialect not in {GENERIC.name, UNKNOWN.name}
 
 
 def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.model.offsets import INT64_MAX, INT64_MIN, Scalar
+from exporter.model.offsets import INT64_MAX, INT64_MIN, Order, Scalar
 
 Fields = Mapping[str, Scalar]
 
@@ -20,19 +21,56 @@ Fields = Mapping[str, Scalar]
 _EARLIEST_S, _LATEST_S = 315_532_800.0, 4_102_444_800.0
 
 _BINLOG = re.compile(r"(?P<base>.*)\.(?P<number>[0-9]{1,18})", re.ASCII | re.DOTALL)
-_GTIDS = re.compile(
-    r"(?P<source>[0-9a-f-]{36}):(?P<first>[0-9]{1,18})-(?P<last>[0-9]{1,18})",
-    re.ASCII | re.IGNORECASE,
+_MYSQL_GTIDS = re.compile(
+    r"(?P<source>[0-9a-f-]{36})(?P<runs>(:[0-9]{1,18}(-[0-9]{1,18})?)+)", re.ASCII | re.IGNORECASE
 )
+_MARIADB_GTID = re.compile(r"(?P<domain>[0-9]{1,10})-[0-9]{1,10}-(?P<number>[0-9]{1,19})", re.ASCII)
+_GTIDS_CHARS_MAX = 4_000
 _SQL_SERVER_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}", re.ASCII | re.IGNORECASE)
 _NANOS = 1_000_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Transactions that were read, by the source that numbers them: sets, ordered by inclusion.
+
+    runs    first and last number of each unbroken run, ascending
+    """
+
+    runs: Mapping[str, tuple[tuple[int, int], ...]]
+
+    def includes(self, other: Transactions) -> bool:
+        """Return whether every transaction of the other is in it."""
+        return all(
+            any(first <= start and end <= last for first, last in self.runs.get(source, ()))
+            for source, runs in other.runs.items()
+            for start, end in runs
+        )
+
+
 class OrderKey(NamedTuple):
-    """Where an offset stands. Places compare like tuples, and only where the scopes are equal."""
+    """Where an offset stands, comparable only where the scopes are equal: see `order_of`."""
 
     scope: tuple[Scalar, ...]
-    place: tuple[int, ...]
+    place: tuple[int, ...] | Transactions
+
+
+def order_of(was: OrderKey, now: OrderKey) -> Order:
+    """Return the order of two places; `unordered` for equal ones, and for sets of transactions of
+    which neither includes the other. A set from which a source is missing altogether is not behind:
+    a filter of sources may have been set.
+    """
+    before, after = was.place, now.place
+    if was.scope != now.scope or before == after:
+        return Order.UNORDERED
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return Order.AHEAD if after > before else Order.BEHIND
+    if not isinstance(before, Transactions) or not isinstance(after, Transactions):
+        return Order.UNORDERED
+    if after.includes(before):
+        return Order.AHEAD
+    back = before.includes(after) and before.runs.keys() == after.runs.keys()
+    return Order.BEHIND if back else Order.UNORDERED
 
 
 def integer(fields: Fields, name: str) -> int | None:
@@ -76,8 +114,8 @@ def mysql(fields: Fields) -> OrderKey | None:
 
     The order of Debezium's own HistoryRecordComparator. Files of another base name or events that
     another server wrote lie in another binlog. With GTIDs the connector may go on reading from
-    another server under coordinates of its own, so they say nothing there; GTID sets are no line,
-    but one source's unbroken run of transactions is.
+    another server under coordinates of its own, so they say nothing there; GTID sets are ordered by
+    inclusion, MariaDB's within each domain.
     """
     if fields.get("gtids") is not None:
         return _gtids(fields)
@@ -175,13 +213,36 @@ def mongodb_time(fields: Fields) -> float | None:
 
 
 def _gtids(fields: Fields) -> OrderKey | None:
+    """MySQL writes `source:1-9:11,…`, a set; MariaDB `domain-server-number,…`, the last transaction
+    of each domain, which are numbered within their domain only.
+    """
     gtids = fields["gtids"]
-    run = _GTIDS.fullmatch(gtids) if isinstance(gtids, str) else None
-    if run is None:
+    if not isinstance(gtids, str) or len(gtids) > _GTIDS_CHARS_MAX:
         return None
-    return OrderKey(
-        (run["source"].lower(), int(run["first"]), *_snapshot(fields)), (int(run["last"]),)
-    )
+    members = [member.strip() for member in gtids.split(",")]
+    for flavour, read in (("mysql", _mysql_runs), ("mariadb", _mariadb_runs)):
+        found = [read(member) for member in members]
+        runs = dict(each for each in found if each is not None)
+        if len(runs) == len(members):  # each was read, and no source is there twice
+            return OrderKey((flavour, *_snapshot(fields)), Transactions(runs))
+    return None
+
+
+def _mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+    found = _MYSQL_GTIDS.fullmatch(member)
+    if found is None:
+        return None
+    runs = []
+    for run in found["runs"].removeprefix(":").split(":"):
+        first, _, last = run.partition("-")
+        runs.append((int(first), int(last or first)))
+    # Runs that touch are not joined: a server writes them joined.
+    return found["source"].lower(), tuple(sorted(runs))
+
+
+def _mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+    found = _MARIADB_GTID.fullmatch(member)
+    return None if found is None else (found["domain"], ((0, int(found["number"])),))
 
 
 def _single(value: int | None) -> OrderKey | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from exporter.decode.configs import decode_config
-from exporter.decode.dialects import dialect_of_offset, event_time, poisoned, position
+from exporter.decode.dialects import dialect_in, event_time, poisoned, position
 from exporter.decode.jsontext import encode_sorted
 from exporter.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
 from exporter.decode.source_offsets import decode_key, decode_value
@@ -94,17 +94,18 @@ def _source_entry(entry: SourceEntry) -> dict[str, Any]:
     key, offset = entry.key, entry.offset
     said = offset.offset if isinstance(offset, LegacyOffset) else offset
     read = offset if isinstance(offset, SourceOffset) else None
+    dialect = dialect_in(key.dialect, "")  # no record tells the class
     return {
         "connector": key.connector,
         "source_partition": msgspec.Raw(key.identity.encode()),
         "key_form": key.form.value,
-        "dialect": dialect_of_offset(key.dialect, said).name,
+        "dialect": dialect,
         "value": _value_form(offset),
         "source_offset": None if said is None else msgspec.Raw(said.text.encode()),
-        "position": position(key.dialect, read),
-        "event_at": event_time(key.dialect, read),
+        "position": position(dialect, read),
+        "event_at": event_time(dialect, read),
         "beyond_64_bits": read is not None and read.beyond_64_bits,
-        # No record tells the class, and another one may read offsets of this shape.
+        # Another class may read offsets of this shape.
         "poisoned": None if poisoned(key.dialect, read) else False,
     }
 

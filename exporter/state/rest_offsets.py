@@ -9,12 +9,12 @@ site.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from exporter.decode.dialects import compare, position, shown
+from exporter.decode.dialects import compare, dialect_in, position, shown
 from exporter.decode.jsontext import encode_sorted
 from exporter.decode.source_offsets import decode_key, decode_value, namesake_label
 from exporter.model.observations import OffsetsPolled
@@ -72,6 +72,7 @@ class RestOffsets:
         self._of: dict[str, dict[str, _Partition]] = {}
         self._labels: dict[str, dict[str, _Partition]] = {}
         self._mirrors: dict[str, dict[MirrorPartition, _Partition]] = {}
+        self._classes: dict[str, str] = {}
         self._known = 0
         self._uncounted: set[str] = set()
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
@@ -101,6 +102,16 @@ class RestOffsets:
             if identity not in answered:
                 self._miss(partition)
         self.version += 1
+
+    def classify(self, classes: Mapping[str, str]) -> None:
+        """These are the classes of connectors, by name: offsets mean what their class says."""
+        changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
+        self._classes = dict(classes)
+        for name in changed:
+            for partition in self._of[name].values():
+                partition.view = None
+        if changed:
+            self.version += 1
 
     def keep(self, connectors: Collection[str]) -> None:
         """Forget all other connectors: their offsets are known in another way, or they are gone."""
@@ -151,8 +162,11 @@ class RestOffsets:
             return  # since when it is so, nobody knows
         partition.advanced_at = at
         partition.advances += 1
-        if compare(partition.key.dialect, before, offset) is Order.BEHIND:
+        if compare(self._dialect(partition.key), before, offset) is Order.BEHIND:
             partition.rewinds += 1
+
+    def _dialect(self, key: SourceKey) -> str:
+        return dialect_in(key.dialect, self._classes.get(key.connector, ""))
 
     def _miss(self, partition: _Partition) -> None:
         partition.untold = False
@@ -235,7 +249,7 @@ class RestOffsets:
 
     def _view(self, partition: _Partition) -> SourcePartitionView:
         key, offset = partition.key, partition.offset
-        dialect, event_at, broken = shown(key.dialect, offset)
+        dialect, event_at, broken = shown(key.dialect, offset, self._classes.get(key.connector, ""))
         counted = key.connector not in self._uncounted
         partition.view = view = SourcePartitionView(
             connect_cluster=self._connect_cluster,

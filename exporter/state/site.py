@@ -159,6 +159,7 @@ class Site:
         self._used = frozenset(topic for topic in used if topic is not None)
         self._open_books()
         classes = {name: at.class_name for name, at in self.by_name.items()}
+        self._rest.classify(classes)
         for book in self._books.values():
             book.classify(classes)
         self._shadows_made.keep(self._dedicated)

@@ -250,7 +250,8 @@ class SourceBook:
         spellings = self._spellings.get(connector)
         if spellings is None:
             known = self._known_spellings.get(connector)
-            spellings = self._spellings[connector] = KeySpellings(known)
+            spellings = KeySpellings(known, self._classes.get(connector, ""))
+            self._spellings[connector] = spellings
             for other in self._of[connector].values():
                 if other is not partition and other.log_offset >= 0:
                     spellings.note(_newest(other))
@@ -393,6 +394,8 @@ class SourceBook:
         """These are the classes of connectors, by name: offsets mean what their class says."""
         changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
         self._classes = dict(classes)
+        for name in changed & self._spellings.keys():
+            self._spellings[name].class_name = classes.get(name, "")
         for partition in chain.from_iterable(self._of[name].values() for name in changed):
             partition.view = None
         if changed:

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from exporter.decode.dialects import GENERIC, goes_on
+from exporter.decode.dialects import dialect_in, goes_on, has_hash_maps
 from exporter.decode.jsontext import parse
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import SourceKey, SourceOffset, Undecodable
@@ -175,9 +175,13 @@ class KeySpellings:
     question; live ones in the order in which they were committed.
     """
 
-    def __init__(self, known: Mapping[str, KnownSpellings] | None = None) -> None:
+    def __init__(
+        self, known: Mapping[str, KnownSpellings] | None = None, class_name: str = ""
+    ) -> None:
         """`known`: what was remembered of them, by identity."""
         self._known = {} if known is None else dict(known)
+        self.class_name = class_name
+        """The connector's class, "" if it is not known: it says what its offsets mean."""
         self._of: dict[str, _Partition] = {}
         self._orders: _Orders = {}
         self._read = 0
@@ -212,7 +216,7 @@ class KeySpellings:
         if _is_commit(record):
             _commit(partition, spelling)
         if record.live:
-            _decide(partition, self._orders)
+            _decide(partition, self._orders, self.class_name)
         return True
 
     def note(self, record: SourceRecord) -> None:
@@ -236,7 +240,9 @@ class KeySpellings:
     def in_use(self, identity: str) -> SpellingInUse:
         """Return which spelling of a source partition its task looks up."""
         partition = self._of.get(identity)
-        return SpellingInUse(None) if partition is None else _decide(partition, self._orders)
+        if partition is None:
+            return SpellingInUse(None)
+        return _decide(partition, self._orders, self.class_name)
 
     def spellings(self, identity: str) -> tuple[Spelling, ...]:
         """Return all raw keys of a source partition, tombstones among them."""
@@ -317,9 +323,9 @@ def _commit(partition: _Partition, spelling: Spelling) -> None:
             other.moments = 0
 
 
-def _decide(partition: _Partition, orders: _Orders) -> SpellingInUse:
+def _decide(partition: _Partition, orders: _Orders, class_name: str) -> SpellingInUse:
     """Return what is in use, and remember it."""
-    chosen, unsure = _choose(partition, orders)
+    chosen, unsure = _choose(partition, orders, class_name)
     if chosen is not None and chosen.contested:
         unsure, chosen = (chosen,), None
     if chosen is None:
@@ -328,7 +334,7 @@ def _decide(partition: _Partition, orders: _Orders) -> SpellingInUse:
     if not used or used[-1] != chosen.raw_key:
         before = partition.spellings.get(used[-1]) if used else None
         if before is not None:
-            partition.change = _change(before, chosen)
+            partition.change = _change(before, chosen, class_name)
         partition.used = (*(at for at in used if at != chosen.raw_key), chosen.raw_key)
         chosen.intruder = False
     strays = _foreign(partition) | {
@@ -347,13 +353,16 @@ def _foreign(partition: _Partition) -> frozenset[bytes]:
     )
 
 
-def _change(before: Spelling, after: Spelling) -> SpellingChange:
+def _change(before: Spelling, after: Spelling, class_name: str) -> SpellingChange:
     at = (after.committed or after.place).at
-    restarted = not goes_on(after.key.dialect, before.value, after.first)
+    dialect = dialect_in(after.key.dialect, class_name)
+    restarted = not goes_on(dialect, before.value, after.first)
     return SpellingChange(before.raw_key, after.raw_key, at, before.value, restarted)
 
 
-def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+def _choose(
+    partition: _Partition, orders: _Orders, class_name: str
+) -> tuple[Spelling | None, tuple[Spelling, ...]]:
     """Return the spelling in use, or those that it may be."""
     known = [at for at in partition.spellings.values() if at.key.is_spelling]
     if len(known) == 1:
@@ -380,7 +389,8 @@ def _choose(partition: _Partition, orders: _Orders) -> tuple[Spelling | None, tu
     if confirmed is not None:
         return confirmed, ()
     # Connectors that are known have HashMaps; of others that order may well be from REST.
-    usual = newest.by_rest == (newest.key.dialect != GENERIC.name)
+    shape = newest.key.dialect
+    usual = newest.by_rest == has_hash_maps(dialect_in(shape, class_name) if class_name else shape)
     once = all(at.moments <= 1 for at in others)
     if used is None and usual and once and not _is_erased(known, newest):
         return newest, ()  # nothing but its age speaks for another

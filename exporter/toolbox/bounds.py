@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from exporter.decode.dialects import DIALECTS, dialect_in, dialect_of
+from exporter.decode.dialects import DIALECTS, dialect_for, dialect_of
 from exporter.decode.javamap import connect_key
 from exporter.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from exporter.model.topology import TopicPartition
@@ -326,12 +326,18 @@ class _Look:
         if self.shape is not None:
             yield from offset_flaws(self.shape, offset)
             return
-        dialect = dialect_in(dialect_of(fields).name, self.facts.class_name)
-        longs = set(DIALECTS[dialect].longs)
+        class_name = self.facts.class_name
+        # Where the class is not known it may be one that casts its fields: unknown means no.
+        shape = dialect_for(fields, class_name) if class_name else dialect_of(fields).name
+        longs = set(DIALECTS[shape].longs)
         for name in sorted(longs & offset.keys()):
-            if offset[name] is not None and type_of(offset[name]) != "a whole number":
-                wrong = f"{text_of(offset[name])} is no whole number, at which its task would fail"
-                yield name, wrong, "a whole number without quotes"
+            if offset[name] is None or type_of(offset[name]) == "a whole number":
+                continue
+            wrong, right = f"{text_of(offset[name])} is no whole number", _LONG
+            if class_name:
+                yield name, f"{wrong}, at which its task would fail", right
+            elif not self.request.allow_new:
+                yield name, f"{wrong}, at which a task of {shape} would fail", right + _CLASS_NEW
         if not self.request.allow_new:
             yield from self._type_flaws(pair, offset, longs)
 
@@ -377,6 +383,8 @@ def _look(request: Request, facts: Facts) -> _Look:
 
 
 _NEW = "; --allow-new if that is about to change"
+_LONG = "a whole number without quotes"
+_CLASS_NEW = "; --allow-new if it is of another class"
 _BEYOND_REST = (
     (
         "Connect lists it and shows no offset of it: REST looks it up in the order of a HashMap, "

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
-from exporter.decode.dialects import compare, dialect_in, dialect_of
+from exporter.decode.dialects import compare, dialect_for, position
 from exporter.decode.source_offsets import decode_value
 from exporter.model.offsets import Order, SourceOffset
 from exporter.remedy.model.plan import Pair
-from exporter.toolbox.shapes import SINK, decoded
+from exporter.toolbox.shapes import SINK, Fields, decoded
 
 
 class Kind(StrEnum):
@@ -28,6 +28,7 @@ class Change:
     before, after   JSON, or None for none
     key             as of a Pair
     order           of `after` against `before`, where the connector keeps an order and has both
+    distance        from `before` to `after`, where one number is the position
     """
 
     partition: str
@@ -35,6 +36,7 @@ class Change:
     after: str | None
     order: Order | None = None
     key: str | None = None
+    distance: int | None = None
 
     @property
     def kind(self) -> Kind:
@@ -71,11 +73,15 @@ def changes(
     )
 
 
-def between(now: tuple[Pair, ...], wanted: tuple[Pair, ...]) -> tuple[Change, ...]:
-    """All in which `wanted` differs, partitions that only `now` has among it: sorted."""
+def between(
+    now: tuple[Pair, ...], wanted: tuple[Pair, ...], class_name: str = ""
+) -> tuple[Change, ...]:
+    """All in which `wanted` differs, partitions that only `now` has among it: sorted. `class_name`:
+    as in `changes`.
+    """
     named = {pair.partition for pair in wanted}
     gone = tuple(Pair(pair.partition, None) for pair in now if pair.partition not in named)
-    return tuple(sorted(changes(now, (*wanted, *gone)), key=lambda change: change.partition))
+    return tuple(sorted(changes(now, (*wanted, *gone), class_name), key=lambda at: at.partition))
 
 
 def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
@@ -101,18 +107,36 @@ def change(
     class_name: str = "",
 ) -> Change:
     """One partition's change, with its direction where that is known."""
-    order = None
+    order = distance = None
     if before is not None and after is not None:
         order = _order(partition, before, after, class_name)
-    return Change(partition=partition, before=before, after=after, order=order, key=key)
+        was, now = (_position(partition, text, class_name) for text in (before, after))
+        if was is not None and now is not None:
+            distance = now - was
+    return Change(partition, before, after, order=order, key=key, distance=distance)
 
 
 def _order(partition: str, before: str, after: str, class_name: str) -> Order:
     fields = decoded(partition)
-    if fields is not None and fields.keys() == SINK.partition.keys():
+    if _is_sinks(fields):
         return _sink_order(before, after)
     was, now = (_offset(text) for text in (before, after))
-    return compare(dialect_in(dialect_of(fields).name, class_name), was, now)
+    return compare(dialect_for(fields, class_name), was, now)
+
+
+def _position(partition: str, text: str, class_name: str) -> int | None:
+    """Return the one integer that is the position; None where there is none, or it is not known
+    which.
+    """
+    fields = decoded(partition)
+    if _is_sinks(fields):
+        number = (decoded(text) or {}).get(SINK.position)
+        return number if isinstance(number, int) else None
+    return position(dialect_for(fields, class_name), _offset(text))
+
+
+def _is_sinks(fields: Fields | None) -> bool:
+    return fields is not None and fields.keys() == SINK.partition.keys()
 
 
 def _sink_order(before: str, after: str) -> Order:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from exporter.decode.dialects import MIRROR_HEARTBEAT, MIRROR_SOURCE, dialect_of
+from exporter.decode.dialects import DIALECTS, MIRROR_HEARTBEAT, MIRROR_SOURCE, dialect_for
 from exporter.decode.jsontext import encode_sorted
 from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.documents import Document, Section, same_twice
-from exporter.toolbox.shapes import decoded
+from exporter.toolbox.shapes import Fields, decoded
 from exporter.toolbox.words import nearest, told
 
 # The fields that hold an alias. A checkpoint's topic begins with one as its replication policy puts
@@ -67,19 +67,25 @@ def _unknown(option: str, renamed: Mapping[str, str], known: set[str]) -> list[P
 
 
 def _aliases_in(document: Document) -> set[str]:
-    found = set()
+    found: set[str] = set()
     for section in document.sections:
         for pair in section.pairs:
             fields = decoded(pair.partition)
-            for name in _ALIASES.get(dialect_of(fields), ()):
-                assert fields is not None  # a dialect with aliases has fields
-                found.add(str(fields[name]))
+            found.update(str(fields[name]) for name in _alias_fields(fields) if fields is not None)
     return found
+
+
+def _alias_fields(fields: Fields | None) -> tuple[str, ...]:
+    """Return the fields that hold an alias. A document tells no class, and needs none here: the
+    shapes are MirrorMaker's alone. Of a connector of another class, whoever writes the offsets
+    refuses partitions that were never there.
+    """
+    return _ALIASES.get(DIALECTS[dialect_for(fields, "")], ())
 
 
 def _pair(pair: Pair, aliases: Mapping[str, str]) -> Pair:
     fields = decoded(pair.partition)
-    names = _ALIASES.get(dialect_of(fields), ())
+    names = _alias_fields(fields)
     if fields is None or not aliases or not names:
         return pair
     renamed = {

@@ -153,7 +153,7 @@ class RestWay:
 
 def _order_unknown(connector: Connector, pairs: tuple[Pair, ...]) -> Iterator[str]:
     if connector.kind is ConnectorKind.SOURCE and any(
-        has_own_order(decoded(at.partition)) for at in pairs
+        has_own_order(decoded(at.partition), connector.class_name) for at in pairs
     ):
         yield (
             "over REST Connect writes offsets in the order of a Java HashMap; if the connector's "

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from exporter.cli import cli
 from exporter.cli.moments import parse_time
+from exporter.cli.queries import asof
 from exporter.errors import ConfigError
 from tests.fakes.worker import Worker, ok
 from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, lake, place
@@ -99,12 +100,19 @@ def test_a_value_that_cannot_be_decoded_is_left_out_said_and_no_success(base: Pa
         assert "/out" not in pairs(document.get("file") or document["offsets"])
 
 
-def test_the_difference_says_which_way_it_goes(base: Path) -> None:
+@pytest.mark.parametrize(
+    ("class_name", "way"),
+    [("FileStreamSource", "behind"), ("org.example.CameraSource", "unordered"), ("", "unordered")],
+)
+def test_the_difference_says_which_way_it_goes_where_the_class_tells(
+    base: Path, monkeypatch: pytest.MonkeyPatch, class_name: str, way: str
+) -> None:
+    monkeypatch.setattr(asof, "_class_of", lambda *_: class_name)
     done = history(base, "--time", moment(12), "--diff")
     assert done.exit_code == 0
     words = {line.split()[1]: line.split()[-1] for line in done.stdout.splitlines()[2:]}
     assert words == {
-        '{"filename":"/in"}': "behind",
+        '{"filename":"/in"}': way,
         '{"filename":"/later"}': "new",
         '{"filename":"/out"}': "new",
     }

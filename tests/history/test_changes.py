@@ -12,6 +12,8 @@ from exporter.decode.source_offsets import decode_value
 from exporter.history.tables.changes import change_of, changes
 from exporter.model.offsets import SourceOffset
 
+FILES = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 STATED = st.tuples(
     st.sampled_from(["file_stream", "mirror_source", "jdbc", "debezium", "generic"]),
     st.sampled_from(
@@ -28,9 +30,13 @@ STATED = st.tuples(
 )
 
 
-@given(st.lists(st.tuples(STATED, STATED, st.booleans()), max_size=8))
+@given(
+    st.lists(st.tuples(STATED, STATED, st.booleans()), max_size=8),
+    st.sampled_from([None, FILES, MIRROR, "io.debezium.connector.postgresql.PostgresConnector"]),
+)
 def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
     cases: list[tuple[tuple[str, str | None], tuple[str, str | None], bool]],
+    class_name: str | None,
 ) -> None:
     def pos(dialect: str, text: str | None) -> int | None:
         offset = None if text is None else decode_value(text.encode())
@@ -46,6 +52,7 @@ def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
             "before": True if there else None,
             "before_offset": before if there else None,
             "before_pos": pos(dialect, before) if there else None,
+            "class_name": class_name,
         }
         for (dialect, now), (_, before), there in cases
     ]
@@ -53,7 +60,7 @@ def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
         [
             *((name, pa.string()) for name in ("dialect", "source_offset", "error")),
             *((name, pa.bool_()) for name in ("tombstone", "before")),
-            ("before_offset", pa.string()),
+            *((name, pa.string()) for name in ("before_offset", "class_name")),
             *((name, pa.int64()) for name in ("pos", "before_pos")),
         ]
     )
@@ -66,6 +73,7 @@ def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
             row["error"],
             row["before"],
             row["before_offset"],
+            row["class_name"],
         )
         for row in given_rows
     ]
@@ -85,7 +93,15 @@ def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
 def test_a_change_is_named_as_the_connector_orders_its_offsets(
     now: str, before: str | None, change: str
 ) -> None:
-    assert change_of("file_stream", now, False, None, True, before) == change
+    assert change_of("file_stream", now, False, None, True, before, FILES) == change
+
+
+@pytest.mark.parametrize("class_name", [None, "", "org.example.CameraSource"])
+def test_a_shape_alone_tells_no_direction(class_name: str | None) -> None:
+    said = change_of(
+        "file_stream", '{"position":1}', False, None, True, '{"position":2}', class_name
+    )
+    assert said == "unordered"
 
 
 def test_what_has_no_predecessor_is_the_first_and_what_is_no_offset_is_none_of_these() -> None:

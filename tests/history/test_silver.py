@@ -36,7 +36,16 @@ from exporter.model.offsets import SourceKey
 from exporter.state.snapshot import SourcePartitionView
 from exporter.state.sources import SourceBook
 from tests.history.delta import Row, refine_plainly, snapshot, stored, write
-from tests.history.rows import SYNCS_TOPIC, Raw, at, decoded, offset_key, sync_key, sync_value
+from tests.history.rows import (
+    OBSERVED_ROLES,
+    SYNCS_TOPIC,
+    Raw,
+    at,
+    decoded,
+    offset_key,
+    sync_key,
+    sync_value,
+)
 from tests.history.test_asof import DAY, IN, MORNING, OUT, Commit, bronze_rows
 
 if TYPE_CHECKING:
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DAYS = 4
+FILE_STREAM = b'{"properties":{"connector.class":"FileStreamSource"}}'
 SERVER = {"server": "inventory"}
 SPACED = offset_key("file", IN).replace(b",", b", ")
 
@@ -116,6 +126,12 @@ def few(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     when = {"ingest_ts": at(MORNING * 1000), "day": day_of(0)}
     write(base, BRONZE_RECORDS, *({**row, "kafka": "west", **when} for row in decoded(*synced)))
+    configured = [
+        Raw(f"connector-{name}".encode(), FILE_STREAM, topic="connect-configs", offset=offset)
+        for offset, name in enumerate(["file", "rated"])
+    ]
+    told = decoded(*configured, roles=OBSERVED_ROLES)
+    write(base, BRONZE_RECORDS, *({**row, "kafka": "east", **when} for row in told))
     lake(base, *(replace(commit, connector="rated") for commit in commits), topic_id="rated")
     return refined(spark, base, today=2)
 

@@ -167,6 +167,9 @@ class Rows(Actor):
     rows: float = 0.0
     committed: int = -1
 
+    def shape(self) -> Connector:
+        return source(self.name, class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
+
     def step(self, world: World, seconds: float, rng: random.Random) -> None:
         if self.works(world.now):
             self.rows += self.rate(world.now - NOW) * seconds

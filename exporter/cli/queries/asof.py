@@ -7,6 +7,7 @@ that the output can be piped into whatever sets offsets. Exit code 1 if anything
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from exporter.cli import output
 from exporter.cli.moments import parse_time
 from exporter.cli.verbs import rest_offsets
 from exporter.clock import SystemClock
-from exporter.decode.dialects import compare
+from exporter.decode.dialects import compare, dialect_in
 from exporter.decode.javamap import connect_key_of
 from exporter.decode.source_offsets import decode_value
 from exporter.errors import ClientError, ConfigError, HistoryError
 from exporter.model.offsets import SourceOffset, Undecodable
 from exporter.remedy.engine.requests import entry_of
+from exporter.toolbox import facts
 
 OK, MISSING = 0, 1
 
@@ -237,16 +239,29 @@ def _print_diff(answer: asof.AsOf, loaded: config.Config) -> None:
     for at in answer.connectors:
         now = _now(at, answer.connect_cluster, loaded)
         then = _offsets(at.then)
-        dialects = {entry.source_partition: entry.dialect for entry in (*at.now, *at.then)}
+        class_name = _class_of(at.connector, answer.connect_cluster, loaded)
+        shapes = {entry.source_partition: entry.dialect for entry in (*at.now, *at.then)}
         for name in sorted({*then, *(name for name, offset in now.items() if offset is not None)}):
             before, after = then.get(name), now.get(name)
             if before != after:
-                change = _change(dialects.get(name, "generic"), before, after)
+                dialect = dialect_in(shapes.get(name, "generic"), class_name)
+                change = _change(dialect, before, after)
                 rows.append((at.connector, name, before, after, change))
     title = (
         f"Since {asof.iso(answer.at)}" if rows else f"Nothing changed since {asof.iso(answer.at)}"
     )
     output.table(title, ("connector", "source partition", "then", "now", "is"), rows)
+
+
+def _class_of(connector: str, connect_cluster: str, loaded: config.Config) -> str:
+    """Return its class as Connect tells it, "" where it cannot be asked: then nobody knows what its
+    offsets mean, and only that they changed is told.
+    """
+    for connect in loaded.connect:
+        if connect.name == connect_cluster and connect.worker_urls:
+            with suppress(ClientError):
+                return facts.one_of(connect, connector).class_name
+    return ""
 
 
 def _change(dialect: str, before: str | None, after: str | None) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from exporter.history.tables.changes import RESET, changes
+from exporter.history.tables.changes import CLASS, RESET, changes
 from exporter.history.tables.schemas import (
+    CONFIGS,
     CONNECT_OFFSETS,
     LOG,
     OFFSET_SYNCS,
@@ -64,7 +65,12 @@ def commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
     types = {column.name: column.type for column in SILVER_COMMITS.columns}
     ddl = ", ".join(f"{name} {types[name]}" for name in [*kept, "change"])
     return (
-        known.select(*kept, "before", "before_offset", "before_pos")
+        known.join(
+            sf.broadcast(_classes(fresh.unionByName(newest))),
+            on=["connect_cluster", "connector"],
+            how="left",
+        )
+        .select(*kept, "before", "before_offset", "before_pos", CLASS)
         .mapInArrow(changes, ddl)
         .select(*SILVER_COMMITS.names)
     )
@@ -156,6 +162,24 @@ def snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
         sf.col("until").isNull() | (sf.col("day") < sf.col("until"))
     )
     return counting.join(sf.broadcast(days), on=counts).select(*SILVER_SNAPSHOTS.names)
+
+
+def _classes(records: DataFrame) -> DataFrame:
+    """Return the class of each connector, as its config topic tells: null for one that has had
+    several, as what an offset meant is then not known.
+    """
+    configured = sf.get_json_object("observation", "$.settings.class_name").alias("class")
+    return (
+        records.where(sf.col("kind") == CONFIGS)
+        .select(
+            "connect_cluster",
+            sf.get_json_object("observation", "$.connector").alias("connector"),
+            configured,
+        )
+        .where("connector IS NOT NULL AND class IS NOT NULL")
+        .groupBy("connect_cluster", "connector")
+        .agg(sf.when(sf.count_distinct("class") == 1, sf.min("class")).alias(CLASS))
+    )
 
 
 def _looked_up(records: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exporter.decode.dialects import FILE_STREAM, MIRROR_SOURCE, compare
+from exporter.decode.dialects import CLASSES, MIRROR_SOURCE, compare, dialect_in
 from exporter.decode.source_offsets import decode_value
 from exporter.model.offsets import Order, SourceOffset
 
@@ -19,16 +19,17 @@ FIRST = "first"  # nothing of this source partition lies before it in the log
 RESET = "reset"  # a tombstone that took an offset back
 PREVIOUS = ("before", "before_offset", "before_pos")
 """Columns that a commit has beside its own: is there an earlier one, and what did it say?"""
+CLASS = "class_name"
+"""And the class of its connector, which says what offsets mean; null where nothing tells it."""
 
+_MIRROR_CLASSES = pa.array([name for name, own in CLASSES.items() if own is MIRROR_SOURCE])
 _NULL = "null"  # the text of a value that holds JSON null: no offset
-# Their one number is all the order they have (decode/orders.py).
-_BY_NUMBER = pa.array([FILE_STREAM.name, MIRROR_SOURCE.name])
 
 
 def changes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch with `change` in place of the columns of PREVIOUS."""
+    """Each batch with `change` in place of CLASS and the columns of PREVIOUS."""
     for batch in batches:
-        kept = [name for name in batch.schema.names if name not in PREVIOUS]
+        kept = [name for name in batch.schema.names if name not in {*PREVIOUS, CLASS}]
         arrays = [batch[name] for name in kept]
         yield pa.RecordBatch.from_arrays([*arrays, _change(batch)], names=[*kept, "change"])
 
@@ -38,7 +39,7 @@ def _change(rows: pa.RecordBatch) -> pa.Array:
     if not found.null_count:
         return found
     known = found.to_pylist()
-    columns = ("dialect", "source_offset", "tombstone", "error", "before", "before_offset")
+    columns = ("dialect", "source_offset", "tombstone", "error", "before", "before_offset", CLASS)
     others = zip(*(rows[name].to_pylist() for name in columns), strict=True)
     told = [
         change if change is not None else change_of(*row)
@@ -49,7 +50,9 @@ def _change(rows: pa.RecordBatch) -> pa.Array:
 
 def _ordered(rows: pa.RecordBatch) -> pa.Array:
     """Both positions are known, differ, and are all the order there is."""
-    by_number = pc.is_in(rows["dialect"], value_set=_BY_NUMBER)
+    # Their one number is all the order they have (decode/orders.py).
+    mirrors = pc.or_(pc.is_null(rows[CLASS]), pc.is_in(rows[CLASS], value_set=_MIRROR_CLASSES))
+    by_number = pc.and_(pc.equal(rows["dialect"], MIRROR_SOURCE.name), mirrors)
     differ = pc.fill_null(pc.not_equal(rows["pos"], rows["before_pos"]), fill_value=False)
     return pc.and_(by_number, differ)
 
@@ -66,8 +69,11 @@ def change_of(
     error: str | None,
     before: bool | None,  # noqa: FBT001
     before_offset: str | None,
+    class_name: str | None = None,
 ) -> str | None:
-    """One commit against the one before it: an Order, FIRST or RESET; None if it is undecodable."""
+    """One commit against the one before it: an Order, FIRST or RESET; None if it is undecodable.
+    `dialect` is the shape of its source partition.
+    """
     if error is not None:
         return None
     if tombstone:
@@ -75,7 +81,8 @@ def change_of(
     now = _decoded(source_offset)
     if before is None and now is not None:
         return FIRST
-    return compare(dialect, _decoded(before_offset), now).value
+    means = dialect_in(dialect, class_name or "")
+    return compare(means, _decoded(before_offset), now).value
 
 
 def _decoded(text: str | None) -> SourceOffset | None:

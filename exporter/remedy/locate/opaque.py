@@ -17,8 +17,7 @@ from exporter.decode.dialects import (
     MIRROR_CHECKPOINT,
     MIRROR_HEARTBEAT,
     Dialect,
-    dialect_in,
-    dialect_of,
+    dialect_for,
 )
 from exporter.remedy.locate import native
 from exporter.remedy.locate.poison import Evidence, NotIdentified, OpaqueSubject, fields_of
@@ -76,5 +75,4 @@ def propose_only(subject: OpaqueSubject) -> NotIdentified:
 
 
 def _dialect(subject: OpaqueSubject) -> Dialect:
-    shape = dialect_of(fields_of(subject.pair.partition)).name
-    return DIALECTS[dialect_in(shape, subject.class_name)]
+    return DIALECTS[dialect_for(fields_of(subject.pair.partition), subject.class_name)]

@@ -33,7 +33,7 @@ def test_each_record_gives_one_line_and_keeps_its_other_fields() -> None:
     assert found.exit_code == 0
     first, second = lines(found)
     assert (first["topic"], first["partition"]) == ("t", 3)
-    assert first["observation"]["position"] == 5
+    assert first["observation"]["source_offset"] == {"position": 5}
     assert second["observation"]["value"] == "tombstone"
 
 
@@ -67,8 +67,10 @@ def test_a_line_that_is_no_record_is_named_and_exit_code_2(line: str, reason: st
 def test_base64_is_taken_where_a_key_or_a_value_is_no_hex() -> None:
     texts = [base64.b64encode(raw).decode() for raw in (KEY, b'{"position":5}')]
     line = json.dumps({"key": texts[0], "value": texts[1]})
-    assert lines(decode(line))[0]["observation"]["position"] == 5
-    assert lines(decode(line, "--encoding", "base64"))[0]["observation"]["position"] == 5
+    assert lines(decode(line))[0]["observation"]["source_offset"] == {"position": 5}
+    assert lines(decode(line, "--encoding", "base64"))[0]["observation"]["source_offset"] == {
+        "position": 5
+    }
     refused = decode(line, "--encoding", "hex")
     assert refused.exit_code == 2
     assert '"key" is not hex' in refused.stderr

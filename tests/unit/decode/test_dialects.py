@@ -143,6 +143,9 @@ def test_a_position_is_an_integer_whose_order_the_connector_guarantees(dialect, 
     assert position(dialect, decode_value(value)) == expected
 
 
+ONE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+TWO = "4f11fa47-71ca-11e1-9e33-c80aa9429562"
+
 AHEAD = [
     pytest.param("mirror_source", {"offset": 5}, {"offset": 6}, id="mm2"),
     pytest.param("file_stream", {"position": 5}, {"position": 60}, id="file"),
@@ -220,6 +223,18 @@ AHEAD = [
         {**MYSQL, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"},
         {**MYSQL, "gtids": "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-10"},
         id="mysql-gtids-in-either-case",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": f"{ONE}:1-9:11,{TWO}:1-3"},
+        {**MYSQL, "gtids": f"{TWO}:1-3,\n{ONE}:1-12"},
+        id="mysql-a-set-that-includes-the-other",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": "0-1-100,1-8-20"},
+        {**MYSQL, "gtids": "1-8-20,0-2-101"},
+        id="mariadb-gtids-within-their-domains",
     ),
     pytest.param("debezium", {"scn": "999"}, {"scn": "1000"}, id="oracle-by-number"),
     pytest.param(
@@ -300,8 +315,38 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
         pytest.param(
             "debezium",
             {**MYSQL, "gtids": "0-1-100"},
-            {**MYSQL, "gtids": "0-1-101", "pos": 155},
-            id="mariadb-gtids",
+            {**MYSQL, "gtids": "1-1-101", "pos": 155},
+            id="mariadb-another-domain",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": "0-1-100,1-1-7"},
+            {**MYSQL, "gtids": "0-1-101,1-1-6"},
+            id="mariadb-one-domain-ahead-and-one-behind",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": f"{ONE}:1-9,{TWO}:1-3"},
+            {**MYSQL, "gtids": f"{ONE}:1-8,{TWO}:1-4"},
+            id="mysql-neither-set-includes-the-other",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": f"{ONE}:1-9"},
+            {**MYSQL, "gtids": "0-1-100"},
+            id="mysql-became-mariadb",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": f"{ONE}:tag:1-9"},
+            {**MYSQL, "gtids": f"{ONE}:tag:1-10"},
+            id="mysql-tags-are-not-read",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": f"{ONE}:1-9,{ONE}:11"},
+            {**MYSQL, "gtids": f"{ONE}:1-9,{ONE}:12"},
+            id="mysql-a-source-twice",
         ),
         pytest.param("debezium", MYSQL, POSTGRES, id="mysql-became-postgres"),
         pytest.param(
@@ -357,6 +402,13 @@ def test_what_has_no_order_is_changed_and_never_ahead_or_behind(dialect, before,
 )
 def test_what_lacks_a_part_of_its_place_has_none(dialect, fields):
     assert order_key(dialect, offset(**fields)) is None
+
+
+def test_a_set_that_lacks_a_source_is_not_behind_as_a_filter_may_have_been_set():
+    all_of_them = offset(**{**MYSQL, "gtids": f"{ONE}:1-9,{TWO}:1-3"})
+    filtered = offset(**{**MYSQL, "gtids": f"{ONE}:1-9"})
+    assert compare("debezium_mysql", all_of_them, filtered) is Order.UNORDERED
+    assert compare("debezium_mysql", filtered, all_of_them) is Order.AHEAD
 
 
 def test_the_same_text_is_the_same_whatever_the_connector():
@@ -483,7 +535,13 @@ MM2 = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
         ("jdbc", "JdbcSource", "jdbc"),
         ("jdbc", "com.sap.kafka.connect.source.hana.HANASourceConnector", "generic"),
         ("jdbc", FILES, "generic"),
-        ("jdbc", "", "jdbc"),
+        ("jdbc", "", "unknown"),
+        ("file_stream", " ", "unknown"),
+        ("debezium", "", "unknown"),
+        ("debezium_mongodb", "", "unknown"),
+        ("generic", "", "unknown"),
+        ("mirror_source", "", "mirror_source"),
+        ("mirror_heartbeat", "", "mirror_heartbeat"),
         ("file_stream", FILES, "file_stream"),
         ("file_stream", " FileStreamSource ", "file_stream"),
         ("file_stream", "org.example.CameraSource", "generic"),

@@ -22,26 +22,37 @@ OTHER = Pair('{"shard":"a"}', '{"done":false,"seen":3,"token":"abc"}')
 
 
 @pytest.mark.parametrize(
-    ("pair", "reason", "remedy"),
+    ("class_name", "pair", "reason", "remedy"),
     [
-        (FILE, "person_must_say", native.MEND_THE_FILE),
-        (ROWS, "person_must_say", native.BOUND_THE_QUERY),
-        (TIMED, "no_safe_offset", native.BOUND_THE_QUERY),
-        (MYSQL, "no_safe_offset", native.DEBEZIUM_MODE),
-        (SQL_SERVER, "no_safe_offset", native.DEBEZIUM_MODE),
-        (Pair('{"server_id":"s"}', '{"resume_token":"x"}'), "no_safe_offset", native.DEBEZIUM_MODE),
-        (OTHER, "person_must_say", native.ASK_THE_CONNECTOR),
-        (Pair("null", None), "person_must_say", native.ASK_THE_CONNECTOR),
+        ("FileStreamSource", FILE, "person_must_say", native.MEND_THE_FILE),
+        (
+            "io.aiven.connect.jdbc.JdbcSourceConnector",
+            ROWS,
+            "person_must_say",
+            native.BOUND_THE_QUERY,
+        ),
+        ("JdbcSource", TIMED, "no_safe_offset", native.BOUND_THE_QUERY),
+        ("MySqlConnector", MYSQL, "no_safe_offset", native.DEBEZIUM_MODE),
+        ("SqlServerConnector", SQL_SERVER, "no_safe_offset", native.DEBEZIUM_MODE),
+        (
+            "MongoDbConnector",
+            Pair('{"server_id":"s"}', '{"resume_token":"x"}'),
+            "no_safe_offset",
+            native.DEBEZIUM_MODE,
+        ),
+        ("FileStreamSource", OTHER, "person_must_say", native.ASK_THE_CONNECTOR),
+        ("", Pair("null", None), "person_must_say", native.ASK_THE_CONNECTOR),
     ],
 )
 def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
-    pair: Pair, reason: str, remedy: str
+    class_name: str, pair: Pair, reason: str, remedy: str
 ) -> None:
-    answer = propose_only(OpaqueSubject("c", "", pair))
+    answer = propose_only(OpaqueSubject("c", class_name, pair))
     assert answer.reason == reason
     assert answer.recommend == (remedy,)
-    lookalike = propose_only(OpaqueSubject("c", "com.example.Source", pair))
-    assert lookalike.recommend == (native.ASK_THE_CONNECTOR,)
+    for other in ("com.example.Source", ""):
+        lookalike = propose_only(OpaqueSubject("c", other, pair))
+        assert lookalike.recommend == (native.ASK_THE_CONNECTOR,)
 
 
 @pytest.mark.parametrize(

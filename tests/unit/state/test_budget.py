@@ -88,7 +88,9 @@ def test_the_time_of_the_change_at_the_source_is_a_series_too():
     """Two numbers, one of which is the time as well."""
     offset = {"incrementing": 1, "timestamp": 1_700_000_000_000}
     tables = [{"protocol": "1", "table": name} for name in ("a", "b")]
-    world = world_of(source("jdbc"), series_max=2 * (PER_SOURCE_PARTITION + 3) - 1)
+    world = world_of(
+        source("jdbc", class_name="JdbcSource"), series_max=2 * (PER_SOURCE_PARTITION + 3) - 1
+    )
     world.commit("jdbc", tables[0], offset)
     assert series(world, {}) == PER_SOURCE_PARTITION + 3
     world.commit("jdbc", tables[1], offset)

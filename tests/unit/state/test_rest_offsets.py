@@ -75,6 +75,23 @@ def test_a_change_is_dated_by_the_poll_that_saw_it_and_counted():
     assert (only(world).advances, only(world).rewinds, only(world).resets) == (2, 1, 0)
 
 
+@pytest.mark.parametrize("class_name", ["", "org.example.CameraSource"])
+def test_a_shape_alone_tells_neither_a_rewind_nor_a_poisoned_offset(class_name):
+    world = alone(source("camera", class_name=class_name))
+    world.polled("camera", (FILE, {"position": 40}))
+    later(world, "camera", (FILE, {"position": 20}))
+    assert (only(world).advances, only(world).rewinds) == (1, 0)
+    later(world, "camera", (FILE, {"position": "a line"}))
+    assert (only(world).offset.text, only(world).poisoned) == ('{"position":"a line"}', False)
+    assert only(world).dialect == ("generic" if class_name else "unknown")
+
+
+def test_what_fails_a_file_source_is_said_of_one_that_is_polled_over_rest():
+    world = alone(source("files"))
+    world.polled("files", (FILE, {"position": "a line"}))
+    assert only(world).poisoned
+
+
 def test_an_entry_without_an_offset_is_no_reset_as_the_task_may_have_one_under_another_key():
     world = alone(source("files"), mirror())
     world.polled("files", (FILE, {"position": 40}))

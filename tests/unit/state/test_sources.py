@@ -7,7 +7,7 @@ import pytest
 from exporter.model.observations import TAIL, InputId
 from exporter.model.topology import KafkaTopic
 
-from .worlds import FILE, NOW, OFFSETS, World, files, orders, record, source
+from .worlds import FILE, NOW, OFFSETS, World, files, mirror, orders, record, source
 
 
 def counters(view) -> tuple[int, int, int, int]:
@@ -105,9 +105,7 @@ def test_the_first_live_commit_is_compared_with_what_the_bootstrap_found():
     ("partition", "fields", "rewinds"),
     [
         pytest.param(FILE, ("position",), 1, id="file-stream-has-an-order"),
-        pytest.param(orders(), ("offset",), 1, id="mm2-has-an-order"),
         pytest.param({"server": "db"}, ("lsn",), 0, id="an-lsn-has-none-that-we-vouch-for"),
-        pytest.param(orders(), ("other",), 0, id="another-field-is-no-position"),
     ],
 )
 def test_a_rewind_is_counted_only_where_an_order_is_vouched_for(partition, fields, rewinds):
@@ -116,6 +114,33 @@ def test_a_rewind_is_counted_only_where_an_order_is_vouched_for(partition, field
         world.commit("files", partition, dict.fromkeys(fields, number))
     (view,) = world.partitions().values()
     assert counters(view) == (2, 2, rewinds, 0)
+
+
+def listed(*connectors):
+    world = files()
+    world.listed(*connectors)
+    world.snapshot()
+    return world
+
+
+@pytest.mark.parametrize(("field", "rewinds"), [("offset", 1), ("other", 0)])
+def test_a_rewind_of_mirrormaker_is_told_by_its_offset(field, rewinds):
+    world = listed(mirror("mm2"))
+    for number in (10, 3):
+        world.commit("mm2", orders(), {field: number})
+    (view,) = world.partitions().values()
+    assert counters(view) == (2, 2, rewinds, 0)
+
+
+@pytest.mark.parametrize("class_name", ["", "org.example.CameraSource"])
+def test_a_shape_alone_tells_no_rewind(class_name):
+    world = listed(source("files", class_name=class_name))
+    for number in (10, 3):
+        world.commit("files", FILE, {"position": number})
+    (view,) = world.partitions().values()
+    assert counters(view) == (2, 2, 0, 0)
+    assert (view.offset.text, view.poisoned) == ('{"position":3}', False)
+    assert view.dialect == ("generic" if class_name else "unknown")
 
 
 def test_a_tombstone_forgets_the_source_partition_but_not_its_counters():

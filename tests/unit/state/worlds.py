@@ -73,10 +73,11 @@ def orders(partition: int = 0, *, topic: str = "orders", cluster: str = "west") 
 
 
 def source(name: str, **changes) -> Connector:
+    """A connector that reads FILE."""
     fields = {
         "name": name,
         "kind": ConnectorKind.SOURCE,
-        "class_name": "",
+        "class_name": "org.apache.kafka.connect.file.FileStreamSourceConnector",
         "version": "4.3.1",
         "state": "running",
         "tasks": (Task(0, "running"),),
@@ -105,7 +106,7 @@ def mirror(name: str = "mm2", **changes) -> Connector:
 
 def sink(name: str) -> Connector:
     settings = SinkSettings(group=f"connect-{name}", addresses=frozenset())
-    return source(name, kind=ConnectorKind.SINK, sink=settings)
+    return source(name, kind=ConnectorKind.SINK, class_name="", sink=settings)
 
 
 def record(

@@ -337,11 +337,21 @@ def test_a_field_of_another_type_than_the_connector_wrote_is_refused() -> None:
 
 def test_text_where_a_task_expects_a_long_is_refused_whoever_says_otherwise() -> None:
     pair = ('{"table":"t"}', '{"incrementing":"3"}')
-    for class_name in ("io.confluent.connect.jdbc.JdbcSourceConnector", ""):
-        facts = unknown_type(present=(), class_name=class_name)
-        (said,) = ask(facts, pair, allow_new=True)
-        assert "at which its task would fail" in said
+    jdbc = unknown_type(present=(), class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
+    (said,) = ask(jdbc, pair, allow_new=True)
+    assert "at which its task would fail" in said
     assert ask(unknown_type(present=()), pair, allow_new=True) == []  # another class may take it
+
+
+def test_text_where_a_task_of_this_shape_expects_a_long_is_written_only_if_it_is_asked_for() -> (
+    None
+):
+    pair = ('{"table":"t"}', '{"incrementing":"3"}')
+    nameless = unknown_type(present=(Pair(*pair),), class_name="")
+    (said,) = ask(nameless, pair)
+    assert "at which a task of jdbc would fail" in said
+    assert "--allow-new" in said
+    assert ask(nameless, pair, allow_new=True) == []
 
 
 def test_a_key_whose_bytes_nobody_can_tell_is_not_made() -> None:

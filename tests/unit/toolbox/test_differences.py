@@ -10,6 +10,8 @@ from exporter.toolbox.differences import Kind, between, change, changes, directi
 
 A, B, C = '{"filename":"a"}', '{"filename":"b"}', '{"filename":"c"}'
 
+FILES = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+
 
 def at(position: object) -> str:
     return f'{{"position":{position}}}'
@@ -47,7 +49,7 @@ def test_between_two_states_what_only_the_first_has_differs_too() -> None:
 
 
 def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
-    found = changes(NOW, (Pair(A, at(6)), Pair(B, at(1)), Pair(C, at(1))))
+    found = changes(NOW, (Pair(A, at(6)), Pair(B, at(1)), Pair(C, at(1))), FILES)
     assert directions(found) == (
         "1 partition(s) go forward: what lies between is skipped, and nobody comes back for it",
         "1 partition(s) go back: what lies between is done again",
@@ -72,7 +74,6 @@ def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
             '{"kafka_offset":9}',
             "ahead",
         ),
-        ('{"cluster":"w","partition":0,"topic":"t"}', '{"offset":5}', '{"offset":9}', "ahead"),
         (
             '{"kafka_partition":0,"kafka_topic":"t"}',
             '{"kafka_offset":5,"x":1}',
@@ -93,4 +94,20 @@ def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
 def test_a_direction_is_told_where_the_connector_keeps_one(
     partition: str, before: str | None, after: str | None, order: Order | None
 ) -> None:
-    assert change(partition, before, after).order == order
+    assert change(partition, before, after, class_name=FILES).order == order
+
+
+@pytest.mark.parametrize("class_name", ["", "MirrorSourceConnector"])
+def test_a_direction_of_mirrormaker_is_told_by_its_shape(class_name: str) -> None:
+    partition = '{"cluster":"w","partition":0,"topic":"t"}'
+    found = change(partition, '{"offset":5}', '{"offset":9}', class_name=class_name)
+    assert (found.order, found.distance) == (Order.AHEAD, 4)
+
+
+@pytest.mark.parametrize("class_name", ["", "com.example.CameraSource"])
+def test_an_offset_of_another_meaning_has_neither_direction_nor_distance(class_name: str) -> None:
+    (found,) = between((Pair(A, at(7)),), (Pair(A, at(5)),), class_name)
+    assert found.order is Order.UNORDERED
+    assert found.distance is None
+    (known,) = between((Pair(A, at(7)),), (Pair(A, at(5)),), FILES)
+    assert (known.order, known.distance) == (Order.BEHIND, -2)
