@@ -78,7 +78,8 @@ class Replication:
         self._views.keep(flows)
         self._unassigned.keep(flows)
         for flow in (self._positions_made.keys() | self._leads.keys()) - set(flows):
-            self._forget_order(flow)
+            self._leads.pop(flow, None)
+            self._positions_made.pop(flow, None)
         for flow, leads in self._leads.items():
             connector = self._sites[flow.connect_cluster].by_name.get(flow.connector)
             failed = connector is not None and any(at.state == "failed" for at in connector.tasks)
@@ -86,8 +87,11 @@ class Replication:
                 self._positions_made.pop(flow, None)
 
     def _forget_order(self, flow: MirrorFlow) -> None:
-        """What was read of its commits before its syncs is not known any more."""
-        self._leads.pop(flow, None)
+        """What was read of its commits before its syncs is not known any more; how often its worker
+        flushes still is.
+        """
+        if flow in self._leads:
+            self._leads[flow].forget()
         self._positions_made.pop(flow, None)
 
     def apply(self, read: TailRead, now: float) -> None:

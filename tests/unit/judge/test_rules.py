@@ -370,8 +370,13 @@ def a_flow_has_more_to_copy_than_ever(*, log_end: int = 301, **changes: Any) -> 
 
 
 def another_mirror_maker_writes_syncs() -> Play:
-    """Ours commits nothing, while offset syncs go on."""
+    """Ours commits nothing any more, while offset syncs go on."""
     play = mirrored()
+    for offset in range(101, 107):
+        play.world.synced(offset)
+        play.run(1)
+        play.world.commit("mm2", orders(), {"offset": offset})
+        play.look()
     for number in range(5):
         play.world.synced(200 + 10 * number)
         play.run(1)

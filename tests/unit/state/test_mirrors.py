@@ -281,17 +281,70 @@ def test_a_sync_of_before_a_rewind_that_is_read_after_it_does_not_count():
     assert world.mirrored().replicated == 12
 
 
+class Copying:
+    """A MirrorMaker that copies without end; its worker flushes only when it is told to."""
+
+    def __init__(self, flush_s: float = 60.0, flushes: int = 0) -> None:
+        self.world = committing(0)
+        self.copied = 0
+        for _ in range(flushes):
+            self.copy(flush_s)
+            self.flush()
+
+    def copy(self, for_s: float, *, every_s: float = 30.0) -> list[float | None]:
+        """Return since when its syncs are told to lack a commit, at each of them."""
+        told, until = [], self.world.now + for_s
+        while self.world.now < until:
+            self.copied += 1
+            self.world.synced(self.copied)
+            told.append(self.world.mirrored().uncommitted_since)
+            for _ in range(round(every_s / 10)):
+                self.world.now += 10
+                self.world.tail()
+                self.world.tail(topic=SYNCS)
+        return told
+
+    def flush(self) -> None:
+        commits(self.world, self.copied)
+
+
 def test_syncs_that_go_on_without_a_commit_stop_counting_and_are_told():
-    world = committing(100)
-    for step in range(1, 6):
-        world.tail()
-        world.synced(100 + 10 * step)
-        view = world.mirrored()
-        world.now += 30
-    assert (view.synced, view.replicated, view.uncommitted_since) == (150, 100, NOW + 5)
-    world.tail(topic=SYNCS)
-    commits(world, 150)
-    assert (world.mirrored().replicated, world.mirrored().uncommitted_since) == (150, None)
+    mm2 = Copying(flushes=5)
+    committed, hung_at = mm2.copied, mm2.world.now
+    told = []
+    for _ in range(9):
+        told += mm2.copy(30.0)
+        assert mm2.world.mirrored().replicated == (mm2.copied if len(told) < 5 else committed)
+    assert told == [None] * 7 + [hung_at] * 2
+    mm2.flush()
+    assert (mm2.world.mirrored().replicated, mm2.world.mirrored().uncommitted_since) == (
+        9 + committed,
+        None,
+    )
+
+
+@pytest.mark.parametrize("flush_s", [60.0, 600.0, 3600.0])
+def test_a_worker_that_flushes_rarely_is_told_of_by_its_own_rhythm_only(flush_s):
+    mm2 = Copying()
+    for _ in range(6):
+        assert not any(mm2.copy(flush_s))
+        mm2.flush()
+    hung_at = mm2.world.now
+    assert not any(mm2.copy(2 * flush_s))  # one flush failed
+    assert mm2.copy(2 * flush_s)[-1] == hung_at
+
+
+def test_until_its_rhythm_is_known_an_hour_is_allowed_for():
+    mm2 = Copying()
+    assert not any(mm2.copy(3 * 3600.0))
+    assert any(mm2.copy(120.0))
+
+
+def test_syncs_that_come_rarely_without_a_commit_are_told_too():
+    mm2 = Copying(flushes=5)
+    hung_at = mm2.world.now
+    # The second may be of a task that died after the first.
+    assert mm2.copy(900.0, every_s=400.0) == [None, None, hung_at + 400]
 
 
 def test_syncs_that_begin_again_after_a_pause_may_well_be_those_of_a_task_that_hung():
