@@ -37,6 +37,7 @@ from exporter.model.observations import (
     OffsetsTopicLost,
 )
 from exporter.model.topology import KafkaTopic, ListingTopics
+from exporter.state.remote import remote_topic
 from exporter.state.snapshot import ConnectorView, Snapshot
 
 RETRY_S = 5.0
@@ -114,6 +115,9 @@ class Discovery:
             self._put_off(connect.name, exc)
             return
         self._settle(connect.name, topic, InputRetired(looking))
+        doubt = _copied_into(connect, topic, snapshot)
+        if doubt is not None:
+            self._put((OffsetsTopicCompared(connect.name, doubt),))
 
     def _pause_of(
         self, connect: Connect, sources: list[ConnectorView], snapshot: Snapshot
@@ -169,6 +173,7 @@ class Discovery:
         else:
             if found != topic:
                 doubt = f"{found} holds offsets of these connectors, and a sample of {topic} none"
+        doubt = _copied_into(connect, topic, snapshot) or doubt
         self._put((OffsetsTopicCompared(connect.name, doubt),))
 
     def _found(
@@ -281,3 +286,26 @@ def _copied_as(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
         for flow in snapshot.topology.flows
         if flow.downstream == connect.home and flow.policy != "IdentityReplicationPolicy"
     )
+
+
+def _copied_into(connect: Connect, topic: KafkaTopic, snapshot: Snapshot) -> str | None:
+    """Return which known flow has copied an upstream topic into this one, whatever their names;
+    None if none has. IdentityReplicationPolicy gives a copy the very name of another site's offsets
+    topic, so that offsets of both sites, of connectors of one name perhaps, lie in one topic.
+    """
+    flows = {
+        (flow.connect_cluster, flow.connector, flow.source): flow
+        for flow in snapshot.topology.flows
+        if flow.downstream == topic.kafka
+    }
+    for view in snapshot.mirror_partitions:
+        flow = flows.get((view.connect_cluster, view.connector, view.source))
+        if flow is None or view.committed is None:
+            continue
+        if remote_topic(flow, view.topic) == topic.topic:
+            return (
+                f"{view.connector} of {view.connect_cluster} copies {view.topic} of "
+                f"{flow.upstream or view.source} into {topic}: offsets of another site may be "
+                "among them. Exclude it there (topics.exclude)"
+            )
+    return None

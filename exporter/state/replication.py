@@ -312,7 +312,13 @@ class Replication:
         assigned = self._assigned.get(of)
         # Of two named flows of one connector's name nobody tells for which an assignment is.
         alone = assigned if self._flows_of[of] == 1 else None
-        unassigned = self._unassigned.of(flow, alone, site.of.wants_topic, self._now)
+        # How many partitions a topic has is known for as long as the answer that told it.
+        counted = flow.upstream is not None and self._inputs.live(
+            InputId(flow.upstream, LOG_ENDS), self._now
+        )
+        unassigned = self._unassigned.of(
+            flow, alone if counted else None, site.of.wants_topic, self._now
+        )
         state: tuple[object, ...] = (
             *site.state_of(flow.connector),
             syncs if syncs is None else (id(syncs), syncs.version),

@@ -18,13 +18,21 @@ from exporter.model.observations import (
     OffsetsTopicFound,
     OffsetsTopicLost,
 )
-from exporter.model.topology import KafkaTopic, ListingTopics
-from exporter.state.snapshot import EMPTY, ConnectorView, InputView, RestConnector, Snapshot
+from exporter.model.topology import KafkaTopic, ListingTopics, MirrorFlow
+from exporter.state.snapshot import (
+    EMPTY,
+    ConnectorView,
+    InputView,
+    MirrorPartitionView,
+    RestConnector,
+    Snapshot,
+)
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.serve.worlds import FORGOTTEN
 
+IDENTITY = "IdentityReplicationPolicy"
 LOOKING = InputId("lab", TAIL)
 SURE = OffsetsTopicCompared("lab", None)
 SURE_OF_MM2 = OffsetsTopicCompared("mm2", None)
@@ -270,6 +278,61 @@ def test_a_topic_that_turns_out_to_be_a_copy_is_left_for_the_one_that_is_none():
     world.topic("connect-offsets", "files")
     assert world.step(after_s=COMPARE_S) == [OffsetsTopicLost("lab")]
     assert world.step() == [InputRetired(LOOKING), found("connect-offsets")]
+
+
+def copies(world: World, topic: str, *, policy: str = IDENTITY, committed: int | None = 5) -> None:
+    """A flow from `west` to the Kafka cluster of `lab` has copied this topic."""
+    flow = MirrorFlow(
+        "lab", "mm2", "west", "east", "west-kafka", None, downstream="east", policy=policy
+    )
+    view = MirrorPartitionView(
+        connect_cluster="lab",
+        connector="mm2",
+        source="west",
+        target="east",
+        topic=topic,
+        partition=0,
+        committed=committed,
+        committed_at=None,
+        synced=None,
+        replicated=committed,
+        log_start=None,
+        log_end=None,
+        lag=None,
+        ahead=None,
+    )
+    topology = replace(world.snapshot.topology, flows=(flow,))
+    world.snapshot = replace(world.snapshot, topology=topology, mirror_partitions=(view,))
+
+
+def test_a_topic_into_which_a_flow_copies_under_its_own_name_is_doubted_as_it_is_found():
+    world = World()
+    world.lists("files")
+    world.topic("offsets", "files")
+    copies(world, "offsets")
+    retired, there, told = world.step()
+    assert (retired, there) == (InputRetired(LOOKING), found("offsets"))
+    assert told.doubt.startswith(
+        "mm2 of lab copies offsets of west-kafka into east/offsets: offsets of another site may be "
+    )
+
+
+def test_a_topic_into_which_a_flow_begins_to_copy_is_doubted_at_the_next_comparison():
+    world = settled()
+    copies(world, "offsets")
+    (told,) = world.step(after_s=COMPARE_S)
+    assert "copies offsets of west-kafka into east/offsets" in told.doubt
+    copies(world, "orders")
+    assert world.step(after_s=COMPARE_S) == [SURE]
+
+
+@pytest.mark.parametrize(
+    "copied", [{"policy": "DefaultReplicationPolicy"}, {"committed": None}], ids=str
+)
+def test_a_topic_of_which_copies_have_another_name_or_there_are_none_is_not_doubted(copied):
+    world = settled()
+    copies(world, "offsets", **copied)
+    assert world.step(after_s=COMPARE_S) == [SURE]
 
 
 def test_a_topic_that_is_named_is_told_at_once_and_never_lost():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.model.connectors import Task
-from exporter.model.observations import TAIL, ConnectorsListed
+from exporter.model.observations import LOG_ENDS, TAIL, ConnectorsListed
 from exporter.model.offsets import MirrorPartition
 from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import KafkaTopic, TopicPartition
@@ -645,3 +645,20 @@ def test_a_record_that_has_waited_for_long_is_looked_at_again_though_nothing_mov
         told_ends(world, 7, 7)
         world.snapshot()
     assert world.mirrored().probe_from == 6
+
+
+def test_how_many_partitions_a_topic_has_is_not_known_for_longer_than_its_answer_counts():
+    world = replicating(100)
+    world.assigned(0)
+    world.ends({ORDERS: LogBounds(0, 200, 200)}, partitions={"orders": 2})
+    found = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
+    assert found == {0: None, 1: world.now}
+    first_at = world.now
+    world.now += STALE_S[LOG_ENDS] + 1
+    world.tail()
+    world.tail(topic=SYNCS)
+    world.listed(mirror())
+    assert [view.partition for view in world.snapshot().mirror_partitions] == [0]
+    world.ends({ORDERS: LogBounds(0, 200, 200)}, partitions={"orders": 2})
+    found = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
+    assert found == {0: None, 1: first_at}
