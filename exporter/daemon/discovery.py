@@ -115,7 +115,7 @@ class Discovery:
             self._put_off(connect.name, exc)
             return
         self._settle(connect.name, topic, InputRetired(looking))
-        doubt = _copied_into(connect, topic, snapshot)
+        doubt = _copied_into(topic, snapshot)
         if doubt is not None:
             self._put((OffsetsTopicCompared(connect.name, doubt),))
 
@@ -173,7 +173,7 @@ class Discovery:
         else:
             if found != topic:
                 doubt = f"{found} holds offsets of these connectors, and a sample of {topic} none"
-        doubt = _copied_into(connect, topic, snapshot) or doubt
+        doubt = _copied_into(topic, snapshot) or doubt
         self._put((OffsetsTopicCompared(connect.name, doubt),))
 
     def _found(
@@ -288,7 +288,7 @@ def _copied_as(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _copied_into(connect: Connect, topic: KafkaTopic, snapshot: Snapshot) -> str | None:
+def _copied_into(topic: KafkaTopic, snapshot: Snapshot) -> str | None:
     """Return which known flow has copied an upstream topic into this one, whatever their names;
     None if none has. IdentityReplicationPolicy gives a copy the very name of another site's offsets
     topic, so that offsets of both sites, of connectors of one name perhaps, lie in one topic.

@@ -54,7 +54,7 @@ from exporter.model.observations import (
     Observation,
     rest_offsets_input,
 )
-from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
 
@@ -346,7 +346,12 @@ class Edge:
     def _poll_groups(self, connect: Connect) -> None:
         sinks = self._sinks(connect)
         if sinks:
-            answer = poll_groups(connect.name, self._admins, sinks, self._clock)
+            polled: dict[str, dict[TopicPartition, int | None]] = {}
+            for view in self.snapshot.sink_partitions:
+                if view.connect_cluster == connect.name and view.from_rest:
+                    at = TopicPartition(view.topic, view.partition)
+                    polled.setdefault(view.connector, {})[at] = view.committed
+            answer = poll_groups(connect.name, self._admins, sinks, self._clock, polled)
             if self._sinks(connect):  # or it would revive what was retired meanwhile
                 self._put(answer)
 

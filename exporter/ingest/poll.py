@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 
 from exporter.clients.connect_sweep import Answer, ConnectSweep, Listener
 from exporter.clients.kafka import KafkaAdmin
@@ -175,8 +177,10 @@ def poll_groups(
     admins: Mapping[str, KafkaAdmin],
     sinks: Iterable[SinkGroup],
     clock: Clock,
+    polled: Mapping[str, Mapping[TopicPartition, int | None]] = MappingProxyType({}),
 ) -> Batch:
     """Committed offsets of sink connectors, then the log ends of the partitions that they read.
+    `polled` are those that only REST tells of: their log ends are read all the same.
 
     A sink that cannot be read is left out, counted and named; the others are read all the same.
     Where it is all of them, nothing is.
@@ -184,6 +188,7 @@ def poll_groups(
     input_id = InputId(connect_cluster, GROUPS)
     found: list[SinkOffset] = []
     failures: dict[str, ClientError] = {}
+    by_rest: list[SinkOffset] = []
     read = 0
     existing: dict[str, dict[str, int] | ClientError] = {}
     asked_at = clock.now()
@@ -203,10 +208,15 @@ def poll_groups(
             failures[sink.connector] = exc
             if isinstance(exc, Unreachable):  # each of its sinks would take as long
                 existing[sink.kafka] = exc
+            elif sink.connector in polled:
+                with suppress(ClientError):  # the group says why
+                    by_rest += _with_ends(admin, sink, polled[sink.connector], {})
+    told = SinkOffsetsRead(connect_cluster, tuple(found), asked_at, tuple(by_rest))
     if failures and not read:
-        return (failure(input_id, next(iter(failures.values()))),)
+        failed = failure(input_id, next(iter(failures.values())))
+        return (told, failed) if by_rest else (failed,)
     return (
-        SinkOffsetsRead(connect_cluster=connect_cluster, offsets=tuple(found), at=asked_at),
+        told,
         InputSucceeded(input=input_id, at=clock.now()),
         *partial_failures(input_id, failures),
     )
@@ -236,12 +246,22 @@ def _sink_offsets(
         raise next(iter(refused.values()))
     if certain:
         committed |= dict.fromkeys(set(reads) - committed.keys() - refused.keys())
-    # Where the level is not known the log end is the one that every reader can get to.
-    stable = sink.read_committed is True
-    bounds = admin.bounds(tuple(committed), stable=stable, refused=refused)
+    offsets = _with_ends(admin, sink, committed, refused)
     failures |= {
         f"{sink.connector}: {at.topic}-{at.partition}": error for at, error in refused.items()
     }
+    return offsets
+
+
+def _with_ends(
+    admin: KafkaAdmin,
+    sink: SinkGroup,
+    committed: Mapping[TopicPartition, int | None],
+    refused: dict[TopicPartition, ClientError],
+) -> list[SinkOffset]:
+    # Where the level is not known the log end is the one that every reader can get to.
+    stable = sink.read_committed is True
+    bounds = admin.bounds(tuple(committed), stable=stable, refused=refused)
     return [
         SinkOffset(
             connector=sink.connector,

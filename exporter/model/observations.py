@@ -349,12 +349,15 @@ class SinkOffset:
 class SinkOffsetsRead:
     """The committed offsets of all sink connectors of a Connect cluster.
 
-    at    before the first question went out; None: when this is applied
+    at         before the first question went out; None: when this is applied
+    by_rest    of sinks whose groups cannot be read: offsets that REST told before, with the log
+               ends that were read after them
     """
 
     connect_cluster: str
     offsets: tuple[SinkOffset, ...]
     at: float | None = None
+    by_rest: tuple[SinkOffset, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

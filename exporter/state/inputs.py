@@ -177,6 +177,10 @@ class Inputs:
             lasts_s = self._stale_after_s[state.id.kind]
         return at is not None and abs(now - at) <= lasts_s
 
+    def recent(self, kind: str, at: float, now: float) -> bool:
+        """Return whether what an input of this kind told then may still be shown."""
+        return abs(now - at) <= self._stale_after_s[kind]
+
     def whole(self, input_id: InputId, now: float) -> bool:
         """Is this tail live, with no partition that tells nothing new?"""
         state = self._by_id.get(input_id)

@@ -7,6 +7,7 @@ lag of one for ever, and only a read of the log tells that nothing is left. Call
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from exporter.decode.connect_rest import consumed_partition
 from exporter.model.observations import (
@@ -38,6 +39,7 @@ class Sinks:
         self._groups: tuple[SinkGroup, ...] = ()
         self._by_rest: tuple[RestConnector, ...] = ()
         self._polled: dict[tuple[str, str], tuple[SinkOffset, ...]] = {}
+        self._polled_ends: dict[str, tuple[float, dict[Follower, SinkOffset]]] = {}
 
     def follow(self, groups: tuple[SinkGroup, ...]) -> None:
         """These are the sinks that there are."""
@@ -90,6 +92,8 @@ class Sinks:
         self._offsets[seen.connect_cluster] = seen.offsets
         found = ((_who(seen.connect_cluster, at), _stretch(at)) for at in seen.offsets)
         asked_at = now if seen.at is None else seen.at
+        ends = {_who(seen.connect_cluster, at): at for at in seen.by_rest}
+        self._polled_ends[seen.connect_cluster] = (asked_at, ends)
         self._ages.saw(seen.connect_cluster, found, at=asked_at, now=now)
 
     def probed(self, seen: ProbesRead) -> None:
@@ -113,16 +117,27 @@ class Sinks:
                 continue
             for at in offsets:
                 if site.of.wants_topic(at.topic):
+                    read = self._read_end(cluster, at, now)
                     yield SinkPartitionView(
                         connect_cluster=cluster,
                         connector=connector,
                         topic=at.topic,
                         partition=at.partition,
                         committed=at.committed,
-                        log_end=None,
-                        lag=None,
+                        log_end=None if read is None else read.log_end,
+                        lag=None if read is None else _lag(read),
+                        log_start=None if read is None else read.log_start,
                         from_rest=True,
                     )
+
+    def _read_end(self, cluster: str, polled: SinkOffset, now: float) -> SinkOffset | None:
+        """Return the log end of a partition that is polled over REST, with the offset that was
+        known before it was read; None where none was, or that is too long ago.
+        """
+        read_at, ends = self._polled_ends.get(cluster, (-inf, {}))
+        return (
+            ends.get(_who(cluster, polled)) if self._inputs.recent(GROUPS, read_at, now) else None
+        )
 
     def _of(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
         if cluster not in self._offsets or not self._inputs.live(InputId(cluster, GROUPS), now):

@@ -424,7 +424,7 @@ class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
     is not known where the sink begins.
 
     caught_up, behind_since, behind_from, probe_from    as of a replicated partition
-    from_rest    polled over REST, without its log
+    from_rest    `committed` was polled over REST; without its log where that cannot be read
     """
 
     connect_cluster: str

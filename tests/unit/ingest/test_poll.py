@@ -608,6 +608,14 @@ def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
     assert isinstance(succeeded, InputSucceeded)
 
 
+def test_log_ends_are_read_for_a_sink_whose_offsets_only_rest_tells():
+    admin = _Secretive(upstream(), "connect-s")
+    told, failed = poll_groups("lab", {"west": admin}, [sink()], CLOCK, {"s": {ORDERS: 1}})
+    offset = SinkOffset("s", "orders", 0, committed=1, log_end=3, log_start=0, committed_only=True)
+    assert told == SinkOffsetsRead("lab", (), at=CLOCK.now(), by_rest=(offset,))
+    assert failed.reason == "denied"
+
+
 def test_a_partition_whose_committed_offset_is_refused_is_unknown_and_not_uncommitted():
     kafka = upstream()
     kafka.create("payments")

@@ -322,6 +322,29 @@ def test_a_sink_whose_group_is_denied_is_left_to_rest_until_it_can_be_read():
     }
 
 
+def test_the_lag_of_a_sink_that_is_polled_over_rest_comes_of_its_log_ends():
+    world = World()
+    world.listed(sink("lake"))
+    world.see(InputFailed(InputId("lab", GROUPS), "denied", "no ACL"))
+    assert [at.connector for at in world.snapshot().by_rest] == ["lake"]
+    world.polled("lake", (consumed(0), {"kafka_offset": 5}), (consumed(1), {"kafka_offset": 7}))
+    ends = SinkOffset("lake", "shop", 0, committed=5, log_end=9, log_start=2)
+    world.see(SinkOffsetsRead("lab", (), at=world.now, by_rest=(ends,)))
+    world.polled("lake", (consumed(0), {"kafka_offset": 6}), (consumed(1), {"kafka_offset": 7}))
+    read_at = world.now
+    assert [at.connector for at in world.snapshot().by_rest] == ["lake"]
+
+    def lags(at: float) -> list[tuple[int | None, int | None, int | None, bool]]:
+        world.now = at
+        world.see(InputSucceeded(InputId("lab", CONNECT_REST), world.now))
+        views = world.snapshot().sink_partitions
+        return [(view.committed, view.log_end, view.lag, view.from_rest) for view in views]
+
+    # The lag is of the offset that was known before the end was read.
+    assert lags(read_at + 1) == [(6, 9, 4, True), (7, None, None, True)]
+    assert lags(read_at + 31) == [(6, None, None, True), (7, None, None, True)]
+
+
 def test_a_deleted_connector_is_polled_and_shown_no_more():
     world = alone(source("files"), source("more"))
     world.polled("files", (FILE, {"position": 40}))
