@@ -22,6 +22,7 @@ http.py.
 Connectors and flows both have
 
     verdict, rule, reason, since, evidence     null, and [] if there is no judgement yet
+    from               `rest` where its offsets are polled over REST, else null
     partitions, position, committed_at, advanced_at, lag_records, lag_seconds
                        of all partitions together (state/overall.py); null is not known
 
@@ -40,6 +41,7 @@ from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import Judgement, Scope
 from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen, RemedySeen
 from exporter.serve.findings import finding_rows, findings_left_out
+from exporter.serve.origins import REST
 from exporter.state import overall
 from exporter.state.marks import ConnectorKey
 from exporter.state.overall import NOTHING, Overall
@@ -86,7 +88,7 @@ def _input(view: InputView) -> Document:
 
 def _connectors(snapshot: Snapshot) -> list[Document]:
     listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-    known = overall.connectors(snapshot)
+    known, polled = overall.connectors(snapshot), _polled(snapshot)
     judged = {
         (at.connect_cluster, at.connector): at
         for at in snapshot.judgements
@@ -96,6 +98,7 @@ def _connectors(snapshot: Snapshot) -> list[Document]:
         {
             **_connector(key, listed.get(key)),
             **_judged(judged.get(key)),
+            "from": REST if key in polled else None,
             **_together(known.get(key, NOTHING)),
         }
         for key in sorted(listed.keys() | known.keys())
@@ -103,7 +106,7 @@ def _connectors(snapshot: Snapshot) -> list[Document]:
 
 
 def _flows(snapshot: Snapshot) -> list[Document]:
-    known = overall.flows(snapshot)
+    known, polled = overall.flows(snapshot), _polled(snapshot)
     judged = {
         (at.connect_cluster, at.connector, at.subject): at
         for at in snapshot.judgements
@@ -120,10 +123,15 @@ def _flows(snapshot: Snapshot) -> list[Document]:
             "source": source,
             "target": target,
             **_judged(judged.get((cluster, connector, f"{source}->{target}"))),
+            "from": REST if (cluster, connector) in polled else None,
             **_together(known.get((cluster, connector, source, target), NOTHING)),
         }
         for cluster, connector, source, target in sorted(keys)
     ]
+
+
+def _polled(snapshot: Snapshot) -> frozenset[ConnectorKey]:
+    return frozenset((at.connect_cluster, at.connector) for at in snapshot.by_rest)
 
 
 def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:

@@ -62,11 +62,15 @@ const text = (value, unknown = UNKNOWN) => (cell) => {
   write(cell, value ?? unknown);
   cell.classList.toggle("unknown", value === null || value === undefined || value === UNKNOWN);
 };
+const place = (row) => {
+  const known = row.position ?? (row.partitions > 1 ? counted(row.partitions, "partition", "partitions") : null);
+  return known !== null && row.from ? `${known} (${row.from})` : known;
+};
 const together = [
   { id: "records", name: "Lag, records", down: true, order: (row) => size(row.lag_records), fill: (cell, row) => text(amount(row.lag_records))(cell) },
   { id: "age", name: "Lag, age", down: true, order: (row) => row.lag_seconds, fill: (cell, row) => text(duration(row.lag_seconds))(cell) },
   { id: "hour", name: "Last hour", fill: hour },
-  { id: "position", name: "Position", fill: (cell, row) => text(row.position ?? (row.partitions > 1 ? counted(row.partitions, "partition", "partitions") : null))(cell) },
+  { id: "position", name: "Position", fill: (cell, row) => text(place(row))(cell) },
   { id: "commit", name: "Last commit", down: true, order: (row) => (row.committed_at === null ? null : shown.at - row.committed_at), fill: (cell, row) => text(since(row.committed_at, shown.at))(cell) },
 ];
 const verdict = {

@@ -11,7 +11,7 @@ import pytest
 
 from exporter.cli.plan_commands import plan_approve
 from exporter.serve import overview, page, trends
-from exporter.state.snapshot import EMPTY, Snapshot
+from exporter.state.snapshot import EMPTY, RestConnector, Snapshot
 from exporter.state.trends import Trends
 from tests.browser import worlds as mornings
 from tests.changed import replace
@@ -45,6 +45,19 @@ def test_what_is_not_known_is_null_and_never_0():
     found = row(replace(full(), judgements=()), "idle")
     unknown = ("verdict", "reason", "position", "committed_at", "lag_records", "lag_seconds")
     assert {name: found[name] for name in unknown} == dict.fromkeys(unknown)
+
+
+def test_what_is_polled_over_rest_is_marked_so():
+    polled = (RestConnector("lab", "files"),)
+    seen = replace(full(), by_rest=polled)
+    assert {at["name"]: at["from"] for at in document(seen)["connectors"]} == {
+        name: "rest" if name == "files" else None
+        for name in (at["name"] for at in document(full())["connectors"])
+    }
+    assert {at["from"] for at in document(full())["flows"]} == {None}
+    flow = document(full())["flows"][0]
+    seen = replace(full(), by_rest=(RestConnector(flow["connect_cluster"], flow["connector"]),))
+    assert document(seen)["flows"][0]["from"] == "rest"
 
 
 def test_a_connector_that_is_not_listed_has_no_state():
