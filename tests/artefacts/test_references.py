@@ -125,11 +125,12 @@ def seen_by(world: World) -> set[str]:
 def whole(*, by_topic: bool = False) -> World:
     """A source, a mirror that lags and comes closer to the log start, a sink; all inputs answer."""
     site = ConnectSite(name="lab", kafka="east", by_topic=by_topic)
-    world = readable(mirror(), source("files"), sink("out"), sites=(site,))
+    rows = source("rows", class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
+    world = readable(mirror(), source("files"), rows, sink("out"), sites=(site,))
     world.tail(HeartbeatRecord(Heartbeat("west", "east", world.now)), topic=HEARTBEATS, whole=True)
     world.commit("files", FILE, {"position": 7})
     world.commit(
-        "files",
+        "rows",
         {"protocol": "1", "table": "ledger"},
         {"incrementing": 5, "timestamp": 1_790_000_000_000, "timestamp_nanos": 0},
     )
