@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from exporter.judge.register import LAST_SEEN
 from exporter.model.findings import Finding, FindingName, Scope, Verdict
 from exporter.notify.ledger import Message, Status
 from exporter.state.snapshot import Snapshot
@@ -240,6 +241,8 @@ class Truth:
     def _wrong_findings(self, snapshot: Snapshot) -> Iterator[Wrong]:
         """Findings of what was never so."""
         for finding in snapshot.findings:
+            if any(name == LAST_SEEN for name, _ in finding.evidence):
+                continue  # it says itself that its input cannot be read: it is of an earlier moment
             name = (finding.connect_cluster, finding.connector or "")
             past = self.moments
             tasks = {state for at in past for state in at.tasks.get(name, {}).values()}
