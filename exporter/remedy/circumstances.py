@@ -5,15 +5,14 @@ Called by gathering.py, which asks the world for the rest.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
 
 from exporter.decode.connect_root import ConnectRoot
-from exporter.model.connectors import DELETED, ConnectorKind, StateChange
+from exporter.model.connectors import ConnectorKind, StateChange
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from exporter.remedy.classify import Failure
@@ -23,7 +22,7 @@ from exporter.remedy.model import facts
 from exporter.remedy.model.fleet import Whose
 from exporter.remedy.model.incidents import Incident, unhealthy
 from exporter.remedy.model.plan import Action, Alter, Copy, Expect, Pair, Plan, RecordAt
-from exporter.state.histories import deletions
+from exporter.remedy.state_pins import deleted_at
 from exporter.state.snapshot import ConnectorView, MirrorPartitionView, SinkPartitionView, Snapshot
 
 ALIKE_S: Final = 600.0  # what fails within this time in the same way may have one cause
@@ -107,48 +106,18 @@ def incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
     what cannot tell one life from another, and then the offset and the record that are compared do.
     A status that is taken back is no deletion: it may be a hole in its topic.
     """
-    changes = changes_of(snapshot, connect, connector)
-    ends = [changes[number].at for number in deletions(changes)[-1:]]
-    ends += [
+    ends = deleted_at(changes_of(snapshot, connect, connector))[-1:]
+    ends += unlisted_at(snapshot, connect, connector)
+    return " ".join(map(repr, ends)) or "first"
+
+
+def unlisted_at(snapshot: Snapshot, connect: str, connector: str) -> list[float]:
+    """When it was last found to be deleted by lists of connectors, by our clock."""
+    return [
         view.deleted_at[connector]
         for view in snapshot.lists
         if view.connect_cluster == connect and connector in view.deleted_at
     ]
-    return " ".join(map(repr, ends)) or "first"
-
-
-def token(snapshot: Snapshot, case: Case, now: Now, config: str | None) -> str | None:
-    """What others asked for: its configuration, and the states that it was asked to be in. A stop
-    of the plan's own is left out.
-    """
-    if config is None or now.seen is None:
-        return None
-    changes = _asked(changes_of(snapshot, case.connect, case.connector))
-    ours = case.stopped_at
-    while ours is not None and changes and changes[-1].state == "stopped":
-        if changes[-1].at < ours - 1.0:
-            break
-        changes.pop()
-    asked = f"{changes[-1].at!r} {changes[-1].state}" if changes else ""
-    state = "" if case.altering else now.seen.standing.state
-    told = asked or ("running" if case.altering else state)
-    return hashlib.sha256(f"{config}\0{told}".encode()).hexdigest()
-
-
-def _asked(changes: Sequence[StateChange]) -> list[StateChange]:
-    """Return what a connector was asked for. A status that was lost and is written again is none of
-    that.
-    """
-    ends, found, is_lost = deletions(changes), list[StateChange](), False
-    for number, change in enumerate(changes):
-        if change.state == DELETED and number not in ends:
-            is_lost = True
-        elif change.state in {"stopped", "paused", "running", DELETED}:
-            again = is_lost and bool(found) and replace(found[-1], at=change.at) == change
-            is_lost = False
-            if not again:
-                found.append(change)
-    return found
 
 
 def reads_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:

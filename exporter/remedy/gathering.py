@@ -21,6 +21,7 @@ from exporter.remedy.circumstances import (
     Now,
     alike,
     beyond_a_second,
+    changes_of,
     committed_at,
     home_of,
     incarnation,
@@ -37,7 +38,7 @@ from exporter.remedy.circumstances import (
     sink_of,
     skipped_of,
     source_of,
-    token,
+    unlisted_at,
     unread,
     veto_of,
     view_of,
@@ -51,6 +52,11 @@ from exporter.remedy.model.incidents import Incident, What
 from exporter.remedy.model.plan import Action, Pair, RecordAt
 from exporter.remedy.model.policy import Policy, Storm, storm_after
 from exporter.remedy.pasts import in_vain, past_of
+from exporter.remedy.state_pins import (
+    compare_incarnation,
+    compare_state,
+    parse_pin,
+)
 from exporter.state.snapshot import Snapshot
 
 MEMBERS_APART_S: Final = 5.0  # a group that forms shows within so long
@@ -257,7 +263,28 @@ class Gatherer:
         view = view_of(snapshot, case.connect, case.connector)
         config = None if now.config is None else config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
-        seen = now.seen
+        seen, state, life = now.seen, None, None
+        changes = changes_of(snapshot, case.connect, case.connector)
+        pin = None if planned is None else parse_pin(planned.token)
+        if planned is None:
+            life = incarnation(snapshot, case.connect, case.connector)
+        else:
+            assert case.plan is not None
+            life = compare_incarnation(
+                planned.incarnation,
+                pin,
+                changes,
+                unlisted_at=unlisted_at(snapshot, case.connect, case.connector),
+                created_at=case.plan.created_at,
+            )
+        if seen is not None and pin is not None:
+            state = compare_state(
+                pin,
+                seen.standing.state,
+                changes,
+                stopped_at=case.stopped_at,
+                altering=case.altering,
+            )
         tasks = None if seen is None else max(seen.configured, len(seen.standing.tasks))
         return facts.Connector(
             connect_version=None if now.root is None else numbers(now.root.version),
@@ -275,9 +302,9 @@ class Gatherer:
             config_planned=None if planned is None else planned.config_sha256,
             config_now=config,
             incarnation_planned=None if planned is None else planned.incarnation,
-            incarnation_now=incarnation(snapshot, case.connect, case.connector),
+            incarnation_now=life,
             token_planned=None if planned is None else planned.token,
-            token_now=token(snapshot, case, now, config),
+            token_now=None if state is None else state.text,
             read_at=now.at,
         )
 

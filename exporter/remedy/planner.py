@@ -17,9 +17,10 @@ from exporter.remedy.brokers import known
 from exporter.remedy.circumstances import (
     Case,
     Now,
+    changes_of,
     incarnation,
     kind_of,
-    token,
+    unlisted_at,
     view_of,
 )
 from exporter.remedy.classify import SKIPPABLE, Failure, classify
@@ -34,6 +35,12 @@ from exporter.remedy.model.plan import Action, Pair, Plan, State, Subject
 from exporter.remedy.model.policy import Policy
 from exporter.remedy.model.records import Told
 from exporter.remedy.runner import fresh_plan_id
+from exporter.remedy.state_pins import (
+    compare_incarnation,
+    compare_state,
+    parse_pin,
+    pin_state,
+)
 from exporter.state.snapshot import Snapshot
 
 FAILURE: Final = "failure"  # in a plan's evidence: its kind, and the class of the exception
@@ -161,16 +168,34 @@ class Planner:
         seen, config = known(sight.seen, case.connector), known(sight.config, case.connector)
         if seen is None or config is None:
             return None
-        digest = config_sha256(case.connector, config)
-        now = Now(root=None, seen=seen, config=config, pairs=None, at=self._clock())
-        life = incarnation(snapshot, case.connect, case.connector)
-        last = token(snapshot, case, now, digest)
+        changes = changes_of(snapshot, case.connect, case.connector)
+        pin = parse_pin(pins.token)
+        state = None if pin is None else compare_state(pin, seen.standing.state, changes)
         pinned = (
-            ("its configuration is another one", pins.config_sha256, digest),
-            ("it is another one of its name", pins.incarnation, life),
-            ("somebody has changed its state since", pins.token, last),
+            (
+                "its configuration is another one",
+                pins.config_sha256,
+                config_sha256(case.connector, config),
+            ),
+            (
+                "it is another one of its name",
+                pins.incarnation,
+                compare_incarnation(
+                    pins.incarnation,
+                    pin,
+                    changes,
+                    unlisted_at=unlisted_at(snapshot, case.connect, case.connector),
+                    created_at=plan.created_at,
+                ),
+            ),
+            (
+                "somebody has changed its state since",
+                None if pin is None else pin.text,
+                None if state is None else state.text,
+            ),
         )
-        return next((said for said, was, is_ in pinned if was is not None and was != is_), None)
+        known_pins = (at for at in pinned if None not in at[1:])
+        return next((said for said, was, is_ in known_pins if was != is_), None)
 
     def before_altering(
         self,
@@ -310,7 +335,7 @@ class Planner:
         snapshot = self._snapshot()
         if now.root is None or now.seen is None or now.config is None:
             return None
-        config = config_sha256(case.connector, now.config)
+        changes = changes_of(snapshot, case.connect, case.connector)
         at = self._clock()
         incident = case.incident
         return proposals.About(
@@ -326,11 +351,11 @@ class Planner:
             ),
             original=_asked_state(now.seen.standing.state),
             incident="" if incident is None else incident.key,
-            config_sha256=config,
+            config_sha256=config_sha256(case.connector, now.config),
             evidence=_evidence(case, because),
             signature=None if case.failure is None else case.failure.signature,
             incarnation=incarnation(snapshot, case.connect, case.connector),
-            token=token(snapshot, case, now, config),
+            token=pin_state(now.seen.standing.state, changes).text,
             policy_sha256=self._policy.sha256,
         )
 

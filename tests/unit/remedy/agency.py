@@ -12,6 +12,7 @@ from exporter.config import Connect
 from exporter.decode.connect_rest import decode_connectors
 from exporter.errors import NotFound
 from exporter.judge.failures import Failures
+from exporter.model.connectors import StateHistory
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.readings import LogBounds
 from exporter.model.records import RawRecord, Window
@@ -177,6 +178,7 @@ class Agency:
     policy: Policy = POLICY
     connect: FakeConnect = field(default_factory=lambda: with_sink(records=5))
     found: tuple[Finding, ...] = ()
+    histories: tuple[StateHistory, ...] = ()
     killed: bool = False
 
     def __post_init__(self) -> None:
@@ -279,6 +281,7 @@ class Agency:
                 for at in listed
             ),
             sink_partitions=(view,),
+            histories=self.histories,
             topology=Topology((), (), sinks=(SinkGroup("lab", SINK_NAME, sink, "east"),)),
         )
         self._judge(snapshot)

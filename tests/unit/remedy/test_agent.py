@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.errors import JournalDamaged
+from exporter.model.connectors import StateChange, StateHistory
 from exporter.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
 from exporter.remedy import backups
 from exporter.remedy.model import desk
@@ -191,6 +192,40 @@ def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(
     assert agency.dossier(plan_id).stands is Stands.VOID
     assert agency.dossier(plan_id).said == "its configuration is another one"
     assert agency.changes() == []
+
+
+@pytest.mark.parametrize("known_then", [False, True], ids=["new", "old"])
+def test_a_look_that_knows_less_takes_no_plan_back(agency, known_then):
+    """A status topic that one look has read and the other has not: nobody touched the connector."""
+    ran = (StateChange(agency.connect.line.now() - 50.0, "running"),)
+    histories = (StateHistory("lab", SINK_NAME, None, ran),)
+    agency.histories = histories if known_then else ()
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    agency.histories = () if known_then else histories
+    agency.go_on(20)
+    assert agency.dossier(plan_id).stands is Stands.PROPOSED
+    agency.approve(plan_id)
+    agency.go_on(2)
+    stands = agency.dossier(plan_id).stands
+    assert stands is (Stands.APPROVED if known_then else Stands.ENDED)
+    agency.histories = histories
+    agency.go_on(2)
+    assert agency.dossier(plan_id).stands is Stands.ENDED
+
+
+def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agency):
+    then = agency.connect.line.now() - 50.0
+    ran = StateChange(then, "running")
+    agency.histories = (StateHistory("lab", SINK_NAME, None, (ran,)),)
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    toggled = (ran, StateChange(then + 51.0, "stopped"), StateChange(then + 52.0, "running"))
+    agency.histories = (StateHistory("lab", SINK_NAME, None, toggled),)
+    agency.go_on(15)
+    assert agency.dossier(plan_id).said == "somebody has changed its state since"
 
 
 def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(agency):

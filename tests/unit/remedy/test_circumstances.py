@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from exporter.decode.connect_rest import Standing
 from exporter.model.connectors import DELETED, StateChange, StateHistory
 from exporter.model.findings import FailureRun
-from exporter.remedy.circumstances import Case, Now, incarnation, token
-from exporter.remedy.drivers.rest_sight import Seen
+from exporter.remedy.circumstances import changes_of, incarnation
 from exporter.remedy.model.fleet import Fleet, Restarted
-from exporter.remedy.model.plan import Action
 from exporter.remedy.pasts import in_vain
+from exporter.remedy.state_pins import StatePin, compare_state, pin_state
 from exporter.state.snapshot import EMPTY, ConnectorListView, Snapshot
 from tests.changed import replace
 
@@ -35,10 +33,9 @@ def life(snapshot: Snapshot) -> str:
     return incarnation(snapshot, "lab", "files")
 
 
-def asked(snapshot: Snapshot) -> str | None:
-    seen = Seen(Standing("running", (), "source"), 1)
-    now = Now(root=None, seen=seen, config={}, pairs=None, at=10.0)
-    return token(snapshot, Case("lab", "files", Action.SKIP_ONE), now, "config")
+def asked(snapshot: Snapshot) -> StatePin | None:
+    pin = pin_state("running", (RUNS,))
+    return compare_state(pin, "running", changes_of(snapshot, "lab", "files"))
 
 
 @pytest.mark.parametrize("changes", [(RUNS, GONE), (RUNS, GONE, BACK), (GONE,)])
