@@ -47,7 +47,7 @@ ENV PATH=/opt/offsetwatch/bin:${PATH} \
     HOME=/var/lib/offsetwatch \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
-# Relative folders of the configuration (state_dir, history.path) are below it.
+# The volume: state_dir and history.path of the configuration are to be below it.
 WORKDIR /var/lib/offsetwatch
 VOLUME ["/var/lib/offsetwatch"]
 USER 65532:65532

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from exporter.config.checks import cross_checks, fill_from_files
 from exporter.config.document import mistake, read
+from exporter.config.paths import with_absolute_paths
 from exporter.config.shape import Config
 from exporter.config.types import FOLDER
 from exporter.errors import ConfigError
@@ -41,7 +42,7 @@ def parse(
 ) -> Config:
     """Check a parsed document. Raises ConfigError with every mistake in it.
 
-    Files that it names are relative to `folder`.
+    Paths in it are relative to `folder`.
     """
     if not isinstance(document, dict):
         raise ConfigError((f"{source}: expected a mapping at the top level",))
@@ -59,7 +60,7 @@ def parse(
     mistakes.extend(cross_checks(filled, folder))
     if config is None or mistakes:
         raise ConfigError(tuple(f"{source}: {mistake}" for mistake in mistakes))
-    return config
+    return with_absolute_paths(config, folder)
 
 
 def _fill(value: Any, environment: Mapping[str, str], path: str, mistakes: list[str]) -> Any:

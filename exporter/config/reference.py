@@ -31,7 +31,7 @@ _HEAD: Final = """\
 ## Every setting of offsetwatch. Made from the code: python -m exporter.config.reference
 ##
 ## A line that begins with ## explains; one that begins with # is a setting that is not given.
-## ${NAME} inside a string is the environment variable NAME. A _file is relative to this file.
+## ${NAME} inside a string is the environment variable NAME. Paths are relative to this file.
 """
 _ON: Final = frozenset({"Config.kafka", "Connect.kafka", "Connect.url"})  # mostly there
 _WIDTH: Final = 96

@@ -1,7 +1,7 @@
 """What the YAML file may hold. Strict: an unknown key is a mistake.
 
 Units are in the names: `_s` is seconds. Defaults that follow Connect's own rhythm assume its
-default `offset.flush.interval.ms` of 60 s or less. A `_file` is relative to the configuration
+default `offset.flush.interval.ms` of 60 s or less. A path is relative to the configuration
 file's folder; no message about one repeats what stands there.
 """
 
@@ -39,7 +39,7 @@ class Kafka(Section):
     """host:port, several with commas between them; an IPv6 host in brackets."""
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
     """librdkafka's own names and values, all of them strings. NAME_file has the value of NAME read
-    from a file; a path inside a value is librdkafka's, relative to where the process is started."""
+    from a file; a path (ssl.ca.location and its like) is relative to this file."""
     oauth_hook: Hook | None = None
     """A function that fetches tokens for OAUTHBEARER, as confluent-kafka's `oauth_cb`: called with
     the value of sasl.oauthbearer.config, it returns (token, expiry in Unix seconds)."""
@@ -158,7 +158,7 @@ class Connect(Section):
     it these are unknown, and no record is decoded for such a connector. Read again at each look;
     nothing else of it is kept."""
     worker_logs: list[LogFile] = Field(default_factory=list)
-    """Logs of its workers that are files on this machine, relative to where the command is started:
+    """Logs of its workers that are files on this machine, relative to this file:
     they name the records that fail, of sinks with errors.log.enable and
     errors.log.include.messages. Only the end of each is read."""
     strimzi: Strimzi | None = None
@@ -255,7 +255,7 @@ class History(Section):
     """The Spark pipeline: where its tables are and how often it runs."""
 
     path: Folder = "history"
-    """A folder, relative to where the command is started; on a cluster, of all its hosts."""
+    """A folder, relative to this file; on a cluster, of all its hosts."""
     cadence_s: float = Field(default=60.0, ge=1.0)
     """With --continuous. Every batch costs about a second of CPU, however small."""
     refine_s: float = Field(default=300.0, ge=1.0)
@@ -343,8 +343,7 @@ class Config(Section):
     ends_s: float = Field(default=5.0, ge=0.5)
     """How often log ends are asked for: one batched request per Kafka cluster."""
     state_dir: Folder = "state"
-    """What must survive a restart; a folder of this daemon alone, relative to where it is
-    started."""
+    """What must survive a restart; a folder of this daemon alone, relative to this file."""
     log: Log = Log()
     """Standard error."""
     limits: Limits = Limits()

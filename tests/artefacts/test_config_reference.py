@@ -27,12 +27,14 @@ def test_the_file_is_what_the_code_makes_of_it():
 
 
 def test_the_file_loads_and_its_defaults_are_those_of_the_smallest_file(tmp_path):
+    reference = tmp_path / REFERENCE.name  # paths are relative to the file's folder
+    reference.write_text(REFERENCE.read_text())
     path = tmp_path / "smallest.yaml"
     path.write_text(
         'kafka: {east: {bootstrap: "broker-1:9092,broker-2:9092"}}\n'
         'connect: [{name: lab, kafka: east, url: "http://worker-1:8083"}]\n'
     )
-    assert load(REFERENCE, {}) == load(path, {})
+    assert load(reference, {}) == load(path, {})
 
 
 def test_every_setting_that_is_not_given_could_be(tmp_path):

@@ -17,8 +17,9 @@ used as it stands: `config-reference.yaml`.
 
 One YAML file. Unknown keys are errors; `offsetwatch check --config F` prints every mistake at once,
 each with its path, and asks nobody. `${{NAME}}` inside any string is the environment variable NAME;
-one that is not set is a mistake. A `_file` is relative to the configuration file; of what it holds
-nothing is ever printed. Keys that end in `_s` are seconds.
+one that is not set is a mistake. A path is relative to the folder of the configuration file,
+wherever a command is started; of what a `_file` holds nothing is ever printed. Keys that end in
+`_s` are seconds.
 
 `SIGHUP` or `POST /-/reload` reads the file again. A wrong one changes nothing; `listen`, `log` and
 `state_dir` need a restart.
