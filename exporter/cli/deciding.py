@@ -64,7 +64,10 @@ def approve(access: Access, asked: Approval, *, pause: Pause | None = None) -> i
                 return CHANGED
             case SelfApproval():
                 who = row.created_by
-                output.error(f"{who} has asked for this plan, and somebody else has to approve it")
+                output.error(
+                    f"{who} has asked for this plan, and another operator has to approve it "
+                    "(remedy.second_person: false lets one operator do both)"
+                )
                 return UNAUTHORISED
             case AlreadyDecided():
                 return _decided(at, told, answer)

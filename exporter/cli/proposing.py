@@ -155,6 +155,7 @@ def _print(told: PlanTold, *, as_json: bool) -> None:
                 "plan": told.plan,
                 "steps": told.steps,
                 "guards": told.guards,
+                "second_person": told.second_person,
             }
         )
     else:

@@ -54,7 +54,7 @@ def print_plan(
     if plan.remedy is not None:
         facts += [(what, how_much) for what, how_much in plan.remedy.evidence]
         facts.append(("incident", plan.remedy.incident or None))
-    facts.append(("sha256", row.sha256))
+    facts += [("approval", _approval(told)), ("sha256", row.sha256)]
     output.table(
         f"Plan {row.plan_id}: {row.verb}: {stands}",
         ("fact", "value"),
@@ -63,6 +63,15 @@ def print_plan(
     _print_steps(told)
     if told.guards:
         print_guards("Guards", told.guards, brief=brief)
+
+
+def _approval(told: PlanTold) -> str | None:
+    """Return who may approve it; None where nobody has to any more."""
+    if told.row.state is not PlanState.PROPOSED:
+        return None
+    if told.second_person:
+        return f"by another operator than {told.row.created_by} (remedy.second_person: true)"
+    return f"by any operator, {told.row.created_by} too (remedy.second_person: false)"
 
 
 def _states(plan: Plan) -> str:
@@ -153,7 +162,7 @@ def to_do(row: PlanRow, options: str) -> str:
     match row.state:
         case PlanState.PROPOSED:
             return (
-                f"It waits until {output.moment(row.expires_at)} for somebody to approve it: "
+                f"It waits until {output.moment(row.expires_at)} to be approved: "
                 f"`{COMMAND} plan approve {row.plan_id} --sha256 {row.sha256}{on}`, or {reject}."
             )
         case PlanState.APPROVED:

@@ -151,6 +151,9 @@ class Remedy(Section):
     mode: Literal["observe", "propose", "auto"] = "observe"
     """observe says what would be done, propose waits for somebody to approve it, auto does it
     where auto allows that and proposes everywhere else."""
+    second_person: bool = True
+    """Who has a plan made does not approve it. false: may approve it as well, where one operator is
+    on call alone; every plan shows it."""
     auto: list[Auto] = Field(default_factory=list)
     """Empty means for none."""
     skip_safe_sinks: list[JavaClass] = Field(default_factory=list)

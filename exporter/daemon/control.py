@@ -63,6 +63,7 @@ class ControlDesk:
             World(plan_for=wishes.plan_for, wake=self._wake, inventory=self._inventory),
             self._clock,
             mode=Mode(config.remedy.mode),
+            second_person=config.remedy.second_person,
             publish=None if config.remedy.journal is None else self._publish,
         )
         server = ControlServer(

@@ -82,7 +82,7 @@ class Office:
 
     folder      the state directory
     mode        as configured: what a person sets is never above it
-    four_eyes   whoever asked for a plan does not approve it
+    second_person  who asked for a plan does not approve it
     publish     of a journal that replicas share
     """
 
@@ -93,7 +93,7 @@ class Office:
         clock: Clock,
         *,
         mode: Mode,
-        four_eyes: bool = True,
+        second_person: bool = True,
         proposal_s: float = PROPOSAL_S,
         publish: Publish | None = None,
     ) -> None:
@@ -102,7 +102,7 @@ class Office:
         self._world = world
         self._clock = clock
         self._mode = mode
-        self._four_eyes = four_eyes
+        self._second_person = second_person
         self._proposal_s = proposal_s
         self._hints: dict[tuple[str, str, bool], None] = {}
         self._mine = threading.local()  # SQLite's connections stay in the thread that made them
@@ -153,12 +153,17 @@ class Office:
         found = ledger.dossier(plan_id)
         if found is None:
             return None
-        return telling.told(
-            found,
-            ledger.journal.records(plan_id),
-            self._clock.now(),
-            ledger.refused(found.plan),
+        return self._shown(
+            telling.told(
+                found,
+                ledger.journal.records(plan_id),
+                self._clock.now(),
+                ledger.refused(found.plan),
+            )
         )
+
+    def _shown(self, told: PlanTold) -> PlanTold:
+        return msgspec.structs.replace(told, second_person=self._second_person)
 
     def rehearse(self, asked: Asked, by: str) -> PlanTold | Refused | NotFound:
         """What `propose` would propose; nothing is written."""
@@ -168,7 +173,7 @@ class Office:
         proposal = self._proposal(asked, planned, Mode(self.switches().mode))
         found = folded(None, proposal)
         assert found is not None
-        return telling.told(found, (proposal,), proposal.at)
+        return self._shown(telling.told(found, (proposal,), proposal.at))
 
     def propose(self, asked: Asked, by: str) -> Proposed | KeyReused | Refused | NotFound:
         """See Desk."""
@@ -223,7 +228,12 @@ class Office:
         found = self._read().journal.decide(
             plan_id,
             lambda written: approval(
-                written, by=by, sha256=sha256, because=because, now=now, four_eyes=self._four_eyes
+                written,
+                by=by,
+                sha256=sha256,
+                because=because,
+                now=now,
+                second_person=self._second_person,
             ),
         )
         match found:

@@ -24,6 +24,7 @@ def policy_of(remedy: shape.Remedy) -> Policy:
     """What was configured, with what is known beside it."""
     return Policy(
         mode=Mode(remedy.mode),
+        second_person=remedy.second_person,
         auto=tuple(
             Rule(
                 connect=rule.connect,

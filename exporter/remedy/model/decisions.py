@@ -138,10 +138,10 @@ def approval(
     sha256: str,
     because: str,
     now: float,
-    four_eyes: bool = True,
+    second_person: bool = True,
 ) -> Approved | No:
-    """What approving adds. `sha256` is of the plan that was looked at; `four_eyes`: nobody approves
-    what he has proposed.
+    """What approving adds. `sha256` is of the plan that was looked at; `second_person`: nobody
+    approves what he has proposed.
     """
     found = dossier(records)
     if found is None:
@@ -152,7 +152,7 @@ def approval(
         return No.EXPIRED if found.stands is Stands.EXPIRED else No.DECIDED
     if found.expires_at is not None and now >= found.expires_at:
         return No.EXPIRED
-    if four_eyes and by == found.plan.created_by:
+    if second_person and by == found.plan.created_by:
         return No.OWN_PROPOSAL
     return Approved(at=now, by=by, plan_sha256=sha256, because=because)
 

@@ -149,12 +149,13 @@ class StepTold(_Noun, frozen=True):
 
 
 class PlanTold(_Noun, frozen=True):
-    """Everything about one plan."""
+    """Everything about one plan. second_person: who asked for it may not approve it."""
 
     row: PlanRow
     plan: Plan
     steps: tuple[StepTold, ...]
     guards: tuple[GuardTold, ...]
+    second_person: bool = True
 
 
 class Breaker(_Noun, frozen=True):

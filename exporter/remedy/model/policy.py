@@ -99,6 +99,7 @@ class Policy:
     """
 
     mode: Mode = Mode.OBSERVE
+    second_person: bool = True
     auto: tuple[Rule, ...] = ()
     skip_safe: tuple[str, ...] = ()
     skip_unsafe: tuple[str, ...] = ()

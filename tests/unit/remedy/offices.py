@@ -68,10 +68,10 @@ class Bureau:
         self.woken: list[Hint] = []
         self.office = self.another()
 
-    def another(self) -> Office:
+    def another(self, *, second_person: bool = True) -> Office:
         """Of another process, or of another thread."""
         world = World(self.planner, self.woken.append, lambda: frozenset({("lab", "orders")}))
-        return Office(self.folder, world, self.clock, mode=self.mode)
+        return Office(self.folder, world, self.clock, mode=self.mode, second_person=second_person)
 
     def proposed(self, plan_id: str = "p1", **more: Any) -> Plan:
         """By the detector."""

@@ -121,7 +121,9 @@ def test_of_a_plan_without_a_beginning_nothing_is_known() -> None:
         pytest.param({"now": 100.0}, No.EXPIRED, id="too-late"),
         pytest.param({"sha256": "0" * 64}, No.STALE, id="another-plan"),
         pytest.param({"by": PLAN.created_by}, No.OWN_PROPOSAL, id="its-own-author"),
-        pytest.param({"by": PLAN.created_by, "four_eyes": False}, None, id="two-eyes-will-do"),
+        pytest.param(
+            {"by": PLAN.created_by, "second_person": False}, None, id="one-person-will-do"
+        ),
     ],
 )
 def test_exactly_the_plan_that_was_seen_is_approved_in_time_by_somebody_else(

@@ -559,6 +559,14 @@ def test_an_approval_that_names_nobody_is_none():
     assert against(said) == {"approver": Answer.DENY}
 
 
+@pytest.mark.parametrize(("second_person", "answer"), [(True, Answer.DENY), (False, Answer.PASS)])
+def test_one_operator_approves_his_own_plan_where_that_is_configured(second_person, answer):
+    given = facts(approval=APPROVED, created_by=APPROVED.by)
+    policy = replace(POLICY, second_person=second_person)
+    said = guards.evaluate(given, policy, ADMIT, by_person=True)
+    assert {at.guard: at.answer for at in said}["approver"] is answer
+
+
 def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_little_ahead():
     def young(created_at: float, approval: Approval | None = None) -> bool:
         reply = guards_ourselves.plan_age(now=NOW, created_at=created_at, approval=approval)

@@ -196,6 +196,13 @@ def test_who_asked_for_a_plan_does_not_approve_it(office):
     assert isinstance(office.approve(row.plan_id, row.sha256, "bob", ""), Done)
 
 
+def test_one_operator_may_do_both_where_that_is_configured_and_the_plan_says_so(bureau, office):
+    alone = bureau.another(second_person=False)
+    row = alone.propose(asked(), "ada").row
+    assert [at.plan(row.plan_id).second_person for at in (office, alone)] == [True, False]
+    assert isinstance(alone.approve(row.plan_id, row.sha256, "ada", ""), Done)
+
+
 def test_a_proposal_lapses_by_the_clock_before_anybody_writes_so(bureau, office):
     plan = bureau.proposed()
     bureau.clock.advance(3599.0)

@@ -376,6 +376,7 @@ def test_every_setting_reaches_the_policy():
     before = configured()
     given = {
         "mode": "auto",
+        "second_person": False,
         "auto": [{"connect": "lab", "connectors": ["a"], "actions": ["stop"]}],
         "skip_safe_sinks": ["a.B"],
         "sink_data_errors": {"a.B": ["x.Y"]},
