@@ -1,6 +1,6 @@
 """`python -m exporter` is the `offsetwatch` command."""
 
-from exporter.cli import main
+from exporter.cli import entry
 
 if __name__ == "__main__":
-    main()
+    entry()

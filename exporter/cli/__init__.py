@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,7 +28,8 @@ from exporter.cli import (
 )
 from exporter.cli.connector_commands import connectors
 from exporter.cli.history_commands import history
-from exporter.cli.options import config_option, json_option, timeout_option
+from exporter.cli.leaving import end_now
+from exporter.cli.options import config_option, json_option, reading_of, reading_options
 from exporter.errors import (
     ClientError,
     ConfigError,
@@ -94,14 +96,17 @@ def check(config_path: Path) -> None:
 
 
 @cli.command()
-@config_option
+@reading_options
 @json_option
-@timeout_option
-def status(config_path: Path, as_json: bool, timeout_s: float) -> None:
-    """Catch up once and print connectors, flows and sinks. Exit code 1 if something is wrong."""
+def status(*, as_json: bool, **how: Any) -> None:
+    """Print findings, connectors, flows and sinks, as the daemon has them, or of one look where
+    none answers. What could not be read is named. Exit code 1 if something is wrong or was not
+    read, 7 if nothing could be read.
+    """
+    reading = reading_of(how)
     from exporter.cli import verbs  # noqa: PLC0415
 
-    sys.exit(verbs.status(config_path, as_json=as_json, timeout_s=timeout_s))
+    sys.exit(verbs.status(reading, as_json=as_json))
 
 
 @cli.command("doctor")
@@ -112,7 +117,7 @@ def status(config_path: Path, as_json: bool, timeout_s: float) -> None:
     "timeout_s",
     default=20.0,
     show_default=True,
-    help="Seconds to wait for a catch-up.",
+    help="Seconds that the whole command may take.",
 )
 def examine(config_path: Path, as_json: bool, timeout_s: float) -> None:
     """Reach everything, read-only, and say what is fine and what is not. Exit code 1 with findings,
@@ -125,27 +130,20 @@ def examine(config_path: Path, as_json: bool, timeout_s: float) -> None:
 
 @cli.command("explain")
 @click.argument("connector")
-@config_option
+@reading_options
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
 @json_option
-@timeout_option
 def explain_connector(
-    connector: str,
-    config_path: Path,
-    connect_cluster: str | None,
-    as_json: bool,
-    timeout_s: float,
+    connector: str, connect_cluster: str | None, *, as_json: bool, **how: Any
 ) -> None:
-    """Catch up once and print all that is known of one connector. Exit code 1 if something is
-    wrong with it.
+    """Print all that is known of one connector, as the daemon has it, or of one look where none
+    answers. What could not be read of it is named. Exit code 1 if something is wrong with it or
+    was not read, 7 if nothing could be read.
     """
+    reading = reading_of(how)
     from exporter.cli import explain  # noqa: PLC0415
 
-    sys.exit(
-        explain.explain(
-            config_path, connector, connect_cluster, as_json=as_json, timeout_s=timeout_s
-        )
-    )
+    sys.exit(explain.explain(reading, connector, connect_cluster, as_json=as_json))
 
 
 for group in (
@@ -255,8 +253,17 @@ def _nothing_drawn() -> Iterator[None]:
         sys.modules.update(kept)
 
 
+def entry() -> None:
+    """The process: it ends when the command has, whatever still waits for an answer."""
+    try:
+        main()
+    except SystemExit as exc:
+        end_now(exc.code)
+        raise
+
+
 def main() -> None:
-    """The entry point: our own errors become a message and an exit code."""
+    """The command: our own errors become a message and an exit code."""
     try:
         sys.exit(cli(standalone_mode=False))
     except click.UsageError as exc:

@@ -18,9 +18,8 @@ from exporter.cli import carrying
 from exporter.cli.remote.listener import Listener
 from exporter.cli.remote.remote_desk import RemoteDesk
 from exporter.clock import SystemClock
-from exporter.config import Config
+from exporter.config import Config, Remedy
 from exporter.errors import ConfigError
-from exporter.remedy.journal import NAME
 from exporter.remedy.model.desk import Asked, Mode, NotFound, PeopleDesk, Refused
 from exporter.remedy.office import Office, Planned, World
 
@@ -65,11 +64,6 @@ class Access:
         """Of journal and backups, on this host."""
         return carrying.state_folder(self.state_dir, self.loaded)
 
-    @property
-    def there(self) -> bool:
-        """Whether there is a journal on this host: to look at one must not make one."""
-        return (self.folder / NAME).exists()
-
 
 class At(NamedTuple):
     """A desk, and who stands at it.
@@ -94,12 +88,16 @@ def at_desk(access: Access, world: World | None = None) -> Iterator[At]:
         with closing(RemoteDesk(access.listener)) as remote:
             yield At(remote, "", access.options)
         return
-    if not access.there:
-        said = f"there is no journal in {access.folder}: say --state-dir or --config, or --url"
-        raise ConfigError((said,))
+    carrying.journal_folder(access.folder)
     loaded = access.loaded
-    mode = Mode.OBSERVE if loaded is None else Mode(loaded.remedy.mode)
-    office = Office(access.folder, world or _nobody(), SystemClock(), mode=mode)
+    remedy = Remedy() if loaded is None else loaded.remedy
+    office = Office(
+        access.folder,
+        world or _nobody(),
+        SystemClock(),
+        mode=Mode(remedy.mode),
+        second_person=remedy.second_person,
+    )
     with closing(office):
         yield At(office, person(), access.options, office)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from exporter.cli import output
+from exporter.cli import carrying, output
 from exporter.cli.plans import OK, Home
 from exporter.cli.reading import way_of
 from exporter.clock import SystemClock
@@ -40,7 +40,7 @@ def create(home: Home, connector: str) -> int:
 
 def list_backups(home: Home, *, as_json: bool) -> int:
     """All backups, oldest first."""
-    found = backups.found(home.folder)
+    found = backups.found(carrying.used_folder(home.folder))
     if as_json:
         output.json_text(
             [

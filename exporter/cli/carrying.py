@@ -22,7 +22,7 @@ from exporter.cli import output
 from exporter.cli.offsets import print_changes
 from exporter.clock import Clock, SteadyClock, SystemClock
 from exporter.config import Config
-from exporter.errors import Denied, RemedyError, Unfinished
+from exporter.errors import ConfigError, Denied, RemedyError, Unfinished
 from exporter.remedy.engine.progress import Limits
 from exporter.remedy.journal import NAME, Journal
 from exporter.remedy.model.driver import Driver
@@ -33,6 +33,10 @@ from exporter.remedy.views.words import COMMAND, doing
 from exporter.toolbox.changes import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6
+_NEVER_RAN = (
+    "no daemon has run there. --config or --state-dir names the folder of one on this host, "
+    "--url a daemon elsewhere"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,29 @@ def state_folder(asked: Path | None, loaded: Config | None) -> Path:
     if asked is not None:
         return asked.resolve()
     if loaded is not None:
-        return Path(loaded.state_dir).resolve()
+        return Path(loaded.state_dir)
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home) / "offsetwatch"
+
+
+def used_folder(folder: Path) -> Path:
+    """Return the folder itself. Raises ConfigError where nothing was ever kept in it: an empty list
+    would say that there is nothing, of a place where nobody has looked.
+    """
+    try:
+        used = any(folder.iterdir())
+    except OSError as exc:
+        raise ConfigError((f"state_dir {folder}: {exc.strerror}: {_NEVER_RAN}",)) from exc
+    if not used:
+        raise ConfigError((f"state_dir {folder}: it is empty: {_NEVER_RAN}",))
+    return folder
+
+
+def journal_folder(folder: Path) -> Path:
+    """Return the folder itself. Raises ConfigError where it has no journal."""
+    if not (used_folder(folder) / NAME).exists():
+        raise ConfigError((f"state_dir {folder}: there is no journal in it: {_NEVER_RAN}",))
+    return folder
 
 
 def author(clock: Clock | None = None) -> Author:

@@ -15,6 +15,8 @@ from exporter.cli.options import (
     dry_run_option,
     json_option,
     patience_option,
+    reading_of,
+    reading_options,
     state_dir_option,
     yes_option,
 )
@@ -44,15 +46,17 @@ def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 @connectors.command("status")
 @click.argument("name", required=False)
-@config_option
+@reading_options
 @json_option
-def connectors_status(name: str | None, config_path: Path, *, as_json: bool) -> None:
-    """State of one connector, or of all, and of their tasks. Exit code 1 if one has failed, or if a
-    Connect cluster could not be read: it is named.
+def connectors_status(name: str | None, *, as_json: bool, **how: Any) -> None:
+    """State of one connector, or of all, and of their tasks, as the daemon has it, or as Connect
+    says where none answers. Exit code 1 if one has failed, or if a Connect cluster could not be
+    read: it is named.
     """
+    reading = reading_of(how)
     from exporter.cli import verbs  # noqa: PLC0415 - heavy, as below
 
-    sys.exit(verbs.connectors_status(config_path, name, as_json=as_json))
+    sys.exit(verbs.connectors_status(reading, name, as_json=as_json))
 
 
 @connectors.command("stop")

@@ -49,7 +49,7 @@ def considered(
     config: Config, snapshot: Snapshot, cluster: str, connector: str
 ) -> tuple[Considered, ...]:
     """Nothing where nothing is wrong, or no daemon has kept a journal yet."""
-    folder = Path(config.state_dir).resolve()
+    folder = Path(config.state_dir)
     stop_on = frozenset(config.remedy.stop_on)
     found = [
         at

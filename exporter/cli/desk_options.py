@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ import click
 
 from exporter.cli.options import (
     dry_run_option,
+    is_typed,
     json_option,
+    optional_config_option,
     state_dir_option,
     timeout_option,
 )
@@ -21,20 +24,30 @@ if TYPE_CHECKING:
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 SAID_MAX: Final = 500
+CONTROL_VARIABLE: Final = "OFFSETWATCH_CONTROL_URL"
+TOKEN_VARIABLE: Final = "OFFSETWATCH_TOKEN"  # noqa: S105 - a name
 
-journal_config_option = click.option(
-    "--config", "config_path", type=FILE, help="The YAML file; its state_dir has the journal."
-)
+journal_config_option = optional_config_option("The YAML file; its state_dir has the journal.")
+
+
+def _listener_file(name: str, text: str) -> Callable[..., Any]:
+    variable = f"OFFSETWATCH_{name.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(name, type=FILE, envvar=variable, show_envvar=True, help=text)
 
 
 def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those that reach a daemon elsewhere."""
     for option in (
-        click.option("--key-file", type=FILE, help="The key of --cert-file, if not in it."),
-        click.option("--cert-file", type=FILE, help="Who we are, instead of a token (PEM)."),
-        click.option("--ca-file", type=FILE, help="Whom to trust beside the system's authorities."),
-        click.option("--token-file", type=FILE, help="Who we are: a file with our token."),
-        click.option("--url", help="The control listener of a daemon elsewhere."),
+        _listener_file("--key-file", "The key of --cert-file, if not in it."),
+        _listener_file("--cert-file", "Who we are, instead of a token (PEM)."),
+        _listener_file("--ca-file", "Whom to trust beside the system's authorities."),
+        _listener_file("--token-file", "Who we are: a file with our token."),
+        click.option(
+            "--url",
+            envvar=CONTROL_VARIABLE,
+            show_envvar=True,
+            help="The control listener of a daemon elsewhere.",
+        ),
     ):
         verb = option(verb)
     return verb
@@ -54,20 +67,30 @@ def access(
     url: str | None = None,
     **shown: Path | None,
 ) -> Access:
-    """What the options above say together; `shown` are those of the listener. Raises UsageError."""
+    """Return what the options above say together; `shown` are those of the listener. What is typed
+    goes before the environment, and --url of the environment before its --config. Raises
+    UsageError.
+    """
     from exporter.cli.access import Access  # noqa: PLC0415 - heavy
     from exporter.cli.remote.listener import Listener  # noqa: PLC0415
 
+    context = click.get_current_context()
+    here = is_typed(context, "config_path") or is_typed(context, "state_dir")
+    if here and not is_typed(context, "url"):
+        url = None
     if url is None:
-        for name, value in shown.items():
-            if value is not None:
+        for name in shown:
+            if is_typed(context, name):
                 raise click.UsageError(f"--{name.replace('_', '-')} goes with --url")
         return Access(config_path, state_dir)
     if state_dir is not None:
         raise click.UsageError("--state-dir is for this host, and --url for another")
     if shown.get("key_file") is not None and shown.get("cert_file") is None:
         raise click.UsageError("--key-file goes with --cert-file")
-    return Access(config_path, None, Listener(url, **shown))
+    token = os.environ.get(TOKEN_VARIABLE) or None
+    if is_typed(context, "token_file") or is_typed(context, "cert_file"):
+        token = None
+    return Access(config_path, None, Listener(url, token=token, **shown))
 
 
 def _line(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -12,9 +12,9 @@ import os
 import shutil
 import sys
 import textwrap
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Final
 
 from exporter import config
 from exporter.cli import diagnosis, doctor_remedy, output
+from exporter.cli.ask_all import ask_all
 from exporter.cli.diagnosis import Line, broken
 from exporter.cli.edge_once import looked
 from exporter.cli.logs import configure
@@ -48,10 +49,8 @@ OK, FINDINGS, UNREACHABLE = 0, 1, 7
 WIDTH: Final = 100
 _ORDER: Final = ("fail", "warn", "unknown", "ok")
 _BAD: Final = {"fail", "warn"}
-ASKED_AT_ONCE: Final = 8
-ANSWER_S_MAX: Final = (
-    90.0  # several requests of ten seconds each; a long topic is read for a minute
-)
+_PHASE_PART: Final = 0.5  # of the time that is left, for clusters and workers, then for topics
+_LOOK_PART: Final = 0.7
 
 _WAITING: Final = "see what fails above for its cluster; nothing of it is shown until it answers"
 
@@ -133,7 +132,7 @@ class Doctor:
 
     def __init__(self, loaded: Config, timeout_s: float) -> None:
         self._config = loaded
-        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
         self._clock = SystemClock()
         self._admins: dict[str, KafkaFacts] = {}
         self._clusters: dict[str, ClusterFacts] = {}
@@ -162,7 +161,8 @@ class Doctor:
     def _seen(self) -> list[Line]:
         """What the daemon would see. It does not start with a property that librdkafka refuses."""
         try:
-            with looked(self._config, self._timeout_s) as snapshot:
+            with looked(self._config, self._left_s(_LOOK_PART)) as look:
+                snapshot = look.snapshot
                 lines = list(self._inputs(snapshot))
         except SettingsRefused as exc:
             return [broken("catch-up", "inputs", exc)]
@@ -174,17 +174,19 @@ class Doctor:
 
     def _all(self, asks: list[tuple[str, Ask]]) -> Iterator[Line]:
         """All at once, each for as long as it may take."""
-        pool = ThreadPoolExecutor(ASKED_AT_ONCE)
-        futures = [(about, pool.submit(_attempt, about, ask)) for about, ask in asks]
-        for about, future in futures:
-            try:
-                yield from future.result(timeout=ANSWER_S_MAX)
-            except TimeoutError:
-                future.cancel()
-                late = f"no answer within {ANSWER_S_MAX:.0f} s"
+        for about, found in ask_all(
+            ((about, partial(_attempt, about, ask)) for about, ask in asks),
+            self._left_s(_PHASE_PART),
+        ):
+            if isinstance(found, ClientError):
                 advice = "check that it is not frozen or overloaded, and the network to it"
-                yield Line(about, "reachable", "fail", late, advice, unreachable=True)
-        pool.shutdown(wait=False, cancel_futures=True)
+                yield Line(about, "reachable", "fail", found.detail, advice, unreachable=True)
+            else:
+                yield from found
+
+    def _left_s(self, part: float) -> float:
+        """Return a part of the time that is left, for what still has others to come after it."""
+        return max(1.0, part * (self._deadline - time.monotonic()))
 
     def _of_remedies(self) -> list[tuple[str, Ask]]:
         """What remedies rest on, and nobody else."""

@@ -1,39 +1,174 @@
-"""One catch-up without a listener: what every read verb without a daemon stands on."""
+"""One look at everything without a listener: what a verb stands on where no daemon answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
+from exporter.cli.leaving import leave_threads
+from exporter.cli.reach import SILENT_S, Reach
+from exporter.cli.unread import CONNECT, ClusterName, Unread, unread, waits_on
 from exporter.config import Config
 from exporter.daemon import state_dir
 from exporter.daemon.edge import Edge
 from exporter.errors import TimedOut
+from exporter.serve.status import unread_inputs
 from exporter.state.snapshot import Snapshot
 
+ANSWERS_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
+QUIET_S: Final = 2.0  # without progress, where a cluster does not answer
+IN_VAIN_S: Final = 1.2  # the same, where all that is waited for is of such a cluster: a tail that
+# was found begins within a second
+STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so long
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLook:
+    """What could be read, and which clusters could not."""
+
+    snapshot: Snapshot
+    unread: tuple[Unread, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Return whether nothing could be read at all."""
+        seen = self.snapshot
+        known = seen.connectors or seen.source_partitions or seen.mirror_partitions
+        return not (seen.ready or known)
+
+    def failure(self) -> TimedOut:
+        """Return the error that says what is missing."""
+        return TimedOut("catch-up", "; ".join(at.text for at in self.unread))
 
 
 @contextmanager
-def caught_up(config: Config, timeout_s: float) -> Iterator[Snapshot]:
-    """A complete snapshot. Raises TimedOut naming what is missing."""
-    with looked(config, timeout_s) as snapshot:
-        if not snapshot.ready:
-            raise TimedOut("catch-up", "; ".join(snapshot.waiting_for))
-        yield snapshot
+def caught_up(
+    config: Config, timeout_s: float, *, state_changes: bool = False
+) -> Iterator[Snapshot]:
+    """A complete snapshot, for what must not rest on a part; with `state_changes`, those of status
+    topics too, where these are found. Raises TimedOut naming what is missing.
+    """
+    with _looked(config, timeout_s, wait_for_changes=state_changes) as look:
+        if not look.snapshot.ready:
+            raise look.failure()
+        yield look.snapshot
 
 
 @contextmanager
-def looked(config: Config, timeout_s: float) -> Iterator[Snapshot]:
-    """What could be seen within `timeout_s`; it may be incomplete, and says so."""
-    edge = Edge(config.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}))
-    edge.recall_with(partial(state_dir.look, Path(config.state_dir).resolve()))
+def looked(config: Config, timeout_s: float) -> Iterator[OwnLook]:
+    """What could be seen within `timeout_s`. A cluster that does not answer is not waited for, and
+    the others are, as long as they get on.
+    """
+    with _looked(config, timeout_s, partly=True) as look:
+        yield look
+
+
+@contextmanager
+def _looked(
+    config: Config, timeout_s: float, *, partly: bool = False, wait_for_changes: bool = False
+) -> Iterator[OwnLook]:
+    deadline = time.monotonic() + timeout_s
+    reach = Reach(config)
+    asked, without = _without_rest(config, reach, deadline) if partly else (config, {})
+    edge = Edge(asked.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}))
+    edge.recall_with(partial(state_dir.look, Path(config.state_dir)))
     edge.start()
     try:
-        if edge.wait_until_ready(timeout_s):
-            edge.wait_for_ages()
-        yield edge.snapshot
+        _wait(edge, reach, config, deadline)
+        if edge.snapshot.ready:
+            edge.wait_for_ages(max(0.0, deadline - time.monotonic()))
+            if wait_for_changes:
+                _wait_until(edge, _has_changes, min(deadline, time.monotonic() + STATUS_TOPIC_S))
+        snapshot = edge.snapshot
+        silent = without if snapshot.ready else reach.silent()
+        yield OwnLook(snapshot, unread_of(snapshot, config, silent))
     finally:
-        edge.stop()
+        if edge.snapshot.ready and not without and not reach.silent():
+            edge.stop()
+        else:
+            leave_threads("a look that was not complete")
+            edge.stop(wait=False)
+
+
+def _without_rest(
+    config: Config, reach: Reach, deadline: float
+) -> tuple[Config, dict[ClusterName, str]]:
+    """Return the configuration without the addresses of Connect clusters that do not answer and
+    whose topics are known, and these clusters. Their topics are read as those of a dedicated
+    MirrorMaker are: nothing else says which connectors there are.
+    """
+    known = {
+        ClusterName(CONNECT, at.name)
+        for at in config.connect
+        if at.worker_urls and at.kafka is not None and at.offsets_topic is not None
+    }
+    until = min(deadline, time.monotonic() + SILENT_S)
+    while not reach.answered(known) and time.monotonic() < until:
+        time.sleep(ANSWERS_S)
+    without = {at: why for at, why in reach.silent(SILENT_S).items() if at in known}
+    connects = [
+        at.model_copy(update={"url": None, "urls": None})
+        if ClusterName(CONNECT, at.name) in without
+        else at
+        for at in config.connect
+    ]
+    return config.model_copy(update={"connect": connects}), without
+
+
+def unread_of(
+    snapshot: Snapshot, config: Config, silent: dict[ClusterName, str] | None = None
+) -> tuple[Unread, ...]:
+    """Return what is missing of a snapshot, by cluster."""
+    return unread(unread_inputs(snapshot), snapshot.waiting_for, config=config, silent=silent)
+
+
+def _wait(edge: Edge, reach: Reach, config: Config, deadline: float) -> None:
+    seen: Hashable = None
+    since = time.monotonic()
+    while not edge.failed and time.monotonic() < deadline:
+        snapshot, silent = edge.snapshot, reach.silent()
+        if snapshot.ready:
+            return
+        progress = _progress(snapshot)
+        if progress != seen:
+            seen, since = progress, time.monotonic()
+        if (
+            silent
+            and reach.is_settled
+            and _is_over(snapshot, silent, config, time.monotonic() - since)
+        ):
+            return
+        time.sleep(CATCH_UP_TICK_S)
+
+
+def _is_over(
+    snapshot: Snapshot, silent: dict[ClusterName, str], config: Config, quiet_s: float
+) -> bool:
+    """Return whether everything is waited for in vain."""
+    waiting = [waits_on(text, config) for text in snapshot.waiting_for]
+    in_vain = bool(snapshot.at and waiting) and all(at in silent for at in waiting)
+    return quiet_s >= (IN_VAIN_S if in_vain else QUIET_S)
+
+
+def _progress(snapshot: Snapshot) -> Hashable:
+    return (
+        tuple(text.partition(" (")[0] for text in snapshot.waiting_for),
+        len(snapshot.connectors),
+        tuple((at.id, at.tail.behind) for at in snapshot.inputs if at.tail is not None),
+    )
+
+
+def _has_changes(snapshot: Snapshot) -> bool:
+    told = {at.connect_cluster for at in snapshot.histories}
+    return {at.connect_cluster for at in snapshot.connectors} <= told
+
+
+def _wait_until(edge: Edge, holds: Callable[[Snapshot], bool], deadline: float) -> None:
+    while not edge.failed and time.monotonic() < deadline and not holds(edge.snapshot):
+        time.sleep(CATCH_UP_TICK_S)

@@ -2,91 +2,129 @@
 
 from __future__ import annotations
 
-import difflib
-from pathlib import Path
+from functools import partial
+from urllib.parse import urlencode
 
-from exporter import config
+import msgspec
+
 from exporter.cli import output, told
-from exporter.cli.considered import as_documents, considered, print_considered
-from exporter.cli.edge_once import looked
+from exporter.cli.answers import ReadAnswer, Reading, answer
+from exporter.cli.considered import Considered, as_documents, considered, print_considered
 from exporter.cli.logs import configure
 from exporter.cli.remedied import as_document, print_remedied, remedied
+from exporter.cli.unread import Unread, cluster_of
+from exporter.cli.verbs import NULL, text_of
 from exporter.clock import SystemClock
-from exporter.errors import ConfigError, TimedOut
-from exporter.model.connectors import ConnectorKind
+from exporter.errors import ConfigError, Malformed, TimedOut
 from exporter.serve import failover
-from exporter.serve.explain import Document, document
-from exporter.state.snapshot import ConnectorView, Snapshot
+from exporter.serve.explain import Document, explained
+from exporter.serve.findings import FindingRow, JudgementRow, Told
+from exporter.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1
 _LOSS = ("topic", "partition", "cause", "first", "last", "records")
 
 
-def explain(path: Path, name: str, cluster: str | None, *, as_json: bool, timeout_s: float) -> int:
-    """Read once and print; what is not known within `timeout_s` is named beside it. Raises
-    ConfigError if there is no such connector, or several, and TimedOut where none is known yet.
+class _RawKey(msgspec.Struct):
+    offset: msgspec.Raw = NULL
+
+
+class _RawSource(msgspec.Struct):
+    """What of a source partition is the connector's own JSON, byte by byte."""
+
+    source_partition: msgspec.Raw
+    offset: msgspec.Raw = NULL
+    shadow: msgspec.Raw = NULL
+    raw_keys_unsure: tuple[_RawKey, ...] = ()
+
+
+class _Raws(msgspec.Struct):
+    at: float
+    source_partitions: tuple[_RawSource, ...]
+    findings: tuple[FindingRow, ...]
+    judgements: tuple[JudgementRow, ...]
+
+
+def explain(reading: Reading, name: str, cluster: str | None, *, as_json: bool) -> int:
+    """Print all that is known of one connector; of its inputs, what could not be read is named
+    beside it. Raises ConfigError if there is no such connector, or several, and TimedOut where
+    there may be one in what could not be read.
     """
-    loaded = config.load(path)
     configure("error", "console")
-    with looked(loaded, timeout_s) as snapshot:
-        if not (snapshot.ready or snapshot.connectors or snapshot.source_partitions):
-            raise TimedOut("catch-up", "; ".join(snapshot.waiting_for))
-        view = find(snapshot, name, cluster)
-        judged = told.judged(loaded, snapshot)
-        found = document(judged.snapshot, view)
-        found["problems"] += [f"not known yet: {text}" for text in snapshot.waiting_for]
-        asked = considered(loaded, judged.snapshot, view.connect_cluster, view.name)
-    held = remedied(loaded, view.connect_cluster, view.name, SystemClock().now())
-    judgements, findings = told.of_connector(judged.snapshot, view.connect_cluster, view.name)
+    asked = {"connector": name} | ({} if cluster is None else {"connect_cluster": cluster})
+    path = f"/api/v1/explain?{urlencode(asked)}"
+    with answer(reading, path, partial(_explained, name=name, cluster=cluster)) as answered:
+        if not answered.body:
+            raise TimedOut(
+                f"no connector {name} in what could be read",
+                "; ".join(at.text for at in answered.unread),
+            )
+        found, raws = _decoded(answered)
+        whose = (str(found["connect_cluster"]), str(found["name"]))
+        missing = _missing(found, answered)
+        config, look = answered.config, answered.look
+        asked_now: tuple[Considered, ...] = ()
+        if config is not None and look is not None:
+            asked_now = considered(config, look.snapshot, *whose)
+    held = None if config is None else remedied(config, *whose, SystemClock().now())
+    named = tuple(f"input {name} " for at in missing for name in at.inputs)
+    said = [at for at in found["problems"] if not named or not at.startswith(named)]
+    problems = [*(at.text for at in missing), *said]
     if as_json:
-        more = {"remedy": as_document(held), "considered": as_documents(asked)}
-        output.json_text({**found, "told_by": judged.by, **more})
+        more = {"remedy": as_document(held), "considered": as_documents(asked_now)}
+        shown = {**found, "problems": problems, "unread": missing}
+        output.json_text({**shown, "told_by": answered.by, **more})
     else:
-        told.print_findings(findings, judged.by, judged.document.findings_left_out)
-        told.print_verdicts(judgements, judged.by)
+        of = Told(raws.at, not missing, (), raws.findings, raws.judgements)
+        told.print_findings(of.found(), answered.by)
+        told.print_verdicts(of.judged(), answered.by)
         _print(found)
         print_remedied(held)
-        print_considered(asked)
-        for problem in found["problems"]:
+        print_considered(asked_now)
+        for problem in problems:
             output.error(problem)
-    loud = any(at.severity in told.LOUD for at in findings)
-    return FINDINGS if found["problems"] or loud else OK
+    loud = any(at.severity in told.LOUD for at in raws.findings)
+    return FINDINGS if problems or loud else OK
 
 
-def _known(snapshot: Snapshot) -> list[ConnectorView]:
-    """Listed connectors, then those known by their offsets or by a configured flow alone."""
-    found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-    unlisted = [(at.connect_cluster, at.connector) for at in snapshot.source_partitions]
-    unlisted += [(at.connect_cluster, at.connector) for at in snapshot.topology.flows]
-    for cluster, name in unlisted:
-        found.setdefault(
-            (cluster, name),
-            ConnectorView(
-                connect_cluster=cluster,
-                name=name,
-                kind=ConnectorKind.UNKNOWN,
-                class_name="",
-                version="",
-                state="unknown",
-                tasks=(),
-            ),
-        )
-    return list(found.values())
+def _explained(snapshot: Snapshot, *, name: str, cluster: str | None) -> bytes:
+    """Return the document; nothing where the connector may be in what was not read."""
+    try:
+        return explained(snapshot, name, cluster)
+    except ConfigError:
+        if snapshot.ready:
+            raise
+        return b""
 
 
-def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
-    """The one connector of this name. Raises ConfigError with what to say instead."""
-    listed = [view for view in _known(snapshot) if cluster in {None, view.connect_cluster}]
-    matches = [view for view in listed if view.name == name]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        clusters = ", ".join(view.connect_cluster for view in matches)
-        raise ConfigError((f"several Connect clusters have a {name} ({clusters}): say --connect",))
-    where = "any Connect cluster" if cluster is None else f"Connect cluster {cluster}"
-    near = difflib.get_close_matches(name, [view.name for view in listed], n=1)
-    hint = f', did you mean "{near[0]}"?' if near else ""
-    raise ConfigError((f"no connector {name} in {where}{hint}",))
+def _decoded(answered: ReadAnswer) -> tuple[Document, _Raws]:
+    """Return the document, with the connector's own JSON as it was written."""
+    try:
+        found: Document = msgspec.json.decode(answered.body)
+        raws = msgspec.json.decode(answered.body, type=_Raws)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise Malformed(answered.by, f"this is no document of ours: {exc}") from exc
+    for row, raw in zip(found["source_partitions"], raws.source_partitions, strict=True):
+        row.update(source_partition=raw.source_partition)
+        row.update(offset=_raw(raw.offset), shadow=_raw(raw.shadow))
+        for key, raw_key in zip(row.get("raw_keys_unsure", ()), raw.raw_keys_unsure, strict=True):
+            key["offset"] = _raw(raw_key.offset)
+    return found, raws
+
+
+def _raw(raw: msgspec.Raw) -> msgspec.Raw | None:
+    return None if text_of(raw) is None else raw
+
+
+def _missing(found: Document, answered: ReadAnswer) -> list[Unread]:
+    """Return the clusters that could not be read, of those that the connector rests on."""
+    rests_on = {cluster_of(at["kind"], at["input"], answered.config) for at in found["inputs"]}
+    down = {f"{at['kind']} {at['input']}" for at in found["inputs"] if not at["up"]}
+    return [
+        msgspec.structs.replace(at, inputs=tuple(name for name in at.inputs if name in down))
+        for at in answered.unread
+        if (at.kind, at.cluster) in rests_on and (down & {*at.inputs})
+    ]
 
 
 def _print(found: Document) -> None:

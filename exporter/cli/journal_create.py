@@ -30,7 +30,7 @@ def create(config_path: Path) -> int:
     settings = settings_of(loaded)
     if settings is None:
         raise ConfigError(("remedy.journal: missing: without it the journal is a file",))
-    folder, wanted = Path(loaded.state_dir).resolve(), settings.wanted
+    folder, wanted = Path(loaded.state_dir), settings.wanted
     where = f"{settings.kafka}/{wanted.topic}"
     found = journal_topic.topic_of(settings.kafka, settings.properties, wanted.topic)
     alone = _alone(folder)

@@ -11,7 +11,13 @@ from typing import Any, TypeVar
 import click
 
 from exporter.cli.asked import Changing, FlowAsked, Wanted, Where
-from exporter.cli.options import change_options, json_option
+from exporter.cli.options import (
+    change_options,
+    daemon_options,
+    json_option,
+    optional_config_option,
+    reading_of,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,7 +38,7 @@ def where_options(function: F) -> F:
         function,
         (
             click.option("--connect", help="A Connect cluster of --config, over REST."),
-            click.option("--config", "config_path", type=_path(), help="The YAML file."),
+            optional_config_option("The YAML file."),
             click.option(
                 "--worker-config",
                 type=_path(),
@@ -236,13 +242,24 @@ def offsets() -> None:
 @offsets.command("list")
 @where_options
 @connectors_option
+@daemon_options
 @json_option
 def offsets_list(connectors: str | None, *, as_json: bool, **options: Any) -> None:
-    """List what a task would be handed now. Without --connect: of all Connect clusters."""
+    """List what a task would be handed now, as the daemon has it, or as Connect says where none
+    answers, or as the topics say where Connect does not. Without --connect: of all Connect
+    clusters.
+    """
+    reading = reading_of({**options})
+    for name in ("url", "direct", "timeout_s"):
+        del options[name]
+    if reading.url is not None and options["config_path"] is None:
+        options["config_path"] = Path()  # only the daemon is asked
     where = where_of(options, everywhere=True)
-    from exporter.cli import offsets as verbs  # noqa: PLC0415 - see the module
+    from exporter.cli import listing, offsets  # noqa: PLC0415 - see the module
 
-    sys.exit(verbs.show(where, _names(connectors), as_json=as_json))
+    if where.worker_config is not None or where.strimzi is not None:
+        sys.exit(offsets.show(where, _names(connectors), as_json=as_json))
+    sys.exit(listing.show(where.connect, reading, _names(connectors), as_json=as_json))
 
 
 @offsets.command("export")

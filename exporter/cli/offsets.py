@@ -12,15 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from exporter.cli import output
 from exporter.cli.asked import Wanted, Where
 from exporter.cli.bar import each
-from exporter.cli.reading import loaded, way_of
-from exporter.config import Config
+from exporter.cli.reading import way_of
 from exporter.errors import ClientError, ConfigError, Denied, NotFound, Refused, Unreachable
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from exporter.model.offsets import Order
@@ -39,47 +38,60 @@ OK, DIFFERS, UNREAD = 0, 1, 1
 ROWS_MAX: Final = 1000  # of a table that a person is to read; drawing more takes seconds
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # a million partitions; a mistaken path is longer
 
-Row = tuple[str, str, str, Pair]  # place, connector, kind
+
+class Row(NamedTuple):
+    """An offset of a connector; kind is source or sink, source is what told it."""
+
+    place: str
+    connector: str
+    kind: str
+    pair: Pair
+    source: str
 
 
 def show(where: Where, connectors: frozenset[str] | None, *, as_json: bool) -> int:
-    """What a task would be handed now. Exit code 1 where some of it could not be read."""
+    """What a task would be handed now, by one place. Exit code 1 where some of it could not be
+    read.
+    """
     unread: list[ClientError] = []
-    rows = [*_rows(where, connectors, unread)]
+    rows = [*rows_of(where, connectors, unread)]
     if unread and not rows:
         raise unread[0]
-    if as_json:
-        output.json_text(_by_place(rows))
-    else:
-        read_from = "storage" if where.worker_config is not None else "rest"
-        output.table(
-            "Offsets",
-            ("cluster", "connector", "kind", "partition", "offset", "from"),
-            (
-                (place, name, kind, at.partition, at.offset, read_from)
-                for place, name, kind, at in rows
-            ),
-        )
+    print_rows(rows, "", as_json=as_json)
     return UNREAD if unread else OK
 
 
-def _rows(
-    where: Where, connectors: frozenset[str] | None, unread: list[ClientError]
+def print_rows(rows: list[Row], by: str, *, as_json: bool) -> None:
+    """As a table, or as JSON by place."""
+    if as_json:
+        output.json_text(_by_place(rows))
+        return
+    output.table(
+        f"Offsets, by {by}" if by else "Offsets",
+        ("cluster", "connector", "kind", "partition", "offset", "from"),
+        (
+            (at.place, at.connector, at.kind, at.pair.partition, at.pair.offset, at.source)
+            for at in rows
+        ),
+    )
+
+
+def rows_of(
+    where: Where,
+    connectors: frozenset[str] | None,
+    unread: list[ClientError],
+    *,
+    alone: bool = True,
 ) -> Iterator[Row]:
-    for one in _places(where):
-        try:
-            with way_of(one) as way:
-                place = way.place
-                alone = where.one_place
-                names = chosen(place, connectors) if alone else _known(place, connectors)
-                for name, pairs in _read(place, names, unread):
-                    kind = _kind(place, name)
-                    for pair in pairs:
-                        yield place.name, name, kind, pair
-        except ClientError as exc:  # the other clusters are listed all the same
-            if where.one_place:
-                raise
-            _tell(str(exc), exc, unread)
+    """Yield what a place tells. alone: it was named, so it must have all connectors."""
+    source = "storage" if where.worker_config is not None else "rest"
+    with way_of(where) as way:
+        place = way.place
+        names = chosen(place, connectors) if alone else _known(place, connectors)
+        for name, pairs in _read(place, names, unread):
+            kind = _kind(place, name)
+            for pair in pairs:
+                yield Row(place.name, name, kind, pair, source)
 
 
 def _read(
@@ -118,18 +130,6 @@ def _one_by_one(place: Place, names: Iterable[str]) -> Iterator[str]:
     return each("asking for offsets", names) if rest else iter(tuple(names))
 
 
-def _places(where: Where) -> Iterator[Where]:
-    """The one that was named, or every Connect cluster that can be asked."""
-    if where.one_place:
-        yield where
-        return
-    found = loaded(where)
-    assert isinstance(found, Config)  # the declarations see to it
-    for connect in found.connect:
-        if connect.worker_urls:
-            yield Where(connect.name, where.config_path, None)
-
-
 def _settings(place: Place, connector: str) -> Connector | ConnectorSettings | None:
     if isinstance(place, RestPlace):
         return place.connector(connector)
@@ -153,9 +153,9 @@ def _kind(place: Place, connector: str) -> str:
 def _by_place(rows: Iterable[Row]) -> dict[str, dict[str, list[dict[str, msgspec.Raw]]]]:
     """Place -> connector -> entries, the inner part as KIP-199."""
     found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
-    for place, connector, _, at in rows:
-        entries = found.setdefault(place, {}).setdefault(connector, [])
-        entries.append(entry_of(at.partition, at.offset, at.key))
+    for at in rows:
+        entries = found.setdefault(at.place, {}).setdefault(at.connector, [])
+        entries.append(entry_of(at.pair.partition, at.pair.offset, at.pair.key))
     return found
 
 

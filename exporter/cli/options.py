@@ -5,19 +5,129 @@ A change of a connector is dry, confirmed and journalled in one way for all.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
-config_option = click.option(
-    "--config",
-    "config_path",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The YAML file.",
-)
+if TYPE_CHECKING:
+    from exporter.cli.answers import Reading
+
+CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
+READ_VARIABLE: Final = "OFFSETWATCH_URL"
+CONFIG_DEFAULT: Final = Path("/etc/offsetwatch/config.yaml")
+
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+
+
+def is_typed(context: click.Context, name: str) -> bool:
+    """Return whether an option was typed, and does not come from the environment or a default."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _default_config() -> Path | None:
+    return CONFIG_DEFAULT if CONFIG_DEFAULT.exists() else None
+
+
+def _required(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
+    if value is None:
+        raise click.MissingParameter(
+            f"name the file, or set {CONFIG_VARIABLE}; there is no {CONFIG_DEFAULT}",
+            context,
+            parameter,
+        )
+    return value
+
+
+def _optional(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> Path | None:
+    """What is typed is processed first: a worker's own file needs no configuration beside it."""
+    alone = is_typed(context, "worker_config") and not is_typed(context, "kafka")
+    return None if alone and not is_typed(context, parameter.name or "") else value
+
+
+def _config(text: str, callback: Callable[..., Path | None]) -> Callable[[Declared], Declared]:
+    return click.option(
+        "-c",
+        "--config",
+        "config_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        envvar=CONFIG_VARIABLE,
+        show_envvar=True,
+        default=_default_config,
+        show_default=str(CONFIG_DEFAULT),
+        callback=callback,
+        help=text,
+    )
+
+
+config_option = _config("The YAML file.", _required)
+
+
+def optional_config_option(text: str) -> Callable[[Declared], Declared]:
+    """Of a verb that may be told otherwise where to look."""
+    return _config(text, _optional)
+
+
+def _url_or_config(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> Path | None:
+    """What is typed is processed first: an address that was typed does without."""
+    if value is None and not (is_typed(context, "url") or os.environ.get(READ_VARIABLE)):
+        return _required(context, parameter, value)
+    return value
+
+
+def daemon_options(verb: Declared) -> Declared:
+    """How the daemon is asked first, of a verb with a configuration of its own kind."""
+    for option in (
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=click.FloatRange(min=1),
+            default=30.0,
+            show_default=True,
+            help="Seconds that the whole command may take.",
+        ),
+        click.option("--direct", is_flag=True, help="Ask the clusters, and no daemon."),
+        click.option(
+            "--url",
+            envvar=READ_VARIABLE,
+            show_envvar=True,
+            help="The read listener of a daemon, as http://host:9640; by default that of --config.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def reading_options(verb: Declared) -> Declared:
+    """Those of a verb that asks the daemon first, and otherwise the clusters."""
+    return _config("The YAML file.", _url_or_config)(daemon_options(verb))
+
+
+def reading_of(options: dict[str, Any]) -> Reading:
+    """Take out what reading_options say. A configuration that was typed goes before the daemon of
+    the environment.
+    """
+    from exporter.cli.answers import Reading  # noqa: PLC0415 - heavy
+
+    context = click.get_current_context()
+    url = options.pop("url")
+    if is_typed(context, "config_path") and not is_typed(context, "url"):
+        url = None
+    found = Reading(
+        options.pop("config_path"), url, options.pop("timeout_s"), direct=options.pop("direct")
+    )
+    if found.direct and found.config_path is None:
+        raise click.UsageError("--direct: the clusters are those of a configuration: -c FILE")
+    return found
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
 output_file: click.ParamType[Path] = click.Path(dir_okay=False, path_type=Path)
 timeout_option = click.option(

@@ -36,7 +36,7 @@ def run(
     too = recording.beside(loaded, topology)
     wanted = (*topology.recorded(), *(each.at for each in too))
     spec = jobs.PipelineSpec(
-        base=Path(loaded.history.path).resolve(),
+        base=Path(loaded.history.path),
         topology=topology,
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
         topic_ids=topic_ids(loaded, wanted),
@@ -62,7 +62,7 @@ def maintain(path: Path, *, as_json: bool) -> int:
         from exporter.history.pipeline import maintain as upkeep  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
-    base = Path(loaded.history.path).resolve()
+    base = Path(loaded.history.path)
     done = upkeep.maintain(base, master=loaded.history.master, heap=loaded.history.heap)
     if as_json:
         output.json_text(
@@ -94,7 +94,7 @@ def baselines(path: Path, *, as_json: bool) -> None:
         from exporter.history.baselines import job as learning  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
-    base = Path(loaded.history.path).resolve()
+    base = Path(loaded.history.path)
     found = learning.learn(base, master=loaded.history.master, heap=loaded.history.heap)
     if as_json:
         output.json_text(found)

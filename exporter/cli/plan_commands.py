@@ -22,7 +22,13 @@ from exporter.cli.desk_options import (
     plan_options,
     wish,
 )
-from exporter.cli.options import json_option, patience_option, state_dir_option, yes_option
+from exporter.cli.options import (
+    config_option,
+    json_option,
+    patience_option,
+    state_dir_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from exporter.cli.asked import Where
@@ -215,7 +221,7 @@ def journal_verify(**where: Any) -> None:
 
 
 @journal.command("create")
-@click.option("--config", "config_path", required=True, type=FILE, help="See remedy.journal.")
+@config_option
 def journal_create(config_path: Path) -> None:
     """Make the topic that several replicas keep one journal in. A journal of this host's state_dir,
     of a daemon that acted alone, becomes its beginning. Exit code 1 if there is a topic of this

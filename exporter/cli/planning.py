@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from exporter.cli import carrying
 from exporter.cli.access import Access
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
@@ -25,10 +26,9 @@ def world(access: Access, timeout_s: float) -> Iterator[World | None]:
     loaded = access.loaded
     if loaded is None:
         raise ConfigError(("--config: a plan is made of what it names",))
-    if not access.there:
-        raise ConfigError((f"there is no journal in {access.folder}: has a daemon ever run here?",))
+    carrying.journal_folder(access.folder)
     configure("error", "console")
-    with caught_up(loaded, timeout_s) as snapshot:
+    with caught_up(loaded, timeout_s, state_changes=True) as snapshot:
         wishes = Wishes(loaded, lambda: snapshot, access.folder, SystemClock())
         known = frozenset((at.connect_cluster, at.name) for at in snapshot.connectors)
         yield World(plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known)

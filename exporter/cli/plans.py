@@ -23,7 +23,7 @@ from exporter.remedy import backups, runner
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.drivers.whole import driver_of
 from exporter.remedy.engine.progress import Limits, replayed
-from exporter.remedy.journal import NAME, Entry, Journal
+from exporter.remedy.journal import Entry, Journal
 from exporter.remedy.model.decisions import Dossier, Stands, dossier
 from exporter.remedy.model.desk import Damaged, Done, NotFound, PlanRow, PlanState
 from exporter.remedy.model.driver import Driver
@@ -53,17 +53,10 @@ class Home:
         path = self.where.config_path
         return carrying.state_folder(self.state_dir, None if path is None else config.load(path))
 
-    @property
-    def there(self) -> bool:
-        """Whether there is a journal: to look at one must not make one."""
-        return (self.folder / NAME).exists()
-
 
 @contextmanager
 def _journal(home: Home) -> Iterator[Journal]:
-    if not home.there:
-        raise ConfigError((f"there is no journal in {home.folder}: say --state-dir or --config",))
-    with closing(Journal(home.folder)) as journal:
+    with closing(Journal(carrying.journal_folder(home.folder))) as journal:
         yield journal
 
 
@@ -76,9 +69,6 @@ def _dossier(journal: Journal, plan_id: str) -> Dossier:
 
 def list_plans(access: Access, *, as_json: bool) -> int:
     """All plans, oldest first. Exit code 5 if one is open that nobody works on."""
-    if access.listener is None and not access.there:
-        output.json_text([]) if as_json else output.error(f"no plans in {access.folder}")
-        return OK
     with at_desk(access) as at:
         told = [(row, stands(at, row)) for row in reversed(at.desk.plans())]
     rows = [document(row, standing) for row, standing in told]
@@ -137,6 +127,7 @@ def show_plan(access: Access, where: Where, plan_id: str, *, as_json: bool) -> i
                 "plan": told.plan,
                 "steps": told.steps,
                 "guards": told.guards,
+                "second_person": told.second_person,
                 "records": [_record(entry) for entry in entries],
                 "said": said,
             }

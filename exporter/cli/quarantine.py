@@ -49,6 +49,8 @@ class Home:
 def _store(home: Home) -> tuple[Quarantines, Path]:
     loaded = home.loaded()
     folder = carrying.state_folder(home.state_dir, loaded)
+    if loaded is None or loaded.remedy.quarantine.kafka is None:
+        carrying.used_folder(folder)
     if loaded is None:
         return quarantine_at(Wanted(), {}, folder), folder
     return quarantine_of(loaded, folder), folder

@@ -10,15 +10,18 @@ from typing import Any
 
 import click
 
-from exporter.cli.options import config_option, dry_run_option, json_option, state_dir_option
+from exporter.cli.options import (
+    config_option,
+    dry_run_option,
+    json_option,
+    optional_config_option,
+    state_dir_option,
+)
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
-_config = click.option(
-    "--config",
-    "config_path",
-    type=_FILE,
-    help="The YAML file: its state_dir has the files, remedy.quarantine names the topic.",
+_config = optional_config_option(
+    "The YAML file: its state_dir has the files, remedy.quarantine names the topic."
 )
 
 

@@ -57,7 +57,7 @@ class Remedied(NamedTuple):
 
 def remedied(config: Config, cluster: str, connector: str, now: float) -> Remedied | None:
     """None where no daemon has kept a journal yet, or it cannot be read, which is said."""
-    folder = Path(config.state_dir).resolve()
+    folder = Path(config.state_dir)
     if not (folder / NAME).exists():
         return None
     try:

@@ -2,106 +2,197 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from exporter import config
 from exporter.cli import output, told
-from exporter.cli.edge_once import looked
+from exporter.cli.answers import ReadAnswer, Reading, answer, of_daemon
+from exporter.cli.ask_all import ask_all
 from exporter.cli.logs import configure
 from exporter.cli.remote import own_daemon
+from exporter.cli.unread import CONNECT, Unread, unread
 from exporter.clients.connect_read import reader_of
 from exporter.decode.source_offsets import partition_label
-from exporter.errors import ClientError, ConfigError, TimedOut
+from exporter.errors import ClientError, ConfigError, Malformed, Unreachable
 from exporter.ingest import rest
-from exporter.model.connectors import Connector
-from exporter.model.findings import FINDINGS_MAX, Scope
-from exporter.serve import api, catalog, failover
-from exporter.serve.findings import AHEAD, FAILURES
-from exporter.serve.origins import origin
-from exporter.state.lag import lag_seconds
-from exporter.state.rest_fallback import is_done_without
-from exporter.state.snapshot import (
-    ConnectorView,
-    MirrorPartitionView,
-    SinkPartitionView,
-    Snapshot,
-)
+from exporter.model.findings import Scope
+from exporter.model.observations import CONNECT_REST
+from exporter.serve import catalog, failover
+from exporter.serve.findings import FindingRow, JudgementRow, Told
+from exporter.serve.status import UnreadInput
+from exporter.serve.status import status as status_of
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 HEALTH_S: Final = 5.0
 OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
 
 
-def status(path: Path, *, as_json: bool, timeout_s: float) -> int:
-    """Read once, and print what is wrong, then everything that is known; what is not known within
-    `timeout_s` is named beside it. Raises TimedOut where nothing is known.
+NULL: Final = msgspec.Raw(b"null")
+
+
+def text_of(raw: msgspec.Raw) -> str | None:
+    """Return JSON as it was written; None for null."""
+    text = bytes(raw).decode()
+    return None if text == "null" else text
+
+
+class _SourceRow(msgspec.Struct):
+    label: str
+    offset: msgspec.Raw = NULL
+    committed_at: float | None = None
+    source: str | None = msgspec.field(default=None, name="from")
+    source_partition: msgspec.Raw = NULL
+
+
+class _SinkRow(msgspec.Struct):
+    topic: str
+    partition: int
+    committed: int | None = None
+    log_end: int | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    source: str | None = msgspec.field(default=None, name="from")
+
+
+class _TaskRow(msgspec.Struct):
+    task: int
+    state: str
+
+
+class ConnectorRow(msgspec.Struct):
+    """A connector of /api/v1/connectors, as far as it is printed."""
+
+    connect_cluster: str
+    name: str
+    kind: str
+    class_name: str | None = msgspec.field(default=None, name="class")
+    version: str | None = None
+    state: str | None = None
+    tasks: tuple[_TaskRow, ...] = ()
+    source_partitions: tuple[_SourceRow, ...] = ()
+    sink_partitions: tuple[_SinkRow, ...] = ()
+
+    @property
+    def tasks_in_words(self) -> str:
+        """Return number and state of each."""
+        return " ".join(f"{at.task}:{at.state}" for at in self.tasks) or "none"
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it, or a task, has failed."""
+        return "failed" in {self.state, *(at.state for at in self.tasks)}
+
+
+class _MirrorRow(msgspec.Struct):
+    topic: str
+    partition: int
+    replicated: int | None = None
+    lag_position: int | None = None
+    log_end: int | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+
+
+class _FlowRow(msgspec.Struct):
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    partitions: tuple[_MirrorRow, ...] = ()
+    groups: tuple[dict[str, Any], ...] = ()
+
+
+class _Connectors(msgspec.Struct):
+    connectors: tuple[ConnectorRow, ...] = ()
+
+
+class _Flows(msgspec.Struct):
+    flows: tuple[_FlowRow, ...] = ()
+
+
+class StatusDocument(msgspec.Struct):
+    """/api/v1/status, as far as it is printed."""
+
+    at: float
+    ready: bool
+    waiting_for: tuple[str, ...]
+    findings: tuple[FindingRow, ...]
+    judgements: tuple[JudgementRow, ...]
+    connectors: _Connectors
+    flows: _Flows
+    problems: tuple[str, ...] = ()
+    findings_left_out: int = 0
+
+    @property
+    def told(self) -> Told:
+        """Return the findings and verdicts in it."""
+        return Told(
+            at=self.at,
+            ready=self.ready,
+            waiting_for=self.waiting_for,
+            findings=self.findings,
+            judgements=self.judgements,
+            findings_left_out=self.findings_left_out,
+        )
+
+
+class _Parts(msgspec.Struct):
+    connectors: msgspec.Raw
+    flows: msgspec.Raw
+
+
+@contextmanager
+def status_answer(reading: Reading) -> Iterator[tuple[StatusDocument, ReadAnswer]]:
+    """/api/v1/status of the daemon, or of an own look. Raises as answers.answer."""
+    with answer(reading, "/api/v1/status", status_of) as found:
+        yield parse_status(found), found
+
+
+def parse_status(found: ReadAnswer) -> StatusDocument:
+    """Return the document in it. Raises Malformed."""
+    try:
+        return msgspec.json.decode(found.body, type=StatusDocument)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise Malformed(found.by, f"this is no document of ours: {exc}") from exc
+
+
+def status(reading: Reading, *, as_json: bool) -> int:
+    """Print what is wrong, then everything that is known; what could not be read is named beside
+    it. Raises TimedOut where nothing could be read.
     """
-    loaded = config.load(path)
     configure("error", "console")
-    with looked(loaded, timeout_s) as seen:
-        if not (seen.ready or seen.connectors or seen.source_partitions):
-            raise TimedOut("catch-up", "; ".join(seen.waiting_for))
-        judged = told.judged(loaded, seen)
-        snapshot = judged.snapshot
-        problems = _problems(snapshot)
+    with status_answer(reading) as (shown, found):
+        told_in = shown.told
         if as_json:
+            parts = msgspec.json.decode(found.body, type=_Parts)
             output.json_text(
                 {
-                    **msgspec.structs.asdict(judged.document),
-                    "told_by": judged.by,
-                    "connectors": msgspec.Raw(api.connectors(snapshot)),
-                    "flows": msgspec.Raw(api.flows(snapshot)),
-                    "problems": problems,
+                    **msgspec.structs.asdict(told_in),
+                    "told_by": found.by,
+                    "connectors": parts.connectors,
+                    "flows": parts.flows,
+                    "problems": [*(at.text for at in found.unread), *shown.problems],
+                    "unread": found.unread,
                 }
             )
         else:
-            told.print_findings(
-                snapshot.findings[:FINDINGS_MAX], judged.by, judged.document.findings_left_out
-            )
-            _print_status(snapshot)
-            for problem in problems:
-                output.error(problem)
-    return FINDINGS if problems or judged.loud else OK
+            told.print_findings(told_in.found(), found.by, shown.findings_left_out)
+            _print_status(shown)
+            for said in (*(at.text for at in found.unread), *shown.problems):
+                output.error(said)
+        loud = any(at.severity in told.LOUD for at in shown.findings)
+        return FINDINGS if found.unread or shown.problems or loud else OK
 
 
-def _problems(snapshot: Snapshot) -> list[str]:
-    """What else is wrong: what a finding says is not said again."""
-    said = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
-    blind = {at.subject for at in snapshot.findings if at.connector is None}
-    found = [f"not known yet: {text}" for text in snapshot.waiting_for]
-    found.extend(
-        f"input {view.id.kind} {view.id.input} is down: {view.last_error}"
-        for view in snapshot.inputs
-        if not view.up and not blind & {view.id.input, f"{view.id.kind} {view.id.input}"}
-        if not is_done_without(snapshot, view)
-    )
-    for connector in snapshot.connectors:
-        of = (connector.connect_cluster, connector.name)
-        if any((name, *of) in said for name in FAILURES):
-            continue
-        name = f"{connector.connect_cluster}/{connector.name}"
-        if connector.state == "failed":
-            found.append(f"connector {name} has failed")
-        found.extend(
-            f"task {name}-{task.number} has failed"
-            for task in connector.tasks
-            if task.state == "failed"
-        )
-    found.extend(
-        f"{view.connector} {view.topic}-{view.partition} is {view.ahead} records beyond the log end"
-        for view in snapshot.mirror_partitions
-        if view.ahead
-        and not any((name, view.connect_cluster, view.connector) in said for name in AHEAD)
-    )
-    return found
-
-
-def _print_status(snapshot: Snapshot) -> None:
-    verdicts = told.verdicts(snapshot.judgements)
+def _print_status(shown: StatusDocument) -> None:
+    verdicts = told.verdicts(shown.told.judged())
 
     def of_connector(cluster: str, name: str) -> str | None:
         return verdicts.get((Scope.CONNECTOR, cluster, name, ""))
@@ -109,19 +200,20 @@ def _print_status(snapshot: Snapshot) -> None:
     def of_partition(cluster: str, name: str, label: str) -> str | None:
         return verdicts.get((Scope.PARTITION, cluster, name, label))
 
+    rows, flows = shown.connectors.connectors, shown.flows.flows
     output.table(
         "Connectors",
         ("cluster", "connector", "verdict", "kind", "state", "tasks"),
         (
             (
-                view.connect_cluster,
-                view.name,
-                of_connector(view.connect_cluster, view.name),
-                view.kind,
-                view.state,
-                _tasks(view),
+                at.connect_cluster,
+                at.name,
+                of_connector(at.connect_cluster, at.name),
+                at.kind,
+                at.state,
+                at.tasks_in_words,
             )
-            for view in snapshot.connectors
+            for at in rows
         ),
     )
     output.table(
@@ -129,15 +221,16 @@ def _print_status(snapshot: Snapshot) -> None:
         ("cluster", "connector", "source partition", "verdict", "offset", "last commit", "from"),
         (
             (
-                view.connect_cluster,
-                view.connector,
-                view.label,
-                of_partition(view.connect_cluster, view.connector, view.label),
-                None if view.offset is None else view.offset.text,
-                output.moment(view.committed_at),
-                origin(view),
+                of.connect_cluster,
+                of.name,
+                at.label,
+                of_partition(of.connect_cluster, of.name, at.label),
+                text_of(at.offset),
+                output.moment(at.committed_at),
+                at.source,
             )
-            for view in snapshot.source_partitions
+            for of in rows
+            for at in of.source_partitions
         ),
     )
     output.table(
@@ -148,18 +241,19 @@ def _print_status(snapshot: Snapshot) -> None:
         ),
         (
             (
-                view.connect_cluster,
-                view.connector,
-                f"{view.source}->{view.target}",
-                view.topic,
-                view.partition,
-                of_partition(view.connect_cluster, view.connector, _label(view)),
-                view.replicated if view.lag_position is None else view.lag_position,
-                view.log_end,
-                view.lag,
-                _waits(view, snapshot.at),
+                flow.connect_cluster,
+                flow.connector,
+                f"{flow.source}->{flow.target}",
+                at.topic,
+                at.partition,
+                of_partition(flow.connect_cluster, flow.connector, _label(flow.source, at)),
+                at.replicated if at.lag_position is None else at.lag_position,
+                at.log_end,
+                at.lag_records,
+                output.age(at.lag_seconds),
             )
-            for view in snapshot.mirror_partitions
+            for flow in flows
+            for at in flow.partitions
         ),
     )
     output.table(
@@ -167,12 +261,11 @@ def _print_status(snapshot: Snapshot) -> None:
         ("cluster", *failover.HEADINGS),
         (
             (
-                view.connect_cluster,
-                *failover.table_row(
-                    {"flow": f"{view.source}->{view.target}", **failover.group(view)}
-                ),
+                flow.connect_cluster,
+                *failover.table_row({"flow": f"{flow.source}->{flow.target}", **group}),
             )
-            for view in snapshot.groups
+            for flow in flows
+            for group in flow.groups
         ),
     )
     output.table(
@@ -183,98 +276,120 @@ def _print_status(snapshot: Snapshot) -> None:
         ),
         (
             (
-                view.connect_cluster,
-                view.connector,
-                of_connector(view.connect_cluster, view.connector),
-                view.topic,
-                view.partition,
-                view.committed,
-                view.log_end,
-                view.lag,
-                _waits(view, snapshot.at),
-                origin(view),
+                of.connect_cluster,
+                of.name,
+                of_connector(of.connect_cluster, of.name),
+                at.topic,
+                at.partition,
+                at.committed,
+                at.log_end,
+                at.lag_records,
+                output.age(at.lag_seconds),
+                at.source,
             )
-            for view in snapshot.sink_partitions
+            for of in rows
+            for at in of.sink_partitions
         ),
     )
 
 
-def _label(view: MirrorPartitionView) -> str:
-    return partition_label(
-        {"cluster": view.source, "partition": view.partition, "topic": view.topic}
-    )
+def _label(source: str, at: _MirrorRow) -> str:
+    return partition_label({"cluster": source, "partition": at.partition, "topic": at.topic})
 
 
-def _waits(view: MirrorPartitionView | SinkPartitionView, now: float) -> str | None:
-    return output.age(lag_seconds(view.behind_since, now, caught_up=view.caught_up))
-
-
-def _tasks(view: ConnectorView | Connector) -> str:
-    return " ".join(f"{task.number}:{task.state}" for task in view.tasks) or "none"
-
-
-def connectors_status(path: Path, name: str | None, *, as_json: bool) -> int:
-    """Print states, with one REST call per Connect cluster. A cluster that cannot be read is named,
-    and the others are printed.
+def connectors_status(reading: Reading, name: str | None, *, as_json: bool) -> int:
+    """Print states: the daemon's, or of one REST call to each Connect cluster. A cluster that
+    cannot be read is named, and the others are printed.
     """
-    loaded = config.load(path)
-    rows: list[tuple[str, Connector]] = []
-    unread: dict[str, ClientError] = {}
-    asked = [connect for connect in loaded.connect if connect.worker_urls]
-    for connect in asked:
-        try:
-            listed = _listed(connect)
-        except ClientError as exc:
-            unread[connect.name] = exc
-        else:
-            rows += ((connect.name, at) for at in listed if name is None or at.name == name)
-    if unread and (len(unread) == len(asked) or (name is not None and not rows)):
-        first, *others = unread.values()
-        for error in others:
-            output.error(f"{error.reason}: {error}")
-        raise first
-    for error in unread.values():
-        output.error(f"{error.reason}: {error}")
+    rows, by, missing = _states(reading, name)
     if name is not None and not rows:
-        raise ConfigError((f"no Connect cluster of {path.name} has a connector {name}",))
+        said = f"no connector {name} in any Connect cluster"
+        if missing:
+            raise Unreachable(said, "; ".join(at.text for at in missing))
+        raise ConfigError((said,))
+    if missing and not rows:
+        raise Unreachable("states", "; ".join(at.text for at in missing))
     if as_json:
         output.json_text(
             [
                 {
-                    "connect_cluster": cluster,
-                    "name": connector.name,
-                    "kind": connector.kind.value,
-                    "class": connector.class_name,
-                    "version": connector.version,
-                    "state": connector.state,
-                    "tasks": [
-                        {"task": task.number, "state": task.state} for task in connector.tasks
-                    ],
+                    "connect_cluster": at.connect_cluster,
+                    "name": at.name,
+                    "kind": at.kind,
+                    "class": at.class_name,
+                    "version": at.version,
+                    "state": at.state,
+                    "tasks": at.tasks,
                 }
-                for cluster, connector in rows
+                for at in rows
             ]
         )
     else:
         output.table(
-            "Connectors",
+            f"Connectors, by {by}",
             ("cluster", "connector", "kind", "state", "tasks", "class"),
             (
-                (cluster, at.name, at.kind.value, at.state, _tasks(at), at.class_name)
-                for cluster, at in rows
+                (
+                    at.connect_cluster,
+                    at.name,
+                    at.kind,
+                    at.state,
+                    at.tasks_in_words,
+                    at.class_name,
+                )
+                for at in rows
             ),
         )
-    failed = any("failed" in {at.state, *(task.state for task in at.tasks)} for _, at in rows)
-    return FINDINGS if failed or unread else OK
+    for at in missing:
+        output.error(at.text)
+    return FINDINGS if missing or any(at.failed for at in rows) else OK
 
 
-def _listed(connect: config.Connect) -> tuple[Connector, ...]:
-    if not connect.worker_urls:
-        raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
+def _states(
+    reading: Reading, name: str | None
+) -> tuple[list[ConnectorRow], str, tuple[Unread, ...]]:
+    found = of_daemon(reading, "/api/v1/status")
+    if found is not None:
+        shown = parse_status(found)
+        mine = [at for at in shown.connectors.connectors if name in {None, at.name}]
+        return mine, found.by, tuple(at for at in found.unread if at.kind == CONNECT)
+    loaded = reading.required()
+    asked = [at for at in loaded.connect if at.worker_urls]
+    rows: list[ConnectorRow] = []
+    failed: dict[str, ClientError] = {}
+    asks = [(at.name, partial(_listed, at)) for at in asked]
+    for cluster, answered in ask_all(asks, reading.timeout_s):
+        if isinstance(answered, ClientError):
+            failed[cluster] = answered
+        else:
+            rows += (at for at in answered if name in {None, at.name})
+    inputs = (UnreadInput(CONNECT_REST, at, None, str(exc)) for at, exc in failed.items())
+    missing = unread(inputs, (), config=loaded)
+    if len(failed) == len(asked) > 0:
+        for at in missing:
+            output.error(at.text)
+        raise next(iter(failed.values()))
+    return rows, "Connect itself, just now", missing
+
+
+def _listed(connect: config.Connect) -> tuple[ConnectorRow, ...]:
     reader = reader_of(connect, connect.poll.timeout_s)
     try:
-        return rest.listed(reader)
+        listed = rest.listed(reader)
     finally:
         reader.close()
+    return tuple(
+        ConnectorRow(
+            connect_cluster=connect.name,
+            name=at.name,
+            kind=at.kind.value,
+            class_name=at.class_name,
+            version=at.version,
+            state=at.state,
+            tasks=tuple(_TaskRow(task.number, task.state) for task in at.tasks),
+        )
+        for at in listed
+    )
 
 
 def rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, str | None], ...]:

@@ -101,7 +101,7 @@ class Edge:
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._probes = Probes(config, self._clock, self._stop.is_set)
         self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
-        base = Path(config.history.path).resolve()
+        base = Path(config.history.path)
         self._pipeline = PipelineFile(base, self._put)
         self._baselines = BaselinesFile(base, self._put)
         self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
@@ -153,12 +153,16 @@ class Edge:
         self._schedule_rest()
         self._rhythm.start()
 
-    def stop(self) -> None:
-        """Stop everything that was started; waits for it, within a bound."""
+    def stop(self, *, wait: bool = True) -> None:
+        """Stop everything that was started; waits for it, within a bound. Who does not wait ends
+        the process next: clients may hang on a cluster that does not answer.
+        """
         self._stop.set()
         self._tails.stop()
-        self._rhythm.stop()
+        self._rhythm.stop(wait=wait)
         self._tails.stop()  # and what was started in the meantime
+        if not wait:
+            return
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -181,9 +185,9 @@ class Edge:
             self._stop.wait(min(0.1, self._config.tick_s))
         return self.snapshot.ready
 
-    def wait_for_ages(self) -> None:
+    def wait_for_ages(self, timeout_s: float = AGES_S_MAX) -> None:
         """After a catch-up: give the reads that tell how old lag is their turn."""
-        deadline = time.monotonic() + AGES_S_MAX
+        deadline = time.monotonic() + min(timeout_s, AGES_S_MAX)
         while self._config.probes.enabled and time.monotonic() < deadline:
             seen = self.snapshot
             waits = any(

@@ -51,10 +51,10 @@ class Rhythm:
         """Begin with the jobs."""
         self._scheduler.start()
 
-    def stop(self) -> None:
+    def stop(self, *, wait: bool = True) -> None:
         """Begin no more of them, and wait for those under way; harmless before start()."""
         if self._scheduler.running:
-            self._scheduler.shutdown(wait=True)
+            self._scheduler.shutdown(wait=wait)
 
     def watch_clock(self, stopped: Callable[[float], bool]) -> None:
         """Until `stopped(seconds)`, which waits that long, says True; in a thread of its own."""

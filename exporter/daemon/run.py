@@ -84,7 +84,7 @@ class Daemon:
         """Serve until `stop`; an exit code. Raises ConfigError if the state_dir cannot be used,
         ClientError if librdkafka refuses a property.
         """
-        self._state = StateDir(Path(self._config.state_dir).resolve())
+        self._state = StateDir(Path(self._config.state_dir))
         try:
             self._server.start()
             return self._serve(self._state)

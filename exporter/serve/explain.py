@@ -1,5 +1,6 @@
-"""Everything known of one connector as one document, and where each number came from. Called by
-the `explain` verb. Pure: a snapshot in, a document out, all of it from that one snapshot.
+"""Everything known of one connector as one document, and where each number came from:
+/api/v1/explain, and the `explain` verb. Pure: a snapshot in, a document out, all of it from that
+one snapshot.
 
     connect_cluster, name, kind, class, version, state, tasks: [{task, state, failure}], at;
                          `failure` is the exception's class and the method it came from
@@ -27,6 +28,7 @@ the `explain` verb. Pure: a snapshot in, a document out, all of it from that one
     inputs               what all of this rests on: [{input, kind, up, live, last_success_at,
                            last_error, undecodable}]
     problems             what else is wrong, in words: what a finding says is not said again
+    waiting_for          over HTTP: which inputs have yet to be read, in words
 
 Times are Unix seconds: of a committed or synced offset the timestamp of its record, elsewhere our
 own clock. Counts are since the tail caught up.
@@ -34,6 +36,7 @@ own clock. Counts are since the tail caught up.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -41,6 +44,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from exporter.errors import ConfigError
 from exporter.judge.verdicts import LAWS
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import FindingName
@@ -68,6 +72,48 @@ from exporter.state.snapshot import (
 )
 
 Document = dict[str, Any]
+
+
+def explained(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
+    """Return the body of /api/v1/explain. Raises ConfigError as `find`."""
+    found = document(snapshot, find(snapshot, name, cluster))
+    return msgspec.json.encode({**found, "waiting_for": snapshot.waiting_for})
+
+
+def _known(snapshot: Snapshot) -> list[ConnectorView]:
+    """Listed connectors, then those known by their offsets or by a configured flow alone."""
+    found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+    unlisted = [(at.connect_cluster, at.connector) for at in snapshot.source_partitions]
+    unlisted += [(at.connect_cluster, at.connector) for at in snapshot.topology.flows]
+    for cluster, name in unlisted:
+        found.setdefault(
+            (cluster, name),
+            ConnectorView(
+                connect_cluster=cluster,
+                name=name,
+                kind=ConnectorKind.UNKNOWN,
+                class_name="",
+                version="",
+                state="unknown",
+                tasks=(),
+            ),
+        )
+    return list(found.values())
+
+
+def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
+    """The one connector of this name. Raises ConfigError with what to say instead."""
+    listed = [view for view in _known(snapshot) if cluster in {None, view.connect_cluster}]
+    matches = [view for view in listed if view.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        clusters = ", ".join(view.connect_cluster for view in matches)
+        raise ConfigError((f"several Connect clusters have a {name} ({clusters}): say --connect",))
+    where = "any Connect cluster" if cluster is None else f"Connect cluster {cluster}"
+    near = difflib.get_close_matches(name, [view.name for view in listed], n=1)
+    hint = f', did you mean "{near[0]}"?' if near else ""
+    raise ConfigError((f"no connector {name} in {where}{hint}",))
 
 
 def document(snapshot: Snapshot, view: ConnectorView) -> Document:

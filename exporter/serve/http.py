@@ -24,7 +24,8 @@ from aiohttp.typedefs import Handler
 
 from exporter import __version__
 from exporter.clock import SteadyClock
-from exporter.serve import api, findings, overview, page, trends
+from exporter.errors import ConfigError
+from exporter.serve import api, explain, findings, overview, page, status, trends
 from exporter.serve.accepting import Accepting
 from exporter.serve.connection import Connection, timed
 from exporter.serve.exposition import Exposition
@@ -177,6 +178,8 @@ class ReadServer:
             ("/api/v1/connectors", self._of_now(self._connectors)),
             ("/api/v1/flows", self._of_now(self._flows)),
             ("/api/v1/findings", self._of_now(self._findings)),
+            ("/api/v1/status", self._of_now(self._status)),
+            ("/api/v1/explain", self._of_now(self._explain)),
             ("/api/v1/overview", self._of_now(self._overview)),
             ("/api/v1/trends", self._of_now(self._trends)),
             ("/static/{name}", self._static),
@@ -256,6 +259,24 @@ class ReadServer:
 
     async def _findings(self, request: web.Request) -> web.Response:
         return await self._json(request, "findings", findings.findings)
+
+    async def _status(self, request: web.Request) -> web.Response:
+        return await self._json(request, "status", status.status)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        """One connector: `?connector=NAME`, and `connect_cluster=NAME` where several have one."""
+        only = _only(request)
+        if only.connector is None:
+            return web.Response(status=400, text="connector is missing\n")
+        name, cluster = only.connector, only.connect_cluster
+        snapshot = self._snapshot()
+        try:
+            explain.find(snapshot, name, cluster)
+        except ConfigError as exc:
+            return web.Response(status=404, text="".join(f"{line}\n" for line in exc.mistakes))
+        return await self._json(
+            request, ("explain", only), lambda seen: explain.explained(seen, name, cluster)
+        )
 
     async def _overview(self, request: web.Request) -> web.Response:
         alive = self._alive()

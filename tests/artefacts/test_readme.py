@@ -241,7 +241,7 @@ def test_a_connector_is_created_at_offsets_that_were_kept(
 
 def test_an_install_has_the_command_and_the_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"offsetwatch": "exporter.cli:main"}
+    assert project["scripts"] == {"offsetwatch": "exporter.cli:entry"}
     assert set(re.findall(r"'\.\[(\w+)\]'", README)) == {"history"}
     assert "history" in project["optional-dependencies"]
 

@@ -5,7 +5,7 @@ size, errors translated. Who we are is told by a token or a certificate.
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -41,8 +41,10 @@ Noun = TypeVar("Noun")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a control listener is, and how we are known there; ca_file: whom we trust beside the
-    system's authorities.
+    """Where a control listener is, and how we are known there.
+
+    token    instead of a file with it
+    ca_file  whom we trust beside the system's authorities
     """
 
     url: str
@@ -50,6 +52,7 @@ class Listener:
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 class Reply(NamedTuple):
@@ -184,6 +187,12 @@ def _base(listener: Listener) -> str:
 
 
 def _authorization(listener: Listener) -> dict[str, str]:
+    if listener.token is not None:
+        try:
+            (token,) = tokens_in(listener.token.strip())
+        except ValueError as exc:
+            raise ConfigError((f"OFFSETWATCH_TOKEN: {problem_with(exc)}",)) from exc
+        return {"Authorization": f"Bearer {token}"}
     if listener.token_file is None:
         return {}
     try:

@@ -176,7 +176,7 @@ def test_who_has_asked_for_a_plan_is_not_who_approves_it(bureau):
     bureau.bench.journal.append("p1", (proposal,))
     done = approved(bureau, "--yes")
     assert done.exit_code == 6
-    assert "somebody else has to approve it" in done.stderr
+    assert "another operator has to approve it" in done.stderr
 
 
 def test_a_proposal_whose_time_is_over_is_too_late(tmp_path):
@@ -199,7 +199,7 @@ def test_a_plan_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
 
 def test_where_there_is_no_journal_nothing_is_decided_and_none_is_made(tmp_path):
     folder = tmp_path / "none"
-    with pytest.raises(ConfigError, match="there is no journal"):
+    with pytest.raises(ConfigError, match="no daemon has run there"):
         deciding.approve(Access(state_dir=folder), Approval("p1"))
     assert not folder.exists()
 

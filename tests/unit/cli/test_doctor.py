@@ -131,7 +131,6 @@ def test_a_question_that_takes_too_long_does_not_hide_the_others(
 ) -> None:
     import threading
 
-    monkeypatch.setattr("exporter.cli.doctor.ANSWER_S_MAX", 0.1)
     release = threading.Event()
     doctor = Doctor(load(nobody), timeout_s=0.1)
 

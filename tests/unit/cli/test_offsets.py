@@ -657,7 +657,7 @@ def test_states_are_printed_without_the_connect_cluster_that_is_away(
         asked = ["connectors", "status", *name, "--json", "--config", str(shell.config)]
         done = CliRunner().invoke(cli, asked)
         assert (done.exit_code, [at["name"] for at in json.loads(done.stdout)]) == (1, ["src"])
-        assert done.stderr.startswith("unreachable: away: ")
+        assert done.stderr.startswith("not read: Connect cluster away (http://127.0.0.1:1): ")
     with pytest.raises(Unreachable):
         CliRunner().invoke(
             cli,

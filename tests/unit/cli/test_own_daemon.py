@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from exporter.cli import told, verbs
+from exporter.cli import verbs
 from exporter.cli.remote import own_daemon
+from exporter.cli.remote.read_listener import ReadListener, document
 from exporter.config import load
-from exporter.errors import Unreachable
+from exporter.errors import Denied, Unreachable
 from tests.unit.serve.web.sites import ADA, PASSWORD, Site
 
 
@@ -89,8 +90,10 @@ def test_an_authority_that_is_named_is_gone_by_instead(site: Site):
 
 def test_findings_are_asked_for_in_the_same_way(site: Site):
     with site.serving(site.tls(), ADA):
-        assert told._asked(load(configured(site, password()), {})) is not None
-        assert told._asked(load(configured(site), {})) is None
+        listener = ReadListener(load(configured(site, password()), {}))
+        assert document(listener, "/api/v1/findings") is not None
+        with pytest.raises(Denied):
+            document(ReadListener(load(configured(site), {})), "/api/v1/findings")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_without_a_configuration_there_is_nothing_to_plan_with(tmp_path):
 
 def test_where_no_daemon_has_ever_run_no_plan_is_made_and_no_journal(config, tmp_path):
     with (
-        pytest.raises(ConfigError, match="has a daemon ever run here"),
+        pytest.raises(ConfigError, match="no daemon has run there"),
         planning.world(Access(config_path=config), 1.0),
     ):
         pass

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from exporter.cli import carrying, cli, output, plans
-from exporter.errors import JournalDamaged, TimedOut
+from exporter.errors import ConfigError, JournalDamaged, TimedOut
 from exporter.remedy.engine.progress import Limits, replayed
 from exporter.remedy.journal import NAME
 from exporter.remedy.model.plan import Alter, Pair
@@ -57,11 +57,36 @@ def test_an_open_plan_is_no_good_news(parked):
     assert done.exit_code == 5
 
 
-def test_looking_for_plans_makes_no_journal(tmp_path):
+_JOURNAL_VERBS = (
+    ("plan", "list"),
+    ("plan", "show", "p1"),
+    ("pause", "--indefinitely", "--because", "x"),
+    ("breaker", "list"),
+    ("journal", "tail"),
+)
+_FOLDER_VERBS = (*_JOURNAL_VERBS, ("backup", "list"), ("quarantine", "list"))
+
+
+@pytest.mark.parametrize(
+    ("verb", "there"),
+    [
+        *((verb, "nothing") for verb in _FOLDER_VERBS),
+        *((verb, "an empty folder") for verb in _FOLDER_VERBS),
+        *((verb, "backups alone") for verb in _JOURNAL_VERBS),  # kept there by a command
+    ],
+)
+def test_a_folder_in_which_no_daemon_ran_is_no_empty_list(tmp_path, verb, there):
     folder = tmp_path / "none"
-    done = CliRunner().invoke(cli, ["plan", "list", "--state-dir", str(folder)])
-    assert done.exit_code == 0
-    assert not folder.exists()
+    if there != "nothing":
+        folder.mkdir()
+    if there == "backups alone":
+        (folder / "backups").mkdir()
+    found = sorted(tmp_path.rglob("*"))
+    done = CliRunner().invoke(cli, [*verb, "--state-dir", str(folder)])
+    assert isinstance(done.exception, ConfigError)
+    assert f"state_dir {folder}" in str(done.exception)
+    assert "no daemon has run there" in str(done.exception)
+    assert sorted(tmp_path.rglob("*")) == found
 
 
 def test_a_plan_is_shown_with_its_offsets_and_what_to_decide(parked):

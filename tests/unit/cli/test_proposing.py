@@ -67,6 +67,29 @@ def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bureau):
     assert bureau.bench.journal.tail(1) == ()
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("", "by another operator than"),
+        ("second_person: true", "by another operator than"),
+        ("second_person: false", "by any operator"),
+    ],
+)
+def test_every_plan_says_who_may_approve_it(bureau, setting, said):
+    path = bureau.folder.parent / "offsetwatch.yaml"
+    path.write_text(path.read_text().replace("{mode: propose}", f"{{mode: propose, {setting}}}"))
+    assert said in typed(*SKIP, bureau=bureau).stdout
+    (row,) = bureau.office.plans()
+    assert said in typed("plan", "show", row.plan_id, bureau=bureau).stdout
+    own = ("--sha256", row.sha256, "--yes", "--no-wait")
+    done = typed("plan", "approve", row.plan_id, *own, bureau=bureau)
+    if "any" in said:
+        assert done.exit_code == 0
+    else:
+        assert done.exit_code == 6
+        assert "remedy.second_person: false" in done.stderr
+
+
 def test_a_dry_run_ends_with_3_if_a_guard_would_not_let_it_begin(bureau, monkeypatch):
     answers = (Told(9, "running", "deny", "it is paused"), Told(1, "mode", "unknown", "?"))
     monkeypatch.setattr("tests.unit.remedy.offices.TOLD", answers)

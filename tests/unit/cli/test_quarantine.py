@@ -93,6 +93,7 @@ def test_copies_are_listed_with_all_but_what_they_hold(folder):
 
 
 def test_no_copies_are_no_findings(tmp_path):
+    Journal(tmp_path).close()
     done = typed("list", "--json", folder=tmp_path)
     assert (json.loads(done.stdout), done.exit_code) == ([], 0)
     assert typed("list", folder=tmp_path).exit_code == 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.cli.verbs import _problems
 from exporter.model.connectors import Task
 from exporter.model.findings import Finding, Severity
 from exporter.model.findings import FindingName as Name
-from exporter.model.observations import CONNECT_REST, InputFailed, InputId
+from exporter.serve.status import problems
 from exporter.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.unit.state.worlds import World, files, mirrors, orders, source
@@ -25,12 +24,6 @@ def failed() -> World:
     return world
 
 
-def down() -> World:
-    world = files()
-    world.see(InputFailed(InputId("lab", CONNECT_REST), "timeout", "no luck"))
-    return world
-
-
 def ahead() -> World:
     world = mirrors()
     world.commit("mm2", orders(), {"offset": 500})
@@ -42,14 +35,13 @@ def ahead() -> World:
     ("made", "finding", "problem"),
     [
         (failed, found(Name.RESTART_LOOP, "files"), "task lab/files-0 has failed"),
-        (down, found(Name.INPUT_DOWN, None, "connect_rest lab"), "is down: no luck"),
         (ahead, found(Name.MM2_POSITION_AHEAD, "mm2"), "is 401 records beyond the log end"),
     ],
 )
 def test_what_a_finding_says_is_not_said_again(made, finding, problem):
     snapshot: Snapshot = made().snapshot()
-    (said,) = [at for at in _problems(snapshot) if "log_ends" not in at]
+    (said,) = [at for at in problems(snapshot) if "log_ends" not in at]
     assert problem in said
-    assert [at for at in _problems(replace(snapshot, findings=(finding,))) if at == said] == []
+    assert [at for at in problems(replace(snapshot, findings=(finding,))) if at == said] == []
     others = replace(finding, connector="other", subject="another")
-    assert said in _problems(replace(snapshot, findings=(others,)))
+    assert said in problems(replace(snapshot, findings=(others,)))

@@ -83,7 +83,7 @@ def test_connectors_status_of_an_unreachable_worker_exits_7_and_names_the_cluste
 ) -> None:
     done = offsetwatch("connectors", "status", "--config", good)
     assert done.returncode == 7
-    assert done.stderr.startswith("unreachable: lab:")
+    assert "not read: Connect cluster lab (http://127.0.0.1:1): " in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -101,7 +101,8 @@ def test_healthcheck_without_a_daemon_exits_7(good: str) -> None:
 def test_status_that_cannot_catch_up_says_what_it_waits_for_and_exits_7(good: str) -> None:
     done = offsetwatch("status", "--config", good, "--timeout", "2")
     assert done.returncode == 7
-    assert "connect_rest lab: waiting for first answer" in done.stderr
+    assert "Connect cluster lab (http://127.0.0.1:1)" in done.stderr
+    assert "Kafka cluster east (127.0.0.1:1)" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import msgspec
 import pytest
 
 from exporter.cli import explain as cli_explain
-from exporter.cli.explain import find
 from exporter.decode.javamap import connect_key
 from exporter.errors import ConfigError
 from exporter.model.connectors import Task
@@ -10,7 +9,7 @@ from exporter.model.findings import FindingName as Name
 from exporter.model.observations import SinkOffset, TopicFactsRead
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole, TopicRouter
-from exporter.serve.explain import document
+from exporter.serve.explain import document, find
 from tests.changed import replace
 from tests.unit.serve.test_findings import FOUND, JUDGED
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source

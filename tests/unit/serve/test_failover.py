@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from exporter.cli import explain, verbs
 from exporter.model.connectors import ConnectorKind
+from exporter.serve import explain as serve_explain
 from exporter.serve import failover
 from exporter.serve.explain import document
+from exporter.serve.status import status
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.unit.serve.worlds import GROUP
@@ -36,7 +40,7 @@ def moving() -> World:
 
 def explained(world: World, name: str) -> dict:
     snapshot = world.snapshot()
-    return document(snapshot, explain.find(snapshot, name, None))
+    return document(snapshot, serve_explain.find(snapshot, name, None))
 
 
 def test_the_flows_connector_and_its_checkpoint_connector_tell_of_its_groups():
@@ -67,7 +71,9 @@ def test_explain_prints_a_table_of_them(capsys):
 
 def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
     unknown = replace(GROUP, group="reports", best=None, reread=None, skip=None)
-    verbs._print_status(replace(EMPTY, groups=(GROUP, unknown)))
+    flows = moving().snapshot().topology
+    shown = replace(EMPTY, groups=(GROUP, unknown), topology=flows)
+    verbs._print_status(msgspec.json.decode(status(shown), type=verbs.StatusDocument))
     lines = capsys.readouterr().out.splitlines()
     (billing,) = [line.split() for line in lines if "billing" in line]
     (reports,) = [line.split() for line in lines if "reports" in line]
