@@ -59,6 +59,7 @@ class Keeper:
             f'  - {{name: lab, kafka: east, url: "{self._lab.connect_urls[0]}", poll: {FAST}}}'
         )
         config = CONFIG.format(east=self._lab.east, west=self._lab.west, connects=connect)
+        config += f"state_dir: {STATE}/state\nhistory: {{path: {STATE}/history}}\n"
         config += MORE.format(listen=f"{LOOPBACK}:{self._port}", username=USERNAME, ends_s=ends_s)
         shown = self._authority.issue(f"for-{password}")
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()

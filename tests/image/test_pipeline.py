@@ -61,7 +61,7 @@ def beside(
     secret = Secret(folder / "secret", group=user)
     connect = f'  - {{name: lab, kafka: east, url: "{lab.connect_urls[0]}"}}'
     config = CONFIG.format(east=lab.east, west=lab.west, connects=connect)
-    config += "history: {heap: 700m, cadence_s: 2.0, refine_s: 2.0}\n"
+    config += f"history: {{path: {STATE}/history, heap: 700m, cadence_s: 2.0, refine_s: 2.0}}\n"
     secret.hold({"config.yaml": config})
     state = writable(folder / "state", STATE, user)
     container = Container(
