@@ -21,6 +21,12 @@ HEADINGS = ["Meaning", "First look", "Decide", "Fix", "After"]
 every_runbook = pytest.mark.parametrize("name", sorted(RUNBOOKS))
 
 
+@pytest.fixture(autouse=True)
+def configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell in which the configuration needs no naming."""
+    monkeypatch.setenv("OFFSETWATCH_CONFIG", "offsetwatch.yaml")
+
+
 def commands(text: str) -> list[str]:
     """Our commands: alone on an indented line, or in backticks with an argument."""
     alone = re.findall(r"^ {4,}(offsetwatch .*)$", text, re.MULTILINE)
@@ -60,8 +66,23 @@ def test_the_first_look_and_what_comes_after_have_a_command_to_type(name):
 @every_runbook
 def test_the_commands_exist_with_these_options(name):
     for command in commands(RUNBOOKS[name]):
-        context = parse(command)
-        assert "config_path" not in context.params or context.params["config_path"] is not None
+        parse(command)
+
+
+@every_runbook
+def test_commands_take_their_values_from_the_alert_and_the_file_from_its_default_place(name):
+    text = RUNBOOKS[name]
+    first_look = text.split("## First look")[1].split("## Decide")[0]
+    assert "alias offsetwatch='kubectl exec" in first_look
+    named = set(
+        re.findall(
+            r"\$([A-Z_]{2,})", " ".join(re.findall(r"^ {4,}.*$|`[^`]*`", text, re.MULTILINE))
+        )
+    )
+    assert named - {"UPSTREAM", "KAFKA"} <= set(re.findall(r"([A-Z_]{2,})=\.\.\.", first_look))
+    assert "--config" not in " ".join(commands(text))
+    assert "curl -X" not in text
+    assert not re.search(r"`(PATCH|PUT|POST|DELETE) /connectors", text)
 
 
 @every_runbook
