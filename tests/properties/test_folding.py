@@ -24,6 +24,7 @@ KEYS = [
 VALUES = [b'{"offset":1}', b'{"offset":2}', b'{"position":3}', b"null", b"{", None]
 SYNC_KEYS = [bytes.fromhex("00066f726465727300000003"), bytes.fromhex("000161" + "00000000"), b"x"]
 SYNC_VALUES = [(number).to_bytes(8, "big") * 2 for number in (1, 2, 3)] + [None, b"short"]
+APART_MS = 700_000  # further than the clocks of two writers may be apart: they order partitions
 PAIRS = [(1, 1), (2, 2), (3, 3), (9, 4), (10, 5), (40, 70), (41, 71)]
 SYNCS = [upstream.to_bytes(8, "big") + at.to_bytes(8, "big") for upstream, at in PAIRS]
 
@@ -47,7 +48,7 @@ def _messages(rows: list[tuple]) -> list[Message]:
                 offset=offset,
                 key=key,
                 value=value,
-                timestamp=(1, 1_000 + at),
+                timestamp=(1, 1_000 + at * APART_MS),
             )
         )
     return messages

@@ -189,6 +189,9 @@ def applied(progress: Progress, record: StepRecord) -> Progress:
         case Turned():
             late = progress.doubt_until
             turned = replace(progress, path=record.steps, undoing=True, turned=record)
+            if progress.answer is Answer.NACK and not any(changes(step) for step in record.steps):
+                # Refused, and nothing to put back: whoever turned knew that it was as before.
+                turned = replace(turned, touched=turned.touched - {progress.index})
             return _at(turned, index=0, late=late, now=record.at)
         case Parked():
             return replace(progress, parked=record)
