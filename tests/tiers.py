@@ -32,6 +32,8 @@ SIXTHS: Final[tuple[tuple[str, ...], ...]] = (
         "tests/real/test_stories_told.py",
         "tests/real/test_fates.py",
         "tests/real/test_changes.py",
+        "tests/real/test_runbooks.py",
+        "tests/history/test_audit_real.py",
         "tests/history/test_status_real.py",
     ),
     (
@@ -42,7 +44,6 @@ SIXTHS: Final[tuple[tuple[str, ...], ...]] = (
         "tests/real/test_toolbox_mirror.py",
         "tests/real/test_toolbox_scenarios.py",
         "tests/real/test_toolbox_storage.py",
-        "tests/history/test_audit_real.py",
     ),
     (
         "tests/real/test_remedy_kills.py",
