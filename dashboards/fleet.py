@@ -33,7 +33,10 @@ from dashboards.words import (
     ONE_CONNECTOR,
     ONE_FLOW,
     SAWTOOTH,
+    SEVERITIES,
+    STATES,
     UNWELL,
+    VERDICTS,
 )
 from exporter.serve import catalog as m
 from exporter.serve import catalog_mm2 as mm2
@@ -267,6 +270,7 @@ def _states() -> list[Panel]:
             "stopped or unknown. Unknown grows when an input dies: see the board Health.",
             [Query(total(HERE.of(m.PROGRESS), "verdict"), "{{verdict}}")],
             stacked=True,
+            colours=VERDICTS,
         ),
         lines(
             "Findings by severity",
@@ -274,12 +278,14 @@ def _states() -> list[Panel]:
             "which nobody looked.",
             [Query(total(HERE.of(m.FINDINGS), "severity"), "{{severity}}")],
             stacked=True,
+            colours=SEVERITIES,
         ),
         lines(
             "Connectors by state",
             "As Connect's REST API gives it. Failed ones do not come back by themselves.",
             [Query(total(HERE.of(m.CONNECTOR_STATE), "state"), "{{state}}")],
             stacked=True,
+            colours=STATES,
         ),
         lines(
             "Tasks by state",
@@ -287,6 +293,7 @@ def _states() -> list[Panel]:
             "workers.",
             [Query(total(HERE.of(m.CONNECTOR_TASKS), "state"), "{{state}}")],
             stacked=True,
+            colours=STATES,
         ),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 Json = dict[str, Any]
@@ -161,8 +162,9 @@ def lines(
     stacked: bool = False,
     bad: float | None = None,
     link: Link | None = None,
+    colours: Mapping[str, str] = MappingProxyType({}),
 ) -> Panel:
-    """Series over time; `bad` is drawn as a line of its own."""
+    """Series over time; `bad` is drawn as a line of its own, `colours` go by the legend."""
     custom: Json = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never"}
     defaults: Json = {"unit": unit, "custom": custom}
     if stacked:
@@ -181,7 +183,7 @@ def lines(
         height=8,
         targets=_targets(queries, instant=False),
         body={
-            "fieldConfig": {"defaults": defaults, "overrides": []},
+            "fieldConfig": {"defaults": defaults, "overrides": _coloured(colours)},
             "options": {
                 "legend": {
                     "calcs": ["lastNotNull", "max"],

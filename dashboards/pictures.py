@@ -20,6 +20,7 @@ import httpx
 
 from dashboards.build import BOARDS
 from dashboards.panels import Json
+from dashboards.words import BLUE_GREY
 
 LABEL: Final = (
     "drawn from the queries of this board by offsetwatch's own builder; Grafana was not run"
@@ -37,6 +38,7 @@ COLOURS: Final = {
     "yellow": "#d9b60c",
     "blue": "#3274d9",
     "gray": "#8e8e8e",
+    BLUE_GREY: BLUE_GREY,
 }
 _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "s": ((86400, " d"), (3600, " h"), (60, " min"), (1, " s"), (0.001, " ms")),
@@ -214,7 +216,7 @@ def _lines(panel: Json, source: Source, w: float, h: float) -> list[str]:
     series = sorted(_ranged(panel, source), key=lambda at: -at[1][-1][1])
     if not series:
         return _nothing(w, h)
-    defaults = panel["fieldConfig"]["defaults"]
+    defaults, colours = panel["fieldConfig"]["defaults"], _coloured(panel)
     values = [value for _, points in series for _, value in points]
     told = [shown(points[-1][1], defaults["unit"]) for _, points in series]
     if "stacking" in defaults["custom"]:
@@ -239,7 +241,7 @@ def _lines(panel: Json, source: Source, w: float, h: float) -> list[str]:
         more = f' text-anchor="{"end" if not back else "middle"}"'
         out.append(text(x, bottom + 12, ago, size=9, fill="#777", more=more))
     for number, (name, points) in enumerate(series):
-        colour = PALETTE[number % len(PALETTE)]
+        colour = colours.get(name, PALETTE[number % len(PALETTE)])
         for part in _unbroken(points, source):
             path = " ".join(place(t, value) for t, value in part)
             out.append(f'<polyline points="{path}" fill="none" stroke="{colour}"/>')

@@ -19,26 +19,29 @@ CELL_FLOW: Final = Link(
     "This flow", FLOW_BOARD, ("connect_cluster", *DIRECTION), column=DIRECTION[0]
 )
 
+BLUE_GREY: Final = "#6e7f93"
+# Fixed colours, the same on every board: a state or verdict is known by its colour.
 VERDICTS: Final = {
     "ok": "green",
     "idle": "blue",
     "slow": "yellow",
-    "stalled": "red",
-    "silent": "dark-red",
+    "stalled": "dark-red",
+    "silent": "red",
     "rewound": "orange",
     "failed": "red",
-    "paused": "blue",
-    "stopped": "blue",
+    "paused": BLUE_GREY,
+    "stopped": BLUE_GREY,
     "unknown": "gray",
 }
 STATES: Final = {
     "running": "green",
-    "paused": "blue",
-    "stopped": "blue",
+    "paused": BLUE_GREY,
+    "stopped": BLUE_GREY,
     "failed": "red",
     "unassigned": "yellow",
     "restarting": "yellow",
 }
+SEVERITIES: Final = {"critical": "red", "warning": "orange", "info": "blue"}
 MODES: Final = {"observe": "blue", "propose": "yellow", "auto": "green"}
 UNWELL: Final = "slow|stalled|silent|rewound|failed"
 EXPLAIN: Final = "Ask `offsetwatch explain CONNECTOR` for the law and the evidence."

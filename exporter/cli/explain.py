@@ -16,6 +16,7 @@ from exporter.cli.unread import Unread, cluster_of
 from exporter.cli.verbs import NULL, text_of
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError, Malformed, TimedOut
+from exporter.model.conditions import shown_state, worst_state
 from exporter.serve import failover
 from exporter.serve.explain import Document, explained
 from exporter.serve.findings import FindingRow, JudgementRow, Told
@@ -77,6 +78,7 @@ def explain(reading: Reading, name: str, cluster: str | None, *, as_json: bool) 
     else:
         of = Told(raws.at, not missing, (), raws.findings, raws.judgements)
         told.print_findings(of.found(), answered.by)
+        _print_head(found)
         told.print_verdicts(of.judged(), answered.by)
         _print(found)
         print_remedied(held)
@@ -127,8 +129,10 @@ def _missing(found: Document, answered: ReadAnswer) -> list[Unread]:
     ]
 
 
-def _print(found: Document) -> None:
-    head = [(key, found[key]) for key in ("kind", "class", "version", "state")]
+def _print_head(found: Document) -> None:
+    tasks = [task["state"] for task in found["tasks"]]
+    state = shown_state(worst_state(found["state"], tasks))
+    head = [("state", state), *((key, found[key]) for key in ("kind", "class", "version"))]
     head.append(
         ("tasks", " ".join(f"{task['task']}:{task['state']}" for task in found["tasks"]) or "none")
     )
@@ -145,6 +149,10 @@ def _print(found: Document) -> None:
     if group is not None:
         head.append(("group", f"{group['group']} on {group['kafka'] or 'an unknown cluster'}"))
     output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
+
+
+def _print(found: Document) -> None:
+    flow, group = found["flow"], found["group"]
     if found["source_partitions"]:
         _print_sources(found["source_partitions"])
         _print_raw_keys(found["source_partitions"])

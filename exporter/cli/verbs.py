@@ -22,6 +22,7 @@ from exporter.clients.connect_read import reader_of
 from exporter.decode.source_offsets import partition_label
 from exporter.errors import ClientError, ConfigError, Malformed, Unreachable
 from exporter.ingest import rest
+from exporter.model.conditions import condition, shown_state, urgency, worst_state
 from exporter.model.findings import Scope
 from exporter.model.observations import CONNECT_REST
 from exporter.serve import catalog, failover
@@ -85,9 +86,14 @@ class ConnectorRow(msgspec.Struct):
         return " ".join(f"{at.task}:{at.state}" for at in self.tasks) or "none"
 
     @property
+    def worst_state(self) -> str | None:
+        """Return the most urgent state of the connector and its tasks."""
+        return worst_state(self.state, (at.state for at in self.tasks))
+
+    @property
     def failed(self) -> bool:
         """Return whether it, or a task, has failed."""
-        return "failed" in {self.state, *(at.state for at in self.tasks)}
+        return self.worst_state == "failed"
 
 
 class _MirrorRow(msgspec.Struct):
@@ -194,23 +200,33 @@ def status(reading: Reading, *, as_json: bool) -> int:
 def _print_status(shown: StatusDocument) -> None:
     verdicts = told.verdicts(shown.told.judged())
 
-    def of_connector(cluster: str, name: str) -> str | None:
-        return verdicts.get((Scope.CONNECTOR, cluster, name, ""))
+    states = {(at.connect_cluster, at.name): at.worst_state for at in shown.connectors.connectors}
+
+    def verdict_of(at: ConnectorRow) -> str | None:
+        return verdicts.get((Scope.CONNECTOR, at.connect_cluster, at.name, ""))
 
     def of_partition(cluster: str, name: str, label: str) -> str | None:
-        return verdicts.get((Scope.PARTITION, cluster, name, label))
+        verdict = verdicts.get((Scope.PARTITION, cluster, name, label))
+        return condition(states.get((cluster, name)), verdict)
 
-    rows, flows = shown.connectors.connectors, shown.flows.flows
+    rows = sorted(
+        shown.connectors.connectors, key=lambda at: urgency(at.worst_state, verdict_of(at))
+    )
+    places = {(at.connect_cluster, at.name): place for place, at in enumerate(rows)}
+    flows = sorted(
+        shown.flows.flows,
+        key=lambda at: places.get((at.connect_cluster, at.connector), len(places)),
+    )
     output.table(
         "Connectors",
-        ("cluster", "connector", "verdict", "kind", "state", "tasks"),
+        ("cluster", "connector", "state", "verdict", "kind", "tasks"),
         (
             (
                 at.connect_cluster,
                 at.name,
-                of_connector(at.connect_cluster, at.name),
+                shown_state(at.worst_state),
+                verdict_of(at),
                 at.kind,
-                at.state,
                 at.tasks_in_words,
             )
             for at in rows
@@ -218,7 +234,7 @@ def _print_status(shown: StatusDocument) -> None:
     )
     output.table(
         "Source offsets",
-        ("cluster", "connector", "source partition", "verdict", "offset", "last commit", "from"),
+        ("cluster", "connector", "source partition", "state", "offset", "last commit", "from"),
         (
             (
                 of.connect_cluster,
@@ -236,7 +252,7 @@ def _print_status(shown: StatusDocument) -> None:
     output.table(
         "Replication",
         (
-            *("cluster", "connector", "flow", "topic", "partition#", "verdict", "replicated#"),
+            *("cluster", "connector", "flow", "topic", "partition#", "state", "replicated#"),
             *("log end#", "lag#", "oldest waits#"),
         ),
         (
@@ -271,14 +287,14 @@ def _print_status(shown: StatusDocument) -> None:
     output.table(
         "Sinks",
         (
-            *("cluster", "connector", "verdict", "topic", "partition#", "committed#"),
+            *("cluster", "connector", "state", "topic", "partition#", "committed#"),
             *("log end#", "lag#", "oldest waits#", "from"),
         ),
         (
             (
                 of.connect_cluster,
                 of.name,
-                of_connector(of.connect_cluster, of.name),
+                condition(of.worst_state, verdict_of(of)),
                 at.topic,
                 at.partition,
                 at.committed,
@@ -327,17 +343,17 @@ def connectors_status(reading: Reading, name: str | None, *, as_json: bool) -> i
     else:
         output.table(
             f"Connectors, by {by}",
-            ("cluster", "connector", "kind", "state", "tasks", "class"),
+            ("cluster", "connector", "state", "kind", "tasks", "class"),
             (
                 (
                     at.connect_cluster,
                     at.name,
+                    shown_state(at.worst_state),
                     at.kind,
-                    at.state,
                     at.tasks_in_words,
                     at.class_name,
                 )
-                for at in rows
+                for at in sorted(rows, key=lambda at: urgency(at.worst_state, None))
             ),
         )
     for at in missing:

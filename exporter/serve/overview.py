@@ -21,10 +21,15 @@ http.py.
 
 Connectors and flows both have
 
+    worst_state        of the connector and its tasks (model/conditions.py); null if not known
+    urgency            of worst_state and verdict: 0 is most urgent
     verdict, rule, reason, since, evidence     null, and [] if there is no judgement yet
     from               `rest` where its offsets are polled over REST, else null
     partitions, position, committed_at, advanced_at, lag_records, lag_seconds
                        of all partitions together (state/overall.py); null is not known
+
+Connectors also have `has_lag`: false where nothing tells the end of what it reads, so that lag is
+not applicable: source connectors, and MirrorMaker's heartbeat and checkpoint connectors.
 
 `position` is text: what the connector has stored for its only partition, cut where it is long.
 """
@@ -37,6 +42,7 @@ from typing import Any, Final
 
 import msgspec
 
+from exporter.model.conditions import urgency, worst_state
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import Judgement, Scope
 from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen, RemedySeen
@@ -49,6 +55,7 @@ from exporter.state.snapshot import ConnectorView, InputView, Snapshot
 
 Document = dict[str, Any]
 
+_WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointConnector"})
 POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
 
 
@@ -87,7 +94,7 @@ def _input(view: InputView) -> Document:
 
 
 def _connectors(snapshot: Snapshot) -> list[Document]:
-    listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+    listed = _listed(snapshot)
     known, polled = overall.connectors(snapshot), _polled(snapshot)
     judged = {
         (at.connect_cluster, at.connector): at
@@ -97,7 +104,7 @@ def _connectors(snapshot: Snapshot) -> list[Document]:
     return [
         {
             **_connector(key, listed.get(key)),
-            **_judged(judged.get(key)),
+            **_condition(listed.get(key), judged.get(key)),
             "from": REST if key in polled else None,
             **_together(known.get(key, NOTHING)),
         }
@@ -106,6 +113,7 @@ def _connectors(snapshot: Snapshot) -> list[Document]:
 
 
 def _flows(snapshot: Snapshot) -> list[Document]:
+    listed = _listed(snapshot)
     known, polled = overall.flows(snapshot), _polled(snapshot)
     judged = {
         (at.connect_cluster, at.connector, at.subject): at
@@ -122,12 +130,19 @@ def _flows(snapshot: Snapshot) -> list[Document]:
             "connector": connector,
             "source": source,
             "target": target,
-            **_judged(judged.get((cluster, connector, f"{source}->{target}"))),
+            **_condition(
+                listed.get((cluster, connector)),
+                judged.get((cluster, connector, f"{source}->{target}")),
+            ),
             "from": REST if (cluster, connector) in polled else None,
             **_together(known.get((cluster, connector, source, target), NOTHING)),
         }
         for cluster, connector, source, target in sorted(keys)
     ]
+
+
+def _listed(snapshot: Snapshot) -> dict[ConnectorKey, ConnectorView]:
+    return {(view.connect_cluster, view.name): view for view in snapshot.connectors}
 
 
 def _polled(snapshot: Snapshot) -> frozenset[ConnectorKey]:
@@ -143,6 +158,23 @@ def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
         "kind": (ConnectorKind.UNKNOWN if view is None else view.kind).value,
         "state": None if view is None else view.state,
         "tasks": {} if view is None else dict(Counter(task.state for task in view.tasks)),
+        "has_lag": view is None or _has_lag(view),
+    }
+
+
+def _has_lag(view: ConnectorView) -> bool:
+    if view.kind is ConnectorKind.MIRROR:
+        return view.class_name.rpartition(".")[2] not in _WITHOUT_LAG
+    return view.kind is not ConnectorKind.SOURCE
+
+
+def _condition(view: ConnectorView | None, judgement: Judgement | None) -> Document:
+    state = None if view is None else worst_state(view.state, (at.state for at in view.tasks))
+    verdict = None if judgement is None else judgement.verdict.value
+    return {
+        "worst_state": state,
+        "urgency": urgency(state, verdict),
+        **_judged(judgement),
     }
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from dashboards import build, remediation
 from dashboards.build import boards, main
-from dashboards.words import MODES, STATES, UNWELL, VERDICTS
+from dashboards.words import BLUE_GREY, MODES, STATES, UNWELL, VERDICTS
 from exporter.model import connectors
 from exporter.model.findings import FindingName, Verdict
 from exporter.remedy.guards.table import GUARDS
@@ -298,3 +298,28 @@ def test_exceptions_from_the_linter_are_written_down_with_their_reasons():
         assert {entry["dashboard"] for entry in at["entries"]} == {
             BOARDS[name]["title"] for name in without
         }
+
+
+def test_states_and_verdicts_have_the_same_colour_on_every_board():
+    wanted = {**VERDICTS, **STATES}
+    shown = 0
+    for board in BOARDS.values():
+        for panel in panels(board):
+            legends = {at.get("legendFormat") for at in panel.get("targets", ())}
+            if not legends & {"{{verdict}}", "{{state}}"} or "plans" in panel["title"].lower():
+                continue
+            shown += 1
+            colours = {
+                at["matcher"]["options"]: at["properties"][0]["value"]["fixedColor"]
+                for at in panel["fieldConfig"]["overrides"]
+            }
+            assert colours, panel["title"]
+            assert {key: wanted[key] for key in colours} == colours
+    assert shown > 4
+
+
+def test_what_has_failed_is_red_and_what_a_person_halted_is_not():
+    assert {VERDICTS[at] for at in ("failed", "silent")} == {STATES["failed"]} == {"red"}
+    assert VERDICTS["ok"] == STATES["running"] == "green"
+    halted = {VERDICTS[at] for at in ("paused", "stopped")}
+    assert halted == {STATES[at] for at in ("paused", "stopped")} == {BLUE_GREY}

@@ -63,8 +63,8 @@ def test_a_plan_is_shown_with_its_guards_and_its_command_and_no_button(page, sit
 
 def test_what_is_not_known_is_said_to_be_so(page, site):
     opened(page, site)
-    assert cell(page, "customers", "records") == "not known"
-    assert cell(page, "customers", "age") == "not known"
+    assert cell(page, "customers", "records") == "-"
+    assert cell(page, "customers", "age") == "-"
     assert cell(page, "invoices-to-s3", "commit") == "not known"
     assert cell(page, "invoices-to-s3", "records") == "900"
 

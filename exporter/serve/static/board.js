@@ -141,6 +141,7 @@ export class Board {
     }
     made.row = row;
     made.line.dataset.verdict = row.verdict ?? "";
+    made.line.dataset.state = row.worst_state ?? "";
     this.columns.forEach((column, n) => column.fill(column.opens ? made.button : made.cells[n], row));
     return made;
   }

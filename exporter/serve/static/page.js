@@ -12,8 +12,8 @@ const POLL_MS = 5000;
 const AGAIN_MS = 2000; // after no answer
 const TRENDS_MS = 30000;
 const ANSWER_MS = 10000;
-const VERDICTS = ["stalled", "silent", "failed", "rewound", "slow", "unknown", "ok", "idle", "paused", "stopped"]; // the worst first
-const LOOK = new Set(["stalled", "silent", "failed", "rewound", "slow"]);
+const LOOK = new Set(["failed", "stalled", "silent", "rewound", "unassigned", "slow"]);
+const PLAIN = new Set([null, undefined, "running"]); // states that leave the word to the verdict
 const WAITING_MAX = 10;
 
 const at = Object.fromEntries(
@@ -66,20 +66,24 @@ const place = (row) => {
   const known = row.position ?? (row.partitions > 1 ? counted(row.partitions, "partition", "partitions") : null);
   return known !== null && row.from ? `${known} (${row.from})` : known;
 };
+const lag = (row, value, words) => (value === null && row.has_lag === false ? "-" : words(value));
 const together = [
-  { id: "records", name: "Lag, records", down: true, order: (row) => size(row.lag_records), fill: (cell, row) => text(amount(row.lag_records))(cell) },
-  { id: "age", name: "Lag, age", down: true, order: (row) => row.lag_seconds, fill: (cell, row) => text(duration(row.lag_seconds))(cell) },
+  { id: "records", name: "Lag, records", down: true, order: (row) => size(row.lag_records), fill: (cell, row) => text(lag(row, row.lag_records, amount))(cell) },
+  { id: "age", name: "Lag, age", down: true, order: (row) => row.lag_seconds, fill: (cell, row) => text(lag(row, row.lag_seconds, duration))(cell) },
   { id: "hour", name: "Last hour", fill: hour },
   { id: "position", name: "Position", fill: (cell, row) => text(place(row))(cell) },
   { id: "commit", name: "Last commit", down: true, order: (row) => (row.committed_at === null ? null : shown.at - row.committed_at), fill: (cell, row) => text(since(row.committed_at, shown.at))(cell) },
 ];
 const verdict = {
   id: "verdict",
-  name: "Verdict",
-  order: (row) => (row.verdict === null ? 5.5 : VERDICTS.indexOf(row.verdict)),
+  name: "State",
+  order: (row) => row.urgency,
   fill: (cell, row) => {
-    if (!cell.firstChild) cell.append(element("span", { kind: "badge" }));
-    write(cell.firstChild, row.verdict ?? "none yet");
+    if (!cell.firstChild) cell.append(element("span", { kind: "badge" }), element("span", { kind: "beside" }));
+    const known = row.verdict ?? "no verdict yet";
+    const plain = PLAIN.has(row.worst_state);
+    write(cell.firstChild, plain ? known : row.worst_state === "failed" ? "FAILED" : row.worst_state);
+    write(cell.lastChild, plain || row.verdict === row.worst_state ? "" : ` ${known}`);
   },
 };
 
@@ -122,7 +126,7 @@ const boards = {
       verdict,
       { id: "name", name: "Connector", opens: true, order: (row) => row.name, fill: (button, row) => named(button, row.name, `${row.connect_cluster}, ${row.kind}`) },
       ...together,
-      { id: "state", name: "State", fill: (cell, row) => text(row.state === null ? null : tasks(row))(cell) },
+      { id: "state", name: "Tasks", fill: (cell, row) => text(row.state === null ? null : tasks(row))(cell) },
     ],
     detail: (cell, row) => detail(cell, row, shown.at, ask),
   }),
@@ -133,7 +137,8 @@ function filter() {
   const wanted = at.verdict.value;
   for (const board of Object.values(boards)) {
     board.filter((row) => {
-      if (wanted && (wanted === "look" ? !LOOK.has(row.verdict) : row.verdict !== wanted)) return false;
+      const shownWords = [row.worst_state, row.verdict];
+      if (wanted && !shownWords.some((word) => (wanted === "look" ? LOOK.has(word) : word === wanted))) return false;
       const found = board.textOf(row).toLowerCase();
       return words.every((word) => found.includes(word));
     });

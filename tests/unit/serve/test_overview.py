@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from exporter.cli.plan_commands import plan_approve
+from exporter.model.conditions import urgency
+from exporter.model.connectors import ConnectorKind, Task
 from exporter.serve import overview, page, trends
 from exporter.state.snapshot import EMPTY, RestConnector, Snapshot
 from exporter.state.trends import Trends
@@ -45,6 +47,47 @@ def test_what_is_not_known_is_null_and_never_0():
     found = row(replace(full(), judgements=()), "idle")
     unknown = ("verdict", "reason", "position", "committed_at", "lag_records", "lag_seconds")
     assert {name: found[name] for name in unknown} == dict.fromkeys(unknown)
+
+
+def test_a_failed_task_is_the_state_of_its_connector_and_its_flow():
+    seen = full()
+    failing = tuple(
+        replace(at, state="running", tasks=(Task(0, "failed"),)) for at in seen.connectors
+    )
+    found = document(replace(seen, connectors=failing, judgements=()))
+    listed = {at.name for at in seen.connectors}
+    rows = [at for at in found["connectors"] if at["name"] in listed]
+    rows += [at for at in found["flows"] if at["connector"] in listed]
+    assert {at["connector"] for at in found["flows"]} & listed
+    assert {(at["worst_state"], at["urgency"]) for at in rows} == {("failed", 0)}
+
+
+def test_what_is_paused_comes_before_what_is_well():
+    seen = full()
+    (first, *_) = seen.connectors
+    rows = [
+        row(replace(seen, connectors=(replace(first, state=state, tasks=()),)), first.name)
+        for state in ("paused", "stopped")
+    ]
+    assert all(at["urgency"] < urgency("running", "ok") for at in rows)
+
+
+@pytest.mark.parametrize(
+    ("kind", "class_name", "has_lag"),
+    [
+        (ConnectorKind.SOURCE, "org.example.Files", False),
+        (ConnectorKind.SINK, "org.example.Lake", True),
+        (ConnectorKind.UNKNOWN, "", True),
+        (ConnectorKind.MIRROR, "org.apache.kafka.connect.mirror.MirrorSourceConnector", True),
+        (ConnectorKind.MIRROR, "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector", False),
+        (ConnectorKind.MIRROR, "MirrorCheckpointConnector", False),
+    ],
+)
+def test_lag_is_not_applicable_where_nothing_tells_an_end(kind, class_name, has_lag):
+    seen = full()
+    (first, *_) = seen.connectors
+    shown = replace(first, kind=kind, class_name=class_name)
+    assert row(replace(seen, connectors=(shown,)), first.name)["has_lag"] is has_lag
 
 
 def test_what_is_polled_over_rest_is_marked_so():

@@ -1,0 +1,73 @@
+"""States come before verdicts, and the most urgent first."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.model.conditions import ORDER, STATE_ORDER, condition, urgency, worst_state
+from exporter.model.connectors import STATES
+from exporter.model.findings import Verdict
+
+
+def test_every_state_and_verdict_has_a_place():
+    assert {*STATES} == {*STATE_ORDER}
+    assert {*STATES, *(at.value for at in Verdict)} == {*ORDER}
+
+
+@pytest.mark.parametrize(
+    ("connector", "tasks", "worst"),
+    [
+        ("running", ("running", "failed"), "failed"),
+        ("running", ("running", "unassigned"), "unassigned"),
+        ("running", ("running", "restarting"), "restarting"),
+        ("running", (), "running"),
+        ("failed", ("running",), "failed"),
+        ("paused", ("running", "unassigned"), "paused"),
+        ("paused", ("failed",), "failed"),
+        ("stopped", (), "stopped"),
+        ("unassigned", ("running",), "unassigned"),
+        ("unknown", ("running",), "unknown"),
+        ("running", ("odd", "running"), "running"),
+        (None, (), None),
+    ],
+)
+def test_the_worst_state_counts(connector, tasks, worst):
+    assert worst_state(connector, tasks) == worst
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "shown"),
+    [
+        ("failed", "unknown", "FAILED (unknown)"),
+        ("failed", "failed", "FAILED"),
+        ("failed", "stalled", "FAILED (stalled)"),
+        ("unassigned", None, "unassigned"),
+        ("paused", "paused", "paused"),
+        ("stopped", "idle", "stopped (idle)"),
+        ("running", "ok", "ok"),
+        ("running", None, "running"),
+        (None, "silent", "silent"),
+        (None, None, None),
+    ],
+)
+def test_the_state_comes_first(state, verdict, shown):
+    assert condition(state, verdict) == shown
+
+
+def test_the_most_urgent_comes_first():
+    order = [
+        ("failed", "ok"),
+        ("running", "silent"),
+        ("unassigned", "ok"),
+        ("running", None),
+        ("paused", "idle"),
+        ("stopped", "stopped"),
+        ("running", "ok"),
+        ("running", "idle"),
+    ]
+    assert sorted(order, key=lambda at: urgency(*at)) == order
+
+
+def test_what_is_not_known_is_not_taken_for_well():
+    assert urgency(None, None) == urgency("running", "unknown") < urgency("running", "ok")
+    assert urgency("odd", "ok") == urgency("running", "unknown")
