@@ -412,7 +412,9 @@ remedy: {{quarantine: {{kafka: east, topic: {name}}}}}
     assert replace(again, offset=first.offset, leader_epoch=first.leader_epoch) == first
     elsewhere = next(names)
     lab.create_topic("east", elsewhere)
-    done = typed("replay", copy_id, "--to", elsewhere, "--kafka", "east", "--yes")
+    to_it = ("replay", copy_id, "--to", elsewhere, "--kafka", "east", "--yes")
+    assert typed(*to_it).exit_code == 3  # it was written once already, and nobody said --again
+    done = typed(*to_it, "--again")
     assert done.exit_code == 0, done.output
     assert typed("replay", copy_id, "--to", "not-there", "--yes").exit_code == 3
     assert described(lab, "not-there") is None

@@ -220,8 +220,28 @@ def test_a_broker_that_does_not_know_us_denies(secured: Lab, mechanism) -> None:
 def test_a_broker_of_an_unknown_authority_is_unreachable_and_says_why(secured: Lab) -> None:
     properties = secured.secured_properties("east")
     del properties["ssl.ca.location"]
-    with pytest.raises(Unreachable, match="certificate verify failed"):
+    with pytest.raises(Unreachable, match="is not trusted") as raised:
         KafkaAdmin("east", properties).topics()
+    assert "ssl.ca.location" in (raised.value.advice or "")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"security.protocol": "PLAINTEXT"}, "speaks TLS"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "speaks TLS"),
+        ({"sasl.mechanism": "SCRAM-SHA-256"}, "does not offer the SASL mechanism SCRAM-SHA-256"),
+        ({"sasl.password": "wr0ng"}, "refused the SASL credentials"),
+    ],
+    ids=["plaintext", "sasl-without-tls", "mechanism", "password"],
+)
+def test_each_wrong_property_is_named_by_what_the_broker_does(
+    secured: Lab, wrong: dict[str, str], says: str
+) -> None:
+    properties = secured.secured_properties("east") | wrong
+    with pytest.raises((Unreachable, Denied), match=says) as raised:
+        KafkaAdmin("east", properties).topics()
+    assert raised.value.advice is not None
 
 
 def test_a_worker_wants_both_the_certificate_and_the_password(secured: Lab) -> None:
