@@ -57,6 +57,13 @@ class Timed(web.RequestHandler):
         self.end_in(None)
         self._wire = None
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer that names the product without versions: aiohttp would name its own."""
+        resp.headers.setdefault("Server", "offsetwatch")
+        return await super().finish_response(request, resp, start_time)
+
     def end_in(self, seconds: float | None) -> None:
         """Its time is over then, in place of whatever was said before; None: not while it is our
         turn.

@@ -16,8 +16,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -42,6 +43,7 @@ CONNECTIONS_MAX: Final = 256  # at once; the daemon needs file descriptors for K
 HANDSHAKE_S: Final = 5.0  # for TLS
 PICTURE_LOOK_S: Final = 0.02  # for a fresh snapshot, until there is one
 PICTURE_LOOKS_MAX: Final = 100
+_API: Final = "/api/v1/"
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
 _GZIP: Final = 31  # zlib's largest window, and gzip's header around it
 
@@ -170,7 +172,7 @@ class ReadServer:
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[_answer_errors])
-        for path, handler in (
+        documents = (
             ("/", self._landing),
             ("/metrics", self._of_now(self._metrics)),
             ("/-/healthy", self._healthy),
@@ -182,9 +184,18 @@ class ReadServer:
             ("/api/v1/explain", self._of_now(self._explain)),
             ("/api/v1/overview", self._of_now(self._overview)),
             ("/api/v1/trends", self._of_now(self._trends)),
+        )
+        index = tuple(path for path, _ in documents if path.startswith(_API))
+
+        async def answer_index(_: web.Request) -> web.Response:
+            return _json_response(200, {"documents": index})
+
+        for path, handler in (
+            *documents,
+            (_API, answer_index),
             ("/static/{name}", self._static),
         ):
-            app.router.add_get(path, handler, allow_head=False)
+            app.router.add_get(path, handler)
         app.router.add_post("/-/reload", self._reload)
         if self._guard is not None:
             self._guard.on(app)
@@ -345,7 +356,12 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
     """No client ever sees a stack trace, and no bug takes the listener down."""
     try:
         return await handler(request)
-    except web.HTTPException:  # aiohttp's own 404 and 405
+    except web.HTTPNotFound:
+        if not f"{request.path}/".startswith(_API):
+            raise
+        said = f"there is no such document; {_API} lists all"
+        return _json_response(404, {"error": "not_found", "message": said})
+    except web.HTTPException:  # aiohttp's own 405
         raise
     except TooManyRenders:
         log.warning("request_refused", path=request.path, reason="too_many_renders")
@@ -355,6 +371,12 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
     ):  # the outermost frame of a request: whatever it is, it is logged and ends here
         log.exception("request_failed", path=request.path)
         return web.Response(status=500, text="internal error\n")
+
+
+def _json_response(status: int, document: dict[str, Any]) -> web.Response:
+    body = msgspec.json.encode(document) + b"\n"
+    headers = {"Cache-Control": "no-cache"}
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
 
 
 def _header(request: web.Request, name: str) -> str:

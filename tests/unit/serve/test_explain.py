@@ -62,6 +62,7 @@ def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFi
         {"class": "RegexRouter", "regex": r"west\.(.*)", "replacement": "copy-$1"},
         {"class": "TimestampRouter", "regex": None, "replacement": None},
     ]
+    cli_explain._print_head(found)
     cli_explain._print(found)
     said = capsys.readouterr().out
     assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in said

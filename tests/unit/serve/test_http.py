@@ -304,15 +304,50 @@ def test_a_version_with_markup_does_not_reach_the_page():
 
 
 @pytest.mark.parametrize("path", ROUTES)
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
-def test_every_method_but_get_is_refused(client, path, method):
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_every_method_that_does_not_read_is_refused(client, path, method):
     answer = client.request(method, path)
     assert answer.status_code == 405
-    assert answer.headers["Allow"] == "GET"
+    assert answer.headers["Allow"] == "GET,HEAD"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *ROUTES,
+        *("/api/v1/", "/api/v1/status", "/api/v1/explain?connector=files", "/api/v1/explain"),
+        *("/api/v1/nope", "/static/page.js", "/static/nope.js", "/nowhere"),
+    ],
+)
+def test_head_answers_as_get_without_a_body(client, path):
+    head, full_answer = client.head(path), client.get(path)
+    assert head.status_code == full_answer.status_code
+    assert head.content == b""
+    told = ("Content-Type", "Content-Encoding", "ETag", "Vary", "Cache-Control")
+    assert [head.headers.get(at) for at in told] == [full_answer.headers.get(at) for at in told]
 
 
 def test_an_unknown_path_is_not_found(client):
     assert client.get("/nowhere").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nope", "/api/v1", "/api/v1/flows/", "/api/v1/a/b"])
+def test_an_unknown_path_of_the_api_is_not_found_in_json(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json()["error"] == "not_found"
+
+
+def test_the_api_has_an_index_of_documents_that_are_there(client):
+    found = client.get("/api/v1/").json()["documents"]
+    assert {*DOCUMENTS, *OF_THE_PAGE, "/api/v1/status", "/api/v1/explain"} == {*found}
+    assert all(client.get(path).status_code != 404 for path in found)
+
+
+@pytest.mark.parametrize("path", [*ROUTES, "/nowhere", "/api/v1/nope", "/-/reload"])
+def test_no_answer_tells_a_version_of_the_server(client, path):
+    assert client.get(path).headers["Server"] == "offsetwatch"
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/-/ready", *DOCUMENTS])

@@ -26,6 +26,7 @@ def test_every_answer_is_json_that_nobody_keeps_and_the_last_of_its_connection(s
         assert found.headers["Cache-Control"] == "no-store"
         assert found.headers["X-Content-Type-Options"] == "nosniff"
         assert found.headers["Connection"] == "close"
+        assert found.headers["Server"] == "offsetwatch"
         assert isinstance(found.json(), dict)
 
 
