@@ -15,7 +15,7 @@ def print_findings(found: tuple[Finding, ...], by: str, left_out: int = 0) -> No
     """What is wrong, the worst first, each with what shows it."""
     output.table(
         f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}",
-        ("severity", "finding", "of", "since", "what", "evidence"),
+        ("severity", "finding", "of", "since", "what", "next", "evidence"),
         (
             (
                 at.severity.value,
@@ -23,6 +23,7 @@ def print_findings(found: tuple[Finding, ...], by: str, left_out: int = 0) -> No
                 _of(at),
                 output.moment(at.since),
                 at.summary,
+                at.next_command,
                 evidence(at.evidence),
             )
             for at in found

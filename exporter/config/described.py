@@ -77,6 +77,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Window.start": "22:00",
     "Window.end": "06:00",
     "Webhook.name": "on-call",
+    "Notify.runbooks_url": "https://docs.example.com/offsetwatch/runbooks",
     "Webhook.url": "https://hooks.example.com/offsetwatch",
     "Webhook.url_file": "secrets/webhook-url",
     "ControlTls.cert_file": "tls/control.pem",

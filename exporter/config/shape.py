@@ -304,6 +304,9 @@ class Notify(Section):
     """Each on its own as well."""
     severity: Literal["info", "warning", "critical"] = "warning"
     """What matters less is shown and not told."""
+    runbooks_url: Url | None = None
+    """Where the folder alerts/runbooks is published: every finding then names its runbook there, as
+    runbook_url, in the API, on the status page and in notifications. None: it names none."""
     resend_s: float = Field(default=60.0, ge=1.0)
     """How often an Alertmanager is told that an alert still stands: it keeps none over its own
     restart."""

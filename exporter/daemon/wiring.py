@@ -63,7 +63,12 @@ def _status_topic(connect: Connect) -> KafkaTopic | None:
 
 def judge(config: Config) -> Judge:
     """Verdicts and findings, at the configured rhythm."""
-    return Judge(Settings(interval_s=config.judge.interval_s))
+    return Judge(
+        Settings(
+            interval_s=config.judge.interval_s,
+            runbooks_url=config.notify.runbooks_url,
+        )
+    )
 
 
 def named_flows(config: Config) -> tuple[MirrorFlow, ...]:

@@ -22,6 +22,13 @@ def few(names: Iterable[object]) -> str:
     return ", ".join(told[:EXAMPLES]) + (f" and {more} more" if more > 0 else "")
 
 
+def exception_name(failure: str | None) -> str:
+    """Return the simple name of the exception's class in `failure` (decode/failure.py)."""
+    if not failure:
+        return "no reason was given"
+    return failure.split(" in ", 1)[0].rsplit(".", 1)[-1]
+
+
 def examples(rows: Sequence[tuple[str, str]]) -> Evidence:
     """The first five as evidence, and how many more there are."""
     more = len(rows) - EXAMPLES

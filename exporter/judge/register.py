@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from exporter.judge.advice import with_advice
 from exporter.judge.blindness import Blindness
 from exporter.judge.looks import Look
 from exporter.judge.memory import Memory, Told, decoded
@@ -110,7 +111,14 @@ class Register:
                 kept[key] = _Kept(replace(said[key], since=since), now)
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
-        told = sorted(explained(_shown(at, now) for at in kept.values()), key=_order)
+        without_rest = frozenset(at.connect_cluster for at in look.snapshot.topology.listings)
+        told = sorted(
+            (
+                with_advice(finding, self._settings.runbooks_url, without_rest)
+                for finding in explained(_shown(at, now) for at in kept.values())
+            ),
+            key=_order,
+        )
         self._count_unlisted(told[FINDINGS_MAX:])
         self._found = tuple(told)
         self._runs = self._memory.failures.runs()

@@ -38,7 +38,7 @@ def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
             FindingName.CONNECT_CLUSTER_CHANGED,
             Severity.CRITICAL,
             (view.connect_cluster, None),
-            f"The address of Connect cluster {view.connect_cluster} leads to another one: {summary}"
+            f"Connect cluster {view.connect_cluster} is another one behind its address: {summary}"
             " States of its connectors are not known.",
             evidence=told,
         )
@@ -57,8 +57,8 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_STATE_MISSING,
                 Severity.WARNING,
                 who,
-                f"Connect lists the connector and knows no state of {_stateless(at)}: whether it "
-                "runs or has failed cannot be told. Offsets and lag are still read.",
+                f"is listed by Connect with no state of {_stateless(at)}: whether it runs or has "
+                "failed is not known. Offsets and lag are still read.",
                 evidence=(("last state", _last(at.seen_at)),),
             )
 
@@ -79,7 +79,7 @@ def connector_not_listed(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_NOT_LISTED,
                 Severity.WARNING,
                 (view.connect_cluster, at.connector),
-                f"Connect does not list the connector, and {_works(at)}.",
+                f"is not listed by Connect, and {_works(at)}.",
                 evidence=(
                     ("not listed since", moment(at.since)),
                     ("last state", _last(at.seen_at)),
@@ -100,7 +100,7 @@ def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
             FindingName.REST_OFFSETS_DIFFER,
             Severity.WARNING,
             who,
-            f"Connect gives other offsets of the connector than {topic or 'its offsets topic'} has,"
+            f"has other offsets over REST than in {topic or 'its offsets topic'},"
             f" {check.rounds} times in a row: it may be the wrong topic, or the address of another"
             " Connect cluster. What is shown of it may be wrong.",
             evidence=(
@@ -126,8 +126,8 @@ def offsets_topic_doubted(seen: Seen) -> Iterator[Finding]:
             FindingName.OFFSETS_TOPIC_DOUBTED,
             Severity.WARNING,
             (cluster, None),
-            f"Offsets of Connect cluster {cluster} are read from {topic}, which may be the wrong"
-            " topic: name it in connect[].offsets_topic.",
+            f"Connect cluster {cluster} may keep its offsets in another topic than {topic}, which"
+            " is read: name it in connect[].offsets_topic.",
             evidence=(("found now", doubt),),
         )
 

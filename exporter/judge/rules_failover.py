@@ -38,7 +38,7 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
             FindingName.CHECKPOINTS_STALE,
             Severity.WARNING,
             (cluster, None),
-            f"MirrorMaker writes no checkpoints from {source} to {target} any more: "
+            f"Flow {source}->{target} gets no checkpoints any more: "
             f"{several(len(groups), 'group')} would start too far back after a failover.",
             subject=f"{source}->{target}",
             evidence=examples([_told(view) for view in sorted(views, key=_missing)]),

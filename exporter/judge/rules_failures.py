@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from exporter.judge.failures import CONNECTOR, FAILURES, Diary, Run, Whose
 from exporter.judge.looks import Who
-from exporter.judge.phrases import examples, few, several
+from exporter.judge.phrases import examples, exception_name, few, several
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.connectors import Task
 from exporter.model.findings import Evidence, Finding, FindingName, Severity
 
-_AND_NOW = ", and does not now: it is over once that lasts for three intervals"
+POSITION_CHARS_MAX: Final = 80  # in a headline
+# What has failed and does not now is over once that lasts for three intervals.
+_NOT_NOW = "failed, and does not now"
 
 
 def connector_failed(seen: Seen) -> Iterator[Finding]:
@@ -24,13 +27,16 @@ def connector_failed(seen: Seen) -> Iterator[Finding]:
         again = unsettled.get(who, {}).get(CONNECTOR)
         if view.state == "failed" or again is not None:
             fails = view.state == "failed"
-            failure = (view.failure if fails else again) or "no reason was given"
+            failure = view.failure if fails else again
             yield seen.found(
                 FindingName.CONNECTOR_FAILED,
                 Severity.CRITICAL,
                 who,
-                f"The connector has failed{'' if fails else _AND_NOW}: {failure}.",
-                evidence=_failed_since(seen, (*who, CONNECTOR)),
+                f"{'FAILED' if fails else _NOT_NOW}: {exception_name(failure)}.",
+                evidence=(
+                    *((("error", failure),) if failure else ()),
+                    *_failed_since(seen, (*who, CONNECTOR)),
+                ),
             )
 
 
@@ -53,13 +59,15 @@ def task_failed(seen: Seen) -> Iterator[Finding]:
         numbers = {task.number for task in failed}
         running = any(at.state == "running" and at.number not in numbers for at in view.tasks)
         total = len(numbers | {task.number for task in view.tasks})
-        many = f"{len(failed)} of {several(total, 'task')}"
+        first = failed[0]
+        alone = total == 1 and first.failure
+        where = _only_position(seen, (*who, first.number)) if alone else ""
+        many = f"task {first.number}" if len(failed) == 1 else f"{len(failed)} of {total} tasks"
         yield seen.found(
             FindingName.TASK_FAILED,
             Severity.WARNING if running else Severity.CRITICAL,
             who,
-            f"{many} failed{'' if fails else _AND_NOW}: "
-            f"{failed[0].failure or 'no reason was given'}.",
+            f"{many} {'FAILED' if fails else _NOT_NOW}: {exception_name(first.failure)}{where}.",
             evidence=(*examples([_told(task) for task in failed]), *_since(seen, who, failed)),
         )
 
@@ -85,9 +93,10 @@ def poison_suspected(seen: Seen) -> Iterator[Finding]:
             FindingName.POISON_SUSPECTED,
             Severity.CRITICAL,
             whose,
-            f"A task has failed {run.count} times at the same position with the same error "
-            f"({run.failure or 'not told'}): restarts will not help.",
+            f"task {number} failed {run.count} times at the same position: "
+            f"{exception_name(run.failure)}{_at(stuck)}; restarts will not help.",
             evidence=(
+                ("error", run.failure or "not told"),
                 *examples(where or [("position", "nothing was committed yet")]),
                 ("task", few(at[0] for at in tasks)),
                 ("first failed", moment(run.first_at)),
@@ -114,11 +123,11 @@ def restart_loop(seen: Seen) -> Iterator[Finding]:
             FindingName.RESTART_LOOP,
             Severity.WARNING,
             whose,
-            f"{_name(number)} failed and was restarted {several(count, 'time')} within "
+            f"{_name(number)}failed and was restarted {several(count, 'time')} within "
             f"{window_s / 60:.0f} min, so it looks healthy most of the time.",
             evidence=(
                 ("error", (run.failure if run is not None else "") or "not told"),
-                ("ill", few(_name(at[0]) for at in ill)),
+                ("ill", few(_name(at[0]).strip() or "the connector" for at in ill)),
                 ("last restart", moment(diary.restarts[-1])),
                 ("position", "did not move" if run is not None and not run.moved else "moved"),
             ),
@@ -146,8 +155,8 @@ def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
                 FindingName.SINK_BELOW_LOG_START,
                 Severity.CRITICAL,
                 who,
-                f"Up to {several(gone, 'record')} were deleted before the sink had read them; its "
-                "position is no longer in the log.",
+                f"lost up to {several(gone, 'record')} that were deleted before it had read them; "
+                "its position is no longer in the log.",
                 evidence=examples(
                     [
                         (
@@ -173,7 +182,23 @@ def _stuck(seen: Seen, who: Who, run: Run) -> dict[str, str]:
 
 
 def _name(number: int) -> str:
-    return "The connector" if number == CONNECTOR else f"Task {number}"
+    return "" if number == CONNECTOR else f"task {number} "
+
+
+def _at(positions: Mapping[str, str]) -> str:
+    """Say where, if that is one position."""
+    if len(positions) != 1:
+        return ""
+    ((label, text),) = positions.items()
+    shown = f" at {label}@{text}"
+    return shown if label and len(shown) <= POSITION_CHARS_MAX else ""
+
+
+def _only_position(seen: Seen, whose: Whose) -> str:
+    """Say where a task stands that has one position and has not moved since it failed."""
+    diary = seen.memory.failures.of.get(whose)
+    run = None if diary is None else diary.run
+    return "" if run is None or run.moved else _at(run.same)
 
 
 def _told(task: Task) -> tuple[str, str]:

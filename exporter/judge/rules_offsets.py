@@ -54,8 +54,9 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
                 FindingName.HALF_RESET,
                 Severity.WARNING,
                 who,
-                f"{several(len(halves), 'partition')} reset by half: offsets and offset syncs "
-                "contradict each other, and consumer groups are translated wrongly or not at all.",
+                f"is reset by half in {several(len(halves), 'partition')}: offsets and offset "
+                "syncs contradict each other, and consumer groups are translated wrongly "
+                "or not at all.",
                 evidence=(
                     *examples(halves),
                     ("offset syncs", str(flow.offset_syncs)),
@@ -159,7 +160,7 @@ def remnant_offsets(seen: Seen) -> Iterator[Finding]:
                 FindingName.REMNANT_OFFSETS,
                 Severity.WARNING,
                 who,
-                f"The connector is new and goes on where an earlier one of its name ended "
+                f"is new and goes on where an earlier connector of its name ended "
                 f"({several(len(kept), 'offset')} left over).",
                 evidence=(("created after", moment(life.born)), *examples(kept)),
             )
@@ -176,8 +177,8 @@ def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
                 FindingName.STARTS_FROM_SCRATCH,
                 Severity.WARNING,
                 who,
-                f"{several(len(shadows), 'source partition')} will be read from the start: the "
-                "connector was moved to an offsets topic of its own and its offsets were not.",
+                f"will read {several(len(shadows), 'source partition')} from the start: it was "
+                "moved to an offsets topic of its own and its offsets were not.",
                 evidence=examples(
                     [
                         (view.label, f"left behind: {view.shadow.text}")
@@ -250,5 +251,5 @@ def _of_sources(seen: Seen, name: FindingName, told: _Told, summary: str) -> Ite
         if rows:
             count = several(len(rows), "source partition")
             yield seen.found(
-                name, Severity.WARNING, who, f"{count} {summary}", evidence=examples(rows)
+                name, Severity.WARNING, who, f"has {count} {summary}", evidence=examples(rows)
             )

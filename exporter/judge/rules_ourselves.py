@@ -40,8 +40,8 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
                 FindingName.HANGING_TRANSACTION,
                 Severity.CRITICAL,
                 (clusters.get(view.id.input, ""), None),
-                f"A transaction hangs on {view.id.input} and hides what comes after it: workers "
-                "that start wait for it, and offsets behind it are not shown.",
+                f"Topic {view.id.input} has a hanging transaction that hides what comes after it: "
+                "workers that start wait for it, and offsets behind it are not shown.",
                 subject=view.id.input,
                 evidence=(
                     *((f"partition {at.partition}", at.detail) for at in held[:NAMED_MAX]),

@@ -36,12 +36,11 @@ def stalled(seen: Seen) -> Iterator[Finding]:
     """
     partitions = _partitions(seen, Verdict.STALLED)
     for who, judged in _judged(seen, Verdict.STALLED):
-        what = "The sink" if _kind(seen, who) is ConnectorKind.SINK else "The connector"
         yield seen.found(
             _NAMES[_kind(seen, who), Verdict.STALLED],
             Severity.WARNING,
             who,
-            f"{what} makes no progress: {judged.reason}.",
+            f"makes no progress: {judged.reason}.",
             evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
         )
 
@@ -56,7 +55,7 @@ def silent(seen: Seen) -> Iterator[Finding]:
             _NAMES[_kind(seen, who), Verdict.SILENT],
             Severity.CRITICAL,
             who,
-            f"Everything says it runs, and nothing moves: {judged.reason}.",
+            f"claims to run, and nothing moves: {judged.reason}.",
             evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
         )
 
@@ -80,7 +79,7 @@ def rewound(seen: Seen) -> Iterator[Finding]:
             FindingName.REWOUND,
             Severity.WARNING,
             who,
-            f"{several(len(partitions), 'source partition')} went back and will be read again"
+            f"went back in {several(len(partitions), 'source partition')} and reads again"
             f"{_why(seen, who)}.",
             evidence=(*_examples(partitions), *_raw_keys(seen, who)),
         )
@@ -130,8 +129,8 @@ def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
                 FindingName.REWINDS_AT_ONCE,
                 Severity.WARNING,
                 (cluster, None),
-                f"{len(together.connectors)} connectors went back at once: look at the workers, "
-                "not at the connectors.",
+                f"Connect cluster {cluster}: {len(together.connectors)} connectors went back at "
+                "once: look at the workers, not at the connectors.",
                 evidence=(
                     ("connectors", few(together.connectors)),
                     ("last seen", moment(together.at)),

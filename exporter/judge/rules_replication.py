@@ -40,13 +40,14 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
             and 0 <= view.headroom_s < NEAR_INTERVALS * interval_s
         )
         if near:
-            soonest = near[0][0]
+            soonest, first, partition, _ = near[0]
             very = soonest < VERY_NEAR_INTERVALS * interval_s
             yield seen.found(
                 FindingName.MM2_RETENTION_NEAR,
                 Severity.CRITICAL if very else Severity.WARNING,
                 who,
-                f"Retention reaches records that are not replicated yet in {length(soonest)}.",
+                f"has records that retention reaches before they are replicated, in "
+                f"{several(len(near), 'partition')}: first in {first}-{partition}.",
                 evidence=examples(
                     [
                         (f"{topic}-{number}", f"{length(left)}, {several(records, 'record')} away")
@@ -74,7 +75,7 @@ def records_lost(seen: Seen) -> Iterator[Finding]:
             FindingName.MM2_RECORDS_LOST,
             Severity.CRITICAL,
             who,
-            f"Up to {several(total, 'upstream record')} can no longer be replicated "
+            f"can no longer replicate up to {several(total, 'upstream record')} "
             f"({', '.join(f'{cause}: {count}' for cause, count in causes.most_common())}).",
             evidence=examples(
                 [
@@ -106,8 +107,8 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
                 FindingName.MM2_TOPIC_RECREATED,
                 Severity.CRITICAL,
                 (at.connect_cluster, at.connector),
-                f"The upstream topic {at.topic} was deleted and created again: what MirrorMaker "
-                "remembers of it belongs to the old one.",
+                f"reads topic {at.topic}, which was deleted and created again upstream: its "
+                "offsets belong to the old one.",
                 subject=at.topic,
                 evidence=(
                     ("flow", f"{at.source}->{at.target}"),
@@ -139,8 +140,9 @@ def position_ahead(seen: Seen) -> Iterator[Finding]:
                 FindingName.MM2_POSITION_AHEAD,
                 Severity.CRITICAL,
                 who,
-                f"{several(len(ahead), 'position')} beyond the end of the upstream log: altered by "
-                "hand, or the log was cut. MirrorMaker will copy the topic from its start.",
+                f"has {several(len(ahead), 'position')} beyond the end of the upstream log: "
+                "altered by hand, or the log was cut. MirrorMaker will copy the topic "
+                "from its start.",
                 evidence=examples([_ahead(view) for view in _furthest(ahead)]),
             )
 
@@ -162,8 +164,8 @@ def recopy(seen: Seen) -> Iterator[Finding]:
             FindingName.RECOPY,
             Severity.CRITICAL,
             who,
-            f"MirrorMaker lost its offsets and copies {several(len(again), 'partition')} a second "
-            "time: the target gets duplicates.",
+            f"lost its offsets and copies {several(len(again), 'partition')} a second time: the "
+            "target gets duplicates.",
             evidence=examples(
                 [
                     (
@@ -225,9 +227,12 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
             FindingName.MM2_LAG_UNUSUAL,
             Severity.INFO,
             who,
-            f"It has {total} records still to copy; at this hour of the week it is hardly ever "
-            f"more than {usual.lag_at_most(seen.now):.0f}.",
-            evidence=examples([(name, several(waiting[name], "record")) for name in most]),
+            "has more records still to copy than is usual at this hour of the week.",
+            evidence=(
+                ("left to copy", several(total, "record")),
+                ("hardly ever more than", f"{usual.lag_at_most(seen.now):.0f} records"),
+                *examples([(name, several(waiting[name], "record")) for name in most]),
+            ),
         )
 
 
@@ -246,13 +251,13 @@ def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
         ]
         if not alone or (connector is not None and rests(connector)):
             continue
-        for_s = length(seen.now - min(since for since, _ in alone))
+        since = moment(min(since for since, _ in alone))
         yield seen.found(
             FindingName.SYNCS_WITHOUT_COMMITS,
             Severity.CRITICAL,
             who,
-            f"Offset syncs of {several(len(alone), 'partition')} have gone on for {for_s} beyond "
-            "what this connector commits: another MirrorMaker writes them, or its commits fail.",
+            f"commits less than the offset syncs of {several(len(alone), 'partition')} say, since "
+            f"{since}: another MirrorMaker writes them, or its commits fail.",
             evidence=examples(
                 [
                     (
@@ -290,8 +295,8 @@ def unreplicated_partitions(seen: Seen) -> Iterator[Finding]:
             FindingName.UNREPLICATED_PARTITIONS,
             Severity.CRITICAL,
             who,
-            f"{several(len(waiting), 'partition')} of topics that it copies, with "
-            f"{several(sum(waiting.values()), 'record')}, is or are copied by no task: {why}.",
+            f"has no task for {several(len(waiting), 'partition')} of topics that it copies, with "
+            f"{several(sum(waiting.values()), 'record')}: {why}.",
             evidence=examples(
                 [(name, several(waiting[name], "record")) for name in sorted(waiting)]
             ),

@@ -54,17 +54,27 @@ class Seen:
         subject: str = "",
         evidence: Evidence = (),
     ) -> Finding:
-        """Something is wrong now. `who`: a Connect cluster, and a connector of it or None."""
+        """Return a finding of now. `who`: a Connect cluster, and a connector of it or None.
+
+        summary    of a connector: what goes on after its name; else a sentence that begins with
+                   the topic, flow or cluster that it is about
+        """
         return Finding(
             name=name,
             severity=severity,
             connect_cluster=who[0],
             connector=who[1],
             subject=subject,
-            summary=summary,
+            summary=summary if who[1] is None else f"{self._named(who[0], who[1])} {summary}",
             since=self.now,
             evidence=evidence,
         )
+
+    def _named(self, cluster: str, connector: str) -> str:
+        """Name a connector, and the flow that it replicates."""
+        shown = connector if connector.isprintable() else repr(connector)[1:-1]
+        flow = self.look.flows.get((cluster, connector))
+        return shown if flow is None else f"{shown} ({flow.source}->{flow.target})"
 
 
 Rule = Callable[[Seen], Iterator[Finding]]

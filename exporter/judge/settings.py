@@ -15,10 +15,12 @@ class Settings:
     interval_s    how often progress is sampled; a connector is expected to flush its offsets at
                   least as often
     window        how many intervals of samples are kept
+    runbooks_url  the address of the folder of runbooks; None: findings name no runbook
     """
 
     interval_s: float = 60.0
     window: int = 10
+    runbooks_url: str | None = None
 
     @property
     def patience_s(self) -> float:

@@ -159,9 +159,12 @@ class Finding:
 
     connector  None for what is wrong with a whole Connect cluster, a topic or an input
     subject    which part: a topic-partition, a group, a topic, an input; "" for the connector
-    summary    one sentence for a person who has just been woken
+    summary    one sentence for a person who has just been woken; it begins with the connector,
+               flow, topic or cluster
     since      when it was first found without being mended in between
     explains   findings of the same connector that are so as well and are not listed beside it
+    next_command   the command that a person runs next
+    runbook_url    absolute; None where the configuration does not say where runbooks are
     """
 
     name: FindingName
@@ -173,6 +176,8 @@ class Finding:
     since: float
     evidence: Evidence = ()
     explains: tuple[FindingName, ...] = ()
+    next_command: str = ""
+    runbook_url: str | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -36,6 +36,7 @@ def alertmanager(messages: Sequence[Message], now: float, lasts_s: float) -> byt
                 "evidence": "\n".join(
                     f"{what}: {how_much}" for what, how_much in _evidence(_told(message))
                 ),
+                **_advice(message.finding),
             },
             "startsAt": _time(message.finding.since),
             "endsAt": _time(
@@ -68,6 +69,8 @@ def plain(messages: Sequence[Message], now: float) -> bytes:
                         {"what": what, "how_much": how_much}
                         for what, how_much in _evidence(_told(message))
                     ],
+                    "next": message.finding.next_command,
+                    "runbook_url": message.finding.runbook_url,
                 }
                 for message in messages
             ],
@@ -85,6 +88,12 @@ def _labels(finding: Finding) -> dict[str, str]:
         "subject": finding.subject,
     }
     return {name: value for name, value in labels.items() if value}
+
+
+def _advice(finding: Finding) -> dict[str, str]:
+    """Return the annotations that say what to do: what is not known is left out."""
+    advice = {"next": finding.next_command, "runbook_url": finding.runbook_url or ""}
+    return {name: text for name, text in advice.items() if text}
 
 
 def _names(finding: Finding) -> dict[str, Any]:

@@ -5,18 +5,20 @@ http.py, and by the verbs, which also read what a daemon answered.
     ready, waiting_for are all inputs caught up, and in words which are not
     findings           the worst first: [{name, severity: "critical" | "warning" | "info",
                          connect_cluster, connector: ... | null, subject, summary, since,
-                         evidence: [{what, how_much}]}], 500 at most
+                         evidence: [{what, how_much}], next, runbook_url: ... | null}], 500 at most
     findings_left_out  how many more there are, none of them more severe than those that are listed;
                          /metrics counts them, and people are notified of them all the same
     judgements         of connectors and flows, then of source partitions:
                          [{scope: "connector" | "flow" | "partition", connect_cluster, connector,
                            subject, verdict, rule, reason, since, evidence: [{what, how_much}]}]
 
-`name`, `severity` and `verdict` are public names (model/findings.py says what they mean), `rule` is
-the number of the law that decided (judge/verdicts.py). `subject` is the source partition's label,
-`source->target` of a flow and "" of a connector. `since` is when it was first so without having
-been otherwise in between, across restarts of the daemon. Times are Unix seconds. What cannot be
-seen for now is "unknown" by law 1, with the reason, and goes on afterwards as if it had been seen.
+`summary` begins with the connector, flow, topic or cluster. `next` is the command to run next, and
+`runbook_url` absolute, or null without notify.runbooks_url. `name`, `severity` and `verdict` are
+public names (model/findings.py says what they mean), `rule` is the number of the law that decided
+(judge/verdicts.py). `subject` is the source partition's label, `source->target` of a flow and "" of
+a connector. `since` is when it was first so without having been otherwise in between, across
+restarts of the daemon. Times are Unix seconds. What cannot be seen for now is "unknown" by law 1,
+with the reason, and goes on afterwards as if it had been seen.
 """
 
 from __future__ import annotations
@@ -65,6 +67,8 @@ class FindingRow(msgspec.Struct, frozen=True):
     summary: str
     since: float
     evidence: tuple[_Shown, ...] = ()
+    next_command: str = msgspec.field(name="next", default="")
+    runbook_url: str | None = None
 
 
 class JudgementRow(msgspec.Struct, frozen=True):
@@ -103,6 +107,8 @@ class Told(msgspec.Struct, frozen=True):
                 summary=row.summary,
                 since=row.since,
                 evidence=_evidence(row.evidence),
+                next_command=row.next_command,
+                runbook_url=row.runbook_url,
             )
             for row in self.findings
         )
@@ -163,6 +169,8 @@ def finding_row(finding: Finding) -> FindingRow:
         summary=finding.summary,
         since=finding.since,
         evidence=_shown(finding.evidence),
+        next_command=finding.next_command,
+        runbook_url=finding.runbook_url,
     )
 
 

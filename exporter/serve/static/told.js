@@ -45,6 +45,7 @@ function card(key, finding, at) {
       { kind: `finding ${finding.severity}` },
       element("h3", {}, element("span", { kind: "badge" }, finding.severity), ` ${finding.summary}`),
       list(finding.evidence),
+      ...advice(finding),
       element("p", { kind: "faint" }, element("code", {}, finding.name), ` ${whose}, since ${clock(finding.since)} (`, age, ")"),
     );
     if (known?.node.isConnected) known.node.replaceWith(node);
@@ -53,6 +54,12 @@ function card(key, finding, at) {
   }
   write(known.age, since(finding.since, at));
   return known.node;
+}
+
+function advice(finding) {
+  const nodes = finding.next ? [element("p", {}, "Next: ", element("code", {}, finding.next))] : [];
+  if (finding.runbook_url) nodes.push(element("p", {}, element("a", { href: finding.runbook_url, rel: "noreferrer" }, "Runbook")));
+  return nodes;
 }
 
 function rest(root, announced, overview, count) {

@@ -65,10 +65,10 @@ def test_what_is_said_of_a_finding_is_what_is_so_now():
     play.world.listed(failed(tasks=2))
     play.look()
     before = play.only()
-    assert before.summary.startswith("1 of 2 tasks failed")
+    assert before.summary.startswith("files task 0 FAILED: Bad")
     play.world.listed(source("files", tasks=(Task(0, "failed", BAD), Task(1, "failed", BAD))))
     play.look()
-    assert play.only().summary.startswith("2 of 2 tasks failed")
+    assert play.only().summary.startswith("files 2 of 2 tasks FAILED: Bad")
     assert play.only().since == before.since
 
 
@@ -147,7 +147,7 @@ def test_many_partitions_of_one_connector_are_one_finding_with_the_first_five():
     for number in range(8):
         play.world.commit("mm2", orders(number), {"offset": "5"})
     play.look()
-    assert play.only().summary.startswith("8 source partitions ")
+    assert play.only().summary.startswith("mm2 (west->east) has 8 source partitions ")
     assert len(play.only().evidence) == 6
     assert play.only().evidence[-1] == ("and more", "3")
 
@@ -500,9 +500,9 @@ def test_a_task_that_fails_while_another_is_well_again_is_the_same_trouble():
     since = play.only().since
     play.world.listed(source("files", tasks=(Task(0, "running"), Task(1, "failed", BAD))))
     play.look()
-    assert play.only().summary.startswith("2 of 2 tasks failed")
+    assert play.only().summary.startswith("files 2 of 2 tasks FAILED")
     play.run(3.2)
-    assert (play.only().since, play.only().summary[:6]) == (since, "1 of 2")
+    assert (play.only().since, play.only().summary[:19]) == (since, "files task 1 FAILED")
 
 
 def test_a_failed_connector_is_not_over_while_it_may_fail_again():

@@ -651,7 +651,7 @@ def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, mad
     wanted = Severity.CRITICAL if verdict is Verdict.SILENT else Severity.WARNING
     assert play.only().severity is wanted
     if verdict is Verdict.STALLED:
-        who = "The sink" if made is sunk else "The connector"
+        who = "mm2 (west->east)" if made is mirrored else kind
         assert play.only().summary.startswith(f"{who} makes no progress: ")
 
 

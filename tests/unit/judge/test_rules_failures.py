@@ -68,8 +68,12 @@ def test_a_poison_is_told_with_the_task_that_failed_most_and_all_that_did():
         fails(play, *numbers)
         play.run(0.2)
     told = found(play.findings, Name.POISON_SUSPECTED)
-    assert f"failed 4 times at the same position with the same error ({BAD})" in told.summary
+    assert told.summary == (
+        "files task 1 failed 4 times at the same position: Bad at "
+        'filename=/data/in.txt@{"position":1}; restarts will not help.'
+    )
     evidence = dict(told.evidence)
+    assert evidence["error"] == BAD
     assert evidence["task"] == "0, 1"
     assert evidence["filename=/data/in.txt"] == 'at {"position":1}'
     (run,) = [run for run in play.register.failure_runs if run.task == 1]
@@ -147,9 +151,9 @@ def looping() -> Play:
 def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it():
     play = looping()
     told = found(play.findings, Name.RESTART_LOOP)
-    assert told.summary.startswith("Task 1 failed and was restarted 4 times within ")
+    assert told.summary.startswith("files task 1 failed and was restarted 4 times within ")
     evidence = dict(told.evidence)
-    assert evidence["ill"] == "Task 0, Task 1"
+    assert evidence["ill"] == "task 0, task 1"
     assert evidence["error"] == BAD
     assert evidence["position"] == "did not move"
     (diary,) = [at for of, at in play.register._memory.failures.of.items() if of[2] == 1]
@@ -172,7 +176,7 @@ def test_a_connector_that_is_restarted_over_and_over_is_named_as_itself():
         again(play, (connector("running"), connector("failed")))
         play.run(0.2)
     told = found(play.findings, Name.RESTART_LOOP)
-    assert told.summary.startswith("The connector failed and was restarted 3 times within ")
+    assert told.summary.startswith("files failed and was restarted 3 times within ")
     assert dict(told.evidence)["position"] == "did not move"
     assert dict(told.evidence)["error"] == "not told"
 
@@ -199,7 +203,7 @@ def sunk(*partitions: tuple[int, int | None]) -> Play:
 
 def test_the_records_that_a_sink_did_not_get_are_counted_over_its_partitions():
     told = sunk((10, 15), (20, 22), (30, 30), (40, None)).only()
-    assert told.summary.startswith("Up to 7 records were deleted")
+    assert told.summary.startswith("out lost up to 7 records that were deleted")
     assert [at for at, _ in told.evidence] == ["orders-0", "orders-1"]
     assert dict(told.evidence)["orders-0"] == "at 10, the log starts at 15"
 
@@ -232,11 +236,11 @@ def test_a_failure_without_a_reason_says_that_there_is_none(failure):
     play.world.listed(source("files", tasks=(Task(0, "failed", failure),)))
     play.look()
     told = play.only()
-    assert told.summary == "1 of 1 task failed: no reason was given."
+    assert told.summary == "files task 0 FAILED: no reason was given."
     assert ("task 0", "no reason was given") in told.evidence
     play.world.listed(source("files", state="failed", failure=failure))
     play.look()
-    assert "The connector has failed: no reason was given." in [at.summary for at in play.findings]
+    assert "files FAILED: no reason was given." in [at.summary for at in play.findings]
 
 
 def test_restarts_are_a_loop_within_a_window_of_intervals():

@@ -74,7 +74,7 @@ def test_retention_is_near_where_more_waits_than_lies_before_the_position(change
 def test_retention_is_told_of_the_partition_that_it_reaches_first():
     play = flow({**NEAR, "headroom_s": 1500.0}, {**NEAR, "headroom": 1, "headroom_s": 900.0})
     told = found(play, Name.MM2_RETENTION_NEAR)
-    assert told.summary.endswith(f"not replicated yet in {length(900.0)}.")
+    assert told.summary.endswith("in 2 partitions: first in orders-1.")
     assert told.evidence == (
         ("orders-1", f"{length(900.0)}, 1 record away"),
         ("orders-0", f"{length(1500.0)}, 49 records away"),
@@ -107,7 +107,8 @@ def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
     play.look()
     told = found(play, Name.MM2_RECORDS_LOST)
     assert told.summary == (
-        "Up to 111 upstream records can no longer be replicated (retention: 110, altered: 1)."
+        "mm2 (west->east) can no longer replicate up to 111 upstream records "
+        "(retention: 110, altered: 1)."
     )
     assert [what for what, _ in told.evidence] == ["orders-1", "orders-0", "orders-0"]
     at = moment(small.at)
@@ -191,7 +192,7 @@ def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
     assert play.names() == []
     play.run(0.2)
     told = found(play, Name.MM2_POSITION_AHEAD)
-    assert told.summary.startswith("2 positions beyond the end")
+    assert told.summary.startswith("mm2 (west->east) has 2 positions beyond the end")
     assert told.evidence == (
         ("orders-2", "at 108, the log ends at 100: 9 beyond"),
         ("orders-0", "at 106, the log ends at 100: 7 beyond"),
@@ -273,8 +274,10 @@ def waiting(*partitions: dict) -> Play:
 
 def test_the_most_of_what_waits_is_told_first():
     told = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), Name.MM2_LAG_UNUSUAL)
-    assert told.summary.startswith("It has 570 records still to copy")
+    assert told.summary.startswith("mm2 (west->east) has more records still to copy")
     assert told.evidence == (
+        ("left to copy", "570 records"),
+        ("hardly ever more than", "50 records"),
         ("orders-1", "500 records"),
         ("orders-2", "40 records"),
         ("orders-0", "30 records"),

@@ -87,7 +87,7 @@ def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says(
         play.world.commit("mm2", orders(at), None)
     play.run(4)
     told = found(play, Name.HALF_RESET)
-    assert told.summary.startswith("2 partitions reset by half: ")
+    assert told.summary.startswith("mm2 (west->east) is reset by half in 2 partitions: ")
     evidence = dict(told.evidence)
     assert evidence["orders-0"].startswith("no offset, a sync of ")
     assert evidence["orders-0"].endswith(" says 99")
@@ -216,7 +216,7 @@ def test_other_keys_are_counted():
     play.look()
     told = found(play, Name.DUPLICATE_KEYS)
     assert ("filename=/data/in.txt", "2 other raw keys") in told.evidence
-    assert told.summary.startswith("1 source partition written under keys ")
+    assert told.summary.startswith("files has 1 source partition written under keys ")
 
 
 def test_what_was_reset_has_no_offset_that_a_task_could_fail_on():

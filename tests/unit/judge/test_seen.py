@@ -33,13 +33,13 @@ def test_what_happened_is_told_for_three_intervals():
 
 def test_a_finding_is_of_now():
     seen = seen_at(BEGAN, Memory())
-    assert seen.found(FindingName.RECOPY, Severity.CRITICAL, MM2, "So it is.") == Finding(
+    assert seen.found(FindingName.RECOPY, Severity.CRITICAL, MM2, "is so.") == Finding(
         name=FindingName.RECOPY,
         severity=Severity.CRITICAL,
         connect_cluster="lab",
         connector="mm2",
         subject="",
-        summary="So it is.",
+        summary="mm2 is so.",
         since=BEGAN,
         evidence=(),
     )
@@ -51,5 +51,6 @@ def test_a_finding_is_of_now():
         subject="orders",
         evidence=(("connectors", "a"),),
     )
+    assert cluster.summary == "So it is."
     assert (cluster.connector, cluster.subject) == (None, "orders")
     assert cluster.evidence == (("connectors", "a"),)

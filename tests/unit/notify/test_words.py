@@ -83,6 +83,8 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                     {"what": "lost offsets", "how_much": "100 to 150"},
                     {"what": "log start", "how_much": "151"},
                 ],
+                "next": "",
+                "runbook_url": None,
             },
             {
                 "status": "resolved",
@@ -98,9 +100,20 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                     {"what": "lost offsets", "how_much": "100 to 150"},
                     {"what": "log start", "how_much": "151"},
                 ],
+                "next": "",
+                "runbook_url": None,
             },
         ],
     }
+
+
+def test_what_to_do_goes_to_both():
+    url = "https://runbooks.example/MirrorMaker2RecordsLost.md"
+    advised = replace(LOST, next_command="offsetwatch explain x", runbook_url=url)
+    (told,) = json.loads(words.plain([message(advised)], NOW))["findings"]
+    assert (told["next"], told["runbook_url"]) == ("offsetwatch explain x", url)
+    annotations = alert(advised)["annotations"]
+    assert (annotations["next"], annotations["runbook_url"]) == ("offsetwatch explain x", url)
 
 
 def test_an_end_by_deletion_says_so_to_both():

@@ -74,6 +74,8 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                     {"what": "lag", "how_much": "300 records"},
                     {"what": "states", "how_much": "connector running"},
                 ],
+                "next": "",
+                "runbook_url": None,
             },
             {
                 "name": "hanging_transaction",
@@ -84,6 +86,8 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "summary": "MM2 copies nothing and admits nothing",
                 "since": 1_763_712_000.5,
                 "evidence": [],
+                "next": "",
+                "runbook_url": None,
             },
         ],
         "judgements": [
