@@ -17,6 +17,7 @@ from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.model.plan import Create, Delete, Plan, State
 from exporter.toolbox import connectors, creation
 from exporter.toolbox.changes import Prepared
+from exporter.toolbox.words import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,8 @@ def where(path: Path, connect_cluster: str | None) -> Where:
         raise ConfigError(("--connect: name the Connect cluster: " + ", ".join(known),))
     name = next(iter(known)) if connect_cluster is None else connect_cluster
     if name not in known:
-        raise ConfigError(
-            (f"--connect: no Connect cluster {name} with a url (known: {', '.join(known)})",)
-        )
+        right = suggestion(name, known, "known")
+        raise ConfigError((f"--connect: no Connect cluster {name} with a url ({right})",))
     return Where(loaded, known[name], loaded.kafka_of(known[name]))
 
 

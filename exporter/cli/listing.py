@@ -23,6 +23,7 @@ from exporter.config import Config, Connect
 from exporter.errors import ClientError, Denied, Unreachable
 from exporter.remedy.model.plan import Pair
 from exporter.serve.status import status
+from exporter.toolbox.words import suggestion
 
 _ANSWERS_S = 0.05
 
@@ -62,6 +63,7 @@ class _Listing:
         self._left: list[Connect] = []
         self._unread: list[str] = []
         self._failed: list[ClientError] = []
+        self._names: set[str] = set()
         self.by: list[str] = []
 
     def take(
@@ -69,6 +71,11 @@ class _Listing:
     ) -> None:
         """Take the clusters that the daemon reads whole. What it cannot read may be read here."""
         named = {at.connect_cluster for at in shown.connectors.connectors}
+        self._names |= {
+            at.name
+            for at in shown.connectors.connectors
+            if self._connect in {None, at.connect_cluster}
+        }
         for cluster in sorted(named):
             if self._connect not in {None, cluster}:
                 continue
@@ -140,6 +147,11 @@ class _Listing:
             for said in self._unread[1:]:
                 output.error(said)
             raise self._failed[0]
+        if self._names and len(self.by) == 1 and not self._unread:  # the daemon told all of it
+            self._unread += (
+                f"no connector {name} ({suggestion(name, self._names)})"
+                for name in sorted((self._connectors or frozenset()) - self._names)
+            )
         print_rows(rows, "; ".join(self.by), as_json=as_json)
         for said in self._unread:
             output.error(said)

@@ -32,7 +32,7 @@ from exporter.toolbox.rename import rename
 from exporter.toolbox.rest_place import RestPlace
 from exporter.toolbox.storage_place import StoragePlace
 from exporter.toolbox.strimzi_place import StrimziPlace
-from exporter.toolbox.words import body_hint, nearest, told
+from exporter.toolbox.words import body_hint, suggestion
 
 OK, DIFFERS, UNREAD = 0, 1, 1
 ROWS_MAX: Final = 1000  # of a table that a person is to read; drawing more takes seconds
@@ -175,9 +175,7 @@ def _known(place: Place, wanted: frozenset[str] | None) -> tuple[str, ...]:
 
 
 def _not_there(place: Place, name: str, there: tuple[str, ...]) -> str:
-    meant = nearest(name, there)
-    right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
-    return f"{place.name}: no connector {name} ({right}{body_hint(name)})"
+    return f"{place.name}: no connector {name} ({suggestion(name, there)}{body_hint(name)})"
 
 
 # --- export --------------------------------------------------------------------------------------

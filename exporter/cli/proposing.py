@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from exporter.cli import output
 from exporter.cli.access import Access, at_desk
 from exporter.cli.following import CHANGED, DENIED, OK
 from exporter.cli.planning import world
 from exporter.cli.showing import against, document, print_plan, refused, to_do
-from exporter.errors import ConfigError
+from exporter.errors import ClientError, ConfigError
 from exporter.remedy import backups
-from exporter.remedy.model.desk import Asked, KeyReused, NotFound, PlanTold, Proposed, Refused, Wish
+from exporter.remedy.model.desk import (
+    Asked,
+    KeyReused,
+    NotFound,
+    PeopleDesk,
+    PlanTold,
+    Proposed,
+    Refused,
+    Wish,
+)
 from exporter.remedy.model.plan import Pair
 from exporter.toolbox.documents import parse_pair
+from exporter.toolbox.words import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +58,20 @@ def create(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> i
     if dry_run and access.listener is not None:
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
     with world(access, wanted.timeout_s) as made, at_desk(access, made) as at:
+        if not asked.connect_cluster:
+            clusters = {cluster for cluster, _ in at.desk.inventory()}
+            asked = msgspec.structs.replace(asked, connect_cluster=_only(clusters))
         if dry_run:
             assert at.office is not None
             rehearsed = at.office.rehearse(asked, at.by)
             if not isinstance(rehearsed, PlanTold):
-                return _no(rehearsed, asked)
+                return _no(rehearsed, asked, at.desk)
             _print(rehearsed, as_json=as_json)
             output.error("dry run: nothing was written")
             return DENIED if _against(rehearsed) else OK
         answer = at.desk.propose(asked, at.by)
         if not isinstance(answer, Proposed):
-            return _no(answer, asked)
+            return _no(answer, asked, at.desk)
         told = at.desk.plan(answer.row.plan_id)
         assert told is not None, "nothing is ever taken out of a journal"
         _print(told, as_json=as_json)
@@ -93,7 +109,7 @@ def restore(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> 
 def _asked(access: Access, wanted: Wanted) -> Asked:
     return Asked(
         wish=wanted.wish,
-        connect_cluster=wanted.connect or _only(access),
+        connect_cluster=wanted.connect or _configured(access),
         connector=wanted.connector,
         because=wanted.because,
         key=wanted.key or secrets.token_hex(16),
@@ -102,12 +118,20 @@ def _asked(access: Access, wanted: Wanted) -> Asked:
     )
 
 
-def _only(access: Access) -> str:
+def _configured(access: Access) -> str:
+    """Return the only Connect cluster of the configuration; "" where only the daemon knows them."""
+    if access.listener is not None:
+        return ""
     loaded = access.loaded
-    names = [] if loaded is None else [at.name for at in loaded.connect if at.worker_urls]
-    if len(names) != 1:
-        raise ConfigError((f"--connect: name the Connect cluster: {', '.join(names)}",))
-    return names[0]
+    return _only([] if loaded is None else [at.name for at in loaded.connect if at.worker_urls])
+
+
+def _only(clusters: Collection[str]) -> str:
+    if not clusters:
+        raise ConfigError(("--connect: name the Connect cluster (none is known yet)",))
+    if len(clusters) > 1:
+        raise ConfigError((f"--connect: name the Connect cluster: {', '.join(sorted(clusters))}",))
+    return next(iter(clusters))
 
 
 def _pair(partition: str, offset: str) -> Pair:
@@ -132,7 +156,7 @@ def _name(access: Access, backup: Path) -> str:
     return backup.name
 
 
-def _no(answer: Refused | NotFound | KeyReused, asked: Asked) -> int:
+def _no(answer: Refused | NotFound | KeyReused, asked: Asked, at: PeopleDesk) -> int:
     match answer:
         case Refused():
             refused(answer)
@@ -143,7 +167,24 @@ def _no(answer: Refused | NotFound | KeyReused, asked: Asked) -> int:
         case NotFound():
             what = "" if asked.backup is None else f", or no backup {asked.backup}"
             subject = f"{asked.connector} in {asked.connect_cluster}"
-            raise ConfigError((f"there is no connector {subject}{what}",))
+            right = _right(asked, at)
+            raise ConfigError((f"there is no connector {subject}{what}{right}",))
+
+
+def _right(asked: Asked, at: PeopleDesk) -> str:
+    """Return what was probably meant: a connector of this cluster, or the cluster."""
+    try:
+        known = at.inventory()
+    except ClientError:  # an older daemon does not list them
+        return ""
+    clusters = {cluster for cluster, _ in known}
+    names = {name for cluster, name in known if cluster == asked.connect_cluster}
+    if not known or asked.connector in names:
+        return ""
+    if names:
+        return f" ({suggestion(asked.connector, names)})"
+    right = suggestion(asked.connect_cluster, clusters, "Connect clusters")
+    return f" ({right})"
 
 
 def _print(told: PlanTold, *, as_json: bool) -> None:

@@ -29,6 +29,7 @@ from exporter.serve import catalog, failover
 from exporter.serve.findings import FindingRow, JudgementRow, Told
 from exporter.serve.status import UnreadInput
 from exporter.serve.status import status as status_of
+from exporter.toolbox.words import suggestion
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 HEALTH_S: Final = 5.0
@@ -317,9 +318,11 @@ def connectors_status(reading: Reading, name: str | None, *, as_json: bool) -> i
     """Print states: the daemon's, or of one REST call to each Connect cluster. A cluster that
     cannot be read is named, and the others are printed.
     """
-    rows, by, missing = _states(reading, name)
+    known, by, missing = _states(reading)
+    rows = [at for at in known if name in {None, at.name}]
     if name is not None and not rows:
-        said = f"no connector {name} in any Connect cluster"
+        right = suggestion(name, (at.name for at in known), "known")
+        said = f"no connector {name} in any Connect cluster ({right})"
         if missing:
             raise Unreachable(said, "; ".join(at.text for at in missing))
         raise ConfigError((said,))
@@ -362,13 +365,16 @@ def connectors_status(reading: Reading, name: str | None, *, as_json: bool) -> i
 
 
 def _states(
-    reading: Reading, name: str | None
+    reading: Reading,
 ) -> tuple[list[ConnectorRow], str, tuple[Unread, ...]]:
     found = of_daemon(reading, "/api/v1/status")
     if found is not None:
         shown = parse_status(found)
-        mine = [at for at in shown.connectors.connectors if name in {None, at.name}]
-        return mine, found.by, tuple(at for at in found.unread if at.kind == CONNECT)
+        return (
+            [*shown.connectors.connectors],
+            found.by,
+            tuple(at for at in found.unread if at.kind == CONNECT),
+        )
     loaded = reading.required()
     asked = [at for at in loaded.connect if at.worker_urls]
     rows: list[ConnectorRow] = []
@@ -378,7 +384,7 @@ def _states(
         if isinstance(answered, ClientError):
             failed[cluster] = answered
         else:
-            rows += (at for at in answered if name in {None, at.name})
+            rows += answered
     inputs = (UnreadInput(CONNECT_REST, at, None, str(exc)) for at, exc in failed.items())
     missing = unread(inputs, (), config=loaded)
     if len(failed) == len(asked) > 0:

@@ -24,6 +24,7 @@ from exporter.model.topology import TopicPartition
 from exporter.remedy.model.plan import Pair
 from exporter.state.flows import cluster_at
 from exporter.toolbox.bounds import Facts, LogBounds
+from exporter.toolbox.words import suggestion
 
 LISTING_TIMEOUT_S: Final = 30.0  # from a worker's memory; generous, as somebody waits for it
 READS_S_MAX: Final = 30.0  # of single records, one for each partition
@@ -93,10 +94,10 @@ def listed(connect: Connect) -> tuple[Connector, ...]:
 
 def one_of(connect: Connect, name: str) -> Connector:
     """The connector of this name. Raises NotFound."""
-    for connector in listed(connect):
-        if connector.name == name:
-            return connector
-    raise NotFound(connect.name, f"no connector {name}")
+    found = {connector.name: connector for connector in listed(connect)}
+    if name not in found:
+        raise NotFound(connect.name, f"no connector {name} ({suggestion(name, found)})")
+    return found[name]
 
 
 def settings_of(connector: Connector) -> ConnectorSettings:

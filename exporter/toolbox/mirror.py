@@ -22,6 +22,7 @@ from exporter.remedy.model.plan import Pair
 from exporter.toolbox.bounds import LogBounds, Problem
 from exporter.toolbox.counts import Count, count
 from exporter.toolbox.mirrored import mirrored, name_of, offset_text, partition_text, upstream
+from exporter.toolbox.words import nearest
 
 Moments = Callable[[Mapping[TopicPartition, float]], Mapping[TopicPartition, int | None]]
 """Unix seconds for each partition -> its first record of then or later; None: all are earlier."""
@@ -154,6 +155,12 @@ def choose(
     )
 
 
+def _meant(topic: str, known: Collection[str]) -> str:
+    meant = nearest(topic, known)
+    rule = "name topics as they are called upstream, without the alias in front"
+    return f"did you mean {meant}?" if meant else rule
+
+
 def _unknown_topics(
     mirror: MirrorSettings, wanted: frozenset[str] | None, known: Collection[str]
 ) -> list[Problem]:
@@ -161,7 +168,7 @@ def _unknown_topics(
         Problem(
             where=f"--topics {topic}",
             wrong=f"no such topic upstream ({mirror.source}), and no offset of one",
-            right="name topics as they are called upstream, without the alias in front",
+            right=_meant(topic, known),
         )
         for topic in sorted((wanted or frozenset()) - set(known))
     ]

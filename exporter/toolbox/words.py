@@ -21,6 +21,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def suggestion(name: str, known: Iterable[str], otherwise: str = "it has") -> str:
+    """Return what to name in place of an unknown name: the nearest of `known`, else the first."""
+    listed = tuple(known)
+    meant = nearest(name, listed)
+    return f"did you mean {meant}?" if meant else f"{otherwise}: {told(listed) or 'none'}"
+
+
 def body_hint(name: str) -> str:
     """Return what to do about a connector called `offsets`, which may be no name at all."""
     if name != "offsets":

@@ -52,6 +52,15 @@ class _Backups(msgspec.Struct):
     backups: tuple[BackupRow, ...]
 
 
+class _Connector(msgspec.Struct):
+    connect_cluster: str
+    connector: str
+
+
+class _Connectors(msgspec.Struct):
+    connectors: tuple[_Connector, ...]
+
+
 class _Verified(msgspec.Struct):
     intact: bool
     records: int = 0
@@ -67,6 +76,11 @@ class RemoteDesk:
     def close(self) -> None:
         """Let go of connections."""
         self._asking.close()
+
+    def inventory(self) -> frozenset[tuple[str, str]]:
+        """See Desk."""
+        found = self._asking.read(self._asking.ask("GET", "/connectors"), _Connectors).connectors
+        return frozenset((at.connect_cluster, at.connector) for at in found)
 
     # --- plans -----------------------------------------------------------------------------------
 

@@ -288,6 +288,10 @@ class AlreadyDecided(_Noun, frozen=True):
 class PeopleDesk(Protocol):
     """The part of it that is for people."""
 
+    def inventory(self) -> frozenset[tuple[str, str]]:
+        """Every known (Connect cluster, connector), as they were seen last. At once."""
+        ...
+
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
         """Newest first."""
         ...
@@ -360,8 +364,4 @@ class Desk(PeopleDesk, Protocol):
 
     def hint(self, hint: Hint) -> bool:
         """Look there soon. False if this very hint was given before. Never waits for the world."""
-        ...
-
-    def inventory(self) -> frozenset[tuple[str, str]]:
-        """Every known (Connect cluster, connector), as they were seen last. At once."""
         ...

@@ -245,6 +245,15 @@ def _verify(call: Call) -> Answer:
             return told({"intact": False, "said": outcome.said})
 
 
+def _connectors(call: Call) -> Answer:
+    rows = [
+        {"connect_cluster": cluster, "connector": connector}
+        for cluster, connector in sorted(call.desk.inventory())
+        if call.by.sees(cluster, connector)
+    ]
+    return told({"connectors": rows})
+
+
 def _quarantine(call: Call) -> Answer:
     rows = call.desk.quarantine()
     shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
@@ -340,6 +349,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET", "/journal/verify", Role.VIEWER, "Read all of it.", _verify, of_all=True, slow=True
     ),
+    Route("GET", "/connectors", Role.VIEWER, "What a plan may be about.", _connectors),
     Route("GET", "/quarantine", Role.VIEWER, "What was set aside.", _quarantine),
     Route("GET", "/backups", Role.VIEWER, "What can be restored.", _backups, of_all=True),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -125,7 +126,25 @@ def test_what_the_guards_do_not_let_pass_is_told_guard_by_guard(bureau):
 
 def test_a_connector_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
     bureau.planner.says = NotFound()
-    with pytest.raises(ConfigError, match="no connector orders in lab"):
+    with pytest.raises(ConfigError, match=r"no connector orders in lab$"):
+        typed(*SKIP, bureau=bureau)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({("lab", "order"), ("lab", "files")}, "did you mean order?"),
+        ({("lab", "files"), ("lab", "lake")}, "it has: files, lake"),
+        ({("lap", "orders")}, "did you mean lap?"),
+        ({("east", "orders")}, "Connect clusters: east"),
+    ],
+)
+def test_an_unknown_name_comes_with_the_one_that_was_meant(bureau, monkeypatch, known, said):
+    bureau.planner.says = NotFound()
+    known = frozenset(known)
+    world = World(bureau.planner, bureau.woken.append, lambda: known)
+    monkeypatch.setattr(proposing, "world", lambda _access, _timeout_s: nullcontext(world))
+    with pytest.raises(ConfigError, match=re.escape(f"({said})")):
         typed(*SKIP, bureau=bureau)
 
 

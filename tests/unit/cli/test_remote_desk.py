@@ -48,6 +48,7 @@ from exporter.remedy.model.desk import (
 )
 from exporter.remedy.model.driver import Look, Standing
 from exporter.remedy.model.plan import Pair
+from exporter.remedy.office import Office
 from exporter.serve.control.server import ControlServer
 from exporter.state.snapshot import EMPTY
 from lab.ports import free_port
@@ -118,6 +119,23 @@ def test_a_remote_desk_is_one_for_people(elsewhere):
         far: PeopleDesk = made
         assert far.plans() == ()
         assert far.verify() == Intact(records=0)
+
+
+CREATE = ("plan", "create", "stop", "--connector", "orders", "--because", "x")
+
+
+def test_without_connect_the_clusters_of_the_daemon_are_named(elsewhere, monkeypatch):
+    known = frozenset({("lab", "orders"), ("west", "files")})
+    monkeypatch.setattr(Office, "inventory", lambda _office: known)
+    with pytest.raises(ConfigError, match=r"name the Connect cluster: lab, west$"):
+        elsewhere.typed("ada", *CREATE)
+
+
+def test_the_only_cluster_of_the_daemon_need_not_be_named(elsewhere, monkeypatch):
+    known = frozenset({("lab", "order")})
+    monkeypatch.setattr(Office, "inventory", lambda _office: known)
+    with pytest.raises(ConfigError, match=r"no connector orders in lab \(did you mean order\?\)"):
+        elsewhere.typed("ada", *CREATE)
 
 
 def test_whatever_is_asked_here_is_told_as_it_is_told_there(elsewhere):

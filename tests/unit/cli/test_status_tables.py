@@ -7,7 +7,10 @@ import re
 import msgspec
 import pytest
 
-from exporter.cli import verbs
+from exporter.cli import listing, verbs
+from exporter.cli.answers import Reading
+from exporter.cli.offsets import OK, UNREAD
+from exporter.errors import ConfigError
 from exporter.model.connectors import Task
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.serve.status import status
@@ -64,3 +67,23 @@ def test_partitions_stand_under_the_state_of_their_connector(capsys, state, word
     said = printed(capsys, [(name, state, ()) for name in names], ())
     offsets = said[said.index("Source offsets") : said.index("Replication")]
     assert offsets.count(word) == len(seen.source_partitions)
+
+
+def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypatch):
+    known = [verbs.ConnectorRow("lab", "orders-source", "source")]
+    monkeypatch.setattr(verbs, "_states", lambda _reading: (known, "the daemon", ()))
+    with pytest.raises(ConfigError, match="did you mean orders-source"):
+        verbs.connectors_status(Reading(None), "order-source", as_json=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("filse", "no connector filse (did you mean files?)"), ("files", "")]
+)
+def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, said):
+    shown = listing._Listing(None, frozenset({name}))
+    document = msgspec.json.decode(status(full()), type=verbs.StatusDocument)
+    shown.take(document, (), None)
+    shown.by.append("the daemon")
+    assert shown.print(as_json=False) == (UNREAD if said else OK)
+    unknown = [line for line in capsys.readouterr().err.splitlines() if "no connector" in line]
+    assert unknown == ([said] if said else [])

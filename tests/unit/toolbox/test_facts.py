@@ -132,8 +132,11 @@ def entry(name: str, **config: str) -> dict[str, object]:
 def test_a_connector_is_found_by_its_name_with_its_settings():
     for connect in worker(entry("c", **{"connector.class": "FileStreamSource", "file": "/in"})):
         assert facts.settings_of(facts.one_of(connect, "c")).filename == "/in"
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFound, match=r"no connector d \(it has: c\)"):
             facts.one_of(connect, "d")
+    for connect in worker(entry("orders-source")):
+        with pytest.raises(NotFound, match="did you mean orders-source"):
+            facts.one_of(connect, "order-source")
 
 
 def test_a_worker_that_lists_something_else_is_not_believed():

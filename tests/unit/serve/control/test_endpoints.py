@@ -252,6 +252,13 @@ def test_quarantine_and_backups_are_listed(stage: Stage):
     ]
 
 
+def test_connectors_are_listed(stage: Stage):
+    assert stage.call("GET", "/connectors", "viewer").json()["connectors"] == [
+        {"connect_cluster": "lab", "connector": "files"},
+        {"connect_cluster": "lab", "connector": "orders"},
+    ]
+
+
 # --- who may --------------------------------------------------------------------------------------
 
 
@@ -302,6 +309,8 @@ def test_who_is_held_to_some_connectors_sees_and_does_nothing_else():
         stage.desk.breakers = (Breaker(scope="fleet", opened_at=1.0, said="no"),)
         rows = stage.call("GET", "/plans", "viewer").json()["plans"]
         assert [row["plan_id"] for row in rows] == ["p1"]
+        listed = stage.call("GET", "/connectors", "viewer").json()["connectors"]
+        assert listed == [{"connect_cluster": "lab", "connector": "orders"}]
         assert len(stage.call("GET", "/quarantine", "viewer").json()["quarantine"]) == 1
         assert stage.call("GET", "/mode", "viewer").json()["breakers"] == []
         assert stage.call("GET", "/plans/p2", "viewer").status_code == 404
