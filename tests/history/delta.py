@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from exporter.history.tables import read
 from exporter.history.tables.changes import change_of
 from exporter.history.tables.schemas import (
     BRONZE_RECORDS,
+    CONFIGS,
     CONNECT_OFFSETS,
     SILVER_COMMITS,
     SILVER_LOGS,
@@ -86,6 +88,7 @@ def snapshot(commits: list[Row], day: date) -> list[Row]:
 
 def _commits(records: list[Row]) -> Any:
     last: dict[tuple[Any, ...], Row] = {}
+    classes = _classes(records)
     for row in records:
         if row["kind"] != CONNECT_OFFSETS or row["connector"] is None or not row["canonical"]:
             continue
@@ -96,10 +99,28 @@ def _commits(records: list[Row]) -> Any:
         yield {
             **row,
             "at": min(row["kts"], _end_of(row["day"])),
-            "change": change_of(*stated, before and True, before and before["source_offset"]),
+            "change": change_of(
+                *stated,
+                before and True,
+                before and before["source_offset"],
+                classes.get((row["connect_cluster"], row["connector"])),
+            ),
             "step": before and _minus(row["pos"], before["pos"]),
             "pause_s": before and (row["kts"] - before["kts"]).total_seconds(),
         }
+
+
+def _classes(records: list[Row]) -> dict[tuple[str, str], str]:
+    """Return the class of each connector that has had one, as its config topic tells."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for row in records:
+        if row["kind"] != CONFIGS or row["observation"] is None:
+            continue
+        told = json.loads(row["observation"])
+        name = (told.get("settings") or {}).get("class_name")
+        if name and told.get("connector"):
+            found.setdefault((row["connect_cluster"], told["connector"]), set()).add(name)
+    return {connector: names.pop() for connector, names in found.items() if len(names) == 1}
 
 
 def _logs(records: list[Row]) -> list[Row]:

@@ -204,6 +204,7 @@ def test_no_message_of_an_exception_is_told(log: Log, tmp_path: Path) -> None:
 
 
 def test_partitions_that_went_back_together_are_one_event(log: Log, tmp_path: Path) -> None:
+    log.config(-100, "connector-file", {"properties": PROPERTIES})
     for number in range(5):
         log.commit(number / 10, 100, f"/{number}")
     for number in range(5):
