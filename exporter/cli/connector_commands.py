@@ -89,11 +89,21 @@ def _to_state(state: str, asked: dict[str, Any]) -> None:
 @connectors.command("restart")
 @_life_options
 @click.option("--only-failed", is_flag=True, help="Leave alone what has not failed.")
-def restart(*, only_failed: bool, **asked: Any) -> None:
-    """Restart a connector and its tasks."""
+@click.option(
+    "--watch",
+    "watch_s",
+    type=click.FloatRange(0, 3600),
+    default=10.0,
+    show_default=True,
+    help="For so many seconds its tasks are watched afterwards.",
+)
+def restart(*, only_failed: bool, watch_s: float, **asked: Any) -> None:
+    """Restart a connector and its tasks, then watch them: exit code 1 if one has failed by the end,
+    or does not run yet.
+    """
     from exporter.cli import lifecycle  # noqa: PLC0415
 
-    sys.exit(lifecycle.restart(lifecycle.Asked(**asked), only_failed=only_failed))
+    sys.exit(lifecycle.restart(lifecycle.Asked(**asked), only_failed=only_failed, watch_s=watch_s))
 
 
 @connectors.command("delete")

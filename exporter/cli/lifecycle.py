@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from exporter import config
-from exporter.cli import carrying
+from exporter.cli import carrying, output, restart_watch
+from exporter.clock import SteadyClock
 from exporter.errors import ConfigError
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.model.plan import Create, Delete, Plan, State
-from exporter.toolbox import connectors, creation
+from exporter.toolbox import connectors, creation, facts
 from exporter.toolbox.changes import Prepared
 from exporter.toolbox.words import suggestion
 
@@ -74,8 +75,8 @@ def to_state(asked: Asked, state: str) -> int:
     return _change(asked, at, prepare)
 
 
-def restart(asked: Asked, *, only_failed: bool) -> int:
-    """Restart the connector and its tasks; the exit code."""
+def restart(asked: Asked, *, only_failed: bool, watch_s: float) -> int:
+    """Restart the connector and its tasks, and watch them; the exit code."""
     at = where(asked.config_path, asked.connect_cluster)
 
     def prepare() -> Prepared:
@@ -84,7 +85,13 @@ def restart(asked: Asked, *, only_failed: bool) -> int:
             at.connect, at.kafka, asked.name, who, only_failed=only_failed
         )
 
-    return _change(asked, at, prepare)
+    code = _change(asked, at, prepare)
+    if code != restart_watch.OK or asked.dry_run:
+        return code
+    output.error(f"watching its tasks for {watch_s:g} s")
+    return restart_watch.watch_tasks(
+        lambda: facts.one_of(at.connect, asked.name), watch_s, SteadyClock()
+    )
 
 
 def delete(asked: Asked) -> int:

@@ -138,7 +138,9 @@ def test_a_deleted_connector_leaves_a_backup_and_words_about_what_stays(shell, w
 
 def test_a_restart_that_only_concerns_what_failed_says_so_to_connect(shell, worker):
     worker.add("src")
-    assert shell.change("connectors", "restart", "src", "--only-failed").exit_code == 0
+    assert (
+        shell.change("connectors", "restart", "src", "--only-failed", "--watch", "0").exit_code == 0
+    )
     assert worker.changes() == [
         ("POST", "/connectors/src/restart?includeTasks=true&onlyFailed=true")
     ]
@@ -146,7 +148,7 @@ def test_a_restart_that_only_concerns_what_failed_says_so_to_connect(shell, work
 
 def test_a_restart_of_what_is_stopped_is_refused(shell, worker):
     worker.add("src", state="STOPPED", tasks=0)
-    done = shell.change("connectors", "restart", "src")
+    done = shell.change("connectors", "restart", "src", "--watch", "0")
     assert done.exit_code == 3
     assert "connectors resume" in done.stderr
 
