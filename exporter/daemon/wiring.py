@@ -67,6 +67,10 @@ def judge(config: Config) -> Judge:
         Settings(
             interval_s=config.judge.interval_s,
             runbooks_url=config.notify.runbooks_url,
+            addresses={
+                **{("kafka", name): kafka.bootstrap for name, kafka in config.kafka.items()},
+                **{("connect", at.name): at.url for at in config.connect if at.url is not None},
+            },
         )
     )
 

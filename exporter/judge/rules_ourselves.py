@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from exporter.judge.phrases import examples, few
 from exporter.judge.seen import Seen
+from exporter.judge.unreachable import UNANSWERED, KafkaInputs, judged_from, silence
 from exporter.judge.words import moment
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
+    LOG_ENDS,
     OPEN_TRANSACTION,
     REST_OFFSETS,
     TAIL,
@@ -21,6 +24,11 @@ from exporter.state.rest_fallback import is_done_without, polled_instead
 from exporter.state.site import UNREADABLE
 from exporter.state.snapshot import InputView
 
+_KINDS: Final = {
+    LOG_ENDS: "Log ends of Kafka cluster",
+    CONNECT_REST: "Connect cluster",
+    GROUPS: "Consumer groups of Connect cluster",
+}
 FAILURES: Final = 3
 NAMED_MAX: Final = 5  # connectors or partitions in one finding
 # What may be missing for a while where everything is new: nobody has committed yet.
@@ -60,8 +68,14 @@ def input_down(seen: Seen) -> Iterator[Finding]:
     rest = {
         rest_offsets_input(at.connect_cluster, at.connector): at for at in seen.snapshot.by_rest
     }
+    silent = KafkaInputs(seen.snapshot, frozenset(extra)).silent()
+    of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
+    lost: set[str] = set()
     for view in seen.snapshot.inputs:
         if (view.id.kind == TAIL and view.id.input in extra) or not _down(seen, view):
+            continue
+        if view.id in of_silent:
+            lost.add(of_silent[view.id])
             continue
         if view.id.kind == REST_OFFSETS:
             at = rest.get(view.id)
@@ -70,23 +84,66 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             continue
         cluster = view.id.input if view.id.kind in {CONNECT_REST, GROUPS} else ""
         since = view.last_success_at
+        text = f"{_named(view)} {_trouble(view)}.{_instead(seen, view)}"
+        severity = Severity.INFO if _can_do_without(seen, view) else Severity.WARNING
+        if view.id.kind == CONNECT_REST and view.last_reason in UNANSWERED:
+            text, severity = _connect_silent(seen, view), Severity.CRITICAL
         yield seen.found(
             FindingName.INPUT_DOWN,
-            Severity.INFO if _can_do_without(seen, view) else Severity.WARNING,
+            severity,
             (cluster, None),
-            f"{view.id.kind} {view.id.input} {_trouble(view)}.{_instead(seen, view)}",
+            text,
             subject=f"{view.id.kind} {view.id.input}",
             evidence=(
                 ("reason", view.last_reason or "stale"),
                 ("last read", "never" if since is None else moment(since)),
+                *((("error", view.last_error),) if view.last_error else ()),
                 *((f"partition {at.partition}", at.detail) for at in _sick(view)[:NAMED_MAX]),
             ),
         )
 
+    for kafka in sorted(lost):
+        yield _kafka_silent(seen, kafka, silent[kafka])
     for cluster, views in unanswered.items():
         # After an outage of all of REST the states are polled again before the offsets are.
         if seen.lasts(REST_OFFSETS, (cluster, "")) >= seen.settings.patience_s:
             yield _unanswered(seen, cluster, views)
+
+
+def _kafka_silent(seen: Seen, kafka: str, views: list[InputView]) -> Finding:
+    """Return one finding of all inputs of a Kafka cluster, by the key of its log ends."""
+    flows = judged_from(seen.snapshot.topology, kafka)
+    effect = f"; replication {few(flows)} cannot be judged" if flows else ""
+    needed = any(not _can_do_without(seen, view) for view in views)
+    return seen.found(
+        FindingName.INPUT_DOWN,
+        Severity.CRITICAL if needed else Severity.INFO,
+        ("", None),
+        f"Kafka cluster {kafka}{seen.settings.address('kafka', kafka)} {silence(views)}{effect}.",
+        subject=f"{views[0].id.kind} {views[0].id.input}",
+        evidence=examples(
+            [(f"{view.id.kind} {view.id.input}", view.last_error or "no answer") for view in views]
+        ),
+    )
+
+
+def _connect_silent(seen: Seen, view: InputView) -> str:
+    cluster = view.id.input
+    address = seen.settings.address("connect", cluster)
+    return (
+        f"Connect cluster {cluster}{address} {silence([view])}; states of its connectors are not "
+        "known."
+    )
+
+
+def _named(view: InputView) -> str:
+    """Name an input as an operator knows it."""
+    kind, name = view.id.kind, view.id.input
+    if kind == TAIL:
+        return f"Topic {name}" if "/" in name else f"Offsets topic of Connect cluster {name}"
+    if kind == GROUPS and "/" in name:
+        return f"Consumer groups of flow {name.partition('/')[2]}"
+    return f"{_KINDS.get(kind, kind)} {name}"
 
 
 def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) -> Finding:
@@ -95,7 +152,7 @@ def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) ->
         FindingName.INPUT_DOWN,
         Severity.WARNING,
         (cluster, None),
-        f"{REST_OFFSETS} {cluster}: the offsets of {len(views)} connector(s) cannot be read: "
+        f"Connect cluster {cluster}: the offsets of {len(views)} connector(s) cannot be read: "
         f"{views[0][1].last_error or 'no answer'}.",
         subject=f"{REST_OFFSETS} {cluster}",
         evidence=tuple(

@@ -369,8 +369,13 @@ def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was
     failing(play)
     told = found(play, Name.INPUT_DOWN)
     assert told.connect_cluster == "lab"
-    assert told.summary == "connect_rest lab cannot be read: no luck."
-    assert dict(told.evidence) == {"reason": "timeout", "last read": moment(read)}
+    assert told.summary == (
+        f"Connect cluster lab does not answer since {moment(read)}; states of its connectors are "
+        "not known."
+    )
+    assert told.severity is Severity.CRITICAL
+    evidence = {"reason": "timeout", "last read": moment(read), "error": "no luck"}
+    assert dict(told.evidence) == evidence
 
 
 def test_an_input_that_was_never_read_says_so():
@@ -445,7 +450,7 @@ def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     play.blind.add(InputId(str(OFFSETS), "tail"))
     play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
     told = found(play, Name.INPUT_DOWN)
-    assert told.summary == f"tail {OFFSETS} is read too slowly: 70 records are left."
+    assert told.summary == f"Topic {OFFSETS} is read too slowly: 70 records are left."
     assert dict(told.evidence)["reason"] == "stale"
 
 
@@ -459,14 +464,14 @@ def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
     for behind in (None, 70):  # whether or not it was heard of lately
         play.more["inputs"] = (replace(view, tail=replace(view.tail, behind=behind)),)
         play.look()
-        assert found(play, Name.INPUT_DOWN).summary == f"tail {OFFSETS} cannot be read: no luck."
+        assert found(play, Name.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no luck."
 
 
 def test_a_tail_of_which_nothing_is_heard_is_said_not_to_answer():
     play = filed()
     play.blind.add(InputId(str(OFFSETS), "tail"))
     play.run(2)
-    assert found(play, Name.INPUT_DOWN).summary == f"tail {OFFSETS} cannot be read: no answer."
+    assert found(play, Name.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no answer."
 
 
 def test_an_offsets_topic_that_is_not_settled_yet_has_three_intervals_as_well():
