@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import httpx
 import pytest
 
+from exporter.model.findings import Severity
 from exporter.state.snapshot import EMPTY
 from tests.browser import worlds
 from tests.browser.chromium import chromium
@@ -52,8 +54,48 @@ def test_findings_are_shown_with_their_evidence(page, site):
     assert found.index("33,000 records") < found.index("mm2_silent_stall")
 
 
+UNFOLD = "document.querySelectorAll('#remedies details[data-key]').forEach((at) => at.open = true)"
+
+
+def test_the_band_counts_what_is_wrong_well_and_unseen(page, site):
+    opened(page, site)
+    found = site.now.findings
+    critical = sum(at.severity is Severity.CRITICAL for at in found)
+    told = text_of(page, "band")
+    assert f"{critical} critical" in told
+    assert "warning" in told
+    assert re.search(r"\d ok", told)
+    assert re.search(r"\d cannot be seen", told)
+    site.now = replace(site.now, at=site.now.at + 5, findings=())
+    page.until("document.getElementById('band').innerText.includes('0 critical')")
+
+
+def test_a_plan_is_one_line_until_it_is_opened(page, site):
+    opened(page, site)
+    plans = "document.querySelectorAll('#remedies details[data-key]')"
+    assert page.run(f"{plans}.length") > 0
+    assert page.run(f"[...{plans}].filter((at) => at.open).length") == 0
+    folded = text_of(page, "remedies")
+    assert worlds.PLAN.connector in folded
+    assert worlds.PLAN.sha256 not in folded
+
+
+def test_digits_of_numbers_are_grouped(page, site):
+    opened(page, site)
+    words = "import('/static/words.js').then((at) => window.told = [at.amount('9007199254740993'), "
+    words += 'at.positioned(\'{"offset":591102}\'), at.positioned(\'{"a":1,"b":20000}\')])'
+    page.run(f"{words} && 0")
+    page.until("window.told")
+    assert page.run("window.told") == [
+        "9,007,199,254,740,993",
+        "offset 591,102",
+        '{"a":1,"b":20000}',
+    ]
+
+
 def test_a_plan_is_shown_with_its_guards_and_its_command_and_no_button(page, site):
     opened(page, site)
+    page.run(f"{UNFOLD} ?? 0")
     told = text_of(page, "remedies")
     assert f"offsetwatch plan approve {worlds.PLAN.plan_id} --sha256 {worlds.PLAN.sha256}" in told
     for guard in worlds.PLAN.guards:
@@ -213,8 +255,8 @@ def test_an_offset_beyond_2_to_the_53_is_never_rounded(page, site):
     sinks = tuple(replace(at, committed=huge, lag=huge) for at in site.now.sink_partitions)
     site.now = replace(site.now, sink_partitions=sinks)
     opened(page, site)
-    assert cell(page, "invoices-to-s3", "records") in (str(huge), "beyond 2^53")
-    assert cell(page, "invoices-to-s3", "position") == str(huge)
+    assert cell(page, "invoices-to-s3", "records") in (f"{huge:,}", "beyond 2^53")
+    assert cell(page, "invoices-to-s3", "position") == f"{huge:,}"
 
 
 def test_2000_connectors_are_shown_and_found(page, site):

@@ -1,12 +1,13 @@
 // Asks, and shows what was answered. While the tab is hidden nothing is asked. When there is no
 // answer the page says so at once, and how old is what it still shows.
 
+import { band } from "./band.js";
 import { Board } from "./board.js";
 import { detail } from "./detail.js";
 import { element, write } from "./dom.js";
 import { sparkline } from "./spark.js";
 import { findings, inputs, remedies } from "./told.js";
-import { UNKNOWN, amount, clock, counted, duration, parsed, since, size } from "./words.js";
+import { UNKNOWN, amount, clock, counted, duration, parsed, positioned, since, size } from "./words.js";
 
 const POLL_MS = 5000;
 const AGAIN_MS = 2000; // after no answer
@@ -17,7 +18,7 @@ const PLAIN = new Set([null, undefined, "running"]); // states that leave the wo
 const WAITING_MAX = 10;
 
 const at = Object.fromEntries(
-  ["freshness", "alarm", "waiting", "findings", "inputs", "remedies", "search", "verdict", "flows", "connectors", "announced", "trend-note"].map((id) => [id, document.getElementById(id)]),
+  ["band", "freshness", "alarm", "waiting", "findings", "inputs", "remedies", "search", "verdict", "flows", "connectors", "announced", "trend-note"].map((id) => [id, document.getElementById(id)]),
 );
 let shown = null; // the newest overview
 let shownAge = 0; // its age when it came, in seconds
@@ -63,7 +64,7 @@ const text = (value, unknown = UNKNOWN) => (cell) => {
   cell.classList.toggle("unknown", value === null || value === undefined || value === UNKNOWN);
 };
 const place = (row) => {
-  const known = row.position ?? (row.partitions > 1 ? counted(row.partitions, "partition", "partitions") : null);
+  const known = positioned(row.position) ?? (row.partitions > 1 ? counted(row.partitions, "partition", "partitions") : null);
   return known !== null && row.from ? `${known} (${row.from})` : known;
 };
 const lag = (row, value, words) => (value === null && row.has_lag === false ? "-" : words(value));
@@ -148,6 +149,7 @@ function filter() {
 function show(overview) {
   performance.mark("offsetwatch-show");
   shown = overview;
+  band(at.band, overview);
   findings(at.findings, at.announced, overview);
   inputs(at.inputs, overview);
   remedies(at.remedies, overview);

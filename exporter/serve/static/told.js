@@ -113,12 +113,19 @@ export function remedies(root, overview) {
   const nodes = [element("p", { kind: "faint" }, `Mode ${seen.mode}. ${seen.plans.length ? "" : "No plan waits for anybody."}`)];
   nodes.push(...seen.plans.map(plan), ...seen.refusals.map(refusal));
   if (seen.untold) nodes.push(element("p", { kind: "faint" }, `${seen.untold} more are not shown: `, element("code", {}, "offsetwatch plan list")));
+  const open = new Set([...root.querySelectorAll("details[data-key][open]")].map((node) => node.dataset.key));
   root.replaceChildren(...nodes);
+  for (const node of root.querySelectorAll("details[data-key]")) node.open = open.has(node.dataset.key);
+}
+
+// One line, and all of it once it is opened; it stays open while the page is renewed.
+function folded(kind, key, line, parts) {
+  return element("article", { kind }, element("details", { "data-key": key, kind: "plan" }, element("summary", {}, element("h3", {}, ...line)), ...parts));
 }
 
 function plan(at) {
+  const line = [element("span", { kind: "badge" }, at.state), ` ${at.connect_cluster} / ${at.connector}: ${at.verb}`];
   const parts = [
-    element("h3", {}, element("span", { kind: "badge" }, at.state), ` ${at.verb}`),
     element("p", { kind: "faint" }, `${at.connect_cluster} / ${at.connector}, planned ${clock(at.created_at)} by ${at.created_by}${at.said && at.said !== at.verb ? `. ${at.said}` : ""}`),
   ];
   if (at.approve) {
@@ -131,19 +138,17 @@ function plan(at) {
     const steps = at.steps.map(({ step, requests }) => element("li", {}, step, ...requests.map((text) => element("pre", { tabindex: "0" }, element("code", {}, text)))));
     parts.push(element("details", {}, element("summary", {}, counted(at.steps.length, "step", "steps")), element("ol", {}, ...steps)));
   }
-  return element("article", { kind: `plan ${at.state}` }, ...parts);
+  return folded(`plan ${at.state}`, at.plan_id, line, parts);
 }
 
 function refusal(at) {
   const why = at.would ? "would be done, were the mode not to observe" : "is not done";
-  return element(
-    "article",
-    { kind: "plan refused" },
-    element("h3", {}, `${at.action} of ${at.connector} ${why}`),
-    element("p", { kind: "faint" }, `${at.connect_cluster} / ${at.connector}, as of ${clock(at.at)}`),
+  const key = JSON.stringify([at.connect_cluster, at.connector, at.action]);
+  return folded("plan refused", key, [`${at.connect_cluster} / ${at.connector}: ${at.action} ${why}`], [
+    element("p", { kind: "faint" }, `as of ${clock(at.at)}`),
     guards(at.guards, false),
     ...(at.recommend.length ? [element("ul", {}, ...at.recommend.map((text) => element("li", {}, text)))] : []),
-  );
+  ]);
 }
 
 const WORDS = { pass: "lets it pass", deny: "says no", unknown: `${UNKNOWN}, so no` };

@@ -19,7 +19,19 @@ export function parsed(text) {
 
 export function amount(value) {
   if (value === null || value === undefined) return UNKNOWN;
-  return typeof value === "number" ? GROUPED.format(value) : String(value);
+  return typeof value === "number" ? GROUPED.format(value) : grouped(String(value));
+}
+
+// Of text, which may be beyond what a number holds: every digit stays.
+function grouped(text) {
+  return /^-?\d+$/.test(text) ? text.replace(/\B(?=(\d{3})+$)/g, ",") : text;
+}
+
+// A position that is one whole number under one name is read as that; any other stays as it was sent.
+export function positioned(text) {
+  const found = /^\{"([^"\\]+)":\s*(-?\d+)\}$/.exec(text ?? "");
+  if (found) return `${found[1]} ${grouped(found[2])}`;
+  return text === null ? null : grouped(text);
 }
 
 // For sorting and drawing only; null if it is not known.
