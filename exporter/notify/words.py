@@ -71,6 +71,7 @@ def plain(messages: Sequence[Message], now: float) -> bytes:
                     ],
                     "next": message.finding.next_command,
                     "runbook_url": message.finding.runbook_url,
+                    "supersedes": [name.value for name in message.finding.explains],
                 }
                 for message in messages
             ],

@@ -5,7 +5,8 @@ http.py, and by the verbs, which also read what a daemon answered.
     ready, waiting_for are all inputs caught up, and in words which are not
     findings           the worst first: [{name, severity: "critical" | "warning" | "info",
                          connect_cluster, connector: ... | null, subject, summary, since,
-                         evidence: [{what, how_much}], next, runbook_url: ... | null}], 500 at most
+                         evidence: [{what, how_much}], next, runbook_url: ... | null,
+                         supersedes: [name]}], 500 at most
     findings_left_out  how many more there are, none of them more severe than those that are listed;
                          /metrics counts them, and people are notified of them all the same
     judgements         of connectors and flows, then of source partitions:
@@ -13,12 +14,13 @@ http.py, and by the verbs, which also read what a daemon answered.
                            subject, verdict, rule, reason, since, evidence: [{what, how_much}]}]
 
 `summary` begins with the connector, flow, topic or cluster. `next` is the command to run next, and
-`runbook_url` absolute, or null without notify.runbooks_url. `name`, `severity` and `verdict` are
-public names (model/findings.py says what they mean), `rule` is the number of the law that decided
-(judge/verdicts.py). `subject` is the source partition's label, `source->target` of a flow and "" of
-a connector. `since` is when it was first so without having been otherwise in between, across
-restarts of the daemon. Times are Unix seconds. What cannot be seen for now is "unknown" by law 1,
-with the reason, and goes on afterwards as if it had been seen.
+`runbook_url` absolute, or null without notify.runbooks_url. `supersedes` names findings of the same
+connector that hold as well, are not listed beside this one and are not over. `name`, `severity` and
+`verdict` are public names (model/findings.py says what they mean), `rule` is the number of the law
+that decided (judge/verdicts.py). `subject` is the source partition's label, `source->target` of a
+flow and "" of a connector. `since` is when it was first so without having been otherwise in
+between, across restarts of the daemon. Times are Unix seconds. What cannot be seen for now is
+"unknown" by law 1, with the reason, and goes on afterwards as if it had been seen.
 """
 
 from __future__ import annotations
@@ -69,6 +71,7 @@ class FindingRow(msgspec.Struct, frozen=True):
     evidence: tuple[_Shown, ...] = ()
     next_command: str = msgspec.field(name="next", default="")
     runbook_url: str | None = None
+    supersedes: tuple[FindingName, ...] = ()
 
 
 class JudgementRow(msgspec.Struct, frozen=True):
@@ -109,6 +112,7 @@ class Told(msgspec.Struct, frozen=True):
                 evidence=_evidence(row.evidence),
                 next_command=row.next_command,
                 runbook_url=row.runbook_url,
+                explains=row.supersedes,
             )
             for row in self.findings
         )
@@ -171,6 +175,7 @@ def finding_row(finding: Finding) -> FindingRow:
         evidence=_shown(finding.evidence),
         next_command=finding.next_command,
         runbook_url=finding.runbook_url,
+        supersedes=finding.explains,
     )
 
 

@@ -85,6 +85,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 ],
                 "next": "",
                 "runbook_url": None,
+                "supersedes": [],
             },
             {
                 "status": "resolved",
@@ -102,9 +103,16 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 ],
                 "next": "",
                 "runbook_url": None,
+                "supersedes": [],
             },
         ],
     }
+
+
+def test_a_webhook_is_told_which_findings_this_one_takes_over_from():
+    cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
+    (told,) = json.loads(words.plain([message(cause)], NOW))["findings"]
+    assert told["supersedes"] == ["task_failed", "restart_loop"]
 
 
 def test_what_to_do_goes_to_both():

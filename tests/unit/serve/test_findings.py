@@ -76,6 +76,7 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 ],
                 "next": "",
                 "runbook_url": None,
+                "supersedes": [],
             },
             {
                 "name": "hanging_transaction",
@@ -88,6 +89,7 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "evidence": [],
                 "next": "",
                 "runbook_url": None,
+                "supersedes": [],
             },
         ],
         "judgements": [
@@ -138,3 +140,12 @@ def test_an_answer_of_something_else_is_none():
     assert read(b'{"at": "\xff"}') is None
     assert read(b'{"at": ' + b"[" * 100_000) is None
     assert read(findings(SNAPSHOT).replace(b"mm2_silent_stall", b"unheard_of")) is None
+
+
+def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_them():
+    cause = replace(FOUND, explains=(FindingName.TASK_FAILED,))
+    body = findings(replace(SNAPSHOT, findings=(cause,)))
+    assert json.loads(body)["findings"][0]["supersedes"] == ["task_failed"]
+    told = read(body)
+    assert told is not None
+    assert told.found() == (cause,)
