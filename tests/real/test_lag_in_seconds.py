@@ -114,7 +114,7 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
             lambda: standstill.first_record(lab, place, after).offset > after,
         )
         first = standstill.first_record(lab, place, after)
-        known = json.loads(product.cli("status", "--json"))["flows"]
+        known = json.loads(product.cli("status", "--json", "--direct"))["flows"]
         (age,) = (
             at["lag_seconds"]
             for flow in known["flows"]
