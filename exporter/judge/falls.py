@@ -229,6 +229,9 @@ class Falls:
         if stand is not None and view.log_start is not None and view.log_end is not None:
             altered = self._rested(where[:2])
             stand = _honest(stand, view, view.log_end, altered=altered)
+            if where[:2] in self._reset and stand.sync is not None:
+                # What was lost with the offsets may have gone further than the last commit.
+                stand = stand._replace(committed=max(stand.committed, stand.sync[0]))
             began = None if resting else _again_from(stand, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that
             # died had not committed yet is copied twice every time, and is not that.

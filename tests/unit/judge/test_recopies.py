@@ -114,6 +114,17 @@ def test_a_second_copy_between_two_flushes_shows_in_the_syncs(newer, began):
     assert (found and found.again_from) == began
 
 
+def test_a_copy_that_was_lost_before_its_first_flush_shows_in_the_syncs_once_it_was_reset():
+    for was_reset in (True, False):
+        seen = Watch()
+        seen.look(copied(40), syncs=(sync(99, 99),), source_partitions=(counted("mm2", resets=0),))
+        if was_reset:
+            reset(seen, copied(None))
+        found = seen.look(copied(None), syncs=(sync(99, 199),)).recopies.get(WHERE)
+        # A task that died copies again what it had not committed; only a reset copies all again.
+        assert (found and (found.again_from, found.peak)) == ((0, 99) if was_reset else None)
+
+
 def test_a_sync_that_lies_far_behind_the_commits_and_is_no_newer_one_tells_nothing():
     seen = Watch()
     seen.look(copied(100), syncs=(sync(40, 40),))
