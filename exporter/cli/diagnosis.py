@@ -6,7 +6,6 @@ watched, or would be watched wrongly); or `unknown` (nobody could tell, which is
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -35,6 +34,7 @@ from exporter.state.lint import (
     WRONG_PARTITIONS,
     TopicProblem,
 )
+from exporter.toolbox.words import nearest
 
 SKEW_S_MAX: Final = 5.0
 FREE_BYTES_MIN: Final = 2**30  # a day of commits of ten thousand source partitions
@@ -195,8 +195,8 @@ def _group_permissions(
 
 
 def _near(name: str, there: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, there, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    meant = nearest(name, there)
+    return f"; did you mean {meant}?" if meant else ""
 
 
 def _named(names: list[str]) -> str:
