@@ -25,6 +25,7 @@ EVENTS_KEPT: Final = 1_000
 MEANT: Final = 3  # intervals after a resume in which a verdict on what a person did may come
 RESTED_S: Final = 3_600.0  # what is asked of a rest is whether it was within an interval
 RECOPIES_MAX: Final = 5_000  # partitions
+UNCOMMITTED: Final = -1  # below every offset: syncs alone tell how far it is
 
 Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic and partition
 
@@ -215,8 +216,12 @@ class Falls:
         }
         self._events.extend((now, who) for who in sorted(fallen - by_hand))
         self.meant |= dict.fromkeys(by_hand, now)
+        # Whose first commit came since the last look may have lost it since as well.
+        is_first = self._looked_at == -inf
         self._reset |= {
-            who for who, count in resets.items() if count > self._resets.get(who, count)
+            who
+            for who, count in resets.items()
+            if count > self._resets.get(who, count if is_first else 0)
         }
         self._rewinds, self._resets = rewinds, resets
 
@@ -230,7 +235,8 @@ class Falls:
             altered = self._rested(where[:2])
             stand = _honest(stand, view, view.log_end, altered=altered)
             if where[:2] in self._reset and stand.sync is not None:
-                # What was lost with the offsets may have gone further than the last commit.
+                # What was lost with the offsets may have gone further than the last commit that was
+                # seen, if any was: a first commit and its loss can lie between two looks.
                 stand = stand._replace(committed=max(stand.committed, stand.sync[0]))
             began = None if resting else _again_from(stand, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that
@@ -249,8 +255,8 @@ class Falls:
             self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
         committed = view.committed
         if committed is None:
-            committed = None if stand is None else stand.committed
-        if committed is not None:
+            committed = UNCOMMITTED if stand is None else stand.committed
+        if committed != UNCOMMITTED or pair is not None:
             self._stands[where] = _Stand(committed, pair)
 
     def _begin(self, where: Where, peak: int, began: int, now: float) -> None:

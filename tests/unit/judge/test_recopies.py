@@ -114,15 +114,25 @@ def test_a_second_copy_between_two_flushes_shows_in_the_syncs(newer, began):
     assert (found and found.again_from) == began
 
 
-def test_a_copy_that_was_lost_before_its_first_flush_shows_in_the_syncs_once_it_was_reset():
-    for was_reset in (True, False):
-        seen = Watch()
-        seen.look(copied(40), syncs=(sync(99, 99),), source_partitions=(counted("mm2", resets=0),))
-        if was_reset:
-            reset(seen, copied(None))
-        found = seen.look(copied(None), syncs=(sync(99, 199),)).recopies.get(WHERE)
-        # A task that died copies again what it had not committed; only a reset copies all again.
-        assert (found and (found.again_from, found.peak)) == ((0, 99) if was_reset else None)
+@pytest.mark.parametrize("committed", [40, None], ids=["older commit", "no commit seen"])
+@pytest.mark.parametrize("was_reset", [True, False])
+def test_a_copy_that_was_lost_with_its_last_commit_shows_in_the_syncs(committed, was_reset):
+    seen = Watch()
+    none = (counted("mm2", resets=0),)
+    seen.look(copied(committed), syncs=(sync(99, 99),), source_partitions=none)
+    if was_reset:
+        reset(seen, copied(None))
+    found = seen.look(copied(None), syncs=(sync(99, 199),)).recopies.get(WHERE)
+    # A task that died copies again what it had not committed; only a reset copies all again.
+    assert (found and (found.again_from, found.peak)) == ((0, 99) if was_reset else None)
+
+
+def test_a_first_commit_that_was_lost_between_two_looks_was_a_reset():
+    seen = Watch()
+    seen.look(copied(None), syncs=(sync(99, 99),))
+    seen.look(copied(None), source_partitions=(counted("mm2", resets=1),))
+    found = seen.look(copied(99), syncs=(sync(99, 199),)).recopies.get(WHERE)
+    assert (found and (found.again_from, found.peak)) == (0, 99)
 
 
 def test_a_sync_that_lies_far_behind_the_commits_and_is_no_newer_one_tells_nothing():
