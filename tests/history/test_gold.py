@@ -201,9 +201,10 @@ def test_a_key_in_another_order_than_a_hash_maps_moves_its_source_partition(
 
     linked, hashed = linked_key("pulse"), offset_key("pulse", LINKED)
     assert linked != hashed
-    alone = [Raw(linked, position(n), partition=1, offset=n, ms=n * 60_000) for n in range(3)]
-    altered = [*alone, Raw(hashed, position(0), partition=0, offset=0, ms=150_000)]
-    gone_on = [*altered, Raw(linked, position(3), partition=1, offset=3, ms=180_000)]
+    # Further apart than two clocks may be: only then do timestamps order two Kafka partitions.
+    alone = [Raw(linked, position(n), partition=1, offset=n, ms=n * 900_000) for n in range(3)]
+    altered = [*alone, Raw(hashed, position(0), partition=0, offset=0, ms=2_600_000)]
+    gone_on = [*altered, Raw(linked, position(3), partition=1, offset=3, ms=3_400_000)]
 
     def seen(records: list[Raw]) -> tuple[Any, ...]:
         found = gold.source_partitions(bronze(spark, *records), topics(spark))
