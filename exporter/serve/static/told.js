@@ -130,7 +130,7 @@ function plan(at) {
   ];
   if (at.approve) {
     const until = at.expires_at === null ? "" : ` until ${clock(at.expires_at)}`;
-    parts.push(element("p", {}, `Whoever wants it done approves it${until}, on the daemon's host:`));
+    parts.push(element("p", {}, `To have it done, approve it${until}, on the daemon's host:`));
     parts.push(element("pre", { tabindex: "0", "aria-label": "the command that approves it" }, element("code", {}, at.approve)));
   }
   parts.push(guards(at.guards, true));
