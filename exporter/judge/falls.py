@@ -335,11 +335,20 @@ def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | No
     """The upstream offset from which on it copied again; None if it did not go back.
 
     A short log is copied again between two flushes: then the commits never show it. The syncs do,
-    because what was copied again stands downstream a second time.
+    because what was copied again stands downstream a second time. Syncs may lag behind commits, so
+    what was committed beyond the last sync stands there once, and is no part of it. A sync further
+    on is of what was copied once, with a transaction marker for each record at most.
     """
     if committed is not None and committed < stand.committed:
         return committed
     if sync is None or stand.sync is None or sync[0] > stand.committed:
         return None
     added = sync[1] - stand.sync[1]
-    return sync[0] - added + 1 if added > 0 else None
+    if added <= 0:
+        return None
+    forward = sync[0] - stand.sync[0]
+    if forward > 0:
+        again = added - 2 * forward
+        return sync[0] - again + 1 if again > 0 else None
+    again = max(added - (stand.committed - stand.sync[0]), 1)
+    return sync[0] - again + 1

@@ -96,10 +96,11 @@ def test_what_was_beyond_the_end_of_the_log_was_copied_to_its_end_at_most():
 
 SYNCED = [
     pytest.param(sync(99, 299), 0, id="all of it"),
-    pytest.param(sync(10, 110), 0, id="from the start to here"),
-    pytest.param(sync(0, 100), 0, id="its first record"),
-    pytest.param(sync(30, 110), 20, id="from its twenty on"),
-    pytest.param(sync(100, 199), 1, id="to where it was"),
+    pytest.param(sync(10, 111), 0, id="from the start to here"),
+    pytest.param(sync(0, 101), 0, id="its first record"),
+    pytest.param(sync(0, 100), 0, id="its first record, the last one gone by compaction"),
+    pytest.param(sync(30, 111), 20, id="from its twenty on"),
+    pytest.param(sync(100, 201), 1, id="to where it was"),
     pytest.param(sync(101, 400), None, id="further than it was"),
     pytest.param(sync(99, 99), None, id="nothing new"),
     pytest.param(sync(50, 98), None, id="less downstream than there was"),
@@ -112,6 +113,34 @@ def test_a_second_copy_between_two_flushes_shows_in_the_syncs(newer, began):
     seen.look(copied(100), syncs=(sync(99, 99),))
     found = seen.look(copied(100), syncs=(newer,)).recopies.get(WHERE)
     assert (found and found.again_from) == began
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        pytest.param(sync(410, 410), id="each record once"),
+        pytest.param(sync(410, 656), id="each in a transaction of its own"),
+        pytest.param(sync(410, 424), id="some twice, after a worker died"),
+    ],
+)
+def test_a_sync_that_comes_after_its_commit_is_of_what_was_copied_once(newer):
+    seen = Watch()
+    seen.look(copied(410, log_end=411), syncs=(sync(164, 164),))
+    assert seen.look(copied(410, log_end=411), syncs=(newer,)).recopies == {}
+
+
+@pytest.mark.parametrize(
+    ("newer", "found"),
+    [
+        pytest.param(sync(150, 206), None, id="seven records"),
+        pytest.param(sync(50, 250), (0, 199), id="all"),
+    ],
+)
+def test_what_was_committed_beyond_the_last_sync_is_no_part_of_a_second_copy(newer, found):
+    seen = Watch()
+    seen.look(copied(199), syncs=(sync(150, 150),))
+    recopy = seen.look(copied(199), syncs=(newer,)).recopies.get(WHERE)
+    assert (recopy and (recopy.again_from, recopy.peak)) == found
 
 
 @pytest.mark.parametrize("committed", [40, None], ids=["older commit", "no commit seen"])
