@@ -24,7 +24,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest rest-jvm rest-python classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest rest-1 rest-2 classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -89,13 +89,14 @@ test-spark: $(STAMP)
 full:
 	@$(call PARTS,test rest)
 
-# SINCE: also what the changes since that revision touch (tests/tiers.py).
+# Two lanes of JVMs, as next to nothing of the rest only computes (tests/tiers.py). SINCE: also what the
+# changes since that revision touch.
 SIXTH ?= all
 SINCE ?=
 rest: $(STAMP) buildah classes
-	@$(call TWO_LANES,rest-jvm rest-python)
+	@$(call TWO_LANES,rest-1 rest-2)
 
-rest-jvm rest-python: $(STAMP)
+rest-1 rest-2: $(STAMP)
 	@files="$$($(BIN)/python -m tests.tiers $(@:rest-%=%) $(SIXTH) $(SINCE))" && \
 		echo "$@, sixth $(SIXTH) of 6: $${files:-nothing}" && \
 		if [ -n "$$files" ]; then $(PYTEST) -v -m '$(REST)' $(ARGS) $$files; fi

@@ -1,14 +1,14 @@
 """What a CI run adds to `make test`: a sixth of the rest of `make full`, and what a change touches.
 
 Tests that `make test` leaves out are marked `full`. SIXTHS has each file with such tests once, so
-that six runs with consecutive numbers run all of them; the files of one sixth share labs where they
-can, and take about as long as those of another. TOUCHED names the real tests that a change under a
-path runs in any case.
+that six runs with consecutive numbers run all of them. Nearly all of these tests run JVMs and wait
+for them, so a sixth has two lanes that run beside each other, each with labs of its own: the files
+of one lane share labs where they can, and all lanes take about as long. TOUCHED names the real
+tests that a change under a path runs in any case, in the lane where SIXTHS has them.
 
-    python -m tests.tiers jvm 3 HEAD~5    # labs and Spark: sixth 3, and what a change since touches
-    python -m tests.tiers python 3        # all other files of it
-    python -m tests.tiers jvm all         # the files of all sixths
-    python -m tests.tiers sixth 980       # the number of the sixth that follows from 980 commits
+    python -m tests.tiers 1 3 HEAD~5    # lane 1 of sixth 3, and what a change since touches
+    python -m tests.tiers 2 all         # lane 2 of all sixths
+    python -m tests.tiers sixth 980     # the number of the sixth that follows from 980 commits
 """
 
 from __future__ import annotations
@@ -20,70 +20,94 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-LANES: Final = ("jvm", "python")
+LANES: Final = ("1", "2")
 
-SIXTHS: Final[tuple[tuple[str, ...], ...]] = (
+SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
     (
-        "tests/real/test_stories_failover.py",
-        "tests/real/test_stories_losses.py",
-        "tests/real/test_stories_memory.py",
-        "tests/real/test_stories_resets.py",
-        "tests/real/test_stories_stalls.py",
-        "tests/real/test_stories_told.py",
-        "tests/real/test_fates.py",
-        "tests/real/test_changes.py",
-        "tests/real/test_runbooks.py",
-        "tests/history/test_audit_real.py",
-        "tests/history/test_status_real.py",
+        (
+            "tests/real/test_stories_failover.py",
+            "tests/real/test_stories_losses.py",
+            "tests/real/test_stories_memory.py",
+            "tests/real/test_stories_resets.py",
+            "tests/real/test_stories_stalls.py",
+            "tests/real/test_stories_told.py",
+        ),
+        (
+            "tests/real/test_fates.py",
+            "tests/real/test_changes.py",
+            "tests/real/test_runbooks.py",
+            "tests/history/test_audit_real.py",
+            "tests/history/test_status_real.py",
+        ),
     ),
     (
-        "tests/real/test_variants.py",
-        "tests/real/test_readme.py",
-        "tests/real/test_transactions.py",
-        "tests/real/test_toolbox_roundtrip.py",
-        "tests/real/test_toolbox_mirror.py",
-        "tests/real/test_toolbox_scenarios.py",
-        "tests/real/test_toolbox_storage.py",
+        (
+            "tests/real/test_variants.py",
+            "tests/real/test_transactions.py",
+            "tests/real/test_toolbox_roundtrip.py",
+            "tests/real/test_toolbox_mirror.py",
+        ),
+        (
+            "tests/real/test_readme.py",
+            "tests/real/test_toolbox_scenarios.py",
+            "tests/real/test_toolbox_storage.py",
+        ),
     ),
     (
-        "tests/real/test_remedy_kills.py",
-        "tests/real/test_toolbox_kills.py",
-        "tests/real/test_failovers.py",
-        "tests/real/test_replica_daemons.py",
-        "tests/real/test_replicas_act.py",
-        "tests/history/test_stream_real.py",
+        (
+            "tests/real/test_remedy_kills.py",
+            "tests/real/test_replica_daemons.py",
+        ),
+        (
+            "tests/real/test_toolbox_kills.py",
+            "tests/real/test_failovers.py",
+            "tests/real/test_replicas_act.py",
+            "tests/history/test_stream_real.py",
+        ),
     ),
     (
-        "tests/real/test_alertmanager.py",
-        "tests/real/test_broker_deaths.py",
-        "tests/real/test_chaos.py",
-        "tests/real/test_contract.py",
-        "tests/real/test_lab.py",
-        "tests/real/test_quarantine.py",
-        "tests/real/test_hostile_site.py",
-        "tests/real/test_secured.py",
-        "tests/history/test_full_disk.py",
-        "tests/history/test_stream_outage.py",
+        (
+            "tests/real/test_alertmanager.py",
+            "tests/real/test_broker_deaths.py",
+            "tests/real/test_chaos.py",
+            "tests/real/test_quarantine.py",
+            "tests/real/test_secured.py",
+        ),
+        (
+            "tests/real/test_contract.py",
+            "tests/real/test_lab.py",
+            "tests/real/test_hostile_site.py",
+            "tests/history/test_full_disk.py",
+            "tests/history/test_stream_outage.py",
+        ),
     ),
     (
-        "tests/real/test_alerts_remedy.py",
-        "tests/real/test_chart.py",
-        "tests/real/test_strimzi.py",
-        "tests/real/test_strimzi_remedy.py",
-        "tests/real/test_toolbox_rest.py",
-        "tests/real/test_toolbox_rest_workers.py",
-        "tests/history/test_older_tables.py",
+        (
+            "tests/real/test_chart.py",
+            "tests/real/test_strimzi.py",
+            "tests/real/test_strimzi_remedy.py",
+        ),
+        (
+            "tests/real/test_alerts_remedy.py",
+            "tests/real/test_toolbox_rest.py",
+            "tests/real/test_toolbox_rest_workers.py",
+            "tests/history/test_older_tables.py",
+        ),
     ),
     (
-        "tests/real/test_audit.py",
-        "tests/real/test_edge.py",
-        "tests/real/test_failover_report.py",
-        "tests/real/test_history_beside.py",
-        "tests/real/test_history_metrics.py",
-        "tests/real/test_toolbox_rewind.py",
-        "tests/image/test_contents.py",
-        "tests/image/test_daemon.py",
-        "tests/image/test_pipeline.py",
+        (
+            "tests/real/test_audit.py",
+            "tests/real/test_edge.py",
+            "tests/real/test_failover_report.py",
+            "tests/real/test_toolbox_rewind.py",
+        ),
+        (
+            "tests/real/test_history_beside.py",
+            "tests/real/test_history_metrics.py",
+            "tests/image/test_contents.py",
+            "tests/image/test_daemon.py",
+            "tests/image/test_pipeline.py",
+        ),
     ),
 )
 
@@ -117,23 +141,20 @@ def sixth_of(commits: int) -> int:
     return commits % len(SIXTHS) + 1
 
 
-def selected(sixth: str, changed: Iterable[str]) -> list[str]:
-    """Return the files of a sixth ("1" to "6", or "all") and those that changed paths ask for.
+def selected(lane: str, sixth: str, changed: Iterable[str]) -> list[str]:
+    """Return the files of a lane that a sixth ("1" to "6", or "all") and changed paths ask for.
 
-    Those on the lab come before those on Spark, so that one has ended when the other starts.
+    Those on the lab come first, so that it has ended when those on Spark start.
     """
+    number = LANES.index(lane)
     chosen = SIXTHS if sixth == "all" else (SIXTHS[int(sixth) - 1],)
-    files = {file for part in chosen for file in part}
+    files = {file for lanes in chosen for file in lanes[number]}
+    in_lane = {file for lanes in SIXTHS for file in lanes[number]}
     for path in changed:
         for prefix, touched in TOUCHED.items():
             if path.startswith(prefix):
-                files.update(touched)
+                files.update(in_lane.intersection(touched))
     return sorted(files, key=lambda file: (not file.startswith("tests/real/"), file))
-
-
-def lane_of(file: str) -> str:
-    """Return which of the two lanes a file runs in."""
-    return "jvm" if file.startswith(("tests/real/", "tests/history/")) else "python"
 
 
 def changed_since(revision: str) -> list[str]:
@@ -151,7 +172,7 @@ def main() -> None:
         return
     assert lane in LANES, f"a lane is one of {LANES}"
     changed = [path for revision in revisions for path in changed_since(revision)]
-    print(*(file for file in selected(sixth, changed) if lane_of(file) == lane))  # noqa: T201
+    print(*selected(lane, sixth, changed))  # noqa: T201
 
 
 if __name__ == "__main__":
