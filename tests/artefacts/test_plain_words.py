@@ -1,0 +1,316 @@
+"""Texts for people use the words of Kafka, Connect and Prometheus, and no private ones."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Each with the words that say it.
+PRIVATE = {
+    "told|untold": "reported, persisted, notified",
+    "laws?": "rule",
+    "anew": "again, recreated",
+    "somebody|nobody|whoever": "the operator, the user, or no one named by role",
+    "strangers?": "unknown members",
+    "lapse|lapses|lapsed": "expires",
+    "has it go back": "rolls it back",
+    "mend|mends|mended": "fix, recover",
+    "says no": "denies",
+    "in vain": "ineffective",
+    "another world": "outdated",
+    "glances?|look around|(?:a|one|two|each) looks?(?! at\\b)": "poll, inspect, compare",
+    "rhythm|habit": "interval, baseline",
+    "pace": "rate",
+    "trail|news": "syncs since the last poll",
+    "crowd": "small files",
+    "fate": "loss accounting",
+    "leap": "position jump",
+    "storm|ill": "mass failure, unhealthy",
+    "courier": "delivery queue",
+    "pulse": "heartbeat",
+    "tether": "parent watch",
+    "desk|office": "remediation API",
+    "landings?": "failover cost, position after failover",
+    "blind|sight": "unavailable input",
+    "sites?": "Connect cluster",
+    # `remedy` is a key of the configuration, too.
+    "(?<![.\"'/])remed(?:y|ies)(?![:/]|\\.\\w)": "remediation",
+}
+WORDS = re.compile(rf"(?<![\w/-])(?:{'|'.join(PRIVATE)})(?![\w-])", re.IGNORECASE)
+
+# Files that still have some. One that has none is taken off this list, and none is added.
+NOT_CLEAN: frozenset[str] = frozenset(
+    {
+        "CHANGELOG.md",
+        "README.md",
+        "alerts/README.md",
+        "alerts/connectors.rules.yaml",
+        "alerts/mirrormaker.rules.yaml",
+        "alerts/offsetwatch.rules.yaml",
+        "alerts/optional/freshness-slo.rules.yaml",
+        "alerts/runbooks/ConnectAnswersContradicted.md",
+        "alerts/runbooks/ConnectorOrTaskFailed.md",
+        "alerts/runbooks/ConnectorRestartLoop.md",
+        "alerts/runbooks/ConnectorSilent.md",
+        "alerts/runbooks/ConnectorStalled.md",
+        "alerts/runbooks/FreshnessBudgetBurnsFast.md",
+        "alerts/runbooks/HistoryBaselinesUnusable.md",
+        "alerts/runbooks/HistoryGapGrew.md",
+        "alerts/runbooks/HistoryPipelineStopped.md",
+        "alerts/runbooks/MirrorMaker2DataLate.md",
+        "alerts/runbooks/MirrorMaker2FailoverWouldSkip.md",
+        "alerts/runbooks/MirrorMaker2NotCopying.md",
+        "alerts/runbooks/MirrorMaker2PositionInvalid.md",
+        "alerts/runbooks/MirrorMaker2RecordsLost.md",
+        "alerts/runbooks/MirrorMaker2ReplicationLagHigh.md",
+        "alerts/runbooks/MirrorMaker2ReplicationLagUnusual.md",
+        "alerts/runbooks/MirrorMaker2RetentionNear.md",
+        "alerts/runbooks/OffsetwatchBlind.md",
+        "alerts/runbooks/OffsetwatchConfigRejected.md",
+        "alerts/runbooks/OffsetwatchHooksRefused.md",
+        "alerts/runbooks/OffsetwatchNotificationsFailing.md",
+        "alerts/runbooks/OffsetwatchRecordsUndecodable.md",
+        "alerts/runbooks/OffsetwatchStateNotSaved.md",
+        "alerts/runbooks/PoisonRecordSuspected.md",
+        "alerts/runbooks/RemediationHoldsConnector.md",
+        "alerts/runbooks/RemediationIneffective.md",
+        "alerts/runbooks/RemediationLoopStopped.md",
+        "alerts/runbooks/RemediationPlanParked.md",
+        "alerts/runbooks/RemediationProposalWaits.md",
+        "alerts/runbooks/SinkDataLate.md",
+        "alerts/runbooks/SinkRecordsLost.md",
+        "alerts/runbooks/SourceOffsetsRewound.md",
+        "alerts/runbooks/SourceOffsetsSuspect.md",
+        "alerts/thresholds.rules.yaml",
+        "config-reference.yaml",
+        "dashboards/connector.json",
+        "dashboards/failover.json",
+        "dashboards/fleet.json",
+        "dashboards/flow.json",
+        "dashboards/health.json",
+        "dashboards/remediation.json",
+        "docs/acls.md",
+        "docs/alternatives.md",
+        "docs/boards.md",
+        "docs/container.md",
+        "docs/failover-report.md",
+        "docs/guards.md",
+        "docs/high-availability.md",
+        "docs/history-on-a-cluster.md",
+        "docs/kubernetes.md",
+        "docs/lag-while-stalled.md",
+        "docs/mirror-audit.md",
+        "docs/offsets-toolbox.md",
+        "docs/operations.md",
+        "docs/reference/cli.md",
+        "docs/reference/configuration.md",
+        "docs/reference/metrics.md",
+        "docs/remediation.md",
+        "docs/scaling.md",
+        "docs/security.md",
+        "docs/status-page.md",
+        "docs/strimzi.md",
+        "docs/web-config.md",
+        "exporter/cli/carrying.py",
+        "exporter/cli/changing.py",
+        "exporter/cli/desk_options.py",
+        "exporter/cli/diagnosis.py",
+        "exporter/cli/doctor_remedy.py",
+        "exporter/cli/edge_once.py",
+        "exporter/cli/explain.py",
+        "exporter/cli/options.py",
+        "exporter/cli/plans.py",
+        "exporter/cli/remedied.py",
+        "exporter/cli/remedy_commands.py",
+        "exporter/cli/switching.py",
+        "exporter/clients/log_readers.py",
+        "exporter/clients/records_read.py",
+        "exporter/clients/write/offsets.py",
+        "exporter/config/control_checks.py",
+        "exporter/config/web_checks.py",
+        "exporter/daemon/discovery.py",
+        "exporter/history/audit/pinning.py",
+        "exporter/history/baselines/job.py",
+        "exporter/history/failover_report/page.py",
+        "exporter/history/failover_report/read.py",
+        "exporter/history/failover_report/words.py",
+        "exporter/history/pipeline/records.py",
+        "exporter/history/queries/stories.py",
+        "exporter/ingest/discover.py",
+        "exporter/judge/rules_connect.py",
+        "exporter/judge/rules_failures.py",
+        "exporter/judge/rules_offsets.py",
+        "exporter/remedy/agent.py",
+        "exporter/remedy/backups.py",
+        "exporter/remedy/classify/throwables/jvm.py",
+        "exporter/remedy/classify/throwables/kafka.py",
+        "exporter/remedy/classify/throwables/plugins.py",
+        "exporter/remedy/drivers/copies.py",
+        "exporter/remedy/drivers/proofs.py",
+        "exporter/remedy/drivers/replays.py",
+        "exporter/remedy/drivers/storage.py",
+        "exporter/remedy/drivers/strimzi.py",
+        "exporter/remedy/drivers/strimzi_operator.py",
+        "exporter/remedy/drivers/strimzi_owners.py",
+        "exporter/remedy/drivers/strimzi_seen.py",
+        "exporter/remedy/finding.py",
+        "exporter/remedy/guards/bounds.py",
+        "exporter/remedy/guards/ourselves.py",
+        "exporter/remedy/guards/table.py",
+        "exporter/remedy/guards/world.py",
+        "exporter/remedy/guards_page.py",
+        "exporter/remedy/locate/json_format.py",
+        "exporter/remedy/locate/mirrors.py",
+        "exporter/remedy/locate/native.py",
+        "exporter/remedy/locate/poison.py",
+        "exporter/remedy/locate/sinks.py",
+        "exporter/remedy/model/fleet.py",
+        "exporter/remedy/model/stored.py",
+        "exporter/remedy/planner.py",
+        "exporter/remedy/replica.py",
+        "exporter/serve/catalog_mm2.py",
+        "exporter/serve/control/openapi.py",
+        "exporter/serve/control/routes.py",
+        "exporter/serve/static/detail.js",
+        "exporter/serve/static/page.js",
+        "exporter/serve/static/told.js",
+        "exporter/toolbox/bounds.py",
+        "exporter/toolbox/connectors.py",
+        "exporter/toolbox/counts.py",
+        "exporter/toolbox/creation.py",
+        "exporter/toolbox/differences.py",
+        "exporter/toolbox/flows.py",
+        "exporter/toolbox/mirror.py",
+        "exporter/toolbox/rewind.py",
+        "exporter/toolbox/sites.py",
+        "exporter/toolbox/syncs.py",
+        "helm/offsetwatch/README.md",
+        "helm/offsetwatch/templates/NOTES.txt",
+        "helm/offsetwatch/templates/_checks.tpl",
+        "helm/offsetwatch/values.schema.json",
+        "helm/offsetwatch/values.yaml",
+    }
+)
+
+
+def visible(path: Path) -> Iterator[tuple[int, str]]:
+    """Texts of a file that reach a person, with the line on which each begins."""
+    text = path.read_text(encoding="utf-8")
+    match path.suffix:
+        case ".py":
+            yield from of_python(text)
+        case ".json":
+            yield from ((1, value) for value in of_json(json.loads(text)))
+        case ".js":
+            bare = re.sub(r"/\*.*?\*/|^\s*//.*?$", blank, text, flags=re.DOTALL | re.MULTILINE)
+            for found in re.finditer(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`", bare):
+                yield bare.count("\n", 0, found.start()) + 1, found[0].replace("`", "")
+        case _:
+            yield from enumerate(text.splitlines(), start=1)
+
+
+def of_python(text: str) -> Iterator[tuple[int, str]]:
+    """Literals of more than one word that are no docstring; values inside them become `{}`."""
+    tree = ast.parse(text)
+    skipped: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant() as docstring):
+                skipped.add(docstring)
+            case ast.JoinedStr(values=parts):
+                skipped.update(part for part in parts if isinstance(part, ast.Constant))
+                pieces = (p.value if isinstance(p, ast.Constant) else "{}" for p in parts)
+                yield node.lineno, "".join(str(piece) for piece in pieces)
+            case ast.Constant(value=str(value)) if node not in skipped and " " in value.strip():
+                yield node.lineno, value
+            case _:
+                pass
+
+
+def of_json(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from of_json(item)
+        case dict():
+            for item in value.values():
+                yield from of_json(item)
+
+
+def blank(found: re.Match[str]) -> str:
+    """As many lines, with nothing on them."""
+    return "\n" * found[0].count("\n")
+
+
+def private_words(path: Path) -> list[str]:
+    """`file:line: word in its text` for each. Names in code spans are of contracts, and stay."""
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {found[0]!r} in {text.strip()}"
+        for number, text in visible(path)
+        for found in WORDS.finditer(re.sub(r"`[^`]*`", "``", text))
+    ]
+
+
+def files() -> Iterator[Path]:
+    for pattern in (
+        "README.md",
+        "CHANGELOG.md",
+        "config-reference.yaml",
+        "docs/**/*.md",
+        "alerts/**/*.md",
+        "alerts/*.yaml",
+        "alerts/optional/*.yaml",
+        "dashboards/*.json",
+        "helm/offsetwatch/*.md",
+        "helm/offsetwatch/values.yaml",
+        "helm/offsetwatch/values.schema.json",
+        "helm/offsetwatch/templates/*",
+        "exporter/**/*.py",
+        "exporter/serve/static/*.js",
+        "exporter/serve/static/*.html",
+    ):
+        found = [path for path in ROOT.glob(pattern) if path.is_file()]
+        assert found, pattern
+        yield from found
+
+
+FILES = {str(path.relative_to(ROOT)): path for path in files()}
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - NOT_CLEAN))
+def test_a_text_for_people_has_no_private_word(name: str) -> None:
+    assert private_words(FILES[name]) == []
+
+
+@pytest.mark.parametrize("name", sorted(NOT_CLEAN))
+def test_a_file_that_is_listed_as_not_clean_is_not(name: str) -> None:
+    assert private_words(FILES[name]), f"{name} is clean: take it off NOT_CLEAN"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("a.py", '"""Told."""\nX = "was told so"\nY = "told"\n', [2]),
+        ("a.py", 'def f(n: int) -> str:\n    """Anew."""\n    return f"{n} told {n}"\n', [3]),
+        ("a.py", 'X = "is `told` so"\nY = {"remedy.mode is auto": "see remedy.auto"}\n', []),
+        ("a.json", '{"told": 1, "title": "What a law says"}', [1]),
+        ("a.js", '// told anew\nshow("told")\n/* law\n*/ show(`not told`);\n', [2, 4]),
+        ("a.md", "Nothing.\nIt is told.\n\n```yaml\nremedy:  # of remedies\n```\n", [2, 5]),
+    ],
+)
+def test_a_private_word_is_found_where_a_person_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, lines: list[int]
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    (tmp_path / name).write_text(text)
+    found = private_words(tmp_path / name)
+    assert [int(line.split(":")[1]) for line in found] == lines
