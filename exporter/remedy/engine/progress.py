@@ -268,7 +268,7 @@ def _answered(progress: Progress, record: Answered) -> Progress:
             return _doubting(progress)
         case Answer.FAILED:
             return replace(progress, answer=record.answer, refused=record.said)
-        case Answer.NACK if _is_read_back(progress):
+        case Answer.NACK if _wants_read_back(progress):
             return replace(progress, answer=record.answer, refused=record.said)
         case Answer.RETRY | Answer.NACK:
             refused = progress.refused if progress.read_back else record.said
@@ -280,7 +280,7 @@ def _doubting(progress: Progress) -> Progress:
     return replace(progress, answer=Answer.IN_DOUBT, doubt_until=until)
 
 
-def _is_read_back(progress: Progress) -> bool:
+def _wants_read_back(progress: Progress) -> bool:
     """Whether a refusal is believed only when the offsets were looked at: it may be the second of
     two changes of a sink that Connect was refused, and a connector refuses in words of its own.
     """
