@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from exporter.config import control, remedy, section, shape
-from exporter.config.document import section_in
+from exporter.config.document import plain_number_of, section_in
 from exporter.config.section import Section
 from exporter.config.shape import Config
 
@@ -71,7 +71,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "Quarantine.kafka": "east",
     "Quarantine.replication_factor": 3,
-    "Quarantine.retention_days": 365,
+    "Quarantine.retention_days": "365d",
     "KafkaJournal.kafka": "east",
     "KafkaJournal.name": "https://watch-1:9641",
     "Window.start": "22:00",
@@ -163,15 +163,19 @@ def told_at(of: type[Section], name: str) -> str:
 
 
 def default_of(field: FieldInfo) -> Any:
-    """The default itself; None where there is none."""
-    return None if field.is_required() else field.get_default(call_default_factory=True)
+    """The default as it would be written; None where there is none."""
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    plain = plain_number_of(field)
+    return default if default is None or plain is None else plain.written(default)
 
 
 def takes(field: FieldInfo) -> str:
     """The type and its bounds, in a reader's words."""
-    words = [_type(field.annotation)]
-    words += [f"at least {bound.ge:g}" for bound in field.metadata if isinstance(bound, Ge)]
-    words += [f"at most {bound.le:g}" for bound in field.metadata if isinstance(bound, Le)]
+    plain = plain_number_of(field)
+    words = [_type(field.annotation) if plain is None else "duration"]
+    written = "{:g}".format if plain is None else plain.written
+    words += [f"at least {written(at.ge)}" for at in field.metadata if isinstance(at, Ge)]  # type: ignore[arg-type]
+    words += [f"at most {written(at.le)}" for at in field.metadata if isinstance(at, Le)]  # type: ignore[arg-type]
     return ", ".join(words)
 
 
@@ -186,9 +190,7 @@ def default_in_words(field: FieldInfo) -> str | None:
 def _word(default: object) -> str:
     if isinstance(default, bool):
         return json.dumps(default)
-    if isinstance(default, list):
-        return ", ".join(default)
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    return ", ".join(default) if isinstance(default, list) else str(default)
 
 
 def _type(annotation: Any) -> str:
@@ -207,7 +209,7 @@ def _type(annotation: Any) -> str:
         return "regular expression"
     if inspect.isclass(annotation) and issubclass(annotation, Section):
         return "section"
-    words = {str: "text", SecretStr: "text, secret", float: "number", int: "whole number"}
+    words = {str: "text", SecretStr: "text, secret", int: "whole number"}
     return {**words, bool: "true or false", Path: "file", datetime: "date and time"}[annotation]
 
 

@@ -12,7 +12,9 @@ from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import yaml
+from pydantic.fields import FieldInfo
 
+from exporter.config.durations import PlainNumber
 from exporter.config.section import Section
 from exporter.errors import ConfigError
 
@@ -25,6 +27,7 @@ _EXPECTED: Final = {
     "dict_type": "expected a mapping",
     "list_type": "expected a list",
 }
+_OUT_OF_BOUNDS: Final = {"greater_than_equal": "less than", "less_than_equal": "more than"}
 _QUOTED = re.compile(r"(?P<quote>['\"])(?P<text>.*?)(?P=quote)", re.DOTALL)
 _MEANINGS = {
     "'\\t'": "a tab, which cannot indent in YAML: use spaces",
@@ -149,6 +152,14 @@ def mistake(error: dict[str, Any], top: type[Section]) -> str:
     path = _path(location)
     if error["type"] in _EXPECTED:
         return f"{path}: {_EXPECTED[error['type']]}, not {_kind(error['input'], location)}"
+    if error["type"] in _OUT_OF_BOUNDS:
+        plain = plain_number_of(_field_at(location, top))
+        if plain is not None:
+            (bound,) = error["ctx"].values()
+            than = f"{_OUT_OF_BOUNDS[error['type']]} {plain.written(bound)}"
+            given = error["input"]  # the text itself below an optional, a number elsewhere
+            shown = given if isinstance(given, str) else plain.written(given)
+            return f"{path}: {shown} is {than}"
     if error["type"] != "extra_forbidden":
         return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}"
     fields = _section_at(location[:-1], top).model_fields
@@ -200,6 +211,19 @@ def _section_at(location: tuple[str | int, ...], top: type[Section]) -> type[Sec
         inner = None if field is None else section_in(field.annotation)
         found = found if inner is None else inner
     return found
+
+
+def _field_at(location: tuple[str | int, ...], top: type[Section]) -> FieldInfo | None:
+    return _section_at(location[:-1], top).model_fields.get(str(location[-1]))
+
+
+def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:
+    """Return what a plain number of a duration counts; None for what is no duration."""
+    if field is None:
+        return None
+    optional = (getattr(at, "__metadata__", ()) for at in get_args(field.annotation))
+    marks = (*field.metadata, *(mark for inner in optional for mark in inner))
+    return next((mark for mark in marks if isinstance(mark, PlainNumber)), None)
 
 
 def section_in(annotation: Any) -> type[Section] | None:

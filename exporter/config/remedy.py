@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 from pydantic import Field
 
 from exporter.config.section import Section
-from exporter.config.types import JavaClass, Name, Selector, TimeOfDay, Topic, Zone
+from exporter.config.types import Days, Duration, JavaClass, Name, Selector, TimeOfDay, Topic, Zone
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Harmful = Literal[
@@ -50,7 +50,7 @@ class Repeat(Section):
 
     failures: int = Field(default=3, ge=2)
     """Once is an accident, twice may be the same one."""
-    span_s: float = Field(default=600.0, ge=0.0)
+    span_s: Duration = Field(default=600.0, ge=0.0)
     """Between the first and the last: what passes by itself has passed by then."""
     restarts: int = Field(default=2, ge=0)
     """In between, by whomever: a restart is the remedy for everything that is not poison."""
@@ -117,7 +117,7 @@ class Quarantine(Section):
     long than is said here, is refused."""
     replication_factor: int | None = Field(default=None, ge=1)
     """Of a topic that is made: 3 if nothing is said, or as many as there are brokers."""
-    retention_days: float | None = Field(default=None, ge=7.0)
+    retention_days: Days | None = Field(default=None, ge=7.0)
     """For ever if nothing is said. A copy is the only one once the record has gone from its own
     topic."""
 
@@ -140,7 +140,7 @@ class KafkaJournal(Section):
     name: str | None = Field(default=None, min_length=1, max_length=200)
     """What others are told of this replica when it leads, best the address of its control listener;
     the host's name if nothing is said."""
-    session_timeout_s: float = Field(default=10.0, ge=0.5, le=300.0)
+    session_timeout_s: Duration = Field(default=10.0, ge=0.5, le=300.0)
     """A leader that gives no sign of life for so long is followed by another one. The brokers set
     bounds of their own (group.min.session.timeout.ms, 6 s by default)."""
 
@@ -165,11 +165,11 @@ class Remedy(Section):
     by which it never says that the target is down."""
     repeat: Repeat = Repeat()
     """Before a record is taken for poison."""
-    alert_before_s: float = Field(default=900.0, ge=0.0)
+    alert_before_s: Duration = Field(default=900.0, ge=0.0)
     """How long what is wrong was shown to people before anything is done by itself."""
-    start_grace_s: float = Field(default=600.0, ge=0.0)
+    start_grace_s: Duration = Field(default=600.0, ge=0.0)
     """After a start nothing is planned for so long: what looks new then is only new to us."""
-    cool_down_s: float = Field(default=900.0, ge=0.0)
+    cool_down_s: Duration = Field(default=900.0, ge=0.0)
     """How long a connector is left alone after a remedy has ended."""
     budgets: Budgets = Budgets()
     """Of skipped records."""
@@ -179,10 +179,10 @@ class Remedy(Section):
     """Of skipped records."""
     journal: KafkaJournal | None = None
     """None: a file in state_dir, for one daemon that acts alone."""
-    stop_total_s: float = Field(default=180.0, ge=60.0, le=900.0)
+    stop_total_s: Duration = Field(default=180.0, ge=60.0, le=900.0)
     """By when a connector that was stopped to skip a record is on its way up again. Stopping takes
     Connect seconds, and nothing is altered before it was quiet for 15 s."""
-    probation_s: float = Field(default=120.0, ge=0.0)
+    probation_s: Duration = Field(default=120.0, ge=0.0)
     """How long a connector has to run past a skipped record before that was a success."""
     maintenance: Maintenance = Maintenance()
     """Freezes."""

@@ -1,6 +1,7 @@
 """What the YAML file may hold. Strict: an unknown key is a mistake.
 
-Units are in the names: `_s` is seconds. Defaults that follow Connect's own rhythm assume its
+Keys that end in `_s` are durations: text such as 5m, or a number of seconds, which they are inside.
+Defaults that follow Connect's own rhythm assume its
 default `offset.flush.interval.ms` of 60 s or less. A path is relative to the configuration
 file's folder; no message about one repeats what stands there.
 """
@@ -18,6 +19,7 @@ from exporter.config.section import Patterns, Section
 from exporter.config.types import (
     Address,
     Alias,
+    Duration,
     File,
     Folder,
     Hook,
@@ -100,18 +102,18 @@ class OwnAccess(Section):
 class Poll(Section):
     """How often the Connect REST API is asked."""
 
-    state_s: float = Field(default=10.0, ge=1.0)
+    state_s: Duration = Field(default=10.0, ge=1.0)
     """Connectors and tasks: answered from a worker's memory, cheap."""
-    offsets_s: float = Field(default=600.0, ge=10.0)
+    offsets_s: Duration = Field(default=600.0, ge=10.0)
     """Source offsets, on each worker of four connectors at a time: makes it read its offsets topic
     to the end (all of it, under exactly-once). The tail is the source; this is a truth check."""
-    rest_offsets_s: float = Field(default=60.0, ge=5.0)
+    rest_offsets_s: Duration = Field(default=60.0, ge=5.0)
     """Offsets of each connector whose topic or group cannot be read, so that REST is all there is:
     one connector at a time, five in a second at most. As often as judge.interval_s at least, as
     three intervals without a change are a stall."""
-    groups_s: float = Field(default=10.0, ge=1.0)
+    groups_s: Duration = Field(default=10.0, ge=1.0)
     """Committed offsets of sink connectors, from the broker."""
-    timeout_s: float = Field(default=10.0, ge=0.5)
+    timeout_s: Duration = Field(default=10.0, ge=0.5)
     """One REST request to one worker, from the connection to the last byte."""
 
 
@@ -235,7 +237,7 @@ class Limits(Section):
 class Judge(Section):
     """Verdicts on progress, and findings."""
 
-    interval_s: float = Field(default=60.0, ge=1.0)
+    interval_s: Duration = Field(default=60.0, ge=1.0)
     """THE rhythm: three of these without progress, while work waits, are a stall. Not less than the
     workers' offset.flush.interval.ms, whose default this is: between two flushes nothing moves."""
 
@@ -247,7 +249,7 @@ class Probes(Section):
     """They need the permission to read the upstream topics. Without them log ends alone tell it."""
     reads_per_round: int = Field(default=500, ge=1)
     """Per Kafka cluster, after each reading of its log ends; the others wait for their turn."""
-    budget_s: float = Field(default=2.0, ge=0.1)
+    budget_s: Duration = Field(default=2.0, ge=0.1)
     """What one round may take. Less than ends_s, or rounds are left out."""
 
 
@@ -256,9 +258,9 @@ class History(Section):
 
     path: Folder = "history"
     """A folder, relative to this file; on a cluster, of all its hosts."""
-    cadence_s: float = Field(default=60.0, ge=1.0)
+    cadence_s: Duration = Field(default=60.0, ge=1.0)
     """With --continuous. Every batch costs about a second of CPU, however small."""
-    refine_s: float = Field(default=300.0, ge=1.0)
+    refine_s: Duration = Field(default=300.0, ge=1.0)
     """With --continuous: how often silver and gold follow, at ten CPU-seconds however little."""
     max_offsets_per_trigger: int = Field(default=500_000, ge=1)
     """Bounds a batch's memory: half a million records fit a 1 GB heap."""
@@ -307,16 +309,16 @@ class Notify(Section):
     runbooks_url: Url | None = None
     """Where the folder alerts/runbooks is published: every finding then names its runbook there, as
     runbook_url, in the API, on the status page and in notifications. None: it names none."""
-    resend_s: float = Field(default=60.0, ge=1.0)
+    resend_s: Duration = Field(default=60.0, ge=1.0)
     """How often an Alertmanager is told that an alert still stands: it keeps none over its own
     restart."""
-    lasts_s: float = Field(default=3600.0, ge=60.0)
+    lasts_s: Duration = Field(default=3600.0, ge=60.0)
     """How long an alert stands in an Alertmanager that hears no more of it: while this daemon is
     away for less, nothing is taken for resolved."""
-    changes_s: float = Field(default=3600.0, ge=1.0)
+    changes_s: Duration = Field(default=3600.0, ge=1.0)
     """How often a webhook is told at most that a finding has changed. A severity that rises is told
     at once."""
-    timeout_s: float = Field(default=10.0, ge=0.5)
+    timeout_s: Duration = Field(default=10.0, ge=0.5)
     """One delivery to one receiver, from the connection to the answer."""
 
 
@@ -340,10 +342,10 @@ class Config(Section):
     """None: nothing is shown, which is enough where web_config_file asks for nothing."""
     control: Control | None = None
     """Where alerts and people may ask for repairs; without this section nobody can over HTTP."""
-    tick_s: float = Field(default=1.0, ge=0.05)
+    tick_s: Duration = Field(default=1.0, ge=0.05)
     """How often everything is judged and published: the most that the edge adds to a commit's age.
     While commits come in, positions are shown up to four times as often."""
-    ends_s: float = Field(default=5.0, ge=0.5)
+    ends_s: Duration = Field(default=5.0, ge=0.5)
     """How often log ends are asked for: one batched request per Kafka cluster."""
     state_dir: Folder = "state"
     """What must survive a restart; a folder of this daemon alone, relative to this file."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import ipaddress
+import math
 import re
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from exporter.addresses import PORT_MAX, is_ipv6, parsed
 from exporter.config import properties
+from exporter.config.durations import DAY_S, FORMS, PlainNumber, parse_duration
 from exporter.config.files import problem_with, read_private, read_secret, tokens_in
 
 FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
@@ -28,6 +30,8 @@ _LISTEN = re.compile(r"(?P<host>\S+):[0-9]{1,5}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _JAVA_CLASS = r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$"
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+_PLAIN = re.compile(r"[0-9]+(\.[0-9]+)?")
+_DAYS: Final = "30d or 36h; a plain number is days"
 _HOOK = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 
@@ -203,6 +207,37 @@ def _moment(value: object) -> object:
     return found
 
 
+def _duration(value: object) -> float:
+    """Seconds; a plain number is a number of them."""
+    return _parsed_duration(value) if isinstance(value, str) else _finite(value, FORMS)
+
+
+def _days(value: object) -> float:
+    """Days; a plain number is a number of them."""
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return _parsed_duration(value, _DAYS) / DAY_S
+    return _finite(float(value) if isinstance(value, str) else value, _DAYS)
+
+
+def _parsed_duration(value: str, forms: str = FORMS) -> float:
+    try:
+        return parse_duration(value, forms)
+    except ValueError as exc:
+        raise _wrong(str(exc)) from None
+
+
+def _finite(value: object, forms: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(f"not a duration: write {forms}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise _wrong(f"a duration has an end: write {forms}")
+    return number
+
+
 def is_loopback(listen: str) -> bool:
     """Whether only this machine can reach an address `host:port`."""
     host = listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
@@ -243,6 +278,8 @@ File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
 TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_of_tokens)]
 WorkerFile = Annotated[Path, Field(strict=False), AfterValidator(_of_worker)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
+Duration = Annotated[float, BeforeValidator(_duration), PlainNumber(1.0)]
+Days = Annotated[float, BeforeValidator(_days), PlainNumber(DAY_S)]
 Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
 JavaClass = Annotated[str, StringConstraints(pattern=_JAVA_CLASS)]
 Selector = Annotated[str, StringConstraints(min_length=1), AfterValidator(_selector)]

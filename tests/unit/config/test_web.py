@@ -140,7 +140,7 @@ def test_all_mistakes_are_told_at_once_with_those_of_the_configuration(folder: P
     with pytest.raises(ConfigError) as caught:
         load(file, {})
     assert [at.removeprefix("offsetwatch.yaml: ") for at in caught.value.mistakes] == [
-        "tick_s: input should be greater than or equal to 0.05",
+        "tick_s: 0s is less than 50ms",
         (
             "web_config_file: web.yaml: tls_server_config.key_file: cannot be read: No such file "
             "or directory"

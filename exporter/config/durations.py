@@ -1,0 +1,63 @@
+"""Durations of the configuration and the command line: text such as 1h30m, in seconds inside."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final, NamedTuple
+
+DAY_S: Final = 86_400.0
+FORMS: Final = "30s, 5m, 1h30m or 500ms; a plain number is seconds"
+_SECONDS: Final = {"d": DAY_S, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_NUMBER: Final = r"\d+(?:\.\d+)?"
+_PLAIN: Final = re.compile(rf"[+-]?{_NUMBER}")
+_DURATION: Final = re.compile(
+    r"\s*".join(rf"(?:(?P<{unit}>{_NUMBER})\s*{unit}(?![a-z]))?" for unit in _SECONDS)
+)
+# A number and a word, three times at most: nothing else is repeated, as it may be a password.
+_ATTEMPT: Final = re.compile(rf"[+-]?\s*(?:{_NUMBER}\s*[A-Za-z]{{0,12}}\s*){{1,3}}")
+_LENGTH_MAX: Final = 40
+
+
+class PlainNumber(NamedTuple):
+    """What a plain number of a setting counts: so many seconds each."""
+
+    seconds: float
+
+    def written(self, number: float) -> str:
+        """Return a number of them as a duration."""
+        return format_duration(number * self.seconds)
+
+
+def parse_duration(text: str, forms: str = FORMS) -> float:
+    """Return the seconds that a text says: units of d, h, m, s and ms, each once and the largest
+    first, or a plain number of seconds. Raises ValueError with what is wrong and the right forms.
+    """
+    bare = text.strip()
+    if _PLAIN.fullmatch(bare):
+        return _finite(float(bare), forms)
+    short = 0 < len(bare) <= _LENGTH_MAX
+    found = _DURATION.fullmatch(bare) if short else None
+    if found is None:
+        shown = f'"{bare}" is ' if short and _ATTEMPT.fullmatch(bare) else ""
+        raise ValueError(f"{shown}not a duration: write {forms}")
+    return sum(_SECONDS[unit] * float(number) for unit, number in found.groupdict("0").items())
+
+
+def _finite(seconds: float, forms: str) -> float:
+    if not math.isfinite(seconds):
+        raise ValueError(f"a duration has an end: write {forms}")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds in the form that `parse_duration` reads, in its largest units: 1h30m."""
+    sign, rest_s = "-" if seconds < 0 else "", abs(seconds)
+    if 0 < rest_s < 1:
+        return f"{sign}{rest_s * 1000:g}ms"
+    parts = []
+    for unit in ("d", "h", "m"):
+        whole, rest_s = divmod(rest_s, _SECONDS[unit])
+        parts += [f"{whole:.0f}{unit}"] if whole else []
+    parts += [f"{round(rest_s, 3):g}s"] if rest_s or not parts else []
+    return sign + "".join(parts)
