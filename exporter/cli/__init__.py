@@ -29,7 +29,13 @@ from exporter.cli import (
 from exporter.cli.connector_commands import connectors
 from exporter.cli.history_commands import history
 from exporter.cli.leaving import end_now
-from exporter.cli.options import config_option, json_option, reading_of, reading_options
+from exporter.cli.options import (
+    config_option,
+    json_option,
+    reading_of,
+    reading_options,
+    timeout_option,
+)
 from exporter.errors import (
     ClientError,
     ConfigError,
@@ -112,13 +118,7 @@ def status(*, as_json: bool, **how: Any) -> None:
 @cli.command("doctor")
 @config_option
 @json_option
-@click.option(
-    "--timeout",
-    "timeout_s",
-    default=20.0,
-    show_default=True,
-    help="Seconds that the whole command may take.",
-)
+@timeout_option()
 def examine(config_path: Path, as_json: bool, timeout_s: float) -> None:
     """Reach everything, read-only, and say what is fine and what is not. Exit code 1 with findings,
     7 if something does not answer.

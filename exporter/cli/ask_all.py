@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 from exporter.cli.leaving import leave_threads
+from exporter.config.durations import format_duration
 from exporter.errors import ClientError, TimedOut
 
 AT_ONCE: Final = 8
@@ -28,7 +29,7 @@ def ask_all(
         question.done.wait(max(0.0, deadline - time.monotonic()))
         if not question.done.is_set():
             leave_threads(name)
-            yield name, TimedOut(name, f"no answer within {timeout_s:.0f} s")
+            yield name, TimedOut(name, f"no answer within {format_duration(timeout_s)}")
             continue
         if question.bug is not None:
             raise question.bug

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from exporter.cli.options import (
+    DurationType,
     allow_new_option,
+    change_timeout_option,
     config_option,
     dry_run_option,
     json_option,
-    patience_option,
     reading_of,
     reading_options,
     state_dir_option,
@@ -30,7 +31,7 @@ def connectors() -> None:
 def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Of verbs that change no offset."""
     for option in (
-        patience_option,
+        change_timeout_option,
         state_dir_option,
         dry_run_option,
         yes_option,
@@ -92,10 +93,10 @@ def _to_state(state: str, asked: dict[str, Any]) -> None:
 @click.option(
     "--watch",
     "watch_s",
-    type=click.FloatRange(0, 3600),
-    default=10.0,
+    type=DurationType(maximum=3600.0),
+    default="10s",
     show_default=True,
-    help="For so many seconds its tasks are watched afterwards.",
+    help="How long its tasks are watched afterwards.",
 )
 def restart(*, only_failed: bool, watch_s: float, **asked: Any) -> None:
     """Restart a connector and its tasks, then watch them: exit code 1 if one has failed by the end,

@@ -123,7 +123,7 @@ def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         json_option,
         desk_options,
-        timeout_option,
+        timeout_option(),
         click.option(
             "--key", callback=_key, help="A word of yours: asked again under it, it is one plan."
         ),

@@ -30,7 +30,7 @@ def history() -> None:
     help='Compute gold at this log end: a JSON file {"kafka/topic": {"partition": next offset}}.',
 )
 @json_option
-@timeout_option
+@timeout_option()
 def history_run(
     config_path: Path, mode: str | None, up_to: Path | None, as_json: bool, timeout_s: float
 ) -> None:
@@ -163,7 +163,7 @@ def history_report(**asked: Any) -> None:
     "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON here too."
 )
 @json_option
-@timeout_option
+@timeout_option()
 def history_audit(**asked: Any) -> None:
     """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
     if a record is lost, doubled, out of order or changed, and nothing explains it.

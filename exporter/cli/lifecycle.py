@@ -11,6 +11,7 @@ from typing import Any
 from exporter import config
 from exporter.cli import carrying, output, restart_watch
 from exporter.clock import SteadyClock
+from exporter.config.durations import format_duration
 from exporter.errors import ConfigError
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
@@ -88,7 +89,7 @@ def restart(asked: Asked, *, only_failed: bool, watch_s: float) -> int:
     code = _change(asked, at, prepare)
     if code != restart_watch.OK or asked.dry_run:
         return code
-    output.error(f"watching its tasks for {watch_s:g} s")
+    output.error(f"watching its tasks for {format_duration(watch_s)}")
     return restart_watch.watch_tasks(
         lambda: facts.one_of(at.connect, asked.name), watch_s, SteadyClock()
     )

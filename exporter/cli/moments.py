@@ -6,26 +6,28 @@ import re
 from datetime import datetime
 from typing import Final
 
+from exporter.config.durations import parse_duration
 from exporter.errors import ConfigError
 
-_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])\s+ago")
-_SPAN: Final = re.compile(r"([+-]?)\s*(\d+(?:\.\d+)?)\s*([smhd])")
-_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FORMS: Final = "ISO 8601 with a zone, Unix seconds, or how long ago: 10m ago"
 
 
 def parse_time(text: str, now: float, option: str = "--time") -> float:
     """Unix seconds. Raises ConfigError for what is no time, or none without a zone."""
-    ago = _AGO.fullmatch(text.strip())
-    if ago is not None:
-        return now - float(ago[1]) * _SECONDS[ago[2]]
+    bare = text.strip()
     try:
-        return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else _moment(text)
+        if bare.endswith("ago"):
+            return now - parse_duration(bare.removesuffix("ago"))
+        return float(bare) if re.fullmatch(r"\d+(\.\d+)?", bare) else _moment(bare)
     except ValueError as exc:
         raise ConfigError((f"{option} {text}: {exc}",)) from exc
 
 
 def _moment(text: str) -> float:
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"not a time: write {_FORMS}") from None
     if moment.tzinfo is None:
         raise ValueError("say the zone: Z, +02:00")
     return moment.timestamp()
@@ -33,8 +35,12 @@ def _moment(text: str) -> float:
 
 def parse_span(text: str, option: str) -> float:
     """Seconds, below 0 unless a + says forward. Raises ConfigError."""
-    span = _SPAN.fullmatch(text.strip())
-    if span is None:
-        raise ConfigError((f"{option} {text}: a number with s, m, h or d; + in front is forward",))
-    seconds = float(span[2]) * _SECONDS[span[3]]
-    return seconds if span[1] == "+" else -seconds
+    bare = text.strip()
+    signed = bare[:1] in {"+", "-"}
+    try:
+        seconds = parse_duration(bare[1:] if signed else bare)
+        if seconds < 0:
+            raise ValueError("one sign in front of a duration")
+    except ValueError as exc:
+        raise ConfigError((f"{option} {text}: {exc}; + in front is forward",)) from exc
+    return seconds if bare.startswith("+") else -seconds

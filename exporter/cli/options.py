@@ -5,6 +5,7 @@ A change of a connector is dry, confirmed and journalled in one way for all.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -82,17 +83,64 @@ def _url_or_config(
     return value
 
 
+class DurationType(click.ParamType[float]):
+    """A duration such as 30s, in seconds inside; a plain number is seconds.
+
+    minimum, maximum    bounds in seconds, both included
+    """
+
+    name = "duration"
+
+    def __init__(self, minimum: float = 0.0, maximum: float = math.inf) -> None:
+        self._minimum = minimum
+        self._maximum = maximum
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """Return the bounds as they are written in help, those that say something."""
+        from exporter.config.durations import format_duration  # noqa: PLC0415 - heavy
+
+        least = (f"at least {format_duration(self._minimum)}",) if self._minimum > 0 else ()
+        most = (f"at most {format_duration(self._maximum)}",) if self._maximum < math.inf else ()
+        return (*least, *most)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds. Raises BadParameter with the value and the right form."""
+        from exporter.config.durations import format_duration, parse_duration  # noqa: PLC0415 - heavy
+
+        try:
+            seconds = parse_duration(str(value))
+        except ValueError as exc:
+            self.fail(str(exc), param, ctx)
+        for bound, than, broken in (
+            (self._minimum, "less", seconds < self._minimum),
+            (self._maximum, "more", seconds > self._maximum),
+        ):
+            if broken:
+                self.fail(f"{value} is {than} than {format_duration(bound)}", param, ctx)
+        return seconds
+
+
+def timeout_option(default: str = "30s") -> Callable[[Declared], Declared]:
+    """Return the `--timeout` of a command. A change has a longer default: Strimzi's operator may
+    take two minutes to begin with one.
+    """
+    return click.option(
+        "--timeout",
+        "timeout_s",
+        type=DurationType(1.0),
+        default=default,
+        show_default=True,
+        help="How long to wait for clusters to answer, and for each step of a change.",
+    )
+
+
 def daemon_options(verb: Declared) -> Declared:
     """How the daemon is asked first, of a verb with a configuration of its own kind."""
     for option in (
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=click.FloatRange(min=1),
-            default=30.0,
-            show_default=True,
-            help="Seconds that the whole command may take.",
-        ),
+        timeout_option(),
         click.option("--direct", is_flag=True, help="Ask the clusters, and no daemon."),
         click.option(
             "--url",
@@ -130,13 +178,6 @@ def reading_of(options: dict[str, Any]) -> Reading:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
 output_file: click.ParamType[Path] = click.Path(dir_okay=False, path_type=Path)
-timeout_option = click.option(
-    "--timeout",
-    "timeout_s",
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for a catch-up.",
-)
 yes_option = click.option(
     "--yes", is_flag=True, help="Do not ask for the connector's name to be typed first."
 )
@@ -149,14 +190,7 @@ state_dir_option = click.option(
     help="Where journal and backups are; by default state_dir of the configuration, or "
     "$XDG_STATE_HOME/offsetwatch where there is none.",
 )
-patience_option = click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=1),
-    default=180.0,
-    show_default=True,
-    help="Seconds to wait for a step to show.",
-)
+change_timeout_option = timeout_option("3m")
 allow_new_option = click.option(
     "--allow-new",
     is_flag=True,
@@ -166,6 +200,12 @@ allow_new_option = click.option(
 
 def change_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those of every verb that changes offsets."""
-    for option in (allow_new_option, patience_option, state_dir_option, yes_option, dry_run_option):
+    for option in (
+        allow_new_option,
+        change_timeout_option,
+        state_dir_option,
+        yes_option,
+        dry_run_option,
+    ):
         verb = option(verb)
     return verb

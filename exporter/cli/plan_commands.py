@@ -23,9 +23,9 @@ from exporter.cli.desk_options import (
     wish,
 )
 from exporter.cli.options import (
+    change_timeout_option,
     config_option,
     json_option,
-    patience_option,
     state_dir_option,
     yes_option,
 )
@@ -169,7 +169,7 @@ def plan_abort(plan_id: str, *, because: str, **where: Any) -> None:
 @plan.command("recover")
 @click.argument("plan_id", metavar="ID")
 @_reach
-@patience_option
+@change_timeout_option
 def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> None:
     """Go on with an open plan: to its end if a change may have begun, else back to how everything
     was. Exit code 5 if a person must still decide.

@@ -19,7 +19,7 @@ from exporter.cli.desk_options import (
     plan_options,
     wish,
 )
-from exporter.cli.options import json_option
+from exporter.cli.options import DurationType, json_option
 
 
 @click.command()
@@ -56,20 +56,20 @@ def mode(*, wanted: str | None, because: str | None, as_json: bool, **where: Any
 
 
 @click.command()
-@click.option("--for", "span", help="So long: 30m, 2h, 1d.")
+@click.option("--for", "span_s", type=DurationType(), help="So long: 30m, 2h, 1d.")
 @click.option("--until", help="Until then: ISO 8601 with a zone, or Unix seconds.")
 @click.option("--indefinitely", is_flag=True, help="Until somebody says unpause.")
 @because_option
 @desk_options
 def pause(
-    *, span: str | None, until: str | None, indefinitely: bool, because: str, **where: Any
+    *, span_s: float | None, until: str | None, indefinitely: bool, because: str, **where: Any
 ) -> None:
     """Begin no remedy; what has begun comes to a safe end."""
     from exporter.cli import switching  # noqa: PLC0415
 
-    if (span is not None) + (until is not None) + indefinitely != 1:
+    if (span_s is not None) + (until is not None) + indefinitely != 1:
         raise click.UsageError("say one of --for, --until and --indefinitely")
-    sys.exit(switching.pause(access(**where), span=span, until=until, because=because))
+    sys.exit(switching.pause(access(**where), span_s=span_s, until=until, because=because))
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import Final
 
 from exporter.cli import output
 from exporter.cli.access import Access, at_desk
-from exporter.cli.moments import parse_span, parse_time
+from exporter.cli.moments import parse_time
 from exporter.clock import Clock, SystemClock
 from exporter.errors import ConfigError
 from exporter.remedy.model.desk import Breaker, Mode, NotFound, Pause, Switches
@@ -64,7 +64,7 @@ def set_mode(access: Access, mode: Mode, *, because: str) -> int:
 def pause(
     access: Access,
     *,
-    span: str | None,
+    span_s: float | None,
     until: str | None,
     because: str,
     clock: Clock | None = None,
@@ -74,8 +74,8 @@ def pause(
     """
     now = (SystemClock() if clock is None else clock).now()
     end: float | None = None
-    if span is not None:
-        end = now + parse_span(f"+{span}", "--for")
+    if span_s is not None:
+        end = now + span_s
     elif until is not None:
         end = parse_time(until, now, "--until")
     if end is not None and end <= now:

@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from exporter.cli import cli
+from exporter.cli.options import DurationType
 from tools.references.markdown import MADE, code, flowing, table
 
 PROGRAM: Final = "offsetwatch"
@@ -104,6 +105,8 @@ def _option(verb: click.Context, option: click.Option) -> tuple[str, str, str]:
     meaning = flowing(option.help or "")
     if isinstance(option.type, (click.IntRange, click.FloatRange)):
         meaning = f"{meaning} {_range(option.type)}"
+    if isinstance(option.type, DurationType) and option.type.bounds:
+        meaning = f"{meaning} ({', '.join(option.type.bounds)})"
     if option.multiple and "repeat" not in meaning:
         meaning = f"{meaning} Repeatable."
     return (code(names), _default(verb, option), meaning)

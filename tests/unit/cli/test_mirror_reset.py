@@ -153,7 +153,7 @@ def test_syncs_that_another_running_connector_uses_are_left_alone(shell, monkeyp
     assert shell.worker.changes() == []
 
 
-@pytest.mark.parametrize("by", ["soon", "3", "-"])
-def test_a_span_of_time_has_a_unit(shell, by):
-    with pytest.raises(ConfigError, match="s, m, h or d"):
+@pytest.mark.parametrize("by", ["soon", "-", "+-3s", "1h1h"])
+def test_a_span_of_time_is_a_duration(shell, by):
+    with pytest.raises(ConfigError, match=r"duration.*; \+ in front is forward"):
         shell.reset("--by", by)

@@ -100,14 +100,14 @@ def test_the_mode_needs_the_configuration_that_limits_it(bureau):
 @pytest.mark.parametrize(
     ("given", "until"),
     [
-        ({"span": "2h"}, NOW + 7200.0),
+        ({"span_s": 7200.0}, NOW + 7200.0),
         ({"until": "2027-01-15T10:00:00Z"}, NOW + 7200.0),
         ({}, None),
     ],
     ids=["for", "until", "indefinitely"],
 )
 def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
-    here, how = Access(state_dir=bureau.folder), {"span": None, "until": None, **given}
+    here, how = Access(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
     switching.pause(here, because="a release", clock=VirtualClock(NOW), **how)
     record = newest(bureau)
     assert isinstance(record, PauseSet)
@@ -118,13 +118,21 @@ def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
 
 @pytest.mark.parametrize(
     "given",
-    [{"span": "-2h"}, {"span": "+2h"}, {"span": "soon"}, {"span": "0s"}, {"until": "1000"}],
+    [{"span_s": -7200.0}, {"span_s": 0.0}, {"until": "1000"}],
     ids=lambda given: str(*given.values()),
 )
 def test_a_pause_that_would_be_over_or_is_none_is_refused(bureau, given):
-    here, how = Access(state_dir=bureau.folder), {"span": None, "until": None, **given}
+    here, how = Access(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
     with pytest.raises(ConfigError):
         switching.pause(here, because="x", clock=VirtualClock(NOW), **how)
+    assert bureau.bench.journal.tail(1) == ()
+
+
+@pytest.mark.parametrize("span", ["-2h", "+2h", "soon", ""])
+def test_the_length_of_a_pause_is_a_duration(bureau, span):
+    done = typed("pause", "--for", span, "--because", "x", bureau=bureau)
+    assert done.exit_code == 2
+    assert "not a duration: write 30s, 5m, 1h30m or 500ms" in done.stderr
     assert bureau.bench.journal.tail(1) == ()
 
 

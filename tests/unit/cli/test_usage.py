@@ -22,7 +22,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
     [
         (("offsets", "export"), "--from-beginning", "say where: --connect"),
         (("offsets", "import", "--nope"), "--offsets", "No such option"),
-        (("status", "--timeout", "x"), "--timeout", "not a valid float"),
+        (("status", "--timeout", "5x"), "--timeout", '"5x" is not a duration: write 30s'),
         (("connectors", "restart"), "--only-failed", "Missing argument 'NAME'"),
         (("nope",), "doctor", "No such command 'nope'"),
     ],
