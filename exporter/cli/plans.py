@@ -77,7 +77,7 @@ def list_plans(access: Access, *, as_json: bool) -> int:
     else:
         output.table(
             "Plans",
-            ("plan", "begun", "place", "connector", "what", "stands", "by", "lapses"),
+            ("plan", "begun", "cluster", "connector", "what", "status", "by", "expires"),
             (
                 (
                     row.plan_id,

@@ -65,7 +65,7 @@ def remedied(config: Config, cluster: str, connector: str, now: float) -> Remedi
         with closing(ledger.journal):
             ledger.read_on()
     except JournalDamaged as exc:
-        output.error(f"of remedies nothing can be told: {exc}")
+        output.error(f"the state of remediation is unknown: {exc}")
         return None
     fleet, whose = ledger.fleet, (cluster, connector)
     held = fleet.paused(now)
@@ -140,8 +140,8 @@ def print_remedied(found: Remedied | None) -> None:
         for row in found.plans
     ]
     if not found.incidents:
-        facts.append(("incidents", "none: there is nothing to remedy"))
-    output.table("Remedy", ("", ""), [at for at in facts if at[1] is not None])
+        facts.append(("incidents", "none"))
+    output.table("Remediation", ("", ""), [at for at in facts if at[1] is not None])
     for at in found.looked:
         print_guards(_title(at), at.guards)
         if at.recommend:

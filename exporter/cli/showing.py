@@ -43,14 +43,14 @@ def print_plan(
     subject = plan.subject
     facts: list[tuple[str, str | None]] = [
         ("connector", f"{subject.connector} ({subject.kind})"),
-        ("place", f"{subject.place} ({subject.driver})"),
-        ("asked for by", row.created_by),
+        ("cluster", f"{subject.place} ({subject.driver})"),
+        ("requested by", row.created_by),
         ("at", output.moment(row.created_at)),
         ("state", _states(plan)),
         *more,
     ]
     if row.expires_at is not None:
-        facts.append(("lapses", output.moment(row.expires_at)))
+        facts.append(("expires", output.moment(row.expires_at)))
     if plan.remedy is not None:
         facts += [(what, how_much) for what, how_much in plan.remedy.evidence]
         facts.append(("incident", plan.remedy.incident or None))
@@ -90,7 +90,7 @@ def _print_steps(told: PlanTold) -> None:
         (number, at.step, pairs[number - 1] if number <= len(pairs) else "", at.standing)
         for number, at in enumerate(told.steps, start=1)
     )
-    output.table("Steps", ("step#", "what", "offsets", "stands"), rows)
+    output.table("Steps", ("step#", "what", "offsets", "status"), rows)
     requests = [
         f"  {number}. {_cut(request)}"
         for number, at in enumerate(told.steps, start=1)

@@ -13,9 +13,9 @@ from exporter.remedy.model.desk import Breaker, Mode, NotFound, Pause, Switches
 
 OK, FINDINGS = 0, 1
 MEANS: Final = {
-    Mode.OBSERVE: "says what would be done, and does nothing",
-    Mode.PROPOSE: "proposes plans, and carries out what somebody approves",
-    Mode.AUTO: "acts by itself where the configuration allows that, and proposes everywhere else",
+    Mode.OBSERVE: "reports what would be done, and does nothing",
+    Mode.PROPOSE: "proposes plans, and carries out what an operator approves",
+    Mode.AUTO: "acts without approval where the configuration allows it, and proposes elsewhere",
 }
 
 
@@ -37,14 +37,16 @@ def _print(found: Switches) -> None:
         ("pause", "none" if held is None else paused(held)),
         ("open breakers", str(len(found.breakers))),
     )
-    output.table("Remedy", ("", ""), rows)
+    output.table("Remediation", ("", ""), rows)
     if found.breakers:
         _print_breakers(found.breakers)
 
 
 def paused(held: Pause) -> str:
     """Until when, and by whom."""
-    until = "until somebody ends it" if held.until is None else f"until {output.moment(held.until)}"
+    until = (
+        "until an operator ends it" if held.until is None else f"until {output.moment(held.until)}"
+    )
     return f"{until}, by {held.by} since {output.moment(held.at)}: {held.because}"
 
 
@@ -82,8 +84,8 @@ def pause(
         raise ConfigError((f"{output.moment(end)} is over already: nothing is paused",))
     with at_desk(access) as at:
         at.desk.pause(end, at.by, because)
-    how_long = "until somebody ends it" if end is None else f"until {output.moment(end)}"
-    output.error(f"nothing new is begun {how_long}; what has begun comes to a safe end")
+    how_long = "until an operator ends it" if end is None else f"until {output.moment(end)}"
+    output.error(f"no new plan begins {how_long}; a running plan ends safely")
     return OK
 
 

@@ -99,8 +99,8 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """See the README: 0 as asked, 3 denied, 4 the world changed, 5 a person must decide, 6
-        unauthorised, 7 unreachable.
+        """See docs/commands.md: 0 as requested, 3 denied, 4 the cluster changed, 5 an operator
+        must decide, 6 unauthorised, 7 unreachable.
         """
         return exit_code(self.ending, self.cause)
 

@@ -19,6 +19,8 @@ import yaml
 
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+# Pages whose blocks of configuration add to README's.
+CONFIGURED: Final = ("clusters.md", "notifications.md", "remediation.md")
 CONFIG_NAME: Final = "offsetwatch.yaml"
 COMMAND_S_MAX: Final = 240.0
 
@@ -45,8 +47,10 @@ def commands() -> list[str]:
 
 
 def configurations() -> list[str]:
-    """Each block of configuration; the first is whole, the others add to one."""
-    return [text for kind, text in _FENCED.findall(README) if kind == "yaml"]
+    """Blocks of configuration, README's first: that one is whole, the others add to it."""
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in CONFIGURED]
+    blocks = (block for page in (README, *pages) for block in _FENCED.findall(page))
+    return [text for kind, text in blocks if kind == "yaml"]
 
 
 def smallest(*, east: str, west: str, connect: str, listen: str) -> str:

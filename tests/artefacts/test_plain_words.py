@@ -49,7 +49,6 @@ WORDS = re.compile(rf"(?<![\w/-])(?:{'|'.join(PRIVATE)})(?![\w-])", re.IGNORECAS
 NOT_CLEAN: frozenset[str] = frozenset(
     {
         "CHANGELOG.md",
-        "README.md",
         "alerts/README.md",
         "alerts/connectors.rules.yaml",
         "alerts/mirrormaker.rules.yaml",
@@ -112,7 +111,6 @@ NOT_CLEAN: frozenset[str] = frozenset(
         "docs/reference/cli.md",
         "docs/reference/configuration.md",
         "docs/reference/metrics.md",
-        "docs/remediation.md",
         "docs/scaling.md",
         "docs/security.md",
         "docs/status-page.md",
@@ -127,9 +125,7 @@ NOT_CLEAN: frozenset[str] = frozenset(
         "exporter/cli/explain.py",
         "exporter/cli/options.py",
         "exporter/cli/plans.py",
-        "exporter/cli/remedied.py",
         "exporter/cli/remedy_commands.py",
-        "exporter/cli/switching.py",
         "exporter/clients/log_readers.py",
         "exporter/clients/records_read.py",
         "exporter/clients/write/offsets.py",
@@ -171,7 +167,6 @@ NOT_CLEAN: frozenset[str] = frozenset(
         "exporter/remedy/locate/native.py",
         "exporter/remedy/locate/poison.py",
         "exporter/remedy/locate/sinks.py",
-        "exporter/remedy/model/fleet.py",
         "exporter/remedy/model/stored.py",
         "exporter/remedy/planner.py",
         "exporter/remedy/replica.py",

@@ -69,6 +69,11 @@ READY_S_MAX = 240.0
 POSITION = {"position": 40}
 PLACE = {"filename": "/in.txt"}
 STORED = '{"filename":"/in.txt"}'
+WORDS_MAX = 1_500
+
+
+def test_it_is_read_in_one_go() -> None:
+    assert len(README.split()) <= WORDS_MAX
 
 
 def test_every_command_of_a_block_is_run_or_has_a_reason_why_not() -> None:
@@ -285,12 +290,13 @@ GROUPS = {path[:1] for path in VERBS if len(path) > 1}
 
 
 def rows() -> list[str]:
-    table = README.split("| command | does |")[1].split("\n\n")[0]
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = page.split("| command | does |")[1].split("\n\n")[0]
     return [re.split(r"(?<!\\)\|", line)[1] for line in table.splitlines()[2:]]
 
 
 def told(row: str) -> Iterator[tuple[str, ...]]:
-    """The verbs of a row. What does not begin anew stands beside the one before it."""
+    """Verbs of a row. One without its group belongs to the one before it."""
     group: tuple[str, ...] = ()
     for item in re.findall(r"`([^`]+)`", row):
         words = tuple(item.removeprefix("offsetwatch ").split())

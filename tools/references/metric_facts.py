@@ -227,12 +227,12 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
     "Failover of consumer groups": {
         m.GROUP_REREAD: Facts(
             _GROUPS,
-            "Absent where nothing tells: see README, What the numbers mean.",
+            "Absent where it is not known: see docs/numbers.md.",
             "What a failover would read twice, before one is decided on.",
         ),
         m.GROUP_SKIP: Facts(
             _GROUPS,
-            "Absent where nothing tells: see README, What the numbers mean.",
+            "Absent where it is not known: see docs/numbers.md.",
             "What a failover would never read: anything but 0 is to be known before one.",
         ),
         m.CHECKPOINT_AT: Facts(

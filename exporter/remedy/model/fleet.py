@@ -235,8 +235,8 @@ class Fleet:
                 log = f"{record.topic}-{record.partition}"
                 said = (
                     f"two records were skipped for one kind of failure, close to each other: "
-                    f"{earlier.record.offset} and {record.offset} of {log}: whoever writes them "
-                    "is to be looked at, and not the records"
+                    f"{earlier.record.offset} and {record.offset} of {log}; check the producer "
+                    "that writes them, not the records"
                 )
                 self._open(life, at, said)
         self.skips.append(skip)

@@ -118,7 +118,7 @@ def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
     found = told(bureau)
     assert (found.incidents, found.looked) == ((), ())
     print_remedied(found)
-    assert "there is nothing to remedy" in capsys.readouterr().out
+    assert "incidents  none" in capsys.readouterr().out
 
 
 def test_another_connectors_trouble_is_not_told(bureau):
@@ -140,7 +140,7 @@ def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
     assert [row.plan_id for row in found.plans] == ["p2"]
     print_remedied(found)
     shown = capsys.readouterr().out
-    for part in ("observe: says", "by ada", "open since", "did not help", "plan proposed"):
+    for part in ("observe: reports", "by ada", "open since", "did not help", "plan proposed"):
         assert part in shown
     text = msgspec.json.decode(msgspec.json.encode(as_document(found)))
     assert text["pause"]["until"] == NOW + 60.0

@@ -373,7 +373,7 @@ def test_the_switches_are_set_from_afar_as_they_are_here(elsewhere):
         "the mode is observe" in elsewhere.typed("ada", "mode", "observe", "--because", "x").stderr
     )
     assert elsewhere.typed("ada", "pause", "--indefinitely", "--because", "x").exit_code == 0
-    assert "until somebody ends it, by ada" in elsewhere.typed("eve", "mode").stdout
+    assert "until an operator ends it, by ada" in elsewhere.typed("eve", "mode").stdout
     assert "the pause is over" in elsewhere.typed("ada", "unpause", "--because", "x").stderr
     assert elsewhere.typed("eve", "breaker", "list").exit_code == 0
 

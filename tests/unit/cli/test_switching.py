@@ -37,7 +37,7 @@ def newest(bureau: Bureau) -> object:
 def test_the_mode_is_told_with_what_it_means(bureau):
     shown = typed("mode", bureau=bureau)
     assert shown.exit_code == 0
-    assert "propose: proposes plans, and carries out what somebody approves" in shown.stdout
+    assert "propose: proposes plans, and carries out what an operator approves" in shown.stdout
     assert json.loads(typed("mode", "--json", bureau=bureau).stdout) == {
         "mode": "propose",
         "pause": None,
@@ -112,8 +112,8 @@ def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
     record = newest(bureau)
     assert isinstance(record, PauseSet)
     assert (record.paused, record.until) == (True, until)
-    when = "until somebody ends it" if until is None else "until 2027-01-15 10:00:00Z"
-    assert f"nothing new is begun {when}" in capsys.readouterr().err
+    when = "until an operator ends it" if until is None else "until 2027-01-15 10:00:00Z"
+    assert f"no new plan begins {when}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_length_of_a_pause_is_a_duration(bureau, span):
 def test_a_pause_is_told_and_ended(bureau):
     typed("pause", "--indefinitely", "--because", "a release", bureau=bureau)
     shown = typed("mode", bureau=bureau).stdout
-    assert f"until somebody ends it, by {person()}" in shown
+    assert f"until an operator ends it, by {person()}" in shown
     assert "the pause is over" in typed("unpause", "--because", "done", bureau=bureau).stderr
     assert "there was no pause" in typed("unpause", "--because", "done", bureau=bureau).stderr
 

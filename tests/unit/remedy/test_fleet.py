@@ -261,7 +261,7 @@ def test_two_skips_of_one_kind_close_to_each_other_open_the_breaker(offset: int)
     opens = skipped_after(msgspec.structs.replace(POISON, offset=offset))
     assert list(opens) == ["lab/orders"]
     assert opens["lab/orders"].opened_at == 8.0
-    assert f": {POISON.offset} and {offset} of orders-0:" in opens["lab/orders"].said
+    assert f": {POISON.offset} and {offset} of orders-0;" in opens["lab/orders"].said
 
 
 @pytest.mark.parametrize(
