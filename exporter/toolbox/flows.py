@@ -91,7 +91,7 @@ def prepare_flow(
     if clearing is not None:
         notes = (*notes, *clearing.notes)
     elif known.mirror.syncs_topic is not None:
-        kept = "are kept: what is copied from there on writes them anew"
+        kept = "are retained: MirrorMaker writes new ones as it copies"
         notes = (*notes, f"the offset syncs in {known.mirror.syncs_topic} {kept}")
     if found:
         return FlowChange(Prepared(connector, found, notes=notes), wanted.counts)

@@ -90,7 +90,7 @@ def test_a_complete_reset_says_how_much_is_copied_again_and_leaves_no_offset(she
     assert shell.worker.offsets["mm2"] == {}
     assert "at most 13 records of 2 partitions will be copied again" in done.stderr
     assert "DUPLICATES" in done.stderr
-    assert "mm2-offset-syncs.east.internal are kept" in done.stderr
+    assert "mm2-offset-syncs.east.internal are retained" in done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("mm2")]
     assert ["mm2", "orders-0", "10", "0", "10", "0"] in rows
     assert ["mm2", "orders-1", "3", "0", "3", "0"] in rows
