@@ -291,6 +291,9 @@ class Webhook(Section):
     """Kept out of logs: such an address is often all that is asked of a sender."""
     url_file: File | None = None
     """Instead of url; read again at each call."""
+    format: Literal["offsetwatch", "alertmanager"] = "offsetwatch"
+    """alertmanager: what an Alertmanager posts to a webhook (version 4), one alert in each request,
+    so that whatever takes Alertmanager's webhooks takes these."""
     auth: Auth | None = Field(default=None, repr=False)
     """None: it asks for nothing."""
     tls: Tls | None = Field(default=None, repr=False)
@@ -309,6 +312,9 @@ class Notify(Section):
     runbooks_url: Url | None = None
     """Where the folder alerts/runbooks is published: every finding then names its runbook there, as
     runbook_url, in the API, on the status page and in notifications. None: it names none."""
+    external_url: Url | None = None
+    """Where people reach the status page: alerts link there (generatorURL, and externalURL of a
+    webhook in Alertmanager's format). None: they do not."""
     resend_s: Duration = Field(default=60.0, ge=1.0)
     """How often an Alertmanager is told that an alert still stands: it keeps none over its own
     restart."""

@@ -20,7 +20,6 @@ from exporter.notify.receivers import Receiver
 from exporter.notify.sight import Blind
 from exporter.state.snapshot import Snapshot
 
-MESSAGES_MAX: Final = 100  # in one delivery: with all their evidence less than 2 MB
 RETRY_S: Final = 5.0
 RETRY_S_MAX: Final = 300.0
 REFUSED_S: Final = 300.0  # then what one receiver does not want is offered once more
@@ -92,7 +91,7 @@ class Courier:
             identity: at for identity, at in self._refused.items() if 0 < at - now <= REFUSED_S
         }
         wanted = (at for at in self.ledger.due(now) if at.identity not in self._refused)
-        self._batch = tuple(islice(wanted, 1 if self._one_by_one else MESSAGES_MAX))
+        self._batch = tuple(islice(wanted, 1 if self._one_by_one else self._receiver.messages_max))
         return self.ledger.attempt(self._batch)
 
     def send(self, now: float) -> None:

@@ -22,7 +22,8 @@ RESOLVED_S: Final = 900.0
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}  # the worst first
 
-_FIRST: Final = {"new": 0, "resolved": 0, "connector_deleted": 0, "changed": 1, "active": 2}
+# What takes over under another severity is told before its predecessor ends.
+_FIRST: Final = {"new": 0, "resolved": 1, "connector_deleted": 1, "changed": 2, "active": 3}
 
 Identity = tuple[str, ...]
 Sight = Callable[[Finding], frozenset[InputId]]  # the inputs that a finding rests on and are blind
@@ -145,7 +146,9 @@ class Ledger:
                     )
 
     def due(self, now: float) -> Iterator[Message]:
-        """What has to be told: what is new or over before what changed, and repetitions at last."""
+        """What has to be told: what is new, then what is over, then what changed, and repetitions
+        at last; the worst of each first.
+        """
         messages = [
             Message(identity, status, entry.finding, entry.resolved_at)
             for identity, entry in self._entries.items()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ from exporter.clients.auth import CannotIdentify
 from exporter.config import Notify, Webhook
 from exporter.config.files import problem_with, read_secret
 from exporter.model.findings import Severity
-from exporter.notify import words
+from exporter.notify import alertmanager, words
 from exporter.notify.ledger import Message, Rules
 
 _HTTP: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
@@ -26,25 +26,31 @@ Body = Callable[[Sequence[Message], float], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """One of them. `post` raises ClientError, and may be called from any thread."""
+    """One of them. `post` raises ClientError, and may be called from any thread.
+
+    messages_max    in one delivery: with all their evidence a hundred are less than 2 MB
+    """
 
     name: str
     rules: Rules
     body: Body
     post: Callable[[bytes], None]
+    messages_max: int = 100
 
 
 def receivers(settings: Notify, settle_s: float) -> tuple[Receiver, ...]:
-    """Everybody who is named. `settle_s` as in ledger.Rules."""
+    """Return everybody who is named. `settle_s` as in ledger.Rules."""
     least = Severity(settings.severity)
     alerts = Rules(least, settle_s=settle_s, by_severity=True, resend_s=settings.resend_s)
-    plain = Rules(least, settle_s=settle_s, changes_s=settings.changes_s)
+    body = partial(
+        alertmanager.api_body, lasts_s=settings.lasts_s, external_url=settings.external_url
+    )
     return (
         *(
             Receiver(
                 at.url,
                 alerts,
-                partial(words.alertmanager, lasts_s=settings.lasts_s),
+                body,
                 webhook.Webhook(
                     at.url,
                     partial(_alerts_url, at.url),
@@ -55,18 +61,32 @@ def receivers(settings: Notify, settle_s: float) -> tuple[Receiver, ...]:
             )
             for at in settings.alertmanagers
         ),
-        *(
-            Receiver(
-                at.name,
-                plain,
-                words.plain,
-                webhook.Webhook(
-                    at.name, partial(_url, at), settings.timeout_s, auth=at.auth, tls=at.tls
-                ).post,
-            )
-            for at in settings.webhooks
-        ),
+        *(_of_webhook(at, settings, settle_s) for at in settings.webhooks),
     )
+
+
+def _of_webhook(named: Webhook, settings: Notify, settle_s: float) -> Receiver:
+    rules = Rules(Severity(settings.severity), settle_s=settle_s, changes_s=settings.changes_s)
+    post = webhook.Webhook(
+        named.name, partial(_url, named), settings.timeout_s, auth=named.auth, tls=named.tls
+    ).post
+    if named.format == "offsetwatch":
+        return Receiver(named.name, rules, words.plain, post)
+    # The severity is a label: with another one it is another alert, and the earlier one ends.
+    return Receiver(
+        named.name,
+        replace(rules, by_severity=True),
+        partial(_alert, receiver=named.name, external_url=settings.external_url),
+        post,
+        messages_max=1,
+    )
+
+
+def _alert(
+    messages: Sequence[Message], _now: float, *, receiver: str, external_url: str | None
+) -> bytes:
+    (message,) = messages
+    return alertmanager.webhook_body(message, receiver=receiver, external_url=external_url)
 
 
 def _alerts_url(url: str) -> str:

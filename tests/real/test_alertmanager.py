@@ -13,13 +13,16 @@ import pytest
 
 from exporter.config import Notify
 from exporter.model.findings import Severity
+from exporter.notify.alertmanager import api_body, webhook_body
+from exporter.notify.ledger import Message, Status
 from exporter.notify.notifier import Notifier
 from exporter.notify.receivers import receivers
 from lab.ports import free_port
 from lab.waiting import NotYet, until
+from tests.fakes.alertmanager_receiver import take
 from tests.fakes.clock import VirtualClock
 from tests.fakes.endpoint import Endpoint, endpoint
-from tests.unit.notify.findings import LOST, STUCK, snapshot
+from tests.unit.notify.findings import ADVISED, LOST, STUCK, snapshot
 from tests.unit.serve.control.stage import serving, token
 from tools.alertmanager import alertmanager
 
@@ -112,6 +115,35 @@ def told(person: Endpoint, *expected: tuple[str, str]) -> None:
     until(f"somebody was told {expected}", probe, timeout_s=DEADLINE_S)
 
 
+def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
+    tmp_path: Path, person: Endpoint
+):
+    page = "http://offsetwatch.example.com/"
+    began = Message((), Status.NEW, replace(ADVISED, since=time.time() - 60), None)
+    ended = Message((), Status.RESOLVED, began.finding, time.time() - 5)
+
+    def posted(message: Message) -> None:
+        def probe() -> None:
+            if not person.got or person.got[-1].body["status"] != ours["status"]:
+                raise NotYet(str(len(person.got)))
+
+        ours = json.loads(webhook_body(message, receiver="hook", external_url=page))
+        until(f"it was posted as {ours['status']}", probe, timeout_s=DEADLINE_S)
+        theirs = person.got[-1].body
+        assert {**ours, "externalURL": theirs["externalURL"]} == theirs
+        assert take(json.dumps(theirs).encode()).group_key == ours["groupKey"]
+
+    config = CONFIG.format(url=person.url).replace("[alertname, subject]", "['...']")
+    with alertmanager(tmp_path, free_port(), config) as at:
+        until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
+        for message in (began, ended):
+            body = api_body([message], time.time(), lasts_s=3600.0, external_url=page)
+            httpx.post(
+                f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+            ).raise_for_status()
+            posted(message)
+
+
 def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, person: Endpoint):
     now = time.time() - 60  # an end that lies ahead of its own clock, Alertmanager does not believe
     mild = replace(LOST, severity=Severity.WARNING, since=now - 60)
@@ -133,23 +165,23 @@ def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, per
                     courier._sending[0].result(DEADLINE_S)
 
     deliver(now)
-    lost, stuck = ("MM2RecordsLost", "warning"), ("SinkStuck", "warning")
+    lost, stuck = ("MirrorMaker2RecordsLost", "warning"), ("ConnectorStalled", "warning")
     found = awaits(url, lost, stuck)
     assert found[lost]["labels"]["subject"] == "orders-3"
     assert found[lost]["annotations"]["summary"] == LOST.summary
-    assert found[lost]["annotations"]["evidence"] == "lost offsets: 100 to 150\nlog start: 151"
+    assert found[lost]["annotations"]["description"] == "lost offsets: 100 to 150\nlog start: 151"
     started = found[lost]["startsAt"]
 
     shown[0] = snapshot(replace(mild, severity=Severity.CRITICAL))
     deliver(now + 1)
-    worse = ("MM2RecordsLost", "critical")
+    worse = ("MirrorMaker2RecordsLost", "critical")
     assert awaits(url, worse)[worse]["startsAt"] == started
     told(
         person,
-        ("MM2RecordsLost", "firing"),
-        ("MM2RecordsLost", "resolved"),
-        ("SinkStuck", "firing"),
-        ("SinkStuck", "resolved"),
+        ("MirrorMaker2RecordsLost", "firing"),
+        ("MirrorMaker2RecordsLost", "resolved"),
+        ("ConnectorStalled", "firing"),
+        ("ConnectorStalled", "resolved"),
     )
 
     before = len(person.got)

@@ -23,6 +23,11 @@ LOST = Finding(
 STUCK = replace(
     LOST, name=FindingName.SINK_STUCK, severity=Severity.WARNING, connector="files", subject=""
 )
+ADVISED = replace(
+    LOST,
+    next_command="offsetwatch explain 'west->east' --connect lab",
+    runbook_url="https://runbooks.example/MirrorMaker2RecordsLost.md",
+)
 
 
 def view(at: InputId, *, live: bool) -> InputView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import wait
 from itertools import pairwise
@@ -16,6 +17,7 @@ from exporter.notify.notifier import Notifier
 from exporter.notify.receivers import receivers
 from lab.ports import free_port
 from tests.changed import replace
+from tests.fakes.alertmanager_receiver import take
 from tests.fakes.clock import VirtualClock
 from tests.fakes.endpoint import Endpoint, endpoint
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK, snapshot
@@ -414,3 +416,71 @@ def test_a_secret_that_cannot_be_read_is_told_as_such_and_not_by_its_path(hook, 
     assert (logs[0]["event"], logs[0]["reason"]) == ("notification_failed", "unreachable")
     assert "bearer_token_file" in logs[0]["detail"]
     assert str(missing) not in str(logs)
+
+
+# --- webhooks in Alertmanager's format -----------------------------------------------------------
+
+
+def as_alerts(hook: Endpoint) -> World:
+    return World(webhooks=[{"name": "on-call", "url": hook.url, "format": "alertmanager"}])
+
+
+def posted(hook: Endpoint) -> list[tuple[str, str, str]]:
+    """(status, finding, severity) of each alert, in order. No receiver would have refused one."""
+    taken = [take(json.dumps(got.body).encode()) for got in hook.got]
+    assert {message.receiver for message in taken} <= {"on-call"}
+    assert [len(message.alerts) for message in taken] == [1] * len(taken)
+    return [
+        (alert.status, alert.labels["finding"], alert.labels["severity"])
+        for message in taken
+        for alert in message.alerts
+    ]
+
+
+def test_each_alert_is_posted_once_by_itself_and_so_is_its_end(hook):
+    world = as_alerts(hook)
+    world.show(LOST, STUCK)
+    world.show(STUCK, later=SETTLE_S)
+    world.show(STUCK, later=1000.0)
+    assert posted(hook) == [
+        ("firing", "mm2_records_lost", "critical"),
+        ("firing", "sink_stuck", "warning"),
+        ("resolved", "mm2_records_lost", "critical"),
+    ]
+
+
+def test_an_alert_of_another_severity_comes_before_the_end_of_the_one_it_takes_over_from(hook):
+    world = as_alerts(hook)
+    world.show(LOST)
+    world.show(replace(LOST, severity=Severity.WARNING))
+    assert posted(hook) == [
+        ("firing", "mm2_records_lost", "critical"),
+        ("firing", "mm2_records_lost", "warning"),
+        ("resolved", "mm2_records_lost", "critical"),
+    ]
+
+
+def test_an_alert_that_was_not_taken_is_posted_again_under_the_same_fingerprint(hook):
+    hook.status = 503
+    world = as_alerts(hook)
+    world.show(LOST)
+    hook.status = 200
+    world.show(LOST, later=5.0)
+    world.restart(later=1000.0)
+    world.show(LOST)
+    assert posted(hook) == [("firing", "mm2_records_lost", "critical")] * 2
+    assert len({got.body["alerts"][0]["fingerprint"] for got in hook.got}) == 1
+
+
+def test_an_alert_says_once_an_hour_that_its_text_has_changed(hook):
+    world = as_alerts(hook)
+    world.show(LOST)
+    worse = replace(LOST, summary="60 records were deleted.")
+    world.show(worse, later=10.0)
+    assert len(hook.got) == 1
+    world.show(worse, later=3600.0)
+    assert [got.body["commonAnnotations"]["summary"] for got in hook.got] == [
+        LOST.summary,
+        "60 records were deleted.",
+    ]
+    assert len({got.body["groupKey"] for got in hook.got}) == 1

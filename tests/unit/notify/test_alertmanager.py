@@ -1,0 +1,243 @@
+"""Alertmanager's formats, word by word: people route by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from exporter.model.findings import FindingName
+from exporter.notify import alertmanager
+from exporter.notify.ledger import Message, Status
+from exporter.serve.control import hooks
+from tests.changed import replace
+from tests.fakes.alertmanager_receiver import take
+from tests.unit.notify.findings import ADVISED, LOST, NOW, STUCK
+
+ALERTS = Path(__file__).parents[3] / "alerts"
+RULES = {
+    rule["alert"]
+    for path in ALERTS.glob("*.rules.yaml")
+    for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
+}
+LASTS_S = 3600.0
+PAGE = "https://offsetwatch.example.com"
+LABELS = {
+    "alertname": "MirrorMaker2RecordsLost",
+    "connect_cluster": "lab",
+    "connector": "west->east",
+    "finding": "mm2_records_lost",
+    "severity": "critical",
+    "subject": "orders-3",
+}
+ANNOTATIONS = {"summary": LOST.summary, "description": "lost offsets: 100 to 150\nlog start: 151"}
+
+
+def message(finding=LOST, status=Status.NEW, resolved_at=None) -> Message:
+    return Message(finding.key, status, finding, resolved_at)
+
+
+def sent(*args, external_url=None, **kwargs) -> dict:
+    """An alert as an Alertmanager is sent it."""
+    body = alertmanager.api_body(
+        [message(*args, **kwargs)], NOW, lasts_s=LASTS_S, external_url=external_url
+    )
+    (found,) = json.loads(body)
+    return found
+
+
+def posted(*args, external_url=None, **kwargs) -> bytes:
+    """An alert as a webhook is posted it."""
+    return alertmanager.webhook_body(
+        message(*args, **kwargs), receiver="on-call", external_url=external_url
+    )
+
+
+# --- its API -------------------------------------------------------------------------------------
+
+
+def test_an_alert_that_stands_ends_by_itself_when_we_are_not_heard_of_for_long():
+    assert sent() == {
+        "labels": LABELS,
+        "annotations": ANNOTATIONS,
+        "startsAt": "2026-09-21T14:13:14.750Z",
+        "endsAt": "2026-09-21T15:13:20.000Z",
+    }
+
+
+def test_an_alert_that_is_over_ends_when_it_was():
+    assert sent(resolved_at=NOW + 60)["endsAt"] == "2026-09-21T14:14:20.000Z"
+
+
+def test_no_alert_ends_before_it_starts_or_alertmanager_refuses_them_all():
+    found = sent(resolved_at=LOST.since - 100)
+    assert found["startsAt"] == found["endsAt"]
+
+
+def test_an_alert_leads_to_the_status_page_where_it_is_known():
+    assert sent(external_url=PAGE)["generatorURL"] == PAGE
+
+
+# --- its webhook ---------------------------------------------------------------------------------
+
+
+def test_a_firing_alert_is_posted_as_alertmanager_posts_it():
+    assert json.loads(posted(external_url=PAGE)) == {
+        "receiver": "on-call",
+        "status": "firing",
+        "alerts": [
+            {
+                "status": "firing",
+                "labels": LABELS,
+                "annotations": ANNOTATIONS,
+                "startsAt": "2026-09-21T14:13:14.750Z",
+                "endsAt": "0001-01-01T00:00:00Z",
+                "generatorURL": PAGE,
+                "fingerprint": alertmanager.fingerprint(LABELS),
+            }
+        ],
+        "groupLabels": LABELS,
+        "commonLabels": LABELS,
+        "commonAnnotations": ANNOTATIONS,
+        "externalURL": PAGE,
+        "version": "4",
+        "groupKey": '{}:{alertname="MirrorMaker2RecordsLost", connect_cluster="lab", '
+        'connector="west->east", finding="mm2_records_lost", severity="critical", '
+        'subject="orders-3"}',
+        "truncatedAlerts": 0,
+    }
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("finding", [LOST, STUCK, ADVISED], ids=["lost", "stuck", "advised"])
+def test_a_receiver_of_alertmanagers_webhooks_takes_every_message(finding, status):
+    over = NOW if status in {Status.RESOLVED, Status.DELETED} else None
+    taken = take(posted(finding, status, over))
+    (alert,) = taken.alerts
+    assert taken.status == alert.status == ("firing" if over is None else "resolved")
+    assert alert.starts_at.timestamp() == finding.since
+    if over is not None:
+        assert alert.ends_at.timestamp() == over
+
+
+def test_a_receiver_of_alertmanagers_webhooks_does_not_take_just_anything():
+    for wrong in (
+        {"version": 4},
+        {"status": "resolved"},
+        {"groupLabels": {"connector": "another"}},
+        {"commonLabels": {}},
+        {"commonAnnotations": {}},
+        {"findings": []},
+        {"truncatedAlerts": None},
+    ):
+        with pytest.raises(msgspec.ValidationError):
+            take(json.dumps(json.loads(posted()) | wrong).encode())
+
+
+def test_our_own_control_listener_takes_it_as_a_hint():
+    (hint,) = hooks.read(json.loads(posted()), lambda *_: True).hints
+    assert (hint.connect_cluster, hint.connector, hint.firing) == ("lab", "west->east", True)
+    (over,) = hooks.read(json.loads(posted(resolved_at=NOW)), lambda *_: True).hints
+    assert not over.firing
+    assert (over.fingerprint, over.starts_at) == (hint.fingerprint, hint.starts_at)
+
+
+def test_an_end_is_posted_under_the_group_and_fingerprint_of_its_beginning():
+    began, ended = take(posted()), take(posted(status=Status.RESOLVED, resolved_at=NOW))
+    assert began.group_key == ended.group_key
+    assert began.alerts[0].fingerprint == ended.alerts[0].fingerprint
+
+
+def test_another_severity_is_another_alert_as_its_labels_are_others():
+    worse = take(posted(replace(STUCK, severity=LOST.severity)))
+    assert worse.group_key != take(posted(STUCK)).group_key
+    assert worse.alerts[0].fingerprint != take(posted(STUCK)).alerts[0].fingerprint
+
+
+@pytest.mark.parametrize(
+    ("labels", "number"),
+    [
+        ({}, 14695981039346656037),
+        ({"name": "garland, briggs", "fear": "love is not enough"}, 5799056148416392346),
+    ],
+    ids=["no labels", "two labels"],
+)
+def test_a_fingerprint_is_the_one_that_prometheus_computes(labels, number):
+    """The cases of prometheus/common, model/signature_test.go."""
+    assert alertmanager.fingerprint(labels) == f"{number:016x}"
+
+
+# --- both ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FindingName)
+def test_an_alert_is_called_like_the_rule_that_fires_with_it(name):
+    labels = alertmanager.labels_of(replace(LOST, name=name))
+    assert labels["alertname"] in RULES
+    assert labels["finding"] == name.value
+
+
+def test_a_label_that_would_be_empty_is_left_out():
+    assert set(alertmanager.labels_of(replace(STUCK, connector=None))) == {
+        "alertname",
+        "connect_cluster",
+        "finding",
+        "severity",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "labels"),
+    [
+        ("internal_topic_problem", "east/connect-offsets", ("east", "connect-offsets")),
+        ("hanging_transaction", "east/connect-offsets", ("east", "connect-offsets")),
+        ("input_down", "tail east/connect-offsets", ("east", "connect-offsets")),
+        ("input_down", "log_ends east", ("east", None)),
+        ("input_down", "tail lab", (None, None)),
+        ("input_down", "connect_rest lab", (None, None)),
+        ("mm2_topic_recreated", "orders", (None, "orders")),
+        ("task_failed", "", (None, None)),
+    ],
+)
+def test_a_subject_that_is_a_topic_or_a_kafka_cluster_has_the_labels_of_the_metrics(
+    name, subject, labels
+):
+    found = alertmanager.labels_of(replace(LOST, name=FindingName(name), subject=subject))
+    assert (found.get("kafka"), found.get("topic")) == labels
+
+
+def test_a_flow_has_the_labels_of_the_metrics():
+    found = alertmanager.labels_of(
+        replace(LOST, name=FindingName.CHECKPOINTS_STALE, connector=None, subject="west->east")
+    )
+    assert (found["source"], found["target"]) == ("west", "east")
+
+
+def test_what_to_do_goes_to_both():
+    wanted = {
+        **ANNOTATIONS,
+        "next": ADVISED.next_command,
+        "runbook_url": ADVISED.runbook_url,
+    }
+    assert sent(ADVISED)["annotations"] == wanted
+    assert take(posted(ADVISED)).alerts[0].annotations == wanted
+
+
+def test_an_end_by_deletion_says_so_to_both():
+    ended = (STUCK, Status.DELETED, NOW)
+    for found in (sent(*ended), json.loads(posted(*ended))["alerts"][0]):
+        assert found["annotations"]["description"].startswith("ended: the connector was deleted\n")
+        assert found["endsAt"] == "2026-09-21T14:13:20.000Z"
+
+
+def test_a_body_is_bounded_however_much_there_is_to_say():
+    endless = replace(LOST, summary="x" * 10**6, evidence=(("y" * 10**4, "z" * 10**4),) * 1000)
+    body = alertmanager.api_body([message(endless)], NOW, lasts_s=LASTS_S, external_url=None)
+    assert len(body) < 20_000
+    assert "x…" in body.decode()
+    assert len(posted(endless)) < 40_000  # annotations twice
