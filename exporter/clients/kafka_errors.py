@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -54,6 +55,8 @@ _TIMED_OUT = {
     ck.KafkaError.REQUEST_TIMED_OUT,
 }
 _ALL_DOWN = ck.KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - it does not say why
+# The same failure has the same text.
+_DURATION: Final = re.compile(r" \(after \d+ms in state \w+[^()]*\)")
 _KEPT_MAX: Final = 100
 _FRESH_S: Final = 60.0
 _UNREACHABLE = {
@@ -66,7 +69,7 @@ _UNREACHABLE = {
 
 def translate(target: str, error: ck.KafkaError) -> ClientError:
     """The error of ours that says what to do about this one of librdkafka's."""
-    code, detail = error.code(), error.str()
+    code, detail = error.code(), _DURATION.sub("", error.str())
     failure = explain_failure(detail)
     if failure is not None:
         return failure.kind(target, failure.detail, failure.advice)

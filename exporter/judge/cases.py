@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -26,8 +27,11 @@ def case_of(
     number: int,
     w: float,
     at: float,
+    clock: Callable[[float], float] = float,
 ) -> Case | None:
-    """Take in what this look sees of a partition; None if it is gone."""
+    """Take in what this look sees of a partition; None if it is gone. `clock` gives the moment of a
+    second of watching.
+    """
     cluster, connector, _ = subject.key
     before = subject.standing.before
     patience_s = settings.patience_s
@@ -49,6 +53,8 @@ def case_of(
     mirror = subject.mirror
     return Case(
         patience_s=patience_s,
+        w=w,
+        clock=clock,
         before=before,
         states_blind=states_blind,
         rests=rests,

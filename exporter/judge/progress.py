@@ -20,6 +20,7 @@ from exporter.judge.cases import case_of, due_w, holds_until_w
 from exporter.judge.roll import Roll
 from exporter.judge.settings import Settings
 from exporter.judge.sight import Sight, failed, rests, runs, states, trouble
+from exporter.judge.stopwatch import Mark, Stopwatch
 from exporter.judge.subjects import Key, Standing, Subject, Track, judgement
 from exporter.judge.verdicts import (
     FAILED,
@@ -33,12 +34,12 @@ from exporter.judge.verdicts import (
     worst,
 )
 from exporter.judge.windows import Window
+from exporter.judge.words import moment
 from exporter.model.connectors import UNKNOWN_STATE
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import InputId
 from exporter.state.snapshot import ConnectorView, Snapshot
 
-RESTART_INTERVALS: Final = 2  # what was remembered may be one interval old by itself
 JUDGED_AT_ONCE_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
 # The look that comes once an interval has time: in a tick it takes so many, or this part of all.
 JUDGED_AT_LEISURE: Final = 1_000
@@ -67,6 +68,7 @@ class Told(msgspec.Struct, frozen=True):
     subjects: list[_Kept]
     wholes: list[tuple[_Whole, Standing]]
     tracks: list[tuple[str, str, bool, float, float | None, float | None, float]]
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(slots=True)
@@ -90,8 +92,7 @@ class Progress:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._w = 0.0  # seconds of watching
-        self._at: float | None = None
+        self._stopwatch = Stopwatch(settings.interval_s)
         self._next_w = self._glance_w = 0.0
         self._inputs: object = None
         self._views: object = None
@@ -106,14 +107,14 @@ class Progress:
         self._summed: dict[tuple[str, str], tuple[Judgement, ...]] = {}
         self._troubled: set[Key] = set()
         self._judgements: tuple[Judgement, ...] = ()
-        self._looked = self._recalled = False
+        self._looked = False
         self._looked_at = 0.0
         self._looked_w = 0.0
         self.urgent = False
 
     def judgements(self, snapshot: Snapshot) -> tuple[Judgement, ...]:
         """Every verdict; the same tuple while nothing changes."""
-        self._watch(snapshot.at)
+        self._stopwatch.advance(snapshot.at)
         self._track(snapshot)
         inputs = _inputs(snapshot)
         # Held, and not their ids: those of what is gone are given to others.
@@ -133,6 +134,10 @@ class Progress:
             self._look(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
         return self._judgements
+
+    @property
+    def _w(self) -> float:
+        return self._stopwatch.w
 
     @property
     def newest(self) -> tuple[Judgement, ...]:
@@ -163,12 +168,13 @@ class Progress:
                 (*of, at.why is not None, at.why_w, at.restarted_w, at.failed_w, at.failed_at)
                 for of, at in self._roll.tracks.items()
             ],
+            marks=self._stopwatch.marks,
         )
 
     def recall(self, told: Told) -> None:
         """Go on from there."""
-        self._at, self._w, self._next_w = told.at, told.watched, told.watched
-        self._recalled = True
+        self._stopwatch.recall(told.at, told.watched, told.marks)
+        self._next_w = told.watched
         self._wholes = dict(told.wholes)
         for kept in told.subjects:
             kept.window.commits = None
@@ -183,16 +189,6 @@ class Progress:
             track.failed_at = failed_at or 0.0
 
     # --- at every tick ---------------------------------------------------------------------------
-
-    def _watch(self, at: float) -> None:
-        """A step back of the clock adds nothing, a leap at most one interval: so does a process
-        that was held up. A restart is no interruption, and a daemon that was down is.
-        """
-        passed = 0.0 if self._at is None else at - self._at
-        if self._recalled and passed > RESTART_INTERVALS * self._settings.interval_s:
-            passed = 0.0
-        self._at, self._recalled = at, False
-        self._w += min(max(passed, 0.0), self._settings.interval_s)
 
     def _track(self, snapshot: Snapshot) -> None:
         if snapshot.connectors is not self._connectors:  # while it is the same, so are all states
@@ -293,7 +289,14 @@ class Progress:
             subject.window.pass_by(look.w, self._settings)
             return
         case = case_of(
-            subject, track, look.sight, self._settings, number=self._number, w=look.w, at=look.at
+            subject,
+            track,
+            look.sight,
+            self._settings,
+            number=self._number,
+            w=look.w,
+            at=look.at,
+            clock=self._stopwatch.clock,
         )
         if case is None:  # gone: it says nothing more, and may come back
             subject.judgement = None
@@ -380,7 +383,8 @@ class Progress:
             assert rests is not None  # a law of its own for each of the two
             return rests
         if track.blind is None and track.runs_w is not None and sight.commits_nothing(of):
-            reason = never_committed(self._w - track.runs_w, patience_s)
+            since = moment(self._stopwatch.clock(track.runs_w))
+            reason = never_committed(self._w - track.runs_w, patience_s, since)
             if reason is not None:
                 return Decision(Verdict.UNKNOWN, NEVER_COMMITTED, reason)
         return Decision(Verdict.UNKNOWN, 0, "it has nothing to judge it by")

@@ -100,8 +100,8 @@ def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
             FindingName.REST_OFFSETS_DIFFER,
             Severity.WARNING,
             who,
-            f"has other offsets over REST than in {topic or 'its offsets topic'},"
-            f" {check.rounds} times in a row: it may be the wrong topic, or the address of another"
+            f"has other offsets over REST than in {topic or 'its offsets topic'} since"
+            f" {moment(check.since)}: it may be the wrong topic, or the address of another"
             " Connect cluster. What is shown of it may be wrong.",
             evidence=(
                 *examples(

@@ -123,9 +123,10 @@ def restart_loop(seen: Seen) -> Iterator[Finding]:
             FindingName.RESTART_LOOP,
             Severity.WARNING,
             whose,
-            f"{_name(number)}failed and was restarted {several(count, 'time')} within "
+            f"{_name(number)}failed and was restarted {FAILURES} times or more within "
             f"{window_s / 60:.0f} min, so it looks healthy most of the time.",
             evidence=(
+                ("restarts", str(count)),
                 ("error", (run.failure if run is not None else "") or "not told"),
                 ("ill", few(_name(at[0]).strip() or "the connector" for at in ill)),
                 ("last restart", moment(diary.restarts[-1])),

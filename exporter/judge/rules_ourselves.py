@@ -9,7 +9,7 @@ from exporter.judge.phrases import examples, few
 from exporter.judge.seen import Seen
 from exporter.judge.unreachable import UNANSWERED, KafkaInputs, judged_from, silence
 from exporter.judge.words import moment
-from exporter.model.findings import Finding, FindingName, Severity
+from exporter.model.findings import Evidence, Finding, FindingName, Severity
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -98,6 +98,7 @@ def input_down(seen: Seen) -> Iterator[Finding]:
                 ("reason", view.last_reason or "stale"),
                 ("last read", "never" if since is None else moment(since)),
                 *((("error", view.last_error),) if view.last_error else ()),
+                *_unread(view),
                 *((f"partition {at.partition}", at.detail) for at in _sick(view)[:NAMED_MAX]),
             ),
         )
@@ -172,8 +173,13 @@ def _trouble(view: InputView) -> str:
     if sick and view.live:
         return f"has {len(sick)} partition(s) that cannot be read; the others are"
     if view.up and view.tail is not None and view.tail.behind:
-        return f"is read too slowly: {view.tail.behind} records are left"
+        return "is read too slowly"
     return f"cannot be read: {view.last_error or 'no answer'}"
+
+
+def _unread(view: InputView) -> Evidence:
+    behind = 0 if view.tail is None or not view.up else view.tail.behind
+    return (("left to read", f"{behind} records"),) if behind else ()
 
 
 def _held(view: InputView) -> tuple[Frozen, ...]:

@@ -42,16 +42,17 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
         if near:
             soonest, first, partition, _ = near[0]
             very = soonest < VERY_NEAR_INTERVALS * interval_s
+            within_s = (VERY_NEAR_INTERVALS if very else NEAR_INTERVALS) * interval_s
             yield seen.found(
                 FindingName.MM2_RETENTION_NEAR,
                 Severity.CRITICAL if very else Severity.WARNING,
                 who,
-                f"has records that retention reaches before they are replicated, in "
-                f"{several(len(near), 'partition')}: first in {first}-{partition}.",
+                f"has records that retention reaches within {length(within_s)}, before they are "
+                f"replicated, in {several(len(near), 'partition')}: first in {first}-{partition}.",
                 evidence=examples(
                     [
-                        (f"{topic}-{number}", f"{length(left)}, {several(records, 'record')} away")
-                        for left, topic, number, records in near
+                        (f"{topic}-{number}", f"{several(records, 'record')} away")
+                        for _, topic, number, records in near
                     ]
                 ),
             )

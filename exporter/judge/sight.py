@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from exporter.judge.words import length
+from exporter.judge.words import length, moment
 from exporter.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
 from exporter.model.observations import (
     CONNECT_REST,
@@ -56,12 +56,17 @@ class Sight:
         usual, since = self._usual.get(of), self._advanced.get(of)
         if usual is None or since is None or not usual.out_of_the_ordinary(since, self._at):
             return None
-        paused = f"nothing advanced for {length(self._at - since)}"
-        if usual.pause_s is not None and self._at - since > usual.pause_s:
-            return f"{paused}, and by its history no pause lasts for {length(usual.pause_s)}"
+        limits = [
+            *([f"lasts for {length(usual.pause_s)}"] if usual.pause_s is not None else []),
+            *(
+                [f"misses {usual.pause_advances:.1f} expected advances"]
+                if usual.pause_advances is not None
+                else []
+            ),
+        ]
         return (
-            f"{paused}, in which {usual.missed(since, self._at):.1f} advances were to be "
-            f"expected; by its history no pause misses {usual.pause_advances:.1f}"
+            f"nothing advanced since {moment(since)}, and by its history no pause "
+            f"{' or '.join(limits)}"
         )
 
     def states_of(self, cluster: str) -> tuple[bool, str | None]:

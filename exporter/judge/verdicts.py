@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from exporter.judge.words import length
+from exporter.judge.words import length, moment
 from exporter.model.findings import Verdict
 
 BLIND: Final = 1  # the law by which a verdict is unknown because an input tells nothing
@@ -43,6 +43,7 @@ class Case(NamedTuple):
     """What there is to judge a partition by. Lengths of time are of watching (windows.py).
 
     patience_s      three intervals
+    w, clock        of this look, and what gives the moment of a second of watching
     before          the verdict so far; unknown if there is none
     blind           which input tells nothing, in words; None while all do
     states_blind    the same, of the one that tells the states of connector and tasks
@@ -74,6 +75,8 @@ class Case(NamedTuple):
     """
 
     patience_s: float
+    w: float = 0.0
+    clock: Callable[[float], float] = float
     before: Verdict = Verdict.UNKNOWN
     blind: str | None = None
     states_blind: str | None = None
@@ -104,6 +107,10 @@ class Case(NamedTuple):
     unusual: str | None = None
     rhythm_s: float = 0.0
     longest_s: float = 0.0
+
+    def since(self, seconds: float) -> str:
+        """Name the moment that lies so many seconds of watching back."""
+        return moment(round(self.clock(self.w - seconds), 3))
 
     @property
     def stuck_s(self) -> float | None:
@@ -195,19 +202,19 @@ def stalled(case: Case) -> str | None:
     """
     if case.stuck_s is None:
         return None
-    for_s = f"work waits and nothing advanced for {length(case.stuck_s)}"
+    since = f"work waits and nothing advanced since {case.since(case.stuck_s)}"
     if case.why is not None and (case.before is not Verdict.SILENT or _settled(case)):
-        return f"{for_s}: {case.why}"
+        return f"{since}: {case.why}"
     if case.before is Verdict.STALLED and not _settled(case):
-        return f"{for_s}, and it runs again only since {length(case.why_s)} ago"
+        return f"{since}, and it runs again only since {case.since(case.why_s)}"
     if case.contradicted is not None:
-        return f"{for_s}: {case.contradicted}"
+        return f"{since}: {case.contradicted}"
     if case.before is Verdict.SILENT:
         return None
     if case.failed_s is not None and case.failed_s < case.still_s:
-        return f"{for_s}: it failed {length(case.failed_s)} ago, and runs again"
+        return f"{since}: it failed at {case.since(case.failed_s)}, and runs again"
     if case.repeated_s is not None and case.repeated_s < case.patience_s:
-        return f"{for_s}: it committed the same offset {case.repeats} time(s) since"
+        return f"{since}: it commits the same offset again and again"
     return None
 
 
@@ -218,7 +225,8 @@ def silent(case: Case) -> str | None:
     if case.stuck_s is None:
         return None
     done = "nothing advanced" if case.placed else "nothing was ever committed"
-    return f"work waits and {done} for {length(case.stuck_s)}, and nothing admits a failure"
+    since = case.since(case.stuck_s)
+    return f"work waits and {done} since {since}, and nothing admits a failure"
 
 
 def slow(case: Case) -> str | None:
@@ -246,7 +254,8 @@ def idle(case: Case) -> str | None:
     """Law 10: nothing waits, and the log end stood still for three intervals."""
     if case.waiting_s is not None or case.ahead or case.end_still_s < case.patience_s:
         return None
-    return f"nothing waits, and the log end stands still for {length(case.end_still_s)}"
+    since = case.since(case.end_still_s)
+    return f"nothing waits, and the log end has stood still since {since}"
 
 
 def beyond_the_end(case: Case) -> str | None:
@@ -281,7 +290,7 @@ def no_offset(case: Case) -> str | None:
     if case.placed:
         return None
     if case.repeated_s is not None and case.repeated_s < case.patience_s:
-        return f"it has no offset, and commits without one ({case.repeats} time(s))"
+        return "it has no offset, and commits without one"
     return "it has no offset that can be read: its newest record is a tombstone or holds none"
 
 
@@ -289,7 +298,7 @@ def cannot_work(case: Case) -> str | None:
     """Law 14: a connector of which nothing runs moves nothing, whatever there is to do."""
     if case.why is None or not case.why_all or min(case.still_s, case.why_s) < case.patience_s:
         return None
-    return f"nothing advanced for {length(case.still_s)}: {case.why}"
+    return f"nothing advanced since {case.since(case.still_s)}: {case.why}"
 
 
 def stopped_with_a_task(case: Case) -> str | None:
@@ -302,7 +311,7 @@ def stopped_with_a_task(case: Case) -> str | None:
         return None
     if case.repeated_s is not None and case.repeated_s < case.patience_s:
         return None
-    return f"it used to advance and does not for {length(case.moved_s)}: {case.why}"
+    return f"it used to advance and has not since {case.since(case.moved_s)}: {case.why}"
 
 
 def in_rhythm(case: Case) -> str | None:
@@ -321,8 +330,8 @@ def alive(case: Case) -> str | None:
     if case.repeated_s is None or case.repeated_s > case.patience_s:
         return None
     return (
-        f"it commits, and its offset stays the same ({case.repeats} time(s)): its task lives, and "
-        "nothing tells whether there is anything to do"
+        "it commits, and its offset stays the same: its task lives, and nothing tells whether "
+        "there is anything to do"
     )
 
 
@@ -333,8 +342,9 @@ def out_of_character(case: Case) -> str | None:
     if case.moved_s <= max(case.patience_s, RHYTHMS_LATE * case.longest_s):
         return None
     return (
-        f"nothing advanced for {length(case.moved_s)}, and in {length(case.watched_s)} it was "
-        f"never quiet for longer than {length(case.longest_s)}"
+        f"nothing advanced since {case.since(case.moved_s)}, and from "
+        f"{case.since(case.watched_s)} until then it was never quiet for longer than "
+        f"{length(case.longest_s)}"
     )
 
 
@@ -368,15 +378,15 @@ def has_failed(failed: str | None) -> str | None:
     return failed
 
 
-def never_committed(ran_s: float, patience_s: float) -> str | None:
+def never_committed(ran_s: float, patience_s: float, since: str) -> str | None:
     """Law 25: it runs for three intervals and never committed anything: it has nothing to do, or
     what it does never succeeds. Nothing tells which.
     """
     if ran_s < patience_s:
         return None
     return (
-        f"it has run for {length(ran_s)} and never committed: there is nothing to do, or it cannot "
-        "read its source or write its topics, which its worker's log tells"
+        f"it has run since {since} and never committed: there is nothing to do, or it cannot read "
+        "its source or write its topics, which its worker's log tells"
     )
 
 

@@ -10,7 +10,7 @@ _ERA_DAYS: Final = 146_097  # 400 years of the Gregorian calendar
 
 
 def moment(at: float) -> str:
-    """Unix seconds as `2026-01-31 23:59:59Z`."""
+    """Return Unix seconds in RFC 3339: `2026-01-31T23:59:59Z`."""
     return _moment(int(at // 1))
 
 
@@ -19,7 +19,7 @@ def _moment(at: int) -> str:
     days, second = divmod(at, _DAY_S)
     year, month, day = _civil(days)
     return (
-        f"{year:04}-{month:02}-{day:02} "
+        f"{year:04}-{month:02}-{day:02}T"
         f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
     )
 

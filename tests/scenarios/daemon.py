@@ -144,9 +144,8 @@ class Daemon:
         """Another process, which reads the configuration again."""
         self.config = config_for(self.world)
         self.clock.at = self.world.now
-        self.loop = Loop(
-            wiring.book(self.config), wiring.judge(self.config), self.clock, self.config.tick_s
-        )
+        self.judge = wiring.judge(self.config)
+        self.loop = Loop(wiring.book(self.config), self.judge, self.clock, self.config.tick_s)
         self.loop.recall_with(self._recall)
         self.loop.save_with(self._save)
         self.tails: dict[KafkaTopic, _Following] = {}

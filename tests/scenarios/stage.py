@@ -8,13 +8,14 @@ from tests.scenarios.daemon import Daemon
 from tests.scenarios.expectation import History, mistakes
 from tests.scenarios.listener import Listener, misheard
 from tests.scenarios.script import BEGINNING, ScriptError, read
+from tests.scenarios.steadiness import Steadiness
 from tests.scenarios.world import World
 
 
-def act_out(folder: Path) -> tuple[History, Listener]:
+def act_out(folder: Path) -> tuple[History, Listener, Steadiness]:
     """From the beginning to the end of a story."""
     world = World(read(folder / "world.yaml"))
-    daemon, history, listener = Daemon(world), History(), Listener()
+    daemon, history, listener, steadiness = Daemon(world), History(), Listener(), Steadiness()
     while world.now - BEGINNING < world.lasts_s:
         world.step()
         if world.down_until is not None and daemon.running:
@@ -27,13 +28,14 @@ def act_out(folder: Path) -> tuple[History, Listener]:
             snapshot = daemon.step()
             history.look(snapshot)
             listener.hear(snapshot, world.existing())
+            steadiness.look(daemon.judge, snapshot)
     if world.events:
         raise ScriptError(f"{folder.name}: {len(world.events)} events after the end")
-    return history, listener
+    return history, listener, steadiness
 
 
 def told(folder: Path) -> tuple[list[str], History]:
     """What went otherwise than expected, and all that was found."""
-    history, listener = act_out(folder)
+    history, listener, steadiness = act_out(folder)
     expected = mistakes(read(folder / "expectation.yaml"), history)
-    return [*expected, *misheard(listener, history)], history
+    return [*expected, *misheard(listener, history), *steadiness.mistakes], history

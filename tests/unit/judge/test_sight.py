@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from exporter.judge.sight import Sight, rests, states, trouble
+from exporter.judge.words import moment
 from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
@@ -230,8 +231,8 @@ def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str |
 def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
     assert advanced(1800.0) is None
     assert advanced(1801.0) == (
-        "nothing advanced for 30 min 1 s, in which 3.0 advances were to be expected; by its "
-        "history no pause misses 3.0"
+        f"nothing advanced since {moment(NOW - 1801.0)}, and by its history no pause misses 3.0 "
+        "expected advances"
     )
 
 
@@ -239,10 +240,17 @@ def test_a_pause_is_unusual_by_its_length_where_history_knows_one():
     timed = replace_struct(HOURLY, pause_s=600.0, pause_advances=None)
     assert advanced(600.0, usual=timed) is None
     assert advanced(601.0, usual=timed) == (
-        "nothing advanced for 10 min 1 s, and by its history no pause lasts for 10 min"
+        f"nothing advanced since {moment(NOW - 601.0)}, and by its history no pause lasts for "
+        "10 min"
     )
+
+
+def test_the_words_for_an_unusual_pause_are_the_same_when_it_exceeds_the_second_limit_too():
     both = replace_struct(HOURLY, pause_s=7200.0)
-    assert "were to be expected" in (advanced(7200.0, usual=both) or "")
+    paused = {advanced(ago, usual=both) for ago in (7200.0, 7201.0, 9000.0)}
+    assert {(at or "").partition("history ")[2] for at in paused} == {
+        "no pause lasts for 2 h or misses 3.0 expected advances"
+    }
 
 
 def test_a_connector_pauses_since_any_of_its_partitions_advanced():

@@ -1,0 +1,81 @@
+"""Texts that change although nothing changes but the clock: an age, or a count of looks, in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+
+from exporter.judge.judge import Judge
+from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+from exporter.state.snapshot import Snapshot
+from tests.changed import replace
+
+LOOKS = 21
+APART_S = 60.0  # an interval: a hole between two looks is not watched
+FIRST = 2  # looks, after which all is judged by the state that is held
+SETTLED = 10  # looks, after which ten minutes are left: patience is over, and verdicts stay
+
+State = tuple[str, ...]
+Kind = tuple[FindingName, Severity] | tuple[Verdict, int]
+
+
+class Steadiness:
+    """Holds time still at the first finding and verdict of each kind in a story, and goes on from
+    there with what is seen at that moment.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[Kind] = set()
+        self.mistakes: list[str] = []
+
+    def look(self, judge: Judge, snapshot: Snapshot) -> None:
+        """Look at what a daemon shows, and what its judge would say to the same later."""
+        found = {*((at.name, at.severity) for at in snapshot.findings)}
+        kinds: set[Kind] = {*found, *((at.verdict, at.rule) for at in snapshot.judgements)}
+        if kinds <= self._known:
+            return
+        self._known |= kinds
+        aside = deepcopy(judge)
+        self.mistakes += unsteady(aside.judged, snapshot)
+
+
+def unsteady(judged: Callable[[Snapshot], Snapshot], snapshot: Snapshot) -> list[str]:
+    """Look at one state again and again, and return the texts that differ from one look to another,
+    or in ten minutes.
+    """
+    texts: dict[State, str] = {}
+    found: dict[State, str] = {}
+    for number in range(LOOKS):
+        seen = judged(replace(snapshot, at=snapshot.at + number * APART_S))
+        for state, text in _texts(seen) if number >= FIRST else ():
+            found.setdefault((*state, text), f"{' '.join(state)}: {texts.get(state)!r}, {text!r}")
+            texts.setdefault(state, text)
+        if number == SETTLED:
+            texts |= {("settled", *at.key): _whole(at) for at in seen.findings}
+    last = {("settled", *at.key): _whole(at) for at in seen.findings}
+    changed = [text for state, text in found.items() if texts[state[:-1]] != state[-1]]
+    return changed + [
+        f"{' '.join(state)}: {texts[state]!r}, {text!r}"
+        for state, text in last.items()
+        if texts.get(state, text) != text
+    ]
+
+
+def _texts(snapshot: Snapshot) -> Iterator[tuple[State, str]]:
+    """Return the sentences, by all that they may depend on."""
+    rules: dict[tuple[str, str | None], State] = {}
+    for at in snapshot.judgements:
+        if at.scope is Scope.CONNECTOR:
+            rules[at.connect_cluster, at.connector] = _state(at)
+        yield _state(at), at.reason
+    for finding in snapshot.findings:
+        of = rules.get((finding.connect_cluster, finding.connector), ())
+        yield (*finding.key, finding.severity.value, *of), finding.summary
+
+
+def _state(at: Judgement) -> State:
+    return (at.scope, at.connect_cluster, at.connector, at.subject, at.verdict, str(at.rule))
+
+
+def _whole(finding: Finding) -> str:
+    return f"{finding.severity} {finding.summary} {finding.evidence}"

@@ -1,0 +1,97 @@
+"""A text is the same while the state is: two looks ten minutes apart say the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.judge.verdicts import Case, decide
+from exporter.model.findings import Judgement, Scope, Verdict
+from exporter.state.snapshot import EMPTY, Snapshot
+from tests.changed import replace
+from tests.scenarios.steadiness import APART_S, FIRST, unsteady
+
+from .desks import Desk, connector, read, silent
+from .test_rules import FOUND
+from .test_verdicts import TABLE
+from .watches import BEGAN
+
+LATER_S = 600.0
+IDS = [play.__name__ for _, play, _ in FOUND]
+
+
+@pytest.mark.parametrize("played", [play for _, play, _ in FOUND], ids=IDS)
+def test_a_finding_says_the_same_ten_minutes_later(played):
+    play = played()
+    assert play.findings
+
+    def judged(snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, findings=play.register.found(snapshot))
+
+    assert unsteady(judged, play.snapshot()) == []
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=words) for _, _, words, case in TABLE])
+def test_a_verdict_gives_the_same_reason_ten_minutes_later(case: Case):
+    """Whatever is counted in seconds has gone on, and nothing else has changed."""
+    later = case._replace(
+        w=case.w + LATER_S,
+        clock=lambda w: BEGAN + w,
+        **{
+            name: length + LATER_S
+            for name in LENGTHS
+            if (length := getattr(case, name)) is not None
+        },
+    )
+    before, after = decide(case._replace(clock=later.clock)), decide(later)
+    assert before is not None
+    if after is not None and after.rule == before.rule:
+        assert after.reason == before.reason
+
+
+LENGTHS = (
+    "why_s",
+    "failed_s",
+    "watched_s",
+    "still_s",
+    "moved_s",
+    "waiting_s",
+    "end_still_s",
+    "repeated_s",
+)
+
+
+def test_verdicts_of_what_stands_still_say_the_same_ten_minutes_later():
+    bad = connector("pond", state="failed", tasks=())
+    desk = Desk(read("lake", 10), read("pond", 10), read("pool", 1000)).looks(9)
+    desk.looks(1, connectors=(connector("lake"), bad, connector("pool")))
+
+    def judged(snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, judgements=desk.progress.judgements(snapshot))
+
+    assert {at.verdict for at in judged(desk.snapshot).judgements} >= {
+        Verdict.SILENT,
+        Verdict.IDLE,
+    }
+    assert unsteady(judged, desk.snapshot) == []
+
+
+def test_a_stall_is_dated_alike_before_and_after_a_restart_a_leap_and_a_clock_set_back():
+    desk = silent(read("pond", 1000))
+    began = desk.of("lake").reason
+    desk.restart()
+    for later_s in (60.0, 7200.0, -3600.0, 60.0):
+        desk.tick(later_s)
+        assert desk.of("lake").reason == began
+
+
+def test_an_age_and_a_count_of_looks_are_seen_to_be_unsteady():
+    """So that the other tests here can fail."""
+
+    def aged(snapshot: Snapshot) -> Snapshot:
+        told = Judgement(
+            Scope.CONNECTOR, "lab", "files", "", Verdict.SILENT, 5, f"for {snapshot.at}", BEGAN
+        )
+        return replace(snapshot, judgements=(told,))
+
+    (first, *_) = unsteady(aged, EMPTY)
+    assert first.endswith(f"'for {FIRST * APART_S}', 'for {(FIRST + 1) * APART_S}'")
