@@ -31,11 +31,12 @@ from exporter.cli.history_commands import history
 from exporter.cli.leaving import end_now
 from exporter.cli.options import (
     config_option,
-    json_option,
+    output_options,
     reading_of,
     reading_options,
     timeout_option,
 )
+from exporter.cli.output import OutputFormat
 from exporter.errors import (
     ClientError,
     ConfigError,
@@ -103,8 +104,8 @@ def check(config_path: Path) -> None:
 
 @cli.command()
 @reading_options
-@json_option
-def status(*, as_json: bool, **how: Any) -> None:
+@output_options
+def status(*, output_format: OutputFormat, **how: Any) -> None:
     """Print findings, connectors, flows and sinks, as the daemon has them, or of one look where
     none answers. What could not be read is named. Exit code 1 if something is wrong or was not
     read, 7 if nothing could be read.
@@ -112,29 +113,29 @@ def status(*, as_json: bool, **how: Any) -> None:
     reading = reading_of(how)
     from exporter.cli import verbs  # noqa: PLC0415
 
-    sys.exit(verbs.status(reading, as_json=as_json))
+    sys.exit(verbs.status(reading, output_format=output_format))
 
 
 @cli.command("doctor")
 @config_option
-@json_option
+@output_options
 @timeout_option()
-def examine(config_path: Path, as_json: bool, timeout_s: float) -> None:
+def examine(config_path: Path, output_format: OutputFormat, timeout_s: float) -> None:
     """Reach everything, read-only, and say what is fine and what is not. Exit code 1 with findings,
     7 if something does not answer.
     """
     from exporter.cli import doctor  # noqa: PLC0415
 
-    sys.exit(doctor.doctor(config_path, as_json=as_json, timeout_s=timeout_s))
+    sys.exit(doctor.doctor(config_path, output_format=output_format, timeout_s=timeout_s))
 
 
 @cli.command("explain")
 @click.argument("connector")
 @reading_options
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
-@json_option
+@output_options
 def explain_connector(
-    connector: str, connect_cluster: str | None, *, as_json: bool, **how: Any
+    connector: str, connect_cluster: str | None, *, output_format: OutputFormat, **how: Any
 ) -> None:
     """Print all that is known of one connector, as the daemon has it, or of one look where none
     answers. What could not be read of it is named. Exit code 1 if something is wrong with it or
@@ -143,7 +144,7 @@ def explain_connector(
     reading = reading_of(how)
     from exporter.cli import explain  # noqa: PLC0415
 
-    sys.exit(explain.explain(reading, connector, connect_cluster, as_json=as_json))
+    sys.exit(explain.explain(reading, connector, connect_cluster, output_format=output_format))
 
 
 for group in (
@@ -208,12 +209,12 @@ def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -
 
 
 @cli.command()
-@json_option
-def metrics(as_json: bool) -> None:
+@output_options
+def metrics(output_format: OutputFormat) -> None:
     """Print the metric catalogue."""
     from exporter.cli import verbs  # noqa: PLC0415
 
-    verbs.metrics(as_json=as_json)
+    verbs.metrics(output_format=output_format)
 
 
 @cli.command()
@@ -286,7 +287,7 @@ def main() -> None:
             output.error(mistake)
         sys.exit(USAGE)
     except ClientError as exc:
-        output.error(f"{exc.reason}: {exc}" + (f"; {exc.advice}" if exc.advice else ""))
+        output.client_error(exc)
         codes: dict[type[ClientError], int] = {Denied: UNAUTHORISED, SettingsRefused: USAGE}
         sys.exit(codes.get(type(exc), UNREACHABLE))
     except RemedyError as exc:

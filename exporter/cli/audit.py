@@ -19,6 +19,7 @@ from exporter.cli.carrying import state_folder
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
 from exporter.cli.moments import parse_time
+from exporter.cli.output import OutputFormat
 from exporter.clients.connect_read import reader_of
 from exporter.clock import SystemClock
 from exporter.errors import ClientError, ConfigError, HistoryError
@@ -57,7 +58,7 @@ class Asked:
     accept_transforms: bool
     headers: bool
     report: Path | None
-    as_json: bool
+    output_format: OutputFormat
     timeout_s: float
 
 
@@ -89,8 +90,8 @@ def print_audit(asked: Asked) -> int:
     document = _document(flow, found, bounds, asked)
     if asked.report is not None:
         _write(asked.report, document)
-    if asked.as_json:
-        output.json_text(document)
+    if asked.output_format is not OutputFormat.TABLE:
+        output.document(asked.output_format, document)
     else:
         _print(flow, found, bounds)
     return FINDINGS if document["unexplained"] else OK

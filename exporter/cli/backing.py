@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from exporter.cli import carrying, output
+from exporter.cli.output import OutputFormat
 from exporter.cli.plans import OK, Home
 from exporter.cli.reading import way_of
 from exporter.clock import SystemClock
@@ -38,11 +39,12 @@ def create(home: Home, connector: str) -> int:
     return OK
 
 
-def list_backups(home: Home, *, as_json: bool) -> int:
+def list_backups(home: Home, *, output_format: OutputFormat) -> int:
     """All backups, oldest first."""
     found = backups.found(carrying.used_folder(home.folder))
-    if as_json:
-        output.json_text(
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
             [
                 {
                     "path": str(kept.path),
@@ -51,7 +53,7 @@ def list_backups(home: Home, *, as_json: bool) -> int:
                     "connectors": dict(kept.connectors),
                 }
                 for kept in found
-            ]
+            ],
         )
         return OK
     rows = (
@@ -67,7 +69,7 @@ def list_backups(home: Home, *, as_json: bool) -> int:
     return OK
 
 
-def show_backup(home: Home, file: Path, *, as_json: bool) -> int:
+def show_backup(home: Home, file: Path, *, output_format: OutputFormat) -> int:
     """What a backup holds; with JSON the file itself, to be imported."""
     path = file if file.exists() else home.folder / backups.FOLDER / file
     try:
@@ -75,7 +77,7 @@ def show_backup(home: Home, file: Path, *, as_json: bool) -> int:
         held = backups.entries(body)
     except (OSError, msgspec.DecodeError) as exc:
         raise ConfigError((f"{file} cannot be read as a backup: {exc}",)) from exc
-    if as_json:
+    if output_format is not OutputFormat.TABLE:
         sys.stdout.write(body.decode())
         return OK
     output.table(f"Backup {path}", ("connector", "source partition", "offset"), held)

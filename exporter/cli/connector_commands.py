@@ -15,12 +15,13 @@ from exporter.cli.options import (
     change_timeout_option,
     config_option,
     dry_run_option,
-    json_option,
+    output_options,
     reading_of,
     reading_options,
     state_dir_option,
     yes_option,
 )
+from exporter.cli.output import OutputFormat
 
 
 @click.group()
@@ -48,8 +49,8 @@ def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 @connectors.command("status")
 @click.argument("name", required=False)
 @reading_options
-@json_option
-def connectors_status(name: str | None, *, as_json: bool, **how: Any) -> None:
+@output_options
+def connectors_status(name: str | None, *, output_format: OutputFormat, **how: Any) -> None:
     """State of one connector, or of all, and of their tasks, as the daemon has it, or as Connect
     says where none answers. Exit code 1 if one has failed, or if a Connect cluster could not be
     read: it is named.
@@ -57,7 +58,7 @@ def connectors_status(name: str | None, *, as_json: bool, **how: Any) -> None:
     reading = reading_of(how)
     from exporter.cli import verbs  # noqa: PLC0415 - heavy, as below
 
-    sys.exit(verbs.connectors_status(reading, name, as_json=as_json))
+    sys.exit(verbs.connectors_status(reading, name, output_format=output_format))
 
 
 @connectors.command("stop")

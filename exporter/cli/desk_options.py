@@ -13,8 +13,8 @@ import click
 from exporter.cli.options import (
     dry_run_option,
     is_typed,
-    json_option,
     optional_config_option,
+    output_options,
     state_dir_option,
     timeout_option,
 )
@@ -121,7 +121,7 @@ def _key(_context: click.Context, parameter: click.Parameter, value: str | None)
 def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those of every verb that has a plan made; see wish."""
     for option in (
-        json_option,
+        output_options,
         desk_options,
         timeout_option(),
         click.option(
@@ -160,6 +160,6 @@ def wish(
         backup=backup,
         **{name: more.pop(name) for name in ("connect", "because", "key", "timeout_s")},
     )
-    how = {name: more.pop(name) for name in ("dry_run", "as_json")}
+    how = {name: more.pop(name) for name in ("dry_run", "output_format")}
     make = proposing.create if backup is None else proposing.restore
     return make(access(**more), wanted, **how)

@@ -26,6 +26,7 @@ from exporter.cli.ask_all import ask_all
 from exporter.cli.diagnosis import Line, broken
 from exporter.cli.edge_once import looked
 from exporter.cli.logs import configure
+from exporter.cli.output import OutputFormat
 from exporter.clients.auth import CannotIdentify, TlsContext
 from exporter.clients.connect_probe import worker_time
 from exporter.clients.connect_read import ConnectReader, reader_of
@@ -57,14 +58,16 @@ _WAITING: Final = "see what fails above for its cluster; nothing of it is shown 
 Ask = Callable[[], Iterable[Line]]
 
 
-def doctor(path: Path, *, as_json: bool, timeout_s: float) -> int:
+def doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> int:
     """Print one line for each check. Raises ConfigError; then there is nothing to reach."""
     loaded = config.load(path)
     configure("error", "console")
     with _working("asking clusters and workers"):
         lines = Doctor(loaded, timeout_s).lines()
-    if as_json:
-        output.json_text({"verdict": worst(lines), "checks": [_document(line) for line in lines]})
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format, {"verdict": worst(lines), "checks": [_document(line) for line in lines]}
+        )
     else:
         sys.stdout.write(report(path.name, lines))
     return exit_code(lines)

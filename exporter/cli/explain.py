@@ -11,6 +11,7 @@ from exporter.cli import output, told
 from exporter.cli.answers import ReadAnswer, Reading, answer
 from exporter.cli.considered import Considered, as_documents, considered, print_considered
 from exporter.cli.logs import configure
+from exporter.cli.output import OutputFormat
 from exporter.cli.remedied import as_document, print_remedied, remedied
 from exporter.cli.unread import Unread, cluster_of
 from exporter.cli.verbs import NULL, text_of
@@ -46,7 +47,9 @@ class _Raws(msgspec.Struct):
     judgements: tuple[JudgementRow, ...]
 
 
-def explain(reading: Reading, name: str, cluster: str | None, *, as_json: bool) -> int:
+def explain(
+    reading: Reading, name: str, cluster: str | None, *, output_format: OutputFormat
+) -> int:
     """Print all that is known of one connector; of its inputs, what could not be read is named
     beside it. Raises ConfigError if there is no such connector, or several, and TimedOut where
     there may be one in what could not be read.
@@ -71,10 +74,10 @@ def explain(reading: Reading, name: str, cluster: str | None, *, as_json: bool) 
     named = tuple(f"input {name} " for at in missing for name in at.inputs)
     said = [at for at in found["problems"] if not named or not at.startswith(named)]
     problems = [*(at.text for at in missing), *said]
-    if as_json:
+    if output_format is not OutputFormat.TABLE:
         more = {"remedy": as_document(held), "considered": as_documents(asked_now)}
         shown = {**found, "problems": problems, "unread": missing}
-        output.json_text({**shown, "told_by": answered.by, **more})
+        output.document(output_format, {**shown, "told_by": answered.by, **more})
     else:
         of = Told(raws.at, not missing, (), raws.findings, raws.judgements)
         told.print_findings(of.found(), answered.by)

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from exporter.cli.options import config_option, json_option, output_file, timeout_option
+from exporter.cli.options import config_option, output_file, output_options, timeout_option
+from exporter.cli.output import OutputFormat
 
 
 @click.group()
@@ -29,10 +30,14 @@ def history() -> None:
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     help='Compute gold at this log end: a JSON file {"kafka/topic": {"partition": next offset}}.',
 )
-@json_option
+@output_options
 @timeout_option()
 def history_run(
-    config_path: Path, mode: str | None, up_to: Path | None, as_json: bool, timeout_s: float
+    config_path: Path,
+    mode: str | None,
+    up_to: Path | None,
+    output_format: OutputFormat,
+    timeout_s: float,
 ) -> None:
     """Read the offset topics into the tables."""
     from exporter.cli import pipeline  # noqa: PLC0415
@@ -45,7 +50,7 @@ def history_run(
         config_path,
         continuous=mode == "continuous",
         up_to=up_to,
-        as_json=as_json,
+        output_format=output_format,
         timeout_s=timeout_s,
     )
 
@@ -93,7 +98,7 @@ def history_as_of(**asked: Any) -> None:
     help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
 )
 @click.option("--until", help="Likewise; now unless said.")
-@json_option
+@output_options
 def history_timeline(**asked: Any) -> None:
     """Print what happened to a connector, as far as the tables know: how its offsets moved
     otherwise than on, and what remedies came to. Exit code 1 if nothing is known of it.
@@ -118,7 +123,7 @@ def history_timeline(**asked: Any) -> None:
 @click.option("--to", "until", help="Likewise; now unless said.")
 @click.option("--html", type=output_file, help="Write a page with plots here.")
 @click.option("--parquet", type=output_file, help="Write every minute of every partition here.")
-@json_option
+@output_options
 def history_report(**asked: Any) -> None:
     """Say what moving consumer groups to the target of a flow would have met at each minute of a
     past window: records read again or never, records that were not there yet. Exit code 1 if
@@ -162,7 +167,7 @@ def history_report(**asked: Any) -> None:
 @click.option(
     "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON here too."
 )
-@json_option
+@output_options
 @timeout_option()
 def history_audit(**asked: Any) -> None:
     """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
@@ -175,26 +180,26 @@ def history_audit(**asked: Any) -> None:
 
 @history.command("baselines")
 @config_option
-@json_option
-def history_baselines(config_path: Path, as_json: bool) -> None:
+@output_options
+def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
     """Learn from the tables what is usual of each connector, and publish it for the daemon. Run it
     daily, or weekly at least.
     """
     from exporter.cli import pipeline  # noqa: PLC0415
 
-    pipeline.baselines(config_path, as_json=as_json)
+    pipeline.baselines(config_path, output_format=output_format)
 
 
 @history.command("maintain")
 @config_option
-@json_option
-def history_maintain(config_path: Path, as_json: bool) -> None:
+@output_options
+def history_maintain(config_path: Path, output_format: OutputFormat) -> None:
     """Make few files of many, delete what no version of the tables needs any more, and count
     bronze. Exit code 1 if a record is stored twice.
     """
     from exporter.cli import pipeline  # noqa: PLC0415
 
-    sys.exit(pipeline.maintain(config_path, as_json=as_json))
+    sys.exit(pipeline.maintain(config_path, output_format=output_format))
 
 
 @history.command("package")
@@ -204,11 +209,11 @@ def history_maintain(config_path: Path, as_json: bool) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="The folder to write to.",
 )
-@json_option
-def history_package(output: Path, as_json: bool) -> None:
+@output_options
+def history_package(output: Path, output_format: OutputFormat) -> None:
     """Write what spark-submit needs to run the pipeline on a cluster: the code, the jars, and the
     list of what executors must have installed.
     """
     from exporter.cli import pipeline  # noqa: PLC0415
 
-    pipeline.package(output, as_json=as_json)
+    pipeline.package(output, output_format=output_format)

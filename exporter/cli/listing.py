@@ -15,6 +15,7 @@ from exporter.cli.asked import Where
 from exporter.cli.edge_once import looked
 from exporter.cli.logs import configure
 from exporter.cli.offsets import OK, UNREAD, Row, print_rows, rows_of
+from exporter.cli.output import OutputFormat
 from exporter.cli.reach import SILENT_S, Reach
 from exporter.cli.reading import connect_named
 from exporter.cli.unread import CONNECT, KAFKA, ClusterName, Unread
@@ -33,7 +34,7 @@ def show(
     reading: Reading,
     connectors: frozenset[str] | None,
     *,
-    as_json: bool,
+    output_format: OutputFormat,
 ) -> int:
     """Print the offsets of one Connect cluster, or of all. Exit code 1 where some of it could not
     be read: it is named. Raises ClientError where nothing could be.
@@ -49,7 +50,7 @@ def show(
         loaded = reading.required()
         listing.ask_connect(loaded, reading)
         listing.read_topics(loaded, max(1.0, reading.timeout_s - (time.monotonic() - began)))
-    return listing.print(as_json=as_json)
+    return listing.print(output_format=output_format)
 
 
 class _Listing:
@@ -140,7 +141,7 @@ class _Listing:
             )
         self.by.append("their topics, just now")
 
-    def print(self, *, as_json: bool) -> int:
+    def print(self, *, output_format: OutputFormat) -> int:
         """Print the rows, and what is missing; the exit code."""
         rows = [row for of in self._rows.values() for row in of]
         if self._failed and not rows:
@@ -152,7 +153,7 @@ class _Listing:
                 f"no connector {name} ({suggestion(name, self._names)})"
                 for name in sorted((self._connectors or frozenset()) - self._names)
             )
-        print_rows(rows, "; ".join(self.by), as_json=as_json)
+        print_rows(rows, "; ".join(self.by), output_format=output_format)
         for said in self._unread:
             output.error(said)
         return UNREAD if self._unread or self._failed else OK

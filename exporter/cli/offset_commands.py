@@ -14,10 +14,11 @@ from exporter.cli.asked import Changing, FlowAsked, Wanted, Where
 from exporter.cli.options import (
     change_options,
     daemon_options,
-    json_option,
     optional_config_option,
+    output_options,
     reading_of,
 )
+from exporter.cli.output import OutputFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -243,8 +244,8 @@ def offsets() -> None:
 @where_options
 @connectors_option
 @daemon_options
-@json_option
-def offsets_list(connectors: str | None, *, as_json: bool, **options: Any) -> None:
+@output_options
+def offsets_list(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> None:
     """List what a task would be handed now, as the daemon has it, or as Connect says where none
     answers, or as the topics say where Connect does not. Without --connect: of all Connect
     clusters.
@@ -257,9 +258,10 @@ def offsets_list(connectors: str | None, *, as_json: bool, **options: Any) -> No
     where = where_of(options, everywhere=True)
     from exporter.cli import listing, offsets  # noqa: PLC0415 - see the module
 
+    names = _names(connectors)
     if where.worker_config is not None or where.strimzi is not None:
-        sys.exit(offsets.show(where, _names(connectors), as_json=as_json))
-    sys.exit(listing.show(where.connect, reading, _names(connectors), as_json=as_json))
+        sys.exit(offsets.show(where, names, output_format=output_format))
+    sys.exit(listing.show(where.connect, reading, names, output_format=output_format))
 
 
 @offsets.command("export")
@@ -288,8 +290,8 @@ def offsets_export(
 @where_options
 @document_option
 @rename_options
-@json_option
-def offsets_diff(*, as_json: bool, **options: Any) -> None:
+@output_options
+def offsets_diff(*, output_format: OutputFormat, **options: Any) -> None:
     """Compare a document with what is there now. Exit code 1 if anything differs, or if a connector
     could not be read: it is named and not compared.
     """
@@ -298,7 +300,7 @@ def offsets_diff(*, as_json: bool, **options: Any) -> None:
         raise click.UsageError("--offsets is missing: the document, or -")
     from exporter.cli import offsets as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.diff(where, wanted, as_json=as_json))
+    sys.exit(verbs.diff(where, wanted, output_format=output_format))
 
 
 @offsets.command("import")

@@ -19,6 +19,7 @@ import msgspec
 from exporter.cli import output
 from exporter.cli.asked import Wanted, Where
 from exporter.cli.bar import each
+from exporter.cli.output import OutputFormat
 from exporter.cli.reading import way_of
 from exporter.errors import ClientError, ConfigError, Denied, NotFound, Refused, Unreachable
 from exporter.model.connectors import Connector, ConnectorKind, ConnectorSettings
@@ -49,7 +50,7 @@ class Row(NamedTuple):
     source: str
 
 
-def show(where: Where, connectors: frozenset[str] | None, *, as_json: bool) -> int:
+def show(where: Where, connectors: frozenset[str] | None, *, output_format: OutputFormat) -> int:
     """What a task would be handed now, by one place. Exit code 1 where some of it could not be
     read.
     """
@@ -57,14 +58,14 @@ def show(where: Where, connectors: frozenset[str] | None, *, as_json: bool) -> i
     rows = [*rows_of(where, connectors, unread)]
     if unread and not rows:
         raise unread[0]
-    print_rows(rows, "", as_json=as_json)
+    print_rows(rows, "", output_format=output_format)
     return UNREAD if unread else OK
 
 
-def print_rows(rows: list[Row], by: str, *, as_json: bool) -> None:
+def print_rows(rows: list[Row], by: str, *, output_format: OutputFormat) -> None:
     """As a table, or as JSON by place."""
-    if as_json:
-        output.json_text(_by_place(rows))
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, _by_place(rows))
         return
     output.table(
         f"Offsets, by {by}" if by else "Offsets",
@@ -275,7 +276,7 @@ def _raw(wanted: Wanted) -> bytes:
     return raw
 
 
-def diff(where: Where, wanted: Wanted, *, as_json: bool) -> int:
+def diff(where: Where, wanted: Wanted, *, output_format: OutputFormat) -> int:
     """Compare what is there with a document, of the connectors that it names. Exit code 1 where
     something differs, or where a connector could not be read: it is named and not compared.
     """
@@ -290,8 +291,8 @@ def diff(where: Where, wanted: Wanted, *, as_json: bool) -> int:
                 found += ((name, at) for at in between(now, section.pairs, class_name))
     if unread and len(unread) == len(document.sections):
         raise unread[0]
-    if as_json:
-        output.json_text([_change_json(name, change) for name, change in found])
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, [_change_json(name, change) for name, change in found])
     elif found:
         print_changes("Differences", found, after="document")
     else:

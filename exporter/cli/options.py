@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from exporter.cli.output import OutputFormat
+
 if TYPE_CHECKING:
     from exporter.cli.answers import Reading
 
 CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
 READ_VARIABLE: Final = "OFFSETWATCH_URL"
+_JSON: Final = "offsetwatch.json"
 CONFIG_DEFAULT: Final = Path("/etc/offsetwatch/config.yaml")
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
@@ -176,7 +179,44 @@ def reading_of(options: dict[str, Any]) -> Reading:
     return found
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
+def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
+    context.meta[_JSON] = value
+
+
+def _output_format(context: click.Context, parameter: click.Parameter, value: str) -> OutputFormat:
+    chosen = OutputFormat(value)
+    if not context.meta.get(_JSON):
+        return chosen
+    if is_typed(context, parameter.name or "") and chosen is not OutputFormat.JSON:
+        raise click.UsageError(f"--json is -o json: leave one of --json and -o {value} out")
+    return OutputFormat.JSON
+
+
+def output_options(verb: Declared) -> Declared:
+    """How a command that lists or shows prints: `output_format`."""
+    for option in (
+        click.option(
+            "--json",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_note_json,
+            help="The same as -o json.",
+        ),
+        click.option(
+            "-o",
+            "output_format",
+            type=click.Choice([at.value for at in OutputFormat]),
+            default=OutputFormat.TABLE.value,
+            show_default=True,
+            callback=_output_format,
+            help="What to print: a table, or all of it as one document.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
 output_file: click.ParamType[Path] = click.Path(dir_okay=False, path_type=Path)
 yes_option = click.option(
     "--yes", is_flag=True, help="Do not ask for the connector's name to be typed first."

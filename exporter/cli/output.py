@@ -1,14 +1,24 @@
-"""Tables for people, JSON for programs. Knows nothing of what it prints."""
+"""Tables for people, JSON and YAML for programs. Knows nothing of what it prints."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from exporter.clock import utc
+from exporter.errors import ClientError
+
+
+class OutputFormat(StrEnum):
+    """What a command prints: tables, or one document of the same."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
 
 
 def visible(text: str) -> str:
@@ -25,6 +35,11 @@ def error(text: str) -> None:
     sys.stderr.write(f"{visible(text)}\n")
 
 
+def client_error(failed: ClientError) -> None:
+    """Print what a cluster or server did not do, and what to do about it."""
+    error(f"{failed.reason}: {failed}" + (f"; {failed.advice}" if failed.advice else ""))
+
+
 def lines(title: str, rows: Iterable[str]) -> None:
     """Lines that are not broken up, to be copied."""
     sys.stdout.write("".join(f"{visible(line)}\n" for line in (title, *rows)))
@@ -34,6 +49,16 @@ def json_text(value: Any) -> None:
     """Indented JSON; integers of any size stay exact."""
     encoded = msgspec.json.encode(value)
     sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+
+
+def document(output_format: OutputFormat, value: Any) -> None:
+    """Print a value as JSON or YAML; numbers stay as exact as they are."""
+    if output_format is OutputFormat.YAML:
+        from exporter.cli.yaml_output import print_yaml  # noqa: PLC0415 - a tenth of a verb's start
+
+        print_yaml(value)
+    else:
+        json_text(value)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -15,13 +15,19 @@ from exporter import config
 from exporter.cli import output, recording
 from exporter.cli.edge_once import caught_up
 from exporter.cli.logs import configure
+from exporter.cli.output import OutputFormat
 from exporter.clients.kafka import KafkaAdmin
 from exporter.errors import ConfigError, HistoryError
 from exporter.model.topology import KafkaTopic
 
 
 def run(
-    path: Path, *, continuous: bool, up_to: Path | None, as_json: bool, timeout_s: float
+    path: Path,
+    *,
+    continuous: bool,
+    up_to: Path | None,
+    output_format: OutputFormat,
+    timeout_s: float,
 ) -> None:
     """Run the pipeline once or until a signal, and print what it did."""
     loaded = config.load(path)
@@ -51,10 +57,10 @@ def run(
         report = jobs.run_continuous(spec, _stop_on_signal())
     else:
         report = jobs.run_available_now(spec, cut)
-    _print(report, as_json=as_json)
+    _print(report, output_format=output_format)
 
 
-def maintain(path: Path, *, as_json: bool) -> int:
+def maintain(path: Path, *, output_format: OutputFormat) -> int:
     """Look after the tables, and print what was done; the exit code."""
     loaded = config.load(path)
     configure(loaded.log.level, loaded.log.format)
@@ -64,8 +70,9 @@ def maintain(path: Path, *, as_json: bool) -> int:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     base = Path(loaded.history.path)
     done = upkeep.maintain(base, master=loaded.history.master, heap=loaded.history.heap)
-    if as_json:
-        output.json_text(
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
             {
                 "tables": {
                     table.path: {"files_before": table.files_before, "files": table.files_after}
@@ -73,7 +80,7 @@ def maintain(path: Path, *, as_json: bool) -> int:
                 },
                 "bronze_rows": done.rows,
                 "bronze_doubled": done.doubled,
-            }
+            },
         )
     else:
         output.table(
@@ -86,7 +93,7 @@ def maintain(path: Path, *, as_json: bool) -> int:
     return 1 if done.doubled else 0
 
 
-def baselines(path: Path, *, as_json: bool) -> None:
+def baselines(path: Path, *, output_format: OutputFormat) -> None:
     """Learn and publish what is usual, and print it."""
     loaded = config.load(path)
     configure(loaded.log.level, loaded.log.format)
@@ -96,8 +103,8 @@ def baselines(path: Path, *, as_json: bool) -> None:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     base = Path(loaded.history.path)
     found = learning.learn(base, master=loaded.history.master, heap=loaded.history.heap)
-    if as_json:
-        output.json_text(found)
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, found)
         return
     output.table(
         f"What is usual, learned from before {output.moment(found.until)}",
@@ -132,7 +139,7 @@ def baselines(path: Path, *, as_json: bool) -> None:
         )
 
 
-def package(folder: Path, *, as_json: bool) -> None:
+def package(folder: Path, *, output_format: OutputFormat) -> None:
     """Write what spark-submit needs, and print how it is given."""
     try:
         from exporter.history.spark import package as packaging  # noqa: PLC0415 - see `run`
@@ -140,14 +147,15 @@ def package(folder: Path, *, as_json: bool) -> None:
         made = packaging.package(folder)
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
-    if as_json:
-        output.json_text(
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
             {
                 "archive": str(made.archive),
                 "main": str(made.main),
                 "jars": [str(jar) for jar in made.jars],
                 "requirements": str(made.requirements),
-            }
+            },
         )
         return
     click.echo(
@@ -193,13 +201,14 @@ def _stop_on_signal() -> threading.Event:
     return stop
 
 
-def _print(report: object, *, as_json: bool) -> None:
+def _print(report: object, *, output_format: OutputFormat) -> None:
     from exporter.history.pipeline.jobs import RunReport  # noqa: PLC0415 - needs the extra
 
     assert isinstance(report, RunReport)
     rows = {str(topic): count for topic, count in report.rows_read.items()}
-    if as_json:
-        output.json_text(
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
             {
                 "rows_read": rows,
                 "undecodable": report.undecodable,
@@ -210,7 +219,7 @@ def _print(report: object, *, as_json: bool) -> None:
                     for topic, ends in report.cut.items()
                 },
                 "notices": report.notices,
-            }
+            },
         )
         return
     output.table("Read into bronze", ("topic", "new rows#"), rows.items())

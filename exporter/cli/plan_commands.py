@@ -25,10 +25,11 @@ from exporter.cli.desk_options import (
 from exporter.cli.options import (
     change_timeout_option,
     config_option,
-    json_option,
+    output_options,
     state_dir_option,
     yes_option,
 )
+from exporter.cli.output import OutputFormat
 
 if TYPE_CHECKING:
     from exporter.cli.asked import Where
@@ -70,26 +71,26 @@ def plan() -> None:
 
 @plan.command("list")
 @desk_options
-@json_option
-def plan_list(*, as_json: bool, **where: Any) -> None:
+@output_options
+def plan_list(*, output_format: OutputFormat, **where: Any) -> None:
     """List all plans. Exit code 5 if one is open that nobody works on."""
     from exporter.cli import plans  # noqa: PLC0415
 
-    sys.exit(plans.list_plans(access(**where), as_json=as_json))
+    sys.exit(plans.list_plans(access(**where), output_format=output_format))
 
 
 @plan.command("show")
 @click.argument("plan_id", metavar="ID")
 @desk_options
-@json_option
-def plan_show(plan_id: str, *, as_json: bool, **where: Any) -> None:
+@output_options
+def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> None:
     """Print a plan, what the guards say of it, its journal, and what to do about it. Exit code 5 if
     it is open and nobody works on it.
     """
     from exporter.cli import plans  # noqa: PLC0415
 
     reach = _where(config_path=where["config_path"])
-    sys.exit(plans.show_plan(access(**where), reach, plan_id, as_json=as_json))
+    sys.exit(plans.show_plan(access(**where), reach, plan_id, output_format=output_format))
 
 
 @plan.command("create")
@@ -201,12 +202,12 @@ def journal() -> None:
 @journal.command("tail")
 @desk_options
 @click.option("--lines", "count", default=20, show_default=True, help="How many records.")
-@json_option
-def journal_tail(*, count: int, as_json: bool, **where: Any) -> None:
+@output_options
+def journal_tail(*, count: int, output_format: OutputFormat, **where: Any) -> None:
     """Print the newest records of all plans."""
     from exporter.cli import plans  # noqa: PLC0415
 
-    sys.exit(plans.tail(access(**where), count=count, as_json=as_json))
+    sys.exit(plans.tail(access(**where), count=count, output_format=output_format))
 
 
 @journal.command("verify")
@@ -257,23 +258,23 @@ def backup_create(connector: str, **where: Any) -> None:
 @backup.command("list")
 @journal_config_option
 @state_dir_option
-@json_option
-def backup_list(*, as_json: bool, **where: Any) -> None:
+@output_options
+def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
     """List all backups."""
     from exporter.cli import backing  # noqa: PLC0415
 
-    sys.exit(backing.list_backups(_home(**where), as_json=as_json))
+    sys.exit(backing.list_backups(_home(**where), output_format=output_format))
 
 
 @backup.command("show")
 @click.argument("file", type=FILE)
 @journal_config_option
 @state_dir_option
-@json_option
-def backup_show(file: Path, *, as_json: bool, **where: Any) -> None:
+@output_options
+def backup_show(file: Path, *, output_format: OutputFormat, **where: Any) -> None:
     """Print what a backup holds. FILE is a path, or a name among the backups; --json prints it as
     it is, for offsets import.
     """
     from exporter.cli import backing  # noqa: PLC0415
 
-    sys.exit(backing.show_backup(_home(**where), file, as_json=as_json))
+    sys.exit(backing.show_backup(_home(**where), file, output_format=output_format))

@@ -15,6 +15,7 @@ from exporter.cli import carrying, output
 from exporter.cli.access import Access, At, at_desk
 from exporter.cli.asked import Where
 from exporter.cli.deciding import unknown
+from exporter.cli.output import OutputFormat
 from exporter.cli.reading import way_of
 from exporter.cli.showing import OPEN as IS_OPEN
 from exporter.cli.showing import document, print_plan, to_do
@@ -67,13 +68,13 @@ def _dossier(journal: Journal, plan_id: str) -> Dossier:
     return found
 
 
-def list_plans(access: Access, *, as_json: bool) -> int:
+def list_plans(access: Access, *, output_format: OutputFormat) -> int:
     """All plans, oldest first. Exit code 5 if one is open that nobody works on."""
     with at_desk(access) as at:
         told = [(row, stands(at, row)) for row in reversed(at.desk.plans())]
     rows = [document(row, standing) for row, standing in told]
-    if as_json:
-        output.json_text(rows)
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, rows)
     else:
         output.table(
             "Plans",
@@ -109,7 +110,7 @@ def stands(at: At, row: PlanRow) -> str:
     return CUT_OFF if row.state is PlanState.RUNNING else row.state.value
 
 
-def show_plan(access: Access, where: Where, plan_id: str, *, as_json: bool) -> int:
+def show_plan(access: Access, where: Where, plan_id: str, *, output_format: OutputFormat) -> int:
     """All of a plan: what it is to do, what the guards say, what was done, and what a person must
     decide. Exit code 5 if it is open and nobody works on it.
     """
@@ -120,8 +121,9 @@ def show_plan(access: Access, where: Where, plan_id: str, *, as_json: bool) -> i
         standing = stands(at, told.row)
         entries = records_of(at, plan_id)
         said = _said(at, told.row, standing, entries, where)
-    if as_json:
-        output.json_text(
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
             {
                 **document(told.row, standing),
                 "plan": told.plan,
@@ -130,7 +132,7 @@ def show_plan(access: Access, where: Where, plan_id: str, *, as_json: bool) -> i
                 "second_person": told.second_person,
                 "records": [_record(entry) for entry in entries],
                 "said": said,
-            }
+            },
         )
     else:
         kept = [entry.record.frozen.backup for entry in entries if isinstance(entry.record, Kept)]
@@ -276,15 +278,15 @@ def resolve(access: Access, plan_id: str, *, because: str) -> int:
     return OK
 
 
-def tail(access: Access, *, count: int, as_json: bool) -> int:
+def tail(access: Access, *, count: int, output_format: OutputFormat) -> int:
     """The newest records of all plans."""
     with at_desk(access) as at:
         health = at.desk.verify()
         if isinstance(health, Damaged):
             raise JournalDamaged(health.said)
         entries = list(_from(at, max(1, health.records - count + 1)))[-count:]
-    if as_json:
-        output.json_text([_record(entry) for entry in entries])
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, [_record(entry) for entry in entries])
     else:
         _print_records("Journal", entries)
     return OK

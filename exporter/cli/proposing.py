@@ -12,6 +12,7 @@ import msgspec
 from exporter.cli import output
 from exporter.cli.access import Access, at_desk
 from exporter.cli.following import CHANGED, DENIED, OK
+from exporter.cli.output import OutputFormat
 from exporter.cli.planning import world
 from exporter.cli.showing import against, document, print_plan, refused, to_do
 from exporter.errors import ClientError, ConfigError
@@ -52,7 +53,7 @@ class Wanted:
     timeout_s: float = 60.0
 
 
-def create(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> int:
+def create(access: Access, wanted: Wanted, *, dry_run: bool, output_format: OutputFormat) -> int:
     """Have a plan made, for somebody else to approve."""
     asked = _asked(access, wanted)
     if dry_run and access.listener is not None:
@@ -66,7 +67,7 @@ def create(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> i
             rehearsed = at.office.rehearse(asked, at.by)
             if not isinstance(rehearsed, PlanTold):
                 return _no(rehearsed, asked, at.desk)
-            _print(rehearsed, as_json=as_json)
+            _print(rehearsed, output_format=output_format)
             output.error("dry run: nothing was written")
             return DENIED if _against(rehearsed) else OK
         answer = at.desk.propose(asked, at.by)
@@ -74,7 +75,7 @@ def create(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> i
             return _no(answer, asked, at.desk)
         told = at.desk.plan(answer.row.plan_id)
         assert told is not None, "nothing is ever taken out of a journal"
-        _print(told, as_json=as_json)
+        _print(told, output_format=output_format)
         if not answer.new:
             output.error(f"this was asked for before, under the same --key {asked.key}")
         if _against(told):
@@ -88,11 +89,11 @@ def _against(told: PlanTold) -> str:
     return ", ".join(at.guard for at in against(told.guards))
 
 
-def restore(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> int:
+def restore(access: Access, wanted: Wanted, *, dry_run: bool, output_format: OutputFormat) -> int:
     """The same, of a backup, which may name its connector itself."""
     assert wanted.backup is not None
     if wanted.connector:
-        return create(access, wanted, dry_run=dry_run, as_json=as_json)
+        return create(access, wanted, dry_run=dry_run, output_format=output_format)
     if access.listener is not None:
         raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
     name = _name(access, wanted.backup)
@@ -103,7 +104,7 @@ def restore(access: Access, wanted: Wanted, *, dry_run: bool, as_json: bool) -> 
         raise ConfigError(("--connector: the backup is not of one connector alone",))
     ((connector, _),) = kept[name]
     found = replace(wanted, connector=connector)
-    return create(access, found, dry_run=dry_run, as_json=as_json)
+    return create(access, found, dry_run=dry_run, output_format=output_format)
 
 
 def _asked(access: Access, wanted: Wanted) -> Asked:
@@ -187,17 +188,18 @@ def _right(asked: Asked, at: PeopleDesk) -> str:
     return f" ({right})"
 
 
-def _print(told: PlanTold, *, as_json: bool) -> None:
-    if as_json:
+def _print(told: PlanTold, *, output_format: OutputFormat) -> None:
+    if output_format is not OutputFormat.TABLE:
         stands = told.row.state.value
-        output.json_text(
+        output.document(
+            output_format,
             {
                 **document(told.row, stands),
                 "plan": told.plan,
                 "steps": told.steps,
                 "guards": told.guards,
                 "second_person": told.second_person,
-            }
+            },
         )
     else:
         print_plan(told, told.row.state.value, brief=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 from exporter import config
 from exporter.cli import carrying, output
+from exporter.cli.output import OutputFormat
 from exporter.clock import SystemClock
 from exporter.config import Config, Kafka
 from exporter.config import Quarantine as Wanted
@@ -59,7 +60,9 @@ def _store(home: Home) -> tuple[Quarantines, Path]:
 # --- list -----------------------------------------------------------------------------------------
 
 
-def list_copies(home: Home, *, as_json: bool, store: Quarantines | None = None) -> int:
+def list_copies(
+    home: Home, *, output_format: OutputFormat, store: Quarantines | None = None
+) -> int:
     """Every copy, oldest first. Exit code 1 if one is damaged, or the topic would be refused."""
     configured, folder = _store(home)
     store = configured if store is None else store
@@ -74,8 +77,8 @@ def list_copies(home: Home, *, as_json: bool, store: Quarantines | None = None) 
     except ClientError as exc:
         failed = exc  # after what was found without it
     rows = sorted(_newest(rows), key=lambda row: row["at"])
-    if as_json:
-        output.json_text(rows)
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, rows)
     else:
         _print_rows(rows, store.name)
     for problem in problems:
@@ -189,7 +192,7 @@ def _one(store: Quarantines, prefix: str) -> tuple[Kept, SetAside]:
     raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
 
 
-def get(home: Home, prefix: str, *, to: Path | None, raw: bool, as_json: bool) -> int:
+def get(home: Home, prefix: str, *, to: Path | None, raw: bool, output_format: OutputFormat) -> int:
     """What is told of one copy; with `raw` its value, with `to` all of it, as a file of its own.
     Exit code 1 if it has no value to be printed.
     """
@@ -203,8 +206,8 @@ def get(home: Home, prefix: str, *, to: Path | None, raw: bool, as_json: bool) -
         output.error(f"{to}: the whole record, as lines of JSON")
         return OK
     facts = {**_row(kept, _replays(folder).get(kept.id, ())), **_told(found.record)}
-    if as_json:
-        output.json_text(facts)
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, facts)
     else:
         facts["at"] = output.moment(kept.receipt.at)
         output.table(f"Record {kept.id}", ("fact", "value"), _facts(facts))

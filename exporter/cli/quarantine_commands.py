@@ -13,10 +13,11 @@ import click
 from exporter.cli.options import (
     config_option,
     dry_run_option,
-    json_option,
     optional_config_option,
+    output_options,
     state_dir_option,
 )
+from exporter.cli.output import OutputFormat
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -33,19 +34,21 @@ def quarantine() -> None:
 @quarantine.command("list")
 @_config
 @state_dir_option
-@json_option
-def quarantine_list(config_path: Path | None, state_dir: Path | None, *, as_json: bool) -> None:
+@output_options
+def quarantine_list(
+    config_path: Path | None, state_dir: Path | None, *, output_format: OutputFormat
+) -> None:
     """List all copies, and nothing of what they hold. Exit code 1 if one is damaged."""
     from exporter.cli import quarantine as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.list_copies(verbs.Home(config_path, state_dir), as_json=as_json))
+    sys.exit(verbs.list_copies(verbs.Home(config_path, state_dir), output_format=output_format))
 
 
 @quarantine.command("get")
 @click.argument("copy_id", metavar="ID")
 @_config
 @state_dir_option
-@json_option
+@output_options
 @click.option("--raw", is_flag=True, help="Its value, byte by byte, and nothing else.")
 @click.option(
     "--output",
@@ -60,17 +63,17 @@ def quarantine_get(
     to: Path | None,
     *,
     raw: bool,
-    as_json: bool,
+    output_format: OutputFormat,
 ) -> None:
     """Print what is told of a copy. ID is as much of an id as no other has. What the record holds
     is printed only with --raw, or written with --output.
     """
     from exporter.cli import quarantine as verbs  # noqa: PLC0415
 
-    if as_json and (raw or to is not None):
-        raise click.UsageError("--json goes without --raw and --output")
+    if output_format is not OutputFormat.TABLE and (raw or to is not None):
+        raise click.UsageError(f"-o {output_format} goes without --raw and --output")
     home = verbs.Home(config_path, state_dir)
-    sys.exit(verbs.get(home, copy_id, to=to, raw=raw, as_json=as_json))
+    sys.exit(verbs.get(home, copy_id, to=to, raw=raw, output_format=output_format))
 
 
 @quarantine.command("replay")

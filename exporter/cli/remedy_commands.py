@@ -19,7 +19,8 @@ from exporter.cli.desk_options import (
     plan_options,
     wish,
 )
-from exporter.cli.options import DurationType, json_option
+from exporter.cli.options import DurationType, output_options
+from exporter.cli.output import OutputFormat
 
 
 @click.command()
@@ -37,8 +38,10 @@ def restore(*, backup: Path, connector: str, **more: Any) -> None:
 @click.argument("wanted", type=click.Choice(["observe", "propose", "auto"]), required=False)
 @because_if_option
 @desk_options
-@json_option
-def mode(*, wanted: str | None, because: str | None, as_json: bool, **where: Any) -> None:
+@output_options
+def mode(
+    *, wanted: str | None, because: str | None, output_format: OutputFormat, **where: Any
+) -> None:
     """Print how far remedies go by themselves, or lower or raise that until further notice: never
     above what the configuration says.
     """
@@ -49,7 +52,7 @@ def mode(*, wanted: str | None, because: str | None, as_json: bool, **where: Any
     if at.listener is None and at.config_path is None:
         raise click.UsageError("say --config or --url: the configuration sets how far it may go")
     if wanted is None:
-        sys.exit(switching.show_mode(at, as_json=as_json))
+        sys.exit(switching.show_mode(at, output_format=output_format))
     if because is None:
         raise click.UsageError("say --because: a mode that nobody can explain is left on for ever")
     sys.exit(switching.set_mode(at, Mode(wanted), because=because))
@@ -89,12 +92,12 @@ def breaker() -> None:
 
 @breaker.command("list")
 @desk_options
-@json_option
-def breaker_list(*, as_json: bool, **where: Any) -> None:
+@output_options
+def breaker_list(*, output_format: OutputFormat, **where: Any) -> None:
     """List open breakers. Exit code 1 if any is open."""
     from exporter.cli import switching  # noqa: PLC0415
 
-    sys.exit(switching.list_breakers(access(**where), as_json=as_json))
+    sys.exit(switching.list_breakers(access(**where), output_format=output_format))
 
 
 @breaker.command("ack")

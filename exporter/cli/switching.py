@@ -7,6 +7,7 @@ from typing import Final
 from exporter.cli import output
 from exporter.cli.access import Access, at_desk
 from exporter.cli.moments import parse_time
+from exporter.cli.output import OutputFormat
 from exporter.clock import Clock, SystemClock
 from exporter.errors import ConfigError
 from exporter.remedy.model.desk import Breaker, Mode, NotFound, Pause, Switches
@@ -19,12 +20,12 @@ MEANS: Final = {
 }
 
 
-def show_mode(access: Access, *, as_json: bool) -> int:
+def show_mode(access: Access, *, output_format: OutputFormat) -> int:
     """Mode, pause and open breakers, as they are now."""
     with at_desk(access) as at:
         found = at.desk.switches()
-    if as_json:
-        output.json_text(found)
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, found)
     else:
         _print(found)
     return OK
@@ -98,12 +99,12 @@ def unpause(access: Access, *, because: str) -> int:
     return OK
 
 
-def list_breakers(access: Access, *, as_json: bool) -> int:
+def list_breakers(access: Access, *, output_format: OutputFormat) -> int:
     """What is open. Exit code 1 if anything is."""
     with at_desk(access) as at:
         found = at.desk.switches().breakers
-    if as_json:
-        output.json_text(found)
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, found)
     elif found:
         _print_breakers(found)
     else:

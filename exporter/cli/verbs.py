@@ -16,6 +16,7 @@ from exporter.cli import output, told
 from exporter.cli.answers import ReadAnswer, Reading, answer, of_daemon
 from exporter.cli.ask_all import ask_all
 from exporter.cli.logs import configure
+from exporter.cli.output import OutputFormat
 from exporter.cli.remote import own_daemon
 from exporter.cli.unread import CONNECT, Unread, unread
 from exporter.clients.connect_read import reader_of
@@ -170,16 +171,17 @@ def parse_status(found: ReadAnswer) -> StatusDocument:
         raise Malformed(found.by, f"this is no document of ours: {exc}") from exc
 
 
-def status(reading: Reading, *, as_json: bool) -> int:
+def status(reading: Reading, *, output_format: OutputFormat) -> int:
     """Print what is wrong, then everything that is known; what could not be read is named beside
     it. Raises TimedOut where nothing could be read.
     """
     configure("error", "console")
     with status_answer(reading) as (shown, found):
         told_in = shown.told
-        if as_json:
+        if output_format is not OutputFormat.TABLE:
             parts = msgspec.json.decode(found.body, type=_Parts)
-            output.json_text(
+            output.document(
+                output_format,
                 {
                     **msgspec.structs.asdict(told_in),
                     "told_by": found.by,
@@ -187,7 +189,7 @@ def status(reading: Reading, *, as_json: bool) -> int:
                     "flows": parts.flows,
                     "problems": [*(at.text for at in found.unread), *shown.problems],
                     "unread": found.unread,
-                }
+                },
             )
         else:
             told.print_findings(told_in.found(), found.by, shown.findings_left_out)
@@ -314,7 +316,7 @@ def _label(source: str, at: _MirrorRow) -> str:
     return partition_label({"cluster": source, "partition": at.partition, "topic": at.topic})
 
 
-def connectors_status(reading: Reading, name: str | None, *, as_json: bool) -> int:
+def connectors_status(reading: Reading, name: str | None, *, output_format: OutputFormat) -> int:
     """Print states: the daemon's, or of one REST call to each Connect cluster. A cluster that
     cannot be read is named, and the others are printed.
     """
@@ -328,8 +330,9 @@ def connectors_status(reading: Reading, name: str | None, *, as_json: bool) -> i
         raise ConfigError((said,))
     if missing and not rows:
         raise Unreachable("states", "; ".join(at.text for at in missing))
-    if as_json:
-        output.json_text(
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
             [
                 {
                     "connect_cluster": at.connect_cluster,
@@ -341,7 +344,7 @@ def connectors_status(reading: Reading, name: str | None, *, as_json: bool) -> i
                     "tasks": at.tasks,
                 }
                 for at in rows
-            ]
+            ],
         )
     else:
         output.table(
@@ -423,15 +426,16 @@ def rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, st
         reader.close()
 
 
-def metrics(*, as_json: bool) -> None:
+def metrics(*, output_format: OutputFormat) -> None:
     """The catalogue: the documentation page is this output."""
     rows = catalog.describe()
-    if as_json:
-        output.json_text(
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
             [
                 {"name": name, "type": kind, "labels": labels, "help": text}
                 for name, kind, labels, text in rows
-            ]
+            ],
         )
     else:
         output.table(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from exporter.cli.output import OutputFormat
 from exporter.errors import ConfigError
 from exporter.history.audit.slices import Reach, Slice
 from exporter.history.audit.verdicts import Finding, Kind, Span
@@ -41,7 +42,7 @@ def asked(**more: Any) -> Any:
         "accept_transforms": False,
         "headers": True,
         "report": None,
-        "as_json": False,
+        "output_format": OutputFormat.TABLE,
         "timeout_s": 1.0,
         **more,
     }

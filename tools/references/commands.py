@@ -31,7 +31,8 @@ _HEAD: Final = f"""\
 {MADE} Every verb says the same with `--help`.
 
 Results go to standard output, progress and errors to standard error. Verbs that print a table print
-it with `--json` as JSON. What the codes mean for a change of offsets is told in
+the same as one document with `-o json` (in short `--json`) or `-o yaml`.
+What the codes mean for a change of offsets is told in
 [offsets-toolbox.md](../offsets-toolbox.md#exit-codes), and for plans in
 [remediation.md](../remediation.md#exit-codes).
 

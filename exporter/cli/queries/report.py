@@ -14,6 +14,7 @@ from typing import Any
 from exporter import config
 from exporter.cli import output
 from exporter.cli.moments import parse_time
+from exporter.cli.output import OutputFormat
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError, HistoryError
 
@@ -43,7 +44,7 @@ class Asked:
     until: str | None
     html: Path | None
     parquet: Path | None
-    as_json: bool
+    output_format: OutputFormat
 
 
 def print_report(asked: Asked) -> int:
@@ -61,8 +62,8 @@ def print_report(asked: Asked) -> int:
         moves_file.write_rows(asked.parquet, made)
     for note in (*made.notes, *_absent(asked, made), *_unknown(made)):
         output.error(note)
-    if asked.as_json:
-        output.json_text(_document(made))
+    if asked.output_format is not OutputFormat.TABLE:
+        output.document(asked.output_format, _document(made))
     else:
         _print(made)
     known = (at.known for told in (made.flow, *made.groups) for at in told.figures.values())

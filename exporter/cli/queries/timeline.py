@@ -15,6 +15,7 @@ from exporter import config
 from exporter.cli import output
 from exporter.cli.carrying import state_folder
 from exporter.cli.moments import parse_time
+from exporter.cli.output import OutputFormat
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError, HistoryError
 from exporter.remedy.journal import NAME, Entry, Journal
@@ -70,7 +71,7 @@ class Asked:
     connect_cluster: str | None
     since: str
     until: str | None
-    as_json: bool
+    output_format: OutputFormat
 
 
 def print_timeline(asked: Asked) -> int:
@@ -91,14 +92,15 @@ def print_timeline(asked: Asked) -> int:
     events = in_order(found.events, journal)
     for note in found.notes:
         output.error(note)
-    if asked.as_json:
-        output.json_text(
+    if asked.output_format is not OutputFormat.TABLE:
+        output.document(
+            asked.output_format,
             {
                 "connect_cluster": found.connect_cluster,
                 "connector": found.connector,
                 "events": events,
                 "notes": found.notes,
-            }
+            },
         )
     else:
         output.table(

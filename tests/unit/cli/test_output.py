@@ -1,6 +1,15 @@
-import pytest
+import json
+from collections.abc import Iterator
+from typing import Any
 
-from exporter.cli import output
+import click
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from exporter.cli import cli, output
+from exporter.cli.output import OutputFormat
 
 
 def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,3 +46,46 @@ def test_what_others_wrote_does_not_move_the_cursor(capsys):
 def test_a_name_in_a_heading_is_text_too(name: str, capsys: pytest.CaptureFixture[str]):
     output.table(f"Plans of {name}", ("a",), [("x",)])
     assert capsys.readouterr().out.splitlines()[0].rstrip() == f"Plans of {output.visible(name)}"
+
+
+def test_yaml_has_the_content_of_json_with_its_numbers_as_they_were(capsys):
+    raw = msgspec.Raw(b'{"big":12345678901234567890123,"exact":1.10,"far":1e400}')
+    value = {"raw": raw, "texts": ["yes", "1.5", "a\x1b[2J", None], "none": ()}
+    output.document(OutputFormat.YAML, value)
+    printed = capsys.readouterr().out
+    assert "exact: 1.10\n" in printed
+    assert "\x1b" not in printed
+    found = yaml.safe_load(printed)
+    assert found["texts"] == value["texts"]
+    assert found["none"] == []
+    assert found["raw"]["big"] == 12345678901234567890123
+
+
+def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, found in group.commands.items():
+        if isinstance(found, click.Group):
+            yield from verbs(found, (*path, name))
+        else:
+            yield (*path, name), found
+
+
+def test_every_verb_with_json_has_the_one_option_of_formats():
+    found = {" ".join(path): [at.opts for at in verb.params] for path, verb in verbs(cli)}
+    formatted = {name for name, options in found.items() if ["-o"] in options}
+    assert {"status", "plan list", "metrics", "history audit", "doctor"} <= formatted
+    assert {name for name, options in found.items() if ["--json"] in options} == formatted
+
+
+@pytest.mark.parametrize("given", [("--json",), ("-o", "json"), ("--json", "-o", "json")])
+def test_json_is_short_for_the_format(given):
+    printed = CliRunner().invoke(cli, ["metrics", *given]).stdout
+    of_yaml = CliRunner().invoke(cli, ["metrics", "-o", "yaml"]).stdout
+    assert json.loads(printed) == yaml.safe_load(of_yaml)
+    assert len(json.loads(printed)) > 10
+
+
+def test_a_table_is_the_default_and_two_formats_are_a_mistake():
+    assert CliRunner().invoke(cli, ["metrics"]).stdout.startswith("Metrics")
+    done = CliRunner().invoke(cli, ["metrics", "--json", "-o", "yaml"])
+    assert done.exit_code == 2
+    assert "--json is -o json" in done.stderr

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from exporter.cli import cli, quarantine
+from exporter.cli.output import OutputFormat
 from exporter.cli.quarantine import Home, Replay
 from exporter.errors import ConfigError, Denied, Refused, TimedOut, Unreachable
 from exporter.model.records import RawRecord
@@ -156,13 +157,17 @@ def test_get_output_writes_the_whole_record_and_never_over_a_file(folder, tmp_pa
 @pytest.mark.parametrize("given", ["0000", ""])
 def test_an_id_of_nothing_is_a_mistake(folder, given):
     with pytest.raises(ConfigError, match="there is no record"):
-        quarantine.get(Home(None, folder), given, to=None, raw=False, as_json=True)
+        quarantine.get(
+            Home(None, folder), given, to=None, raw=False, output_format=OutputFormat.JSON
+        )
 
 
 def test_an_id_that_several_begin_with_is_a_mistake_that_names_them(folder):
     other = put(folder, replace(RECORD, value=b"v"))
     with pytest.raises(ConfigError, match=other):
-        quarantine.get(Home(None, folder), ID[:16], to=None, raw=False, as_json=True)
+        quarantine.get(
+            Home(None, folder), ID[:16], to=None, raw=False, output_format=OutputFormat.JSON
+        )
 
 
 def test_json_is_for_what_is_told_alone(folder):
@@ -345,5 +350,5 @@ class _Away:
 def test_what_is_found_without_the_topic_is_listed_before_the_error(folder, capsys):
     store = Quarantines(FileQuarantine(folder, VirtualClock()), _Away())
     with pytest.raises(TimedOut):
-        quarantine.list_copies(Home(None, folder), as_json=True, store=store)
+        quarantine.list_copies(Home(None, folder), output_format=OutputFormat.JSON, store=store)
     assert [row["id"] for row in json.loads(capsys.readouterr().out)] == [ID]

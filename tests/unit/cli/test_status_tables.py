@@ -10,6 +10,7 @@ import pytest
 from exporter.cli import listing, verbs
 from exporter.cli.answers import Reading
 from exporter.cli.offsets import OK, UNREAD
+from exporter.cli.output import OutputFormat
 from exporter.errors import ConfigError
 from exporter.model.connectors import Task
 from exporter.model.findings import Judgement, Scope, Verdict
@@ -73,7 +74,7 @@ def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypa
     known = [verbs.ConnectorRow("lab", "orders-source", "source")]
     monkeypatch.setattr(verbs, "_states", lambda _reading: (known, "the daemon", ()))
     with pytest.raises(ConfigError, match="did you mean orders-source"):
-        verbs.connectors_status(Reading(None), "order-source", as_json=False)
+        verbs.connectors_status(Reading(None), "order-source", output_format=OutputFormat.TABLE)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,6 @@ def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, said
     document = msgspec.json.decode(status(full()), type=verbs.StatusDocument)
     shown.take(document, (), None)
     shown.by.append("the daemon")
-    assert shown.print(as_json=False) == (UNREAD if said else OK)
+    assert shown.print(output_format=OutputFormat.TABLE) == (UNREAD if said else OK)
     unknown = [line for line in capsys.readouterr().err.splitlines() if "no connector" in line]
     assert unknown == ([said] if said else [])
