@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from exporter.cli.options import (
     output_options,
     reading_of,
     reading_options,
+    runner_of,
     timeout_option,
+    watch_options,
 )
 from exporter.cli.output import OutputFormat
 from exporter.errors import (
@@ -105,15 +108,17 @@ def check(config_path: Path) -> None:
 @cli.command()
 @reading_options
 @output_options
+@watch_options
 def status(*, output_format: OutputFormat, **how: Any) -> None:
     """Print findings, connectors, flows and sinks, as the daemon has them, or of one look where
     none answers. What could not be read is named. Exit code 1 if something is wrong or was not
     read, 7 if nothing could be read.
     """
+    run = runner_of(how, output_format)
     reading = reading_of(how)
     from exporter.cli import verbs  # noqa: PLC0415
 
-    sys.exit(verbs.status(reading, output_format=output_format))
+    sys.exit(run(partial(verbs.status, reading, output_format=output_format)))
 
 
 @cli.command("doctor")
@@ -134,6 +139,7 @@ def examine(config_path: Path, output_format: OutputFormat, timeout_s: float) ->
 @reading_options
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
 @output_options
+@watch_options
 def explain_connector(
     connector: str, connect_cluster: str | None, *, output_format: OutputFormat, **how: Any
 ) -> None:
@@ -141,10 +147,14 @@ def explain_connector(
     answers. What could not be read of it is named. Exit code 1 if something is wrong with it or
     was not read, 7 if nothing could be read.
     """
+    run = runner_of(how, output_format)
     reading = reading_of(how)
     from exporter.cli import explain  # noqa: PLC0415
 
-    sys.exit(explain.explain(reading, connector, connect_cluster, output_format=output_format))
+    found = partial(
+        explain.explain, reading, connector, connect_cluster, output_format=output_format
+    )
+    sys.exit(run(found))
 
 
 for group in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from exporter.cli.options import (
     output_options,
     reading_of,
     reading_options,
+    runner_of,
     state_dir_option,
+    watch_options,
     yes_option,
 )
 from exporter.cli.output import OutputFormat
@@ -50,15 +53,17 @@ def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("name", required=False)
 @reading_options
 @output_options
+@watch_options
 def connectors_status(name: str | None, *, output_format: OutputFormat, **how: Any) -> None:
     """State of one connector, or of all, and of their tasks, as the daemon has it, or as Connect
     says where none answers. Exit code 1 if one has failed, or if a Connect cluster could not be
     read: it is named.
     """
+    run = runner_of(how, output_format)
     reading = reading_of(how)
     from exporter.cli import verbs  # noqa: PLC0415 - heavy, as below
 
-    sys.exit(verbs.connectors_status(reading, name, output_format=output_format))
+    sys.exit(run(partial(verbs.connectors_status, reading, name, output_format=output_format)))
 
 
 @connectors.command("stop")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,8 @@ from exporter.cli.options import (
     optional_config_option,
     output_options,
     reading_of,
+    runner_of,
+    watch_options,
 )
 from exporter.cli.output import OutputFormat
 
@@ -245,11 +248,13 @@ def offsets() -> None:
 @connectors_option
 @daemon_options
 @output_options
+@watch_options
 def offsets_list(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> None:
     """List what a task would be handed now, as the daemon has it, or as Connect says where none
     answers, or as the topics say where Connect does not. Without --connect: of all Connect
     clusters.
     """
+    run = runner_of(options, output_format)
     reading = reading_of({**options})
     for name in ("url", "direct", "timeout_s"):
         del options[name]
@@ -260,8 +265,9 @@ def offsets_list(connectors: str | None, *, output_format: OutputFormat, **optio
 
     names = _names(connectors)
     if where.worker_config is not None or where.strimzi is not None:
-        sys.exit(offsets.show(where, names, output_format=output_format))
-    sys.exit(listing.show(where.connect, reading, names, output_format=output_format))
+        sys.exit(run(partial(offsets.show, where, names, output_format=output_format)))
+    shown = partial(listing.show, where.connect, reading, names, output_format=output_format)
+    sys.exit(run(shown))
 
 
 @offsets.command("export")

@@ -217,6 +217,41 @@ def output_options(verb: Declared) -> Declared:
     return verb
 
 
+def watch_options(verb: Declared) -> Declared:
+    """Those of a verb that may be drawn again and again; see `runner_of`."""
+    for option in (
+        click.option(
+            "--interval",
+            "interval_s",
+            type=DurationType(0.5),
+            default="2s",
+            show_default=True,
+            help="With --watch: the pause between two readings.",
+        ),
+        click.option(
+            "--watch",
+            is_flag=True,
+            help="Read again at each --interval and redraw, until Ctrl-C; the exit code is then 0.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def runner_of(
+    options: dict[str, Any], output_format: OutputFormat
+) -> Callable[[Callable[[], int]], int]:
+    """Take out what watch_options say, and return what runs the verb: once, or until Ctrl-C."""
+    watched, interval_s = options.pop("watch"), options.pop("interval_s")
+    if not watched:
+        if is_typed(click.get_current_context(), "interval_s"):
+            raise click.UsageError("--interval goes with --watch")
+        return lambda draw: draw()
+    from exporter.cli.watching import watch  # noqa: PLC0415 - heavy
+
+    return lambda draw: watch(draw, interval_s, output_format)
+
+
 output_file: click.ParamType[Path] = click.Path(dir_okay=False, path_type=Path)
 yes_option = click.option(
     "--yes", is_flag=True, help="Do not ask for the connector's name to be typed first."
