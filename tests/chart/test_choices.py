@@ -89,7 +89,7 @@ def test_a_value_that_is_none_is_refused_where_it_stands(
         ({"history": {"mode": "cronjob"}}, "needs ReadWriteMany"),
         (
             {"history": {"mode": "cronjob", "shared": False, "persistence": {"enabled": False}}},
-            "each run would begin anew",
+            "each run would start without the earlier tables",
         ),
         ({"strimzi": {"offsets": {"enabled": True}}}, "strimzi.enabled: is required"),
         ({"strimzi": {"secretNames": ["a"]}}, "strimzi.enabled: is required"),

@@ -67,7 +67,7 @@
   {{- end -}}
 {{- end -}}
 {{- if and $v.history.enabled (eq $v.history.mode "cronjob") (not $v.history.persistence.enabled) (not $v.history.persistence.existingClaim) -}}
-  {{- $wrong = append $wrong "history.mode: cronjob needs history.persistence, or each run would begin anew" -}}
+  {{- $wrong = append $wrong "history.mode: cronjob needs history.persistence, or each run would start without the earlier tables" -}}
 {{- end -}}
 {{- if and (or $v.strimzi.offsets.enabled $v.strimzi.secretNames) (not $v.strimzi.enabled) -}}
   {{- $wrong = append $wrong "strimzi.enabled: is required for strimzi.offsets and strimzi.secretNames" -}}
