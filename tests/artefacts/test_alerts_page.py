@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from .test_alerts import ALERT_RULES, ALERTS, OPTIONAL_FILES, RULE_FILES, rules
+from .test_alerts import ALERT_RULES, ALERTS, OPTIONAL_FILES, RULE_FILES, RUNBOOKS_URL, rules
 
 PAGE = (ALERTS / "README.md").read_text(encoding="utf-8")
 
@@ -21,17 +21,18 @@ def block(begins: str) -> Any:
     return yaml.safe_load(found)[begins]
 
 
-def test_the_prefix_of_runbooks_is_put_in_front_by_the_command_that_is_shown(
+def test_the_address_of_the_runbooks_is_changed_by_the_command_that_is_shown(
     tmp_path: Path,
 ) -> None:
     (script,) = re.findall(r"`sed '([^']+)'`", PAGE)
+    assert RUNBOOKS_URL in script
     for path in (*RULE_FILES, *OPTIONAL_FILES):
         made = tmp_path / path.name
         with path.open() as before, made.open("w") as after:
             subprocess.run(["sed", script], stdin=before, stdout=after, check=True)
         for was, now in zip(rules(path), rules(made), strict=True):
             if "alert" in was:
-                assert now["annotations"]["runbook_url"] == f"<prefix>/runbooks/{was['alert']}.md"
+                assert now["annotations"]["runbook_url"] == f"<url>/{was['alert']}.md"
 
 
 def test_the_pattern_of_rule_files_takes_what_is_on_by_default_and_nothing_else(

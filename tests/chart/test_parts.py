@@ -18,8 +18,8 @@ SHARED = {"accessModes": ["ReadWriteMany"]}
 # --- alerts --------------------------------------------------------------------------------------
 
 
-def rules_of(values: Json, at: Path) -> dict[str, Json]:
-    given = {"prometheusRule": {"enabled": True, **values}}
+def rules_of(values: Json, at: Path, **others: Json) -> dict[str, Json]:
+    given = {"prometheusRule": {"enabled": True, **values}, **others}
     return {
         rule.get("alert", rule.get("record")): rule
         for document in of_kind(with_values(given, at), "PrometheusRule")
@@ -59,6 +59,14 @@ def test_an_alert_has_the_labels_and_the_runbook_that_were_asked_for(tmp_path: P
             assert rule["labels"]["severity"] in {"info", "warning", "critical"}
             url = rule["annotations"]["runbook_url"]
             assert url == f"https://books.example/runbooks/{name}.md"
+
+
+@pytest.mark.parametrize("published", ["https://books.example/r", "https://books.example/r/"])
+def test_an_alert_leads_to_the_runbooks_that_the_daemon_names(tmp_path: Path, published: str):
+    told = {"config": {"notify": {"runbooks_url": published}}}
+    for name, rule in rules_of({}, tmp_path, **told).items():
+        if "alert" in rule:
+            assert rule["annotations"]["runbook_url"] == f"https://books.example/r/{name}.md"
 
 
 def test_a_board_is_the_file_itself(tmp_path: Path):

@@ -104,7 +104,7 @@ def test_the_alert_fires_and_alertmanager_has_it_with_the_connector_that_failed(
             "severity": "critical",
         }
         assert "has 1 failed part(s)" in alert.annotations["description"]
-        assert alert.annotations["runbook_url"] == f"runbooks/{FAILED}.md"
+        assert alert.annotations["runbook_url"].endswith(f"/runbooks/{FAILED}.md")
 
 
 def test_alertmanager_posts_it_with_its_token_and_it_is_taken_once(told: Told) -> None:
