@@ -6,7 +6,8 @@ from typing import Final
 
 from exporter.cli import output
 from exporter.judge.verdicts import LAWS
-from exporter.model.findings import FINDINGS_MAX, Evidence, Finding, Judgement, Scope, Severity
+from exporter.model.evidence import Evidence, item_text
+from exporter.model.findings import FINDINGS_MAX, Finding, Judgement, Scope, Severity
 
 LOUD: Final = frozenset({Severity.CRITICAL, Severity.WARNING})
 
@@ -38,7 +39,7 @@ def print_findings(found: tuple[Finding, ...], by: str, left_out: int = 0) -> No
 
 def evidence(shown: Evidence) -> str:
     """On one line."""
-    return "; ".join(f"{what}: {how_much}" for what, how_much in shown)
+    return "; ".join(map(item_text, shown))
 
 
 def print_verdicts(judgements: tuple[Judgement, ...], by: str) -> None:

@@ -8,19 +8,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Final
 
+from exporter.judge.phrases import time_of
 from exporter.judge.subjects import Subject
 from exporter.judge.verdicts import WORST_FIRST
 from exporter.judge.windows import Window
-from exporter.judge.words import moment
-from exporter.model.findings import Evidence, Verdict
+from exporter.model.evidence import OFFSET, PARTITIONS, RECORDS, TIMES, Evidence, EvidenceItem
+from exporter.model.findings import Verdict
 from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+
+_NO_PARTITIONS: Final = EvidenceItem("partitions", 0, PARTITIONS)
+_NONE_WAIT: Final = EvidenceItem("readable records wait", "no")
+_SOME_WAIT: Final = EvidenceItem("readable records wait", "yes")
 
 
 def of(subject: Subject, states: str) -> Evidence:
     """Of a source partition, replicated or not, or of a partition that a sink reads."""
     window, source, mirror = subject.window, subject.source, subject.mirror
-    found: list[tuple[str, str]] = []
+    found: list[EvidenceItem] = []
     if window is None:
         return (_as_states(states),)
     if subject.read is not None:
@@ -29,14 +35,14 @@ def of(subject: Subject, states: str) -> Evidence:
         position = mirror.replicated if mirror.lag_position is None else mirror.lag_position
         found += [*_log(position, mirror), *_again(window)]
     elif source is not None and source.offset is not None:
-        found.append(("offset", source.offset.text))
+        found.append(EvidenceItem("offset", source.offset.text))
         if window.furthest is not None:
-            found.append(("went back from", window.furthest))
+            found.append(EvidenceItem("went back from", window.furthest))
     if source is not None:
         found += raw_keys(source)
         found += _times(source)
     if window.repeats:
-        found.append(("commits of the same offset", str(window.repeats)))
+        found.append(EvidenceItem("commits of the same offset", window.repeats, TIMES))
     found.append(_as_states(states))
     return tuple(found)
 
@@ -44,7 +50,7 @@ def of(subject: Subject, states: str) -> Evidence:
 def raw_keys(source: SourcePartitionView) -> Evidence:
     """Return the raw keys that its task may look up, or has looked up one after the other."""
     unsure = tuple(
-        ("raw key", f"{text_of(raw_key)} = {'null' if offset is None else offset.text}")
+        EvidenceItem("raw key", f"{text_of(raw_key)} = {'null' if offset is None else offset.text}")
         for raw_key, offset in source.unsure
     )
     change = source.restarted
@@ -52,8 +58,8 @@ def raw_keys(source: SourcePartitionView) -> Evidence:
         return unsure
     before = "null" if change.offset is None else change.offset.text
     return (
-        ("raw key before", f"{text_of(change.before)} = {before}"),
-        ("raw key now", text_of(change.after)),
+        EvidenceItem("raw key before", f"{text_of(change.before)} = {before}"),
+        EvidenceItem("raw key now", text_of(change.after)),
         *unsure,
     )
 
@@ -65,37 +71,40 @@ def text_of(raw_key: bytes) -> str:
 
 def of_many(counts: Counter[Verdict], worst: tuple[str, Evidence] | None) -> Evidence:
     """Of a connector or a flow: how many partitions are how, and the worst of them."""
-    how = ", ".join(f"{counts[at]} {at.value}" for at in WORST_FIRST if counts[at])
-    found = (("partitions", how or "none"),)
-    return found if worst is None else (*found, ("for instance", worst[0]), *worst[1])
+    found = tuple(
+        EvidenceItem(verdict.value, counts[verdict], PARTITIONS)
+        for verdict in WORST_FIRST
+        if counts[verdict]
+    ) or (_NO_PARTITIONS,)
+    return found if worst is None else (*found, EvidenceItem("for instance", worst[0]), *worst[1])
 
 
 @lru_cache(maxsize=1000)
-def _as_states(states: str) -> tuple[str, str]:
+def _as_states(states: str) -> EvidenceItem:
     """The same for all the partitions of all connectors that are alike."""
-    return ("states", states)
+    return EvidenceItem("states", states)
 
 
 def _log(
     position: int | None, view: MirrorPartitionView | SinkPartitionView
-) -> Iterator[tuple[str, str]]:
-    yield "position", "none" if position is None else str(position)
+) -> Iterator[EvidenceItem]:
+    yield EvidenceItem("position", position, OFFSET)
     if view.log_end is not None:
-        yield "log end", str(view.log_end)
+        yield EvidenceItem("log end", view.log_end, OFFSET)
     if view.lag is not None:
-        yield "lag", f"{view.lag} records"
+        yield EvidenceItem("lag", view.lag, RECORDS)
     if view.caught_up is not None and view.lag:
-        yield "readable records wait", "no" if view.caught_up else "yes"
+        yield _NONE_WAIT if view.caught_up else _SOME_WAIT
     if view.behind_since is not None:
-        yield "oldest waits since", moment(view.behind_since)
+        yield time_of("oldest waits since", view.behind_since)
 
 
-def _again(window: Window) -> Iterator[tuple[str, str]]:
+def _again(window: Window) -> Iterator[EvidenceItem]:
     if window.behind:
-        yield "went back from", str(window.high)
+        yield EvidenceItem("went back from", window.high, OFFSET)
 
 
-def _times(source: SourcePartitionView) -> Iterator[tuple[str, str]]:
+def _times(source: SourcePartitionView) -> Iterator[EvidenceItem]:
     if source.committed_at is not None:
         yield _at("last commit", int(source.committed_at // 1))
     if source.advanced_at is not None:
@@ -103,6 +112,6 @@ def _times(source: SourcePartitionView) -> Iterator[tuple[str, str]]:
 
 
 @lru_cache(maxsize=4096)
-def _at(what: str, second: int) -> tuple[str, str]:
+def _at(name: str, second: int) -> EvidenceItem:
     """The same for all the partitions that a flush commits within one second."""
-    return what, moment(second)
+    return time_of(name, second)

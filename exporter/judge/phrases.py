@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from exporter.model.findings import Evidence
+from exporter.judge.words import moment
+from exporter.model.evidence import OFFSET, TIME, Evidence, EvidenceItem
 
 EXAMPLES: Final = 5  # of many things, so many are named
+OTHERS: Final = "others"
 
 
 def several(count: int, noun: str) -> str:
@@ -29,8 +31,24 @@ def exception_name(failure: str | None) -> str:
     return failure.split(" in ", 1)[0].rsplit(".", 1)[-1]
 
 
-def examples(rows: Sequence[tuple[str, str]]) -> Evidence:
-    """The first five as evidence, and how many more there are."""
+def examples(rows: Sequence[EvidenceItem | Evidence]) -> Evidence:
+    """Return the first five as evidence, each of one value or several, and how many more there
+    are.
+    """
+    found: list[EvidenceItem] = []
+    for row in rows[:EXAMPLES]:
+        found += (row,) if isinstance(row, EvidenceItem) else row
     more = len(rows) - EXAMPLES
-    rest = (("and more", str(more)),) if more > 0 else ()
-    return (*rows[:EXAMPLES], *rest)
+    return (*found, EvidenceItem("and more", more, OTHERS)) if more > 0 else tuple(found)
+
+
+def time_of(name: str, at: float) -> EvidenceItem:
+    """Return a moment (Unix seconds) as evidence."""
+    return EvidenceItem(name, moment(at), TIME)
+
+
+def position_of(name: str, text: str) -> EvidenceItem:
+    """Return a position as evidence: a Kafka offset is a number, any other text stays one."""
+    if text.isascii() and text.isdecimal():
+        return EvidenceItem(name, int(text), OFFSET)
+    return EvidenceItem(name, text)

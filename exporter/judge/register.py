@@ -16,10 +16,11 @@ from exporter.judge.advice import with_advice
 from exporter.judge.blindness import Blindness
 from exporter.judge.looks import Look
 from exporter.judge.memory import Memory, Told, decoded
+from exporter.judge.phrases import time_of
 from exporter.judge.rules import RULES, explained
 from exporter.judge.seen import Seen
 from exporter.judge.settings import Settings
-from exporter.judge.words import moment
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import FINDINGS_MAX, FailureRun, Finding, Severity
 from exporter.state.snapshot import Snapshot
 
@@ -28,6 +29,7 @@ BLIND_S_MAX: Final = 86_400.0
 # snapshot a second of a hundred thousand partitions does.
 LOOKS_PER_INTERVAL: Final = 12
 LAST_SEEN: Final = "last seen"
+_BLIND: Final = EvidenceItem("what it is seen in", "tells nothing now")
 VERSION: Final = 1
 
 _WORST_FIRST: Final = {severity: rank for rank, severity in enumerate(Severity)}
@@ -182,8 +184,8 @@ def _is_excluded(finding: Finding, look: Look) -> bool:
 def _shown(kept: _Kept, now: float) -> Finding:
     if kept.seen_at == now:
         return kept.finding
-    last_seen = ((LAST_SEEN, f"{moment(kept.seen_at)}, its input tells nothing now"),)
-    return replace(kept.finding, evidence=last_seen + kept.finding.evidence)
+    last_seen = time_of(LAST_SEEN, kept.seen_at)
+    return replace(kept.finding, evidence=(last_seen, _BLIND, *kept.finding.evidence))
 
 
 def _order(finding: Finding) -> tuple[int, float, _Key]:

@@ -21,6 +21,7 @@ from exporter.judge import (
     rules_replication,
 )
 from exporter.judge.seen import Rule
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding
 from exporter.model.findings import FindingName as Name
 
@@ -107,5 +108,5 @@ def explained(found: Iterable[Finding]) -> Iterator[Finding]:
             effects = tuple(
                 sorted(weaker for weaker, name in silenced.items() if name is finding.name)
             )
-            more = (("explains", ", ".join(effects)),) if effects else ()
+            more = (EvidenceItem("explains", ", ".join(effects)),) if effects else ()
             yield replace(finding, evidence=finding.evidence + more, explains=effects)

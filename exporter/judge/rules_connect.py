@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from exporter.judge.phrases import examples
+from exporter.judge.phrases import examples, time_of
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
-from exporter.model.findings import Evidence, Finding, FindingName, Severity
+from exporter.model.evidence import Evidence, EvidenceItem
+from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.checks import ROUNDS
 from exporter.state.snapshot import ConnectorListView, UnlistedConnector, WithoutState
 
@@ -25,13 +26,13 @@ def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
         if view.believed_at is not None and not _leads_elsewhere(view):
             continue
         before, now = view.kafka_cluster_ids
-        told: Evidence = examples([(at.connector, _told(at)) for at in view.unlisted])
+        told: Evidence = examples([_work(at, at.connector) for at in view.unlisted])
         summary = "it lists none of the connectors that are at work."
         if _leads_elsewhere(view):
             summary = "its workers say that they use another Kafka cluster."
             told = (
-                ("kafka_cluster_id before", before or "not known"),
-                ("kafka_cluster_id now", now or "not known"),
+                EvidenceItem("kafka_cluster_id before", before or "not known"),
+                EvidenceItem("kafka_cluster_id now", now or "not known"),
                 *told,
             )
         yield seen.found(
@@ -59,7 +60,7 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                 who,
                 f"is listed by Connect with no state of {_stateless(at)}: whether it runs or has "
                 "failed is not known. Offsets and lag are still read.",
-                evidence=(("last state", _last(at.seen_at)),),
+                evidence=(_last_state(at.seen_at),),
             )
 
 
@@ -81,9 +82,9 @@ def connector_not_listed(seen: Seen) -> Iterator[Finding]:
                 (view.connect_cluster, at.connector),
                 f"is not listed by Connect, and {_works(at)}.",
                 evidence=(
-                    ("not listed since", moment(at.since)),
-                    ("last state", _last(at.seen_at)),
-                    ("what else tells of it", _told(at)),
+                    time_of("not listed since", at.since),
+                    _last_state(at.seen_at),
+                    *_work(at),
                 ),
             )
 
@@ -106,12 +107,17 @@ def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
             evidence=(
                 *examples(
                     [
-                        (identity, f"REST: {rest or 'no offset'}, topic: {topic or 'no offset'}")
+                        (
+                            EvidenceItem(f"{identity} over REST", rest),
+                            EvidenceItem(f"{identity} in the topic", topic),
+                        )
                         for identity, rest, topic in check.examples
                     ]
                 ),
-                ("first differed", moment(check.since)),
-                ("compare", "connect[].offsets_topic with the workers' offset.storage.topic"),
+                time_of("first differed", check.since),
+                EvidenceItem(
+                    "compare", "connect[].offsets_topic with the workers' offset.storage.topic"
+                ),
             ),
         )
 
@@ -128,7 +134,7 @@ def offsets_topic_doubted(seen: Seen) -> Iterator[Finding]:
             (cluster, None),
             f"Connect cluster {cluster} may keep its offsets in another topic than {topic}, which"
             " is read: name it in connect[].offsets_topic.",
-            evidence=(("found now", doubt),),
+            evidence=(EvidenceItem("found now", doubt),),
         )
 
 
@@ -156,14 +162,17 @@ def _works(at: UnlistedConnector) -> str:
     return f"by its status topic it is {at.status}"
 
 
-def _told(at: UnlistedConnector) -> str:
-    parts = []
+def _work(at: UnlistedConnector, connector: str = "") -> Evidence:
+    """Return what shows that a connector is at work, named after it where there are several."""
+    named = f"{connector} " if connector else ""
+    found = []
     if at.committed_at is not None:
-        parts.append(f"committed {moment(at.committed_at)}")
+        found.append(time_of(f"{named}committed", at.committed_at))
     if at.status is not None:
-        parts.append(f"{at.status} by the status topic")
-    return ", ".join(parts)
+        found.append(EvidenceItem(f"{named}state in the status topic", at.status))
+    return tuple(found)
 
 
-def _last(seen_at: float | None) -> str:
-    return "never told" if seen_at is None else f"told {moment(seen_at)}"
+def _last_state(seen_at: float | None) -> EvidenceItem:
+    name = "state last reported"
+    return EvidenceItem(name, "never") if seen_at is None else time_of(name, seen_at)

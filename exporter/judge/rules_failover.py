@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from exporter.judge.phrases import examples, several
+from exporter.judge.phrases import examples, several, time_of
 from exporter.judge.seen import Seen
-from exporter.judge.words import moment
+from exporter.model.evidence import OFFSET, Evidence, EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.clock_skew import is_later
 from exporter.state.snapshot import GroupView, SyncView
@@ -41,7 +41,7 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
             f"Flow {source}->{target} gets no checkpoints any more: "
             f"{several(len(groups), 'group')} would start too far back after a failover.",
             subject=f"{source}->{target}",
-            evidence=examples([_told(view) for view in sorted(views, key=_missing)]),
+            evidence=examples([_landing(view) for view in sorted(views, key=_missing)]),
         )
 
 
@@ -77,9 +77,11 @@ def _missing(view: GroupView) -> int:
     return (view.landing or 0) - (view.translated or 0)
 
 
-def _told(view: GroupView) -> tuple[str, str]:
+def _landing(view: GroupView) -> Evidence:
     assert view.checkpoint_at is not None
+    of = f"{view.group} {view.topic}-{view.partition}"
     return (
-        f"{view.group} {view.topic}-{view.partition}",
-        f"lands at {view.landing}, could at {view.translated}, {moment(view.checkpoint_at)}",
+        EvidenceItem(f"{of} lands at", view.landing, OFFSET),
+        EvidenceItem(f"{of} could land at", view.translated, OFFSET),
+        time_of(f"{of} checkpoint", view.checkpoint_at),
     )

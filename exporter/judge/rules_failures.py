@@ -7,11 +7,18 @@ from typing import Final
 
 from exporter.judge.failures import CONNECTOR, FAILURES, Diary, Run, Whose
 from exporter.judge.looks import Who
-from exporter.judge.phrases import examples, exception_name, few, several
+from exporter.judge.phrases import (
+    examples,
+    exception_name,
+    few,
+    position_of,
+    several,
+    time_of,
+)
 from exporter.judge.seen import Seen
-from exporter.judge.words import moment
 from exporter.model.connectors import Task
-from exporter.model.findings import Evidence, Finding, FindingName, Severity
+from exporter.model.evidence import OFFSET, TIMES, Evidence, EvidenceItem
+from exporter.model.findings import Finding, FindingName, Severity
 
 POSITION_CHARS_MAX: Final = 80  # in a headline
 # What has failed and does not now is over once that lasts for three intervals.
@@ -34,7 +41,7 @@ def connector_failed(seen: Seen) -> Iterator[Finding]:
                 who,
                 f"{'FAILED' if fails else _NOT_NOW}: {exception_name(failure)}.",
                 evidence=(
-                    *((("error", failure),) if failure else ()),
+                    *((EvidenceItem("error", failure),) if failure else ()),
                     *_failed_since(seen, (*who, CONNECTOR)),
                 ),
             )
@@ -68,7 +75,7 @@ def task_failed(seen: Seen) -> Iterator[Finding]:
             Severity.WARNING if running else Severity.CRITICAL,
             who,
             f"{many} {'FAILED' if fails else _NOT_NOW}: {exception_name(first.failure)}{where}.",
-            evidence=(*examples([_told(task) for task in failed]), *_since(seen, who, failed)),
+            evidence=(*examples([_failure(task) for task in failed]), *_since(seen, who, failed)),
         )
 
 
@@ -88,7 +95,7 @@ def poison_suspected(seen: Seen) -> Iterator[Finding]:
             found.setdefault(whose, []).append((number, run, stuck))
     for whose, tasks in found.items():
         number, run, stuck = max(tasks, key=lambda at: at[1].count)
-        where = [(of, f"at {text}") for of, text in stuck.items() if of]
+        where = [position_of(f"{of} position", text) for of, text in stuck.items() if of]
         yield seen.found(
             FindingName.POISON_SUSPECTED,
             Severity.CRITICAL,
@@ -96,11 +103,11 @@ def poison_suspected(seen: Seen) -> Iterator[Finding]:
             f"task {number} failed {run.count} times at the same position: "
             f"{exception_name(run.failure)}{_at(stuck)}; restarts will not help.",
             evidence=(
-                ("error", run.failure or "not told"),
-                *examples(where or [("position", "nothing was committed yet")]),
-                ("task", few(at[0] for at in tasks)),
-                ("first failed", moment(run.first_at)),
-                ("last failed", moment(run.last_at)),
+                EvidenceItem("error", run.failure or "not reported"),
+                *examples(where or [EvidenceItem("position", "nothing was committed yet")]),
+                EvidenceItem("task", few(at[0] for at in tasks)),
+                time_of("first failed", run.first_at),
+                time_of("last failed", run.last_at),
             ),
         )
 
@@ -126,11 +133,13 @@ def restart_loop(seen: Seen) -> Iterator[Finding]:
             f"{_name(number)}failed and was restarted {FAILURES} times or more within "
             f"{window_s / 60:.0f} min, so it looks healthy most of the time.",
             evidence=(
-                ("restarts", str(count)),
-                ("error", (run.failure if run is not None else "") or "not told"),
-                ("ill", few(_name(at[0]).strip() or "the connector" for at in ill)),
-                ("last restart", moment(diary.restarts[-1])),
-                ("position", "did not move" if run is not None and not run.moved else "moved"),
+                EvidenceItem("restarted", count, TIMES),
+                EvidenceItem("error", (run.failure if run is not None else "") or "not reported"),
+                EvidenceItem("failing", few(_name(at[0]).strip() or "the connector" for at in ill)),
+                time_of("last restart", diary.restarts[-1]),
+                EvidenceItem(
+                    "position", "did not move" if run is not None and not run.moved else "moved"
+                ),
             ),
         )
 
@@ -161,8 +170,12 @@ def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
                 evidence=examples(
                     [
                         (
-                            f"{view.topic}-{view.partition}",
-                            f"at {view.committed}, the log starts at {view.log_start}",
+                            EvidenceItem(
+                                f"{view.topic}-{view.partition} position", view.committed, OFFSET
+                            ),
+                            EvidenceItem(
+                                f"{view.topic}-{view.partition} log start", view.log_start, OFFSET
+                            ),
                         )
                         for view in below
                     ]
@@ -202,9 +215,10 @@ def _only_position(seen: Seen, whose: Whose) -> str:
     return "" if run is None or run.moved else _at(run.same)
 
 
-def _told(task: Task) -> tuple[str, str]:
+def _failure(task: Task) -> EvidenceItem:
     failure = task.failure or "no reason was given"
-    return f"task {task.number}", failure if task.state == "failed" else f"not now: {failure}"
+    text = failure if task.state == "failed" else f"not now: {failure}"
+    return EvidenceItem(f"task {task.number}", text)
 
 
 def _since(seen: Seen, who: Who, failed: list[Task]) -> Evidence:
@@ -215,4 +229,7 @@ def _failed_since(seen: Seen, whose: Whose) -> Evidence:
     diary = seen.memory.failures.of.get(whose)
     if diary is None or diary.run is None:
         return ()
-    return (("failed", moment(diary.run.last_at)), ("times in a row", str(diary.run.count)))
+    return (
+        time_of("failed", diary.run.last_at),
+        EvidenceItem("failed in a row", diary.run.count, TIMES),
+    )

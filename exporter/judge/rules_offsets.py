@@ -10,10 +10,10 @@ from typing import Final
 from exporter.decode.jsontext import parse_flat_map
 from exporter.judge.evidence import text_of
 from exporter.judge.looks import Who
-from exporter.judge.phrases import examples, several
+from exporter.judge.phrases import examples, several, time_of
 from exporter.judge.seen import Seen
-from exporter.judge.words import moment
-from exporter.model.findings import Evidence, Finding, FindingName, Severity
+from exporter.model.evidence import OFFSET, Evidence, EvidenceItem
+from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import TAIL, InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.clock_skew import SKEW_S_MAX, is_later
@@ -29,7 +29,7 @@ _WORST_FIRST: Final = tuple(Severity)
 _MIRRORED: Final = "mirror_source"
 _ALWAYS: Final = -1.0  # a level that every position is above
 
-_Told = Callable[[SourcePartitionView], str | None]
+_Shows = Callable[[SourcePartitionView], Evidence]
 
 
 def half_reset(seen: Seen) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
         if not seen.look.has_own_syncs(flow):
             continue  # it emits none; or nobody can tell whose they are
         halves = [
-            (subject, half)
+            half
             for subject, half in (*_kept_offsets(seen, who, flow), *_kept_syncs(seen, who, flow))
             if seen.lasts("half_reset", who, subject) >= wait_s
         ]
@@ -59,12 +59,12 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
                 "or not at all.",
                 evidence=(
                     *examples(halves),
-                    ("offset syncs", str(flow.offset_syncs)),
+                    EvidenceItem("offset syncs", str(flow.offset_syncs)),
                 ),
             )
 
 
-def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, str]]:
+def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, Evidence]]:
     """The offset was reset or set back, and what the syncs tell is older than that. A fresh sync is
     the word of a task that runs anew, and commits within an interval.
     """
@@ -76,7 +76,7 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, s
         # What it copies no longer may well have a sync for ever.
         wanted = not copied or (topic, number) in copied
         if sync is not None and wanted and _is_old(sync, seen.now - interval_s):
-            yield f"{topic}-{number}", f"no offset, {_says(sync)}"
+            yield f"{topic}-{number}", _half(f"{topic}-{number}", None, sync)
     for view in seen.look.mirrors.get(who, ()):
         sync = syncs.get((view.source, view.target, view.topic, view.partition))
         if (
@@ -86,7 +86,8 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, s
             and sync.upstream_offset > view.committed
             and (view.sync_outdated or sync.at + interval_s + SKEW_S_MAX < view.committed_at)
         ):
-            yield f"{view.topic}-{view.partition}", f"offset {view.committed}, {_says(sync)}"
+            partition = f"{view.topic}-{view.partition}"
+            yield partition, _half(partition, view.committed, sync)
 
 
 def _is_old(sync: SyncView, before: float) -> bool:
@@ -107,11 +108,16 @@ def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:
                 yield topic, number
 
 
-def _says(sync: SyncView) -> str:
-    return f"a sync of {moment(sync.at)} says {sync.upstream_offset}"
+def _half(partition: str, offset: int | None, sync: SyncView | None) -> Evidence:
+    """Return both places, of which one was reset."""
+    found = (
+        EvidenceItem(f"{partition} offset", offset, OFFSET),
+        EvidenceItem(f"{partition} sync", None if sync is None else sync.upstream_offset, OFFSET),
+    )
+    return found if sync is None else (*found, time_of(f"{partition} sync written", sync.at))
 
 
-def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, str]]:
+def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, Evidence]]:
     """There is no sync although there was one; or, where their topic is there, although the offset
     has moved since there was none.
     """
@@ -130,7 +136,7 @@ def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str,
         if had or there or seen.memory.held.has(key):
             level = _ALWAYS if had else float(view.committed)
             if view.committed > seen.memory.held.since(key, seen.now, level)[1]:
-                yield subject, f"offset {view.committed}, no sync"
+                yield subject, _half(subject, view.committed, None)
 
 
 def _can_be_absent(seen: Seen, flow: MirrorFlow) -> bool | None:
@@ -154,7 +160,11 @@ def remnant_offsets(seen: Seen) -> Iterator[Finding]:
         if not life.left_over:
             continue
         now = {at.label: at.offset.text for at in seen.look.sources.get(who, ()) if at.offset}
-        kept = [(label, text) for label, text in life.left_over.items() if now.get(label) == text]
+        kept = [
+            EvidenceItem(label, text)
+            for label, text in life.left_over.items()
+            if now.get(label) == text
+        ]
         if kept:
             yield seen.found(
                 FindingName.REMNANT_OFFSETS,
@@ -162,7 +172,7 @@ def remnant_offsets(seen: Seen) -> Iterator[Finding]:
                 who,
                 f"is new and goes on where an earlier connector of its name ended "
                 f"({several(len(kept), 'offset')} left over).",
-                evidence=(("created after", moment(life.born)), *examples(kept)),
+                evidence=(time_of("created after", life.born), *examples(kept)),
             )
 
 
@@ -181,7 +191,7 @@ def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
                 "moved to an offsets topic of its own and its offsets were not.",
                 evidence=examples(
                     [
-                        (view.label, f"left behind: {view.shadow.text}")
+                        EvidenceItem(f"{view.label} left behind", view.shadow.text)
                         for view in shadows
                         if view.shadow is not None
                     ]
@@ -202,12 +212,14 @@ def duplicate_keys(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def _stray_keys(view: SourcePartitionView) -> str | None:
+def _stray_keys(view: SourcePartitionView) -> Evidence:
     if not view.strays:
-        return None
-    count = several(view.strays, "other raw key")
+        return ()
+    count = EvidenceItem(view.label, view.strays, "other raw keys")
     own = view.keys is not None and view.keys.own is not None and view.raw_key
-    return f"{count}; the connector commits under {text_of(own)}" if own else count
+    if not own:
+        return (count,)
+    return (count, EvidenceItem(f"{view.label} committed under", text_of(own)))
 
 
 def unusable_offset(seen: Seen) -> Iterator[Finding]:
@@ -215,7 +227,11 @@ def unusable_offset(seen: Seen) -> Iterator[Finding]:
     yield from _of_sources(
         seen,
         FindingName.UNUSABLE_OFFSET,
-        lambda view: view.offset.text if view.poisoned and view.offset is not None else None,
+        lambda view: (
+            (EvidenceItem(view.label, view.offset.text),)
+            if view.poisoned and view.offset is not None
+            else ()
+        ),
         "with an offset that the connector cannot use: its task fails at its next start.",
     )
 
@@ -234,7 +250,7 @@ def internal_topic_problem(seen: Seen) -> Iterator[Finding]:
             (clusters.get(topic, ""), None),
             f"Topic {topic}: {problems[0].detail}.",
             subject=str(topic),
-            evidence=tuple((problem.problem, problem.detail) for problem in problems),
+            evidence=tuple(EvidenceItem(at.problem, at.detail) for at in problems),
         )
 
 
@@ -242,12 +258,10 @@ def _severity(problem: TopicProblem) -> Severity:
     return _SEVERITIES.get(problem.problem, Severity.WARNING)
 
 
-def _of_sources(seen: Seen, name: FindingName, told: _Told, summary: str) -> Iterator[Finding]:
-    """One finding per connector of the source partitions of which there is something to tell."""
+def _of_sources(seen: Seen, name: FindingName, shows: _Shows, summary: str) -> Iterator[Finding]:
+    """Yield one finding per connector of the source partitions that show something."""
     for who, views in seen.look.marked.items():
-        rows: Evidence = tuple(
-            (view.label, text) for view in views if (text := told(view)) is not None
-        )
+        rows = [shown for view in views if (shown := shows(view))]
         if rows:
             count = several(len(rows), "source partition")
             yield seen.found(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from exporter.judge.phrases import examples, few
+from exporter.judge.phrases import examples, few, time_of
 from exporter.judge.seen import Seen
 from exporter.judge.unreachable import UNANSWERED, KafkaInputs, judged_from, silence
-from exporter.judge.words import moment
-from exporter.model.findings import Evidence, Finding, FindingName, Severity
+from exporter.model.evidence import RECORDS, Evidence, EvidenceItem
+from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -52,8 +52,8 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
                 "workers that start wait for it, and offsets behind it are not shown.",
                 subject=view.id.input,
                 evidence=(
-                    *((f"partition {at.partition}", at.detail) for at in held[:NAMED_MAX]),
-                    ("hidden", f"{hidden} records"),
+                    *_partitions(held),
+                    EvidenceItem("hidden", hidden, RECORDS),
                 ),
             )
 
@@ -95,11 +95,13 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             text,
             subject=f"{view.id.kind} {view.id.input}",
             evidence=(
-                ("reason", view.last_reason or "stale"),
-                ("last read", "never" if since is None else moment(since)),
-                *((("error", view.last_error),) if view.last_error else ()),
+                EvidenceItem("reason", view.last_reason or "stale"),
+                EvidenceItem("last read", "never")
+                if since is None
+                else time_of("last read", since),
+                *((EvidenceItem("error", view.last_error),) if view.last_error else ()),
                 *_unread(view),
-                *((f"partition {at.partition}", at.detail) for at in _sick(view)[:NAMED_MAX]),
+                *_partitions(_sick(view)),
             ),
         )
 
@@ -123,7 +125,10 @@ def _kafka_silent(seen: Seen, kafka: str, views: list[InputView]) -> Finding:
         f"Kafka cluster {kafka}{seen.settings.address('kafka', kafka)} {silence(views)}{effect}.",
         subject=f"{views[0].id.kind} {views[0].id.input}",
         evidence=examples(
-            [(f"{view.id.kind} {view.id.input}", view.last_error or "no answer") for view in views]
+            [
+                EvidenceItem(f"{view.id.kind} {view.id.input}", view.last_error or "no answer")
+                for view in views
+            ]
         ),
     )
 
@@ -157,7 +162,8 @@ def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) ->
         f"{views[0][1].last_error or 'no answer'}.",
         subject=f"{REST_OFFSETS} {cluster}",
         evidence=tuple(
-            (connector, view.last_error or "stale") for connector, view in views[:NAMED_MAX]
+            EvidenceItem(connector, view.last_error or "stale")
+            for connector, view in views[:NAMED_MAX]
         ),
     )
 
@@ -179,7 +185,11 @@ def _trouble(view: InputView) -> str:
 
 def _unread(view: InputView) -> Evidence:
     behind = 0 if view.tail is None or not view.up else view.tail.behind
-    return (("left to read", f"{behind} records"),) if behind else ()
+    return (EvidenceItem("left to read", behind, RECORDS),) if behind else ()
+
+
+def _partitions(sick: tuple[Frozen, ...]) -> Evidence:
+    return tuple(EvidenceItem(f"partition {at.partition}", at.detail) for at in sick[:NAMED_MAX])
 
 
 def _held(view: InputView) -> tuple[Frozen, ...]:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from exporter.judge.evidence import raw_keys
 from exporter.judge.looks import Who
-from exporter.judge.phrases import examples, few, several
+from exporter.judge.phrases import examples, few, several, time_of
 from exporter.judge.seen import Seen
-from exporter.judge.words import moment
 from exporter.model.connectors import ConnectorKind
+from exporter.model.evidence import Evidence, EvidenceItem
 from exporter.model.findings import (
-    Evidence,
     Finding,
     FindingName,
     Judgement,
@@ -115,7 +114,7 @@ def _why(seen: Seen, who: Who) -> str:
 def _raw_keys(seen: Seen, who: Who) -> Evidence:
     restarted = (view for view in seen.look.marked.get(who, ()) if view.restarted)
     view = next(restarted, None)
-    return () if view is None else (("source partition", view.label), *raw_keys(view))
+    return () if view is None else (EvidenceItem("source partition", view.label), *raw_keys(view))
 
 
 def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
@@ -132,8 +131,8 @@ def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
                 f"Connect cluster {cluster}: {len(together.connectors)} connectors went back at "
                 "once: look at the workers, not at the connectors.",
                 evidence=(
-                    ("connectors", few(together.connectors)),
-                    ("last seen", moment(together.at)),
+                    EvidenceItem("connectors", few(together.connectors)),
+                    time_of("last seen", together.at),
                 ),
             )
 
@@ -164,4 +163,4 @@ def _partitions(seen: Seen, verdict: Verdict) -> dict[Who, list[Judgement]]:
 
 
 def _examples(partitions: Sequence[Judgement]) -> Evidence:
-    return examples([(at.subject, at.reason) for at in partitions])
+    return examples([EvidenceItem(at.subject, at.reason) for at in partitions])

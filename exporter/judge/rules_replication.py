@@ -10,10 +10,11 @@ from typing import Final
 
 from exporter.judge.falls import Recopy
 from exporter.judge.looks import Who
-from exporter.judge.phrases import examples, several
+from exporter.judge.phrases import examples, several, time_of
 from exporter.judge.seen import Seen
 from exporter.judge.sight import found_by, rests
 from exporter.judge.words import length, moment
+from exporter.model.evidence import OFFSET, RECORDS, TIMES, Evidence, EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
 
@@ -51,7 +52,7 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
                 f"replicated, in {several(len(near), 'partition')}: first in {first}-{partition}.",
                 evidence=examples(
                     [
-                        (f"{topic}-{number}", f"{several(records, 'record')} away")
+                        EvidenceItem(f"{topic}-{number} away", records, RECORDS)
                         for _, topic, number, records in near
                     ]
                 ),
@@ -79,13 +80,7 @@ def records_lost(seen: Seen) -> Iterator[Finding]:
             f"can no longer replicate up to {several(total, 'upstream record')} "
             f"({', '.join(f'{cause}: {count}' for cause, count in causes.most_common())}).",
             evidence=examples(
-                [
-                    (
-                        f"{loss.topic}-{loss.partition}",
-                        f"offsets {loss.first} to {loss.last}, {loss.cause}, {moment(loss.at)}",
-                    )
-                    for loss in sorted(losses, key=lambda loss: -loss.records)
-                ]
+                [_lost(loss) for loss in sorted(losses, key=lambda loss: -loss.records)]
             ),
         )
 
@@ -112,11 +107,11 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
                 "offsets belong to the old one.",
                 subject=at.topic,
                 evidence=(
-                    ("flow", f"{at.source}->{at.target}"),
-                    ("topic id before", at.before or "not known"),
-                    ("topic id now", at.after or "not known"),
-                    ("found", moment(at.at)),
-                    ("times", str(at.count)),
+                    EvidenceItem("flow", f"{at.source}->{at.target}"),
+                    EvidenceItem("topic id before", at.before or "not known"),
+                    EvidenceItem("topic id now", at.after or "not known"),
+                    time_of("found", at.at),
+                    EvidenceItem("recreated", at.count, TIMES),
                 ),
             )
 
@@ -168,13 +163,7 @@ def recopy(seen: Seen) -> Iterator[Finding]:
             f"lost its offsets and copies {several(len(again), 'partition')} a second time: the "
             "target gets duplicates.",
             evidence=examples(
-                [
-                    (
-                        f"{at.where[2]}-{at.where[3]}",
-                        f"from about {at.again_from}, was at {at.peak}, {moment(at.at)}",
-                    )
-                    for at in sorted(again, key=lambda at: at.again_from - at.peak)
-                ]
+                [_again(at) for at in sorted(again, key=lambda at: at.again_from - at.peak)]
             ),
         )
 
@@ -200,10 +189,31 @@ def _furthest(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
     return sorted(views, key=lambda view: -(view.ahead or 0))
 
 
-def _ahead(view: MirrorPartitionView) -> tuple[str, str]:
+def _ahead(view: MirrorPartitionView) -> Evidence:
+    partition = f"{view.topic}-{view.partition}"
     return (
-        f"{view.topic}-{view.partition}",
-        f"at {view.lag_position}, the log ends at {view.log_end}: {view.ahead} beyond",
+        EvidenceItem(f"{partition} position", view.lag_position, OFFSET),
+        EvidenceItem(f"{partition} log end", view.log_end, OFFSET),
+        EvidenceItem(f"{partition} beyond", view.ahead, RECORDS),
+    )
+
+
+def _lost(loss: Loss) -> Evidence:
+    partition = f"{loss.topic}-{loss.partition}"
+    return (
+        EvidenceItem(f"{partition} first offset lost", loss.first, OFFSET),
+        EvidenceItem(f"{partition} last offset lost", loss.last, OFFSET),
+        EvidenceItem(f"{partition} cause", loss.cause),
+        time_of(f"{partition} found", loss.at),
+    )
+
+
+def _again(at: Recopy) -> Evidence:
+    partition = f"{at.where[2]}-{at.where[3]}"
+    return (
+        EvidenceItem(f"{partition} copied again from", at.again_from, OFFSET),
+        EvidenceItem(f"{partition} was at", at.peak, OFFSET),
+        time_of(f"{partition} since", at.at),
     )
 
 
@@ -215,7 +225,8 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
     for who, views in seen.look.mirrors.items():
         usual, view = seen.snapshot.usual.of.get(who), seen.look.connectors.get(who)
         limit = None if usual is None else usual.lag_limit(seen.now)
-        if usual is None or limit is None or (view is not None and rests(view)):
+        most = None if usual is None else usual.lag_at_most(seen.now)
+        if limit is None or most is None or (view is not None and rests(view)):
             continue
         waiting = {
             f"{at.topic}-{at.partition}": at.lag for at in views if at.lag and not at.caught_up
@@ -223,16 +234,16 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
         total = sum(waiting.values())
         if total <= limit or seen.lasts("lag", who) < seen.settings.patience_s:
             continue
-        most = sorted(waiting, key=lambda name: -waiting[name])
+        longest = sorted(waiting, key=lambda name: -waiting[name])
         yield seen.found(
             FindingName.MM2_LAG_UNUSUAL,
             Severity.INFO,
             who,
             "has more records still to copy than is usual at this hour of the week.",
             evidence=(
-                ("left to copy", several(total, "record")),
-                ("hardly ever more than", f"{usual.lag_at_most(seen.now):.0f} records"),
-                *examples([(name, several(waiting[name], "record")) for name in most]),
+                EvidenceItem("left to copy", total, RECORDS),
+                EvidenceItem("hardly ever more than", round(most), RECORDS),
+                *examples([EvidenceItem(name, waiting[name], RECORDS) for name in longest]),
             ),
         )
 
@@ -262,8 +273,8 @@ def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
             evidence=examples(
                 [
                     (
-                        f"{at.topic}-{at.partition}",
-                        f"committed {at.committed}, syncs up to {at.synced}",
+                        EvidenceItem(f"{at.topic}-{at.partition} committed", at.committed, OFFSET),
+                        EvidenceItem(f"{at.topic}-{at.partition} synced", at.synced, OFFSET),
                     )
                     for _, at in sorted(alone, key=lambda found: found[0])
                 ]
@@ -299,6 +310,6 @@ def unreplicated_partitions(seen: Seen) -> Iterator[Finding]:
             f"has no task for {several(len(waiting), 'partition')} of topics that it copies, with "
             f"{several(sum(waiting.values()), 'record')}: {why}.",
             evidence=examples(
-                [(name, several(waiting[name], "record")) for name in sorted(waiting)]
+                [EvidenceItem(name, waiting[name], RECORDS) for name in sorted(waiting)]
             ),
         )

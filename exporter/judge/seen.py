@@ -9,7 +9,8 @@ from typing import Final
 from exporter.judge.looks import Look, Who
 from exporter.judge.memory import Memory
 from exporter.judge.settings import Settings
-from exporter.model.findings import Evidence, Finding, FindingName, Severity
+from exporter.model.evidence import Evidence
+from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.snapshot import Snapshot
 
 # How long something that happened, and is over, is still told: a person has to get to see it.

@@ -11,7 +11,8 @@ import msgspec
 from exporter.decode.dialects import is_measurable
 from exporter.judge.verdicts import BLIND, Decision
 from exporter.judge.windows import Sample, Window
-from exporter.model.findings import Evidence, Judgement, Scope, Verdict
+from exporter.model.evidence import Evidence
+from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.offsets import SourceOffset
 from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from exporter.model.evidence import Evidence
+
 # In one document: nobody reads more. The most severe and oldest are listed, the others counted.
 FINDINGS_MAX: Final = 500
-
-Evidence = tuple[tuple[str, str], ...]  # (what, how much of it), for people, in order of weight
 
 
 class Verdict(StrEnum):

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from exporter.judge.advice import RUNBOOKS
+from exporter.model.evidence import item_text
 from exporter.model.findings import Finding, FindingName
 from exporter.model.observations import LOG_ENDS, TAIL
 from exporter.notify.ledger import Message
@@ -103,7 +104,7 @@ def annotations_of(message: Message) -> dict[str, str]:
     finding = message.finding
     annotations = {
         "summary": cut(finding.summary, TEXT_CHARS_MAX),
-        "description": "\n".join(f"{what}: {how_much}" for what, how_much in evidence_of(message)),
+        "description": "\n".join(map(item_text, evidence_of(message))),
         "next": finding.next_command,
         "runbook_url": finding.runbook_url or "",
     }

@@ -11,13 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from exporter.clock import utc
-from exporter.model.findings import Evidence, Finding
+from exporter.model.evidence import Evidence, EvidenceItem
+from exporter.model.findings import Finding
 from exporter.notify.ledger import Message, Status
 
 VERSION: Final = "1"
 TEXT_CHARS_MAX: Final = 1_000  # of a summary; findings beyond are cut, receivers cut far earlier
-EVIDENCE_MAX: Final = 20
+EVIDENCE_MAX: Final = 25
 EVIDENCE_CHARS_MAX: Final = 300
+_DELETED: Final = EvidenceItem("ended", "the connector was deleted")
 
 
 def plain(messages: Sequence[Message], now: float) -> bytes:
@@ -35,10 +37,7 @@ def plain(messages: Sequence[Message], now: float) -> bytes:
                     "resolved_at": None
                     if message.resolved_at is None
                     else rfc3339(message.resolved_at),
-                    "evidence": [
-                        {"what": what, "how_much": how_much}
-                        for what, how_much in evidence_of(message)
-                    ],
+                    "evidence": evidence_of(message),
                     "next": message.finding.next_command,
                     "runbook_url": message.finding.runbook_url,
                     "supersedes": [name.value for name in message.finding.explains],
@@ -61,11 +60,14 @@ def _names(finding: Finding) -> dict[str, Any]:
 
 def evidence_of(message: Message) -> Evidence:
     """Return the evidence of a message, cut to what a person reads: an end by deletion says so."""
-    ended = (("ended", "the connector was deleted"),) if message.status is Status.DELETED else ()
-    evidence = (*ended, *message.finding.evidence)[:EVIDENCE_MAX]
+    ended = (_DELETED,) if message.status is Status.DELETED else ()
     return tuple(
-        (cut(what, EVIDENCE_CHARS_MAX), cut(how_much, EVIDENCE_CHARS_MAX))
-        for what, how_much in evidence
+        EvidenceItem(
+            cut(item.name, EVIDENCE_CHARS_MAX),
+            cut(item.value, EVIDENCE_CHARS_MAX) if isinstance(item.value, str) else item.value,
+            item.unit,
+        )
+        for item in (*ended, *message.finding.evidence)[:EVIDENCE_MAX]
     )
 
 

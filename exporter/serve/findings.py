@@ -5,13 +5,13 @@ http.py, and by the verbs, which also read what a daemon answered.
     ready, waiting_for are all inputs caught up, and in words which are not
     findings           the worst first: [{name, severity: "critical" | "warning" | "info",
                          connect_cluster, connector: ... | null, subject, summary, since,
-                         evidence: [{what, how_much}], next, runbook_url: ... | null,
+                         evidence: [{name, value, unit}], next, runbook_url: ... | null,
                          supersedes: [name]}], 500 at most
     findings_left_out  how many more there are, none of them more severe than those that are listed;
                          /metrics counts them, and people are notified of them all the same
     judgements         of connectors and flows, then of source partitions:
                          [{scope: "connector" | "flow" | "partition", connect_cluster, connector,
-                           subject, verdict, rule, reason, since, evidence: [{what, how_much}]}]
+                           subject, verdict, rule, reason, since, evidence: [{name, value, unit}]}]
 
 `summary` begins with the connector, flow, topic or cluster. `next` is the command to run next, and
 `runbook_url` absolute, or null without notify.runbooks_url. `supersedes` names findings of the same
@@ -19,8 +19,10 @@ connector that hold as well, are not listed beside this one and are not over. `n
 `verdict` are public names (model/findings.py says what they mean), `rule` is the number of the law
 that decided (judge/verdicts.py). `subject` is the source partition's label, `source->target` of a
 flow and "" of a connector. `since` is when it was first so without having been otherwise in
-between, across restarts of the daemon. Times are Unix seconds. What cannot be seen for now is
-"unknown" by law 1, with the reason, and goes on afterwards as if it had been seen.
+between, across restarts of the daemon. Evidence is in order of weight: `value` is a number with its
+`unit` (records, offset, partitions, times, ...), a moment in RFC 3339 (unit `time`), words (unit
+null), or null. Other times are Unix seconds. What cannot be seen for now is "unknown" by law 1,
+with the reason, and goes on afterwards as if it had been seen.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from typing import Final
 
 import msgspec
 
+from exporter.model.evidence import Evidence
 from exporter.model.findings import (
     FINDINGS_MAX,
-    Evidence,
     Finding,
     FindingName,
     Judgement,
@@ -53,11 +55,6 @@ FAILURES: Final = frozenset(
 AHEAD: Final = frozenset({FindingName.MM2_POSITION_AHEAD, FindingName.MM2_TOPIC_RECREATED})
 
 
-class _Shown(msgspec.Struct, frozen=True):
-    what: str
-    how_much: str
-
-
 class FindingRow(msgspec.Struct, frozen=True):
     """One finding as it is told."""
 
@@ -68,7 +65,7 @@ class FindingRow(msgspec.Struct, frozen=True):
     subject: str
     summary: str
     since: float
-    evidence: tuple[_Shown, ...] = ()
+    evidence: Evidence = ()
     next_command: str = msgspec.field(name="next", default="")
     runbook_url: str | None = None
     supersedes: tuple[FindingName, ...] = ()
@@ -85,7 +82,7 @@ class JudgementRow(msgspec.Struct, frozen=True):
     rule: int
     reason: str
     since: float
-    evidence: tuple[_Shown, ...] = ()
+    evidence: Evidence = ()
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -109,7 +106,7 @@ class Told(msgspec.Struct, frozen=True):
                 subject=row.subject,
                 summary=row.summary,
                 since=row.since,
-                evidence=_evidence(row.evidence),
+                evidence=row.evidence,
                 next_command=row.next_command,
                 runbook_url=row.runbook_url,
                 explains=row.supersedes,
@@ -129,7 +126,7 @@ class Told(msgspec.Struct, frozen=True):
                 rule=row.rule,
                 reason=row.reason,
                 since=row.since,
-                evidence=_evidence(row.evidence),
+                evidence=row.evidence,
             )
             for row in self.judgements
         )
@@ -172,7 +169,7 @@ def finding_row(finding: Finding) -> FindingRow:
         subject=finding.subject,
         summary=finding.summary,
         since=finding.since,
-        evidence=_shown(finding.evidence),
+        evidence=finding.evidence,
         next_command=finding.next_command,
         runbook_url=finding.runbook_url,
         supersedes=finding.explains,
@@ -190,7 +187,7 @@ def judgement_row(judgement: Judgement) -> JudgementRow:
         rule=judgement.rule,
         reason=judgement.reason,
         since=judgement.since,
-        evidence=_shown(judgement.evidence),
+        evidence=judgement.evidence,
     )
 
 
@@ -200,11 +197,3 @@ def read(body: bytes) -> Told | None:
         return msgspec.json.decode(body, type=Told)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _shown(evidence: Evidence) -> tuple[_Shown, ...]:
-    return tuple(_Shown(what=what, how_much=how_much) for what, how_much in evidence)
-
-
-def _evidence(shown: tuple[_Shown, ...]) -> Evidence:
-    return tuple((at.what, at.how_much) for at in shown)

@@ -186,7 +186,7 @@ def _judged(judgement: Judgement | None) -> Document:
         "rule": judgement.rule,
         "reason": judgement.reason,
         "since": judgement.since,
-        "evidence": [{"what": what, "how_much": much} for what, much in judgement.evidence],
+        "evidence": judgement.evidence,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.model.connectors import ConnectorKind, Task
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
 from exporter.model.offsets import SourceOffset
 from exporter.model.remedies import GuardSeen, PlanSeen, RemedySeen
@@ -108,7 +109,7 @@ def hostile() -> Snapshot:
                 connector=HOSTILE,
                 summary=HOSTILE,
                 subject=HOSTILE,
-                evidence=((HOSTILE, HOSTILE),),
+                evidence=(EvidenceItem(HOSTILE, HOSTILE),),
             ),
             *found.findings,
         ),
@@ -207,10 +208,9 @@ def _morning(at: float) -> Snapshot:
                 summary="MirrorMaker copies nothing from west to east, and claims to run",
                 since=NOW - 1320.0,
                 evidence=(
-                    ("lag", "33,000 records"),
-                    ("oldest record", "25 minutes"),
-                    ("last commit", "25 minutes ago"),
-                    ("tasks", "1 of 1 running"),
+                    EvidenceItem("lag", 33_000, "records"),
+                    EvidenceItem("oldest waits since", "2026-09-21T13:48:20Z", "time"),
+                    EvidenceItem("states", "connector running, tasks: 1 running"),
                 ),
             ),
             Finding(
@@ -221,7 +221,11 @@ def _morning(at: float) -> Snapshot:
                 subject="invoices-2",
                 summary="invoices-to-s3 fails again and again at offset 4711 of invoices-2",
                 since=NOW - 720.0,
-                evidence=(("failures", "3 of one kind"), ("at", "offset 4711"), ("kind", "data")),
+                evidence=(
+                    EvidenceItem("failures", 3, "times"),
+                    EvidenceItem("position", 4711, "offset"),
+                    EvidenceItem("kind", "data"),
+                ),
             ),
         ),
         remedies=RemedySeen(at=at, mode="propose", plans=(("proposed", 1),), open_plans=(PLAN,)),
@@ -268,5 +272,5 @@ def _judged(name: str, verdict: Verdict) -> Judgement:
         rule=7,
         reason=reasons[verdict],
         since=NOW - 1320.0,
-        evidence=(("watched for", "10 intervals"),),
+        evidence=(EvidenceItem("watched for", 10, "intervals"),),
     )

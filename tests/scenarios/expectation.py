@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from exporter.model.evidence import item_text
 from exporter.model.findings import Finding, FindingName, Scope, Severity, Verdict
 from exporter.state.snapshot import Snapshot
 from tests.scenarios.script import BEGINNING, ScriptError, moments, only, seconds, several
@@ -81,7 +82,7 @@ class History:
 
 
 def _text(finding: Finding) -> str:
-    evidence = "; ".join(f"{what}: {how_much}" for what, how_much in finding.evidence)
+    evidence = "; ".join(map(item_text, finding.evidence))
     return f"{finding.summary} [{evidence}]"
 
 

@@ -1,5 +1,7 @@
 // Elements, made of text alone: nothing that was sent is ever parsed as HTML.
 
+import { measured } from "./words.js";
+
 export function element(tag, { kind, ...attributes } = {}, ...children) {
   const made = document.createElement(tag);
   if (kind) made.className = kind;
@@ -17,8 +19,8 @@ export function write(node, text) {
 
 export function list(evidence) {
   const made = element("dl", { kind: "evidence" });
-  for (const { what, how_much: howMuch } of evidence) {
-    made.append(element("div", {}, element("dt", {}, what), element("dd", {}, howMuch)));
+  for (const item of evidence) {
+    made.append(element("div", {}, element("dt", {}, item.name), element("dd", {}, measured(item))));
   }
   return made;
 }

@@ -62,6 +62,13 @@ export function clock(at) {
   return Math.abs(Date.now() - then.getTime()) < A_DAY_S * 1000 ? TIME.format(then) : DAY.format(then);
 }
 
+// The value of a piece of evidence with its unit.
+export function measured({ value, unit }) {
+  if (value === null) return "none";
+  if (unit === null || unit === "time") return String(value);
+  return unit === "offset" ? amount(value) : `${amount(value)} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
+}
+
 export function counted(count, one, many) {
   return `${GROUPED.format(count)} ${count === 1 ? one : many}`;
 }

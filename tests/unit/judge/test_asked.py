@@ -11,6 +11,7 @@ from exporter.judge.register import BLIND_S_MAX, LAST_SEEN, Register
 from exporter.judge.seen import Seen
 from exporter.judge.settings import Settings
 from exporter.model.connectors import Task
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
@@ -63,7 +64,9 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Asked:
             ("lab", "files"),
             "So it is.",
             evidence=(
-                ("now", f"{seen.now - BEGAN}, {sum(at.live for at in seen.snapshot.inputs)} live"),
+                EvidenceItem(
+                    "now", f"{seen.now - BEGAN}, {sum(at.live for at in seen.snapshot.inputs)} live"
+                ),
             ),
         )
 
@@ -116,7 +119,7 @@ def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, kept):
     asked.look(after_s, inputs=DEAD, connectors=())
     found = [at for at in asked.register.newest if at.name is FindingName.TASK_FAILED]
     assert bool(found) is kept
-    assert all((at.since, at.evidence[0][0]) == (BEGAN, LAST_SEEN) for at in found)
+    assert all((at.since, at.evidence[0].name) == (BEGAN, LAST_SEEN) for at in found)
 
 
 @pytest.mark.parametrize(
@@ -130,17 +133,17 @@ def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, kept):
 )
 def test_what_is_said_from_memory_alone_is_as_it_was_last_seen(said, after_s, now):
     (first,) = said.look(0.0)
-    assert first.evidence == (("now", "0.0, 1 live"),)
+    assert first.evidence == (EvidenceItem("now", "0.0, 1 live"),)
     (later,) = said.look(after_s, inputs=DEAD, ready=False)
-    assert later.evidence[-1] == ("now", now)
-    assert (later.evidence[0][0] == LAST_SEEN) is (after_s in {BLIND_S_MAX - 1, -1.0})
+    assert later.evidence[-1] == EvidenceItem("now", now)
+    assert (later.evidence[0].name == LAST_SEEN) is (after_s in {BLIND_S_MAX - 1, -1.0})
     assert later.since == min(BEGAN, said.snapshot.at)
 
 
 def test_what_is_seen_and_said_again_is_as_old_as_it_was_and_says_what_is_so_now(said):
     said.look(0.0)
     (later,) = said.look(60.0)
-    assert (later.since, later.evidence) == (BEGAN, (("now", "60.0, 1 live"),))
+    assert (later.since, later.evidence) == (BEGAN, (EvidenceItem("now", "60.0, 1 live"),))
 
 
 def test_blindness_begins_anew_whenever_it_was_seen_in_between(asked):

@@ -11,10 +11,12 @@ from exporter.judge import evidence
 from exporter.judge.subjects import Subject
 from exporter.judge.windows import Window
 from exporter.judge.words import moment
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Verdict
 from exporter.model.offsets import SourceOffset
 from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 from tests.changed import replace
+from tests.evidence import pairs, texts
 
 NOW = 1_800_000_000.0
 
@@ -75,13 +77,13 @@ def told(*, window: Window | None = None, **views) -> dict[str, str]:
     looked = Window(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
     subject = Subject(key=("lab", "any", "at"), label="at", window=looked, **views)
     *found, states = evidence.of(subject, "1 running")
-    assert states == ("states", "1 running")
-    return dict(found)
+    assert states == EvidenceItem("states", "1 running")
+    return texts(tuple(found))
 
 
 def test_what_nobody_looked_at_yet_has_its_states_alone():
     nothing = Subject(key=("lab", "files", "at"), label="at", source=SOURCE)
-    assert evidence.of(nothing, "1 failed") == (("states", "1 failed"),)
+    assert evidence.of(nothing, "1 failed") == (EvidenceItem("states", "1 failed"),)
 
 
 def test_a_replicated_partition_is_told_with_the_position_that_its_lag_is_of():
@@ -140,7 +142,7 @@ def test_a_source_that_has_no_offset_or_went_back_is_told_so():
 
 def test_commits_that_say_the_same_are_counted():
     window = Window(first_w=0.0, seen_w=0.0, still_w=0.0, repeats=3)
-    assert told(window=window, source=SOURCE)["commits of the same offset"] == "3"
+    assert told(window=window, source=SOURCE)["commits of the same offset"] == "3 times"
     assert "commits of the same offset" not in told(source=SOURCE)
 
 
@@ -150,13 +152,16 @@ def test_a_replicated_partition_is_told_with_its_commits_times_as_well():
 
 def test_of_many_partitions_the_worst_verdicts_come_first_and_the_worst_of_them_with_its_own():
     counts = Counter({Verdict.OK: 7, Verdict.STALLED: 2})
-    assert evidence.of_many(counts, None) == (("partitions", "2 stalled, 7 ok"),)
-    worst = ("orders-0", (("lag", "10 records"),))
-    assert evidence.of_many(counts, worst)[1:] == (
-        ("for instance", "orders-0"),
-        ("lag", "10 records"),
+    assert pairs(evidence.of_many(counts, None)) == [
+        ("stalled", "2 partitions"),
+        ("ok", "7 partitions"),
+    ]
+    lag = EvidenceItem("lag", 10, "records")
+    assert evidence.of_many(counts, ("orders-0", (lag,)))[2:] == (
+        EvidenceItem("for instance", "orders-0"),
+        lag,
     )
 
 
 def test_of_no_partition_it_says_none():
-    assert evidence.of_many(Counter(), None) == (("partitions", "none"),)
+    assert pairs(evidence.of_many(Counter(), None)) == [("partitions", "0 partitions")]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.judge.phrases import EXAMPLES, examples, few, several
+from exporter.judge.phrases import EXAMPLES, OTHERS, examples, few, position_of, several
+from exporter.model.evidence import EvidenceItem
 
 
 def test_one_is_one_and_any_other_number_is_several():
@@ -21,7 +22,17 @@ def test_of_many_names_the_first_five_are_told_and_how_many_more():
 
 
 def test_of_many_rows_as_well():
-    rows = [(f"p{number}", "x") for number in range(7)]
+    rows = [EvidenceItem(f"p{number}", "x") for number in range(7)]
     assert examples(rows[:EXAMPLES]) == tuple(rows[:EXAMPLES])
-    assert examples(rows) == (*rows[:EXAMPLES], ("and more", "2"))
-    assert examples(rows[: EXAMPLES + 1]) == (*rows[:EXAMPLES], ("and more", "1"))
+    assert examples(rows) == (*rows[:EXAMPLES], EvidenceItem("and more", 2, OTHERS))
+    several = [(row, row) for row in rows[: EXAMPLES + 1]]
+    assert examples(several)[-3:] == (
+        rows[EXAMPLES - 1],
+        rows[EXAMPLES - 1],
+        EvidenceItem("and more", 1, OTHERS),
+    )
+
+
+def test_a_position_is_a_number_where_its_text_is_one():
+    assert position_of("orders-0", "120") == EvidenceItem("orders-0", 120, "offset")
+    assert position_of("file", '{"position":1}') == EvidenceItem("file", '{"position":1}')

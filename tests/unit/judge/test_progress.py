@@ -12,6 +12,7 @@ from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import CONNECT_REST, TAIL, InputFailed, InputId, SinkOffset
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
+from tests.evidence import texts
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
 from tests.unit.state.worlds import (
     FILE,
@@ -67,7 +68,7 @@ def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_told():
         sunk(10 + number, 20 + number, watch=watch)
     assert watch.verdict("lake").verdict is Verdict.OK
     assert [at.scope for at in watch.told] == [Scope.CONNECTOR]
-    evidence = dict(watch.verdict("lake").evidence)
+    evidence = texts(watch.verdict("lake").evidence)
     assert (evidence["position"], evidence["log end"]) == ("13", "23")
     assert evidence["lag"] == "10 records"
     assert "readable records wait" not in evidence  # no probe says so
@@ -211,14 +212,14 @@ def test_a_verdict_says_which_partition_it_is_of_and_what_it_rests_on():
     for number in range(2):
         watch.world.commit("files", FILE, {"position": number})
         watch.look()
-    evidence = dict(watch.verdict("files").evidence)
-    assert evidence["partitions"] == "1 ok"
+    evidence = texts(watch.verdict("files").evidence)
+    assert evidence["ok"] == "1 partition"
     assert evidence["for instance"] == "filename=/data/in.txt"
     assert evidence["offset"] == '{"position":1}'
     assert evidence["states"] == "connector running, tasks: 1 running"
     partition = watch.verdict("files", Scope.PARTITION)
     assert (partition.connect_cluster, partition.connector) == ("lab", "files")
-    assert dict(partition.evidence)["states"] == evidence["states"]
+    assert texts(partition.evidence)["states"] == evidence["states"]
 
 
 # --- over time -----------------------------------------------------------------------------------

@@ -11,12 +11,14 @@ from exporter.judge.judge import Judge
 from exporter.judge.rules import EXPLAINS
 from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import Condition, Task, TaskStatus
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
 from tests.changed import replace
+from tests.evidence import pairs, texts
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
 
 from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, STATUS, Play, failed, task
@@ -149,7 +151,7 @@ def test_many_partitions_of_one_connector_are_one_finding_with_the_first_five():
     play.look()
     assert play.only().summary.startswith("mm2 (west->east) has 8 source partitions ")
     assert len(play.only().evidence) == 6
-    assert play.only().evidence[-1] == ("and more", "3")
+    assert play.only().evidence[-1] == EvidenceItem("and more", 3, "others")
 
 
 @pytest.mark.parametrize("cause", list(EXPLAINS), ids=str)
@@ -166,7 +168,7 @@ def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypat
     play = Play(files())
     play.look()
     assert play.names() == [cause.value]
-    assert dict(play.only().evidence)["explains"] == ", ".join(
+    assert texts(play.only().evidence)["explains"] == ", ".join(
         sorted(name.value for name in EXPLAINS[cause])
     )
 
@@ -176,7 +178,7 @@ def test_a_failed_task_is_told_in_place_of_the_stall_that_it_makes():
     play.judge(Verdict.STALLED, "files")
     play.look()
     assert play.names() == ["task_failed"]
-    assert ("explains", "connector_stalled") in play.only().evidence
+    assert ("explains", "connector_stalled") in pairs(play.only().evidence)
 
 
 def test_the_stall_of_another_connector_is_told_all_the_same():
@@ -335,7 +337,7 @@ def test_a_loop_that_stands_still_is_a_poison_and_told_as_one():
     play.fail()
     play.look()
     assert play.names() == ["poison_suspected"]
-    assert "restart_loop" in dict(play.only().evidence)["explains"]
+    assert "restart_loop" in texts(play.only().evidence)["explains"]
 
 
 def test_a_poison_stays_while_its_connector_is_stopped():
@@ -377,7 +379,7 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
         stale = [at for at in play.findings if at.key == before.key]
         assert len(stale) == 1
         assert stale[0].since == before.since
-        assert stale[0].evidence[0][0] == registers.LAST_SEEN
+        assert stale[0].evidence[0].name == registers.LAST_SEEN
         play.run(1)
         assert "input_down" in play.names()
 
@@ -397,7 +399,7 @@ def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
         play.more["groups"] = ()  # they go with either input
         play.look()
         (stale,) = [at for at in play.findings if at.key == before.key]
-        assert stale.evidence[0][0] == registers.LAST_SEEN
+        assert stale.evidence[0].name == registers.LAST_SEEN
     play.run(1)
     assert before.key not in {at.key for at in play.findings}
 
@@ -414,7 +416,7 @@ def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
         play.look()
         (stale,) = [at for at in play.findings if at.key == before.key]
         assert stale.since <= play.world.now
-        assert stale.evidence[0][0] == registers.LAST_SEEN
+        assert stale.evidence[0].name == registers.LAST_SEEN
 
 
 def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
@@ -422,7 +424,7 @@ def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
     play.judge(Verdict.UNKNOWN, "mm2", law=BLIND)  # every input is read, and tells too little
     play.run(1)
     assert play.names() == ["mm2_silent_stall"]
-    assert play.only().evidence[0][0] == registers.LAST_SEEN
+    assert play.only().evidence[0].name == registers.LAST_SEEN
     play.judge(Verdict.UNKNOWN, "mm2", law=12)
     play.look()
     assert play.names() == []
@@ -588,7 +590,7 @@ def test_what_is_seen_before_everything_was_read_again_is_told_as_it_is_seen():
     play.look()
     assert not play.snapshot().ready
     assert play.only().since == since
-    assert registers.LAST_SEEN not in dict(play.only().evidence)
+    assert registers.LAST_SEEN not in texts(play.only().evidence)
     assert "of now" in str(play.only().evidence)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from exporter.judge import register as registers
 from exporter.judge.rules import RULES
 from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import UNKNOWN_STATE, Task, TaskStatus
+from exporter.model.evidence import TIME
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
 from exporter.model.observations import (
@@ -25,9 +27,11 @@ from exporter.model.observations import (
 )
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
+from exporter.notify.words import EVIDENCE_MAX
 from exporter.state.snapshot import GroupView, Loss, TopicRecreation
 from exporter.state.usual import UsualView
 from tests.changed import replace
+from tests.evidence import pairs, texts
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,
@@ -45,6 +49,7 @@ from tests.unit.state.worlds import (
 from .plays import BAD, INTERVAL_S, Play, connector, failed, task
 
 ORDERS = TopicPartition("orders", 0)
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 FILE_IDENTITY = '{"filename":"/data/in.txt"}'
 
 
@@ -527,7 +532,7 @@ def test_a_finding_stands_while_connect_lists_nothing_and_ends_with_its_connecto
     assert play.names() == [Name.TASK_FAILED.value]
     play.run(2.5, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
     assert play.names() == [Name.TASK_FAILED.value]
-    assert play.only().evidence[0][0] == registers.LAST_SEEN
+    assert play.only().evidence[0].name == registers.LAST_SEEN
     play.run(1, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
     assert play.names() == []
 
@@ -591,9 +596,12 @@ def test_two_rounds_that_differ_may_be_chance_and_one_that_agrees_ends_it():
     assert play.names() == []
     play = rest_gives_other_offsets(5)
     told = play.only()
-    since = dict(told.evidence)["first differed"]
+    since = texts(told.evidence)["first differed"]
     assert f"than in east/connect-offsets since {since}: " in told.summary
-    assert told.evidence[0] == (FILE_IDENTITY, 'REST: {"position":900}, topic: {"position":1}')
+    assert pairs(told.evidence)[:2] == [
+        (f"{FILE_IDENTITY} over REST", '{"position":900}'),
+        (f"{FILE_IDENTITY} in the topic", '{"position":1}'),
+    ]
     play.world.rest_offsets("files", {FILE_IDENTITY: '{"position":1}'})
     play.run(0.4)
     assert play.names() == [Name.REST_OFFSETS_DIFFER.value]
@@ -628,8 +636,11 @@ def test_a_finding_is_one_sentence_or_two_with_evidence_and_tells_nothing_twice(
     assert finding.summary.endswith(".")
     assert len(finding.summary) < 250
     assert finding.evidence or number in {1, 2, 5}  # that of the verdict, or of the failure
-    assert all(what and told for what, told in finding.evidence)
-    assert len(finding.evidence) <= 15
+    assert all(name and text for name, text in pairs(finding.evidence))
+    assert len(finding.evidence) <= EVIDENCE_MAX
+    times = [item.value for item in finding.evidence if item.unit == TIME]
+    assert all(RFC_3339.fullmatch(str(at)) for at in times)
+    assert not any(RFC_3339.search(str(at.value)) for at in finding.evidence if at.unit != TIME)
 
 
 @pytest.mark.parametrize(
@@ -1028,7 +1039,7 @@ def test_a_stall_explains_why_there_is_more_to_copy_than_ever():
     play.judge(Verdict.SILENT, "mm2")
     play.look()
     assert play.names() == [Name.MM2_SILENT_STALL.value]
-    assert ("explains", "mm2_lag_unusual") in play.only().evidence
+    assert ("explains", "mm2_lag_unusual") in pairs(play.only().evidence)
 
 
 def test_a_topic_that_is_another_one_explains_all_that_follows(monkeypatch):
@@ -1118,7 +1129,7 @@ def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
     play.world.commit("mm2", orders(), {"offset": 10})
     play.run(1.5)
     (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
-    assert "was at 99" in dict(told.evidence)["orders-0"]
+    assert texts(told.evidence)["orders-0 was at"] == "99"
 
 
 @pytest.mark.parametrize("looked", [False, True])
@@ -1172,7 +1183,8 @@ def test_the_first_syncs_after_a_resume_tell_of_a_second_copy_whatever_states_we
     play.world.synced(99, downstream=199)
     play.run(1.2)
     (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
-    assert dict(told.evidence)["orders-0"].startswith("from about 0, was at 99")
+    evidence = texts(told.evidence)
+    assert (evidence["orders-0 copied again from"], evidence["orders-0 was at"]) == ("0", "99")
 
 
 @pytest.mark.parametrize(
@@ -1195,7 +1207,7 @@ def test_retention_is_near_within_an_hour_and_very_near_within_ten_minutes(left_
 
 
 def test_a_failed_task_is_told_with_what_it_failed_of():
-    assert ("task 0", BAD) in a_task_has_failed().only().evidence
+    assert ("task 0", BAD) in pairs(a_task_has_failed().only().evidence)
 
 
 def test_a_task_that_fails_before_anything_was_committed_is_told_so():
@@ -1205,7 +1217,7 @@ def test_a_task_that_fails_before_anything_was_committed_is_told_so():
         play.fail()
         play.run(0.2)
     assert play.names() == ["poison_suspected"]
-    assert ("position", "nothing was committed yet") in play.only().evidence
+    assert ("position", "nothing was committed yet") in pairs(play.only().evidence)
     (run,) = play.register.failure_runs
     assert (run.connector, run.task, run.count, run.failure) == ("files", 0, 3, BAD)
 

@@ -14,6 +14,7 @@ from exporter.model.observations import SinkOffset
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from tests.changed import replace
+from tests.evidence import pairs, texts
 from tests.unit.state.worlds import FILE, World, files, mirrors, orders, sink, source
 
 from .plays import BAD, SETTINGS, Play, connector
@@ -72,10 +73,10 @@ def test_a_poison_is_told_with_the_task_that_failed_most_and_all_that_did():
         "files task 1 failed 4 times at the same position: Bad at "
         'filename=/data/in.txt@{"position":1}; restarts will not help.'
     )
-    evidence = dict(told.evidence)
+    evidence = texts(told.evidence)
     assert evidence["error"] == BAD
     assert evidence["task"] == "0, 1"
-    assert evidence["filename=/data/in.txt"] == 'at {"position":1}'
+    assert evidence["filename=/data/in.txt position"] == '{"position":1}'
     (run,) = [run for run in play.register.failure_runs if run.task == 1]
     assert evidence["first failed"] == moment(run.first_at)
     assert evidence["last failed"] == moment(run.last_at)
@@ -110,9 +111,9 @@ def copied(*, lag: bool) -> Play:
 
 
 def test_where_other_partitions_move_what_has_work_and_does_not_is_where_it_is_stuck():
-    told = dict(found(copied(lag=True).findings, Name.POISON_SUSPECTED).evidence)
-    assert "orders-0" in told
-    assert "orders-1" not in told
+    told = texts(found(copied(lag=True).findings, Name.POISON_SUSPECTED).evidence)
+    assert told["orders-0 position"] == "20"
+    assert "orders-1 position" not in told
 
 
 def test_where_other_partitions_move_what_has_no_work_is_not_stuck():
@@ -130,7 +131,7 @@ def test_what_lags_by_transaction_markers_alone_or_nobody_knows_is_not_stuck():
 
 
 def test_a_restart_loop_in_which_some_positions_moved_says_so():
-    evidence = dict(found(copied(lag=False).findings, Name.RESTART_LOOP).evidence)
+    evidence = texts(found(copied(lag=False).findings, Name.RESTART_LOOP).evidence)
     assert (evidence["position"], evidence["error"]) == ("moved", BAD)
 
 
@@ -152,9 +153,9 @@ def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it(
     play = looping()
     told = found(play.findings, Name.RESTART_LOOP)
     assert told.summary.startswith("files task 1 failed and was restarted 3 times or more within ")
-    evidence = dict(told.evidence)
-    assert evidence["restarts"] == "4"
-    assert evidence["ill"] == "task 0, task 1"
+    evidence = texts(told.evidence)
+    assert evidence["restarted"] == "4 times"
+    assert evidence["failing"] == "task 0, task 1"
     assert evidence["error"] == BAD
     assert evidence["position"] == "did not move"
     (diary,) = [at for of, at in play.register._memory.failures.of.items() if of[2] == 1]
@@ -167,8 +168,8 @@ def test_a_restart_loop_of_a_task_that_got_past_its_last_failure_says_that_it_mo
     play.told(task(1, "running"))
     play.world.commit("files", FILE, {"position": 77})
     play.run(0.2)
-    evidence = dict(found(play.findings, Name.RESTART_LOOP).evidence)
-    assert (evidence["position"], evidence["error"]) == ("moved", "not told")
+    evidence = texts(found(play.findings, Name.RESTART_LOOP).evidence)
+    assert (evidence["position"], evidence["error"]) == ("moved", "not reported")
 
 
 def test_a_connector_that_is_restarted_over_and_over_is_named_as_itself():
@@ -178,8 +179,8 @@ def test_a_connector_that_is_restarted_over_and_over_is_named_as_itself():
         play.run(0.2)
     told = found(play.findings, Name.RESTART_LOOP)
     assert told.summary.startswith("files failed and was restarted 3 times or more within ")
-    assert dict(told.evidence)["position"] == "did not move"
-    assert dict(told.evidence)["error"] == "not told"
+    assert texts(told.evidence)["position"] == "did not move"
+    assert texts(told.evidence)["error"] == "not reported"
 
 
 # --- sink_below_log_start ------------------------------------------------------------------------
@@ -205,8 +206,12 @@ def sunk(*partitions: tuple[int, int | None]) -> Play:
 def test_the_records_that_a_sink_did_not_get_are_counted_over_its_partitions():
     told = sunk((10, 15), (20, 22), (30, 30), (40, None)).only()
     assert told.summary.startswith("out lost up to 7 records that were deleted")
-    assert [at for at, _ in told.evidence] == ["orders-0", "orders-1"]
-    assert dict(told.evidence)["orders-0"] == "at 10, the log starts at 15"
+    assert pairs(told.evidence) == [
+        ("orders-0 position", "10"),
+        ("orders-0 log start", "15"),
+        ("orders-1 position", "20"),
+        ("orders-1 log start", "22"),
+    ]
 
 
 def test_a_sink_at_the_very_start_of_the_log_has_lost_nothing():
@@ -224,8 +229,8 @@ def test_a_failed_task_is_told_with_since_when_and_how_often_in_a_row():
     fails(play, 0)
     play.world.listed(source("files", tasks=(Task(0, "failed", BAD), Task(1, "running"))))
     play.look()
-    told = dict(found(play.findings, Name.TASK_FAILED).evidence)
-    assert told["times in a row"] == "2"
+    told = texts(found(play.findings, Name.TASK_FAILED).evidence)
+    assert told["failed in a row"] == "2 times"
     (run,) = play.register.failure_runs
     assert told["failed"] == moment(run.last_at)
     assert run.last_at > at
@@ -238,7 +243,7 @@ def test_a_failure_without_a_reason_says_that_there_is_none(failure):
     play.look()
     told = play.only()
     assert told.summary == "files task 0 FAILED: no reason was given."
-    assert ("task 0", "no reason was given") in told.evidence
+    assert ("task 0", "no reason was given") in pairs(told.evidence)
     play.world.listed(source("files", state="failed", failure=failure))
     play.look()
     assert "files FAILED: no reason was given." in [at.summary for at in play.findings]

@@ -8,12 +8,14 @@ from exporter.judge.falls import Recopy
 from exporter.judge.rules_replication import NEAR_INTERVALS
 from exporter.judge.seen import TOLD_INTERVALS
 from exporter.judge.words import moment
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding
 from exporter.model.findings import FindingName as Name
 from exporter.model.readings import LogBounds
 from exporter.model.topology import TopicPartition
 from exporter.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
+from tests.evidence import pairs, texts
 from tests.unit.state.worlds import mirrors, orders
 
 from .plays import INTERVAL_S, LOOK_S, Play
@@ -76,7 +78,7 @@ def test_retention_is_told_of_the_partition_that_it_reaches_first():
     told = found(play, Name.MM2_RETENTION_NEAR)
     assert "that retention reaches within 1 h, before" in told.summary
     assert told.summary.endswith("in 2 partitions: first in orders-1.")
-    assert told.evidence == (("orders-1", "1 record away"), ("orders-0", "49 records away"))
+    assert pairs(told.evidence) == [("orders-1 away", "1 record"), ("orders-0 away", "49 records")]
 
 
 # --- records_lost --------------------------------------------------------------------------------
@@ -108,9 +110,13 @@ def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
         "mm2 (west->east) can no longer replicate up to 111 upstream records "
         "(retention: 110, altered: 1)."
     )
-    assert [what for what, _ in told.evidence] == ["orders-1", "orders-0", "orders-0"]
-    at = moment(small.at)
-    assert told.evidence[0] == ("orders-1", f"offsets 50 to 149, retention, {at}")
+    assert pairs(told.evidence)[:5] == [
+        ("orders-1 first offset lost", "50"),
+        ("orders-1 last offset lost", "149"),
+        ("orders-1 cause", "retention"),
+        ("orders-1 found", moment(small.at)),
+        ("orders-0 first offset lost", "50"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -157,9 +163,9 @@ def test_a_topic_made_anew_is_told_with_its_ids_as_far_as_they_are_known(known):
     play.more["recreations"] = (recreated(play, before=known, after=known),)
     play.look()
     told = found(play, Name.MM2_TOPIC_RECREATED)
-    evidence = dict(told.evidence)
+    evidence = texts(told.evidence)
     assert evidence["topic id before"] == evidence["topic id now"] == (known or "not known")
-    assert (evidence["flow"], evidence["times"]) == ("west->east", "2")
+    assert (evidence["flow"], evidence["recreated"]) == ("west->east", "2 times")
     assert (told.connector, told.subject) == ("mm2", "orders")
 
 
@@ -191,10 +197,14 @@ def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
     play.run(0.2)
     told = found(play, Name.MM2_POSITION_AHEAD)
     assert told.summary.startswith("mm2 (west->east) has 2 positions beyond the end")
-    assert told.evidence == (
-        ("orders-2", "at 108, the log ends at 100: 9 beyond"),
-        ("orders-0", "at 106, the log ends at 100: 7 beyond"),
-    )
+    assert pairs(told.evidence) == [
+        ("orders-2 position", "108"),
+        ("orders-2 log end", "100"),
+        ("orders-2 beyond", "9 records"),
+        ("orders-0 position", "106"),
+        ("orders-0 log end", "100"),
+        ("orders-0 beyond", "7 records"),
+    ]
 
 
 @pytest.mark.parametrize(("connector", "explained"), [("mm2", True), ("other", False)])
@@ -231,9 +241,12 @@ def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first()
     play.run(0.2)
     told = found(play, Name.RECOPY)
     assert "copies 2 partitions a second time" in told.summary
-    assert [what for what, _ in told.evidence] == ["orders-1", "orders-0"]
-    assert "was at 900" in told.evidence[0][1]
-    assert told.evidence[0][1].endswith(moment(began))
+    assert pairs(told.evidence)[:4] == [
+        ("orders-1 copied again from", "10"),
+        ("orders-1 was at", "900"),
+        ("orders-1 since", moment(began)),
+        ("orders-0 copied again from", "10"),
+    ]
 
 
 def test_what_is_copied_again_is_one_trouble_of_a_flow_whatever_its_topics():
@@ -274,11 +287,11 @@ def test_the_most_of_what_waits_is_told_first():
     told = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), Name.MM2_LAG_UNUSUAL)
     assert told.summary.startswith("mm2 (west->east) has more records still to copy")
     assert told.evidence == (
-        ("left to copy", "570 records"),
-        ("hardly ever more than", "50 records"),
-        ("orders-1", "500 records"),
-        ("orders-2", "40 records"),
-        ("orders-0", "30 records"),
+        EvidenceItem("left to copy", 570, "records"),
+        EvidenceItem("hardly ever more than", 50, "records"),
+        EvidenceItem("orders-1", 500, "records"),
+        EvidenceItem("orders-2", 40, "records"),
+        EvidenceItem("orders-0", 30, "records"),
     )
 
 

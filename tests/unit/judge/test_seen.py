@@ -6,6 +6,7 @@ from exporter.judge.looks import Look
 from exporter.judge.memory import Memory
 from exporter.judge.seen import Seen
 from exporter.judge.settings import Settings
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
@@ -49,8 +50,8 @@ def test_a_finding_is_of_now():
         ("lab", None),
         "So it is.",
         subject="orders",
-        evidence=(("connectors", "a"),),
+        evidence=(EvidenceItem("connectors", "a"),),
     )
     assert cluster.summary == "So it is."
     assert (cluster.connector, cluster.subject) == (None, "orders")
-    assert cluster.evidence == (("connectors", "a"),)
+    assert cluster.evidence == (EvidenceItem("connectors", "a"),)

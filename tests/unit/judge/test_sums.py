@@ -14,6 +14,7 @@ from exporter.judge.words import moment
 from exporter.model.connectors import StateChange, StateHistory, Task
 from exporter.model.findings import Scope, Verdict
 from exporter.model.observations import LOG_ENDS, InputId
+from tests.evidence import pairs, texts
 
 from .desks import Desk, connector, fails, mirrored, read, silent
 from .test_sight import ASKED, REST, heard
@@ -27,7 +28,7 @@ def test_what_was_wrong_and_is_hidden_now_does_not_look_well():
     desk.tick(60.0, read("lake", 10, None), read("lake", 11, number=1))
     found = desk.of("lake")
     assert (found.verdict, found.rule, found.reason) == (Verdict.UNKNOWN, BLIND, NO_END)
-    assert dict(found.evidence)["for instance"] == "orders-0"
+    assert texts(found.evidence)["for instance"] == "orders-0"
     desk.tick(60.0, read("lake", 11), read("lake", 12, number=1))
     assert desk.verdict("lake") is Verdict.OK
 
@@ -37,22 +38,25 @@ def test_what_was_well_and_is_hidden_now_leaves_the_others_as_they_are():
     desk.tick(60.0, read("lake", 11), read("lake", 11, number=1))
     desk.tick(60.0, read("lake", 11, None), read("lake", 12, number=1))
     assert desk.verdict("lake") is Verdict.OK
-    assert dict(desk.of("lake").evidence)["partitions"] == "1 ok, 1 unknown"
+    assert pairs(desk.of("lake").evidence)[:2] == [
+        ("ok", "1 partition"),
+        ("unknown", "1 partition"),
+    ]
 
 
 def test_what_is_wrong_now_is_told_before_what_is_hidden():
     desk = silent(read("lake", 10, number=1))
     desk.tick(60.0, read("lake", 10, None), read("lake", 10, number=1))
     assert desk.verdict("lake") is Verdict.SILENT
-    assert dict(desk.of("lake").evidence)["for instance"] == "orders-1"
+    assert texts(desk.of("lake").evidence)["for instance"] == "orders-1"
 
 
 def test_the_partition_that_has_been_so_for_longest_is_told_as_the_instance():
     desk = Desk(read("lake", 10), read("lake", 10, number=1))
     desk.tick(60.0, read("lake", 11), read("lake", 10, number=1)).looks(3)
-    assert dict(desk.of("lake").evidence)["for instance"] == "orders-1"
+    assert texts(desk.of("lake").evidence)["for instance"] == "orders-1"
     desk = Desk(read("lake", 10, number=1), read("lake", 10)).looks(3)
-    assert dict(desk.of("lake").evidence)["for instance"] == "orders-0"
+    assert texts(desk.of("lake").evidence)["for instance"] == "orders-0"
 
 
 def test_a_connector_that_is_gone_is_told_no_more_and_begins_anew_when_it_comes_back():
@@ -81,10 +85,10 @@ def test_a_partition_that_comes_back_before_patience_ends_goes_on_as_it_was():
 
 def test_of_a_flow_only_what_it_copies_counts():
     desk = mirrored(source_partitions=(counted("mm2"),))
-    assert dict(desk.of("mm2").evidence)["partitions"] == "2 unknown"
+    assert texts(desk.of("mm2").evidence)["unknown"] == "2 partitions"
     flow = desk.of("mm2", Scope.FLOW)
-    assert (flow.subject, dict(flow.evidence)["partitions"]) == ("west->east", "1 unknown")
-    assert "orders" in dict(flow.evidence)["for instance"]
+    assert (flow.subject, texts(flow.evidence)["unknown"]) == ("west->east", "1 partition")
+    assert "orders" in texts(flow.evidence)["for instance"]
 
 
 def test_a_partition_that_is_gone_for_as_long_as_patience_lasts_is_forgotten():

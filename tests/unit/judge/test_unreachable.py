@@ -16,6 +16,7 @@ from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import EMPTY, InputView
 from tests.changed import replace
+from tests.evidence import pairs
 
 BEGAN = 1_800_000_000.0
 ENDS, SYNCS = InputId("west", LOG_ENDS), InputId("west/syncs", TAIL)
@@ -65,7 +66,7 @@ def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
         f"Kafka cluster west (127.0.0.1:29192) does not answer since {moment(BEGAN - 30.0)}; "
         "replication west->east cannot be judged."
     )
-    assert [what for what, _ in found.evidence] == ["log_ends west", "tail west/syncs"]
+    assert [what for what, _ in pairs(found.evidence)] == ["log_ends west", "tail west/syncs"]
 
 
 def test_inputs_that_fail_beside_one_that_answers_are_told_one_by_one():
@@ -89,6 +90,6 @@ def test_without_log_ends_every_input_has_to_fail_to_connect():
 def test_groups_of_a_flow_that_fail_with_its_cluster_are_no_finding_of_their_own():
     groups = failing(groups_input(FLOW.key), "timeout")
     (found,) = told(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
-    assert ("groups lab/west->east", "Local: Timed out") in found.evidence
+    assert ("groups lab/west->east", "Local: Timed out") in pairs(found.evidence)
     (alone,) = told(answering(ENDS), groups)
     assert alone.summary == "Consumer groups of flow west->east cannot be read: Local: Timed out."

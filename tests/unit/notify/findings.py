@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import CONNECT_REST, InputId
 from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
@@ -18,7 +19,7 @@ LOST = Finding(
     subject="orders-3",
     summary="51 records of orders-3 were deleted upstream before they were replicated.",
     since=NOW - 5.25,
-    evidence=(("lost offsets", "100 to 150"), ("log start", "151")),
+    evidence=(EvidenceItem("lost offsets", "100 to 150"), EvidenceItem("log start", 151, "offset")),
 )
 STUCK = replace(
     LOST, name=FindingName.SINK_STUCK, severity=Severity.WARNING, connector="files", subject=""

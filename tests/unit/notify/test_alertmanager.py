@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import FindingName
 from exporter.notify import alertmanager
 from exporter.notify.ledger import Message, Status
@@ -236,7 +237,9 @@ def test_an_end_by_deletion_says_so_to_both():
 
 
 def test_a_body_is_bounded_however_much_there_is_to_say():
-    endless = replace(LOST, summary="x" * 10**6, evidence=(("y" * 10**4, "z" * 10**4),) * 1000)
+    endless = replace(
+        LOST, summary="x" * 10**6, evidence=(EvidenceItem("y" * 10**4, "z" * 10**4),) * 1000
+    )
     body = alertmanager.api_body([message(endless)], NOW, lasts_s=LASTS_S, external_url=None)
     assert len(body) < 20_000
     assert "x…" in body.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Severity
 from exporter.model.observations import LOG_ENDS, InputId
 from exporter.notify import ledger as ledgers
@@ -137,7 +138,9 @@ def test_another_summary_is_told_once_an_hour_at_most():
 def test_other_numbers_in_the_evidence_alone_are_no_change():
     told = Told()
     told.at(0, LOST)
-    assert told.at(4000, replace(LOST, evidence=(("lost offsets", "100 to 160"),))) == []
+    assert (
+        told.at(4000, replace(LOST, evidence=(EvidenceItem("lost offsets", "100 to 160"),))) == []
+    )
 
 
 def test_what_did_not_arrive_is_due_in_its_newest_state():

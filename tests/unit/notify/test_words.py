@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import FindingName
 from exporter.notify import words
 from exporter.notify.ledger import Message, Status
@@ -32,8 +33,8 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 "since": "2026-09-21T14:13:14.750Z",
                 "resolved_at": None,
                 "evidence": [
-                    {"what": "lost offsets", "how_much": "100 to 150"},
-                    {"what": "log start", "how_much": "151"},
+                    {"name": "lost offsets", "value": "100 to 150", "unit": None},
+                    {"name": "log start", "value": 151, "unit": "offset"},
                 ],
                 "next": "",
                 "runbook_url": None,
@@ -50,8 +51,8 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 "since": "2026-09-21T14:13:14.750Z",
                 "resolved_at": "2026-09-21T14:13:20.000Z",
                 "evidence": [
-                    {"what": "lost offsets", "how_much": "100 to 150"},
-                    {"what": "log start", "how_much": "151"},
+                    {"name": "lost offsets", "value": "100 to 150", "unit": None},
+                    {"name": "log start", "value": 151, "unit": "offset"},
                 ],
                 "next": "",
                 "runbook_url": None,
@@ -81,11 +82,17 @@ def test_an_end_by_deletion_says_so():
         "connector_deleted",
         "2026-09-21T14:13:20.000Z",
     )
-    assert told["evidence"][0] == {"what": "ended", "how_much": "the connector was deleted"}
+    assert told["evidence"][0] == {
+        "name": "ended",
+        "value": "the connector was deleted",
+        "unit": None,
+    }
 
 
 def test_a_body_is_bounded_however_much_there_is_to_say():
-    endless = replace(LOST, summary="x" * 10**6, evidence=(("y" * 10**4, "z" * 10**4),) * 1000)
+    endless = replace(
+        LOST, summary="x" * 10**6, evidence=(EvidenceItem("y" * 10**4, "z" * 10**4),) * 1000
+    )
     body = words.plain([message(endless)], NOW)
     assert len(body) < 20_000
     assert "x…" in body.decode()

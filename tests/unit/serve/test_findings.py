@@ -7,6 +7,7 @@ import json
 import pytest
 
 from exporter.cli.told import print_findings
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import (
     FINDINGS_MAX,
     Finding,
@@ -32,7 +33,7 @@ FOUND = Finding(
     subject="west->east",
     summary="MM2 copies nothing and admits nothing",
     since=1_763_712_000.5,
-    evidence=(("lag", "300 records"), ("states", "connector running")),
+    evidence=(EvidenceItem("lag", 300, "records"), EvidenceItem("states", "connector running")),
 )
 TOPIC = replace(FOUND, name=FindingName.HANGING_TRANSACTION, connector=None, evidence=())
 JUDGED = Judgement(
@@ -44,7 +45,7 @@ JUDGED = Judgement(
     rule=5,
     reason="work waits",
     since=1_763_711_000.0,
-    evidence=(("partitions", "1 silent"),),
+    evidence=(EvidenceItem("silent", 1, "partitions"),),
 )
 SNAPSHOT = replace(
     EMPTY,
@@ -71,8 +72,8 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "summary": "MM2 copies nothing and admits nothing",
                 "since": 1_763_712_000.5,
                 "evidence": [
-                    {"what": "lag", "how_much": "300 records"},
-                    {"what": "states", "how_much": "connector running"},
+                    {"name": "lag", "value": 300, "unit": "records"},
+                    {"name": "states", "value": "connector running", "unit": None},
                 ],
                 "next": "",
                 "runbook_url": None,
@@ -102,7 +103,7 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "rule": 5,
                 "reason": "work waits",
                 "since": 1_763_711_000.0,
-                "evidence": [{"what": "partitions", "how_much": "1 silent"}],
+                "evidence": [{"name": "silent", "value": 1, "unit": "partitions"}],
             }
         ],
         "findings_left_out": 0,

@@ -40,7 +40,7 @@ def row(snapshot: Snapshot, name: str):
 def test_a_connector_has_its_verdict_with_evidence():
     found = row(replace(full(), judgements=(JUDGED,)), "mirror")
     assert (found["verdict"], found["rule"]) == ("silent", JUDGED.rule)
-    assert found["evidence"] == [{"what": "lag", "how_much": "379 records"}]
+    assert found["evidence"] == [{"name": "lag", "value": 379, "unit": "records"}]
 
 
 def test_what_is_not_known_is_null_and_never_0():
@@ -124,7 +124,7 @@ def test_a_flow_that_is_known_and_has_no_partition_yet_is_there():
 def test_findings_are_told_as_in_their_own_document():
     found = document(replace(full(), findings=(FOUND,)))["findings"]
     assert found[0]["summary"] == FOUND.summary
-    assert found[0]["evidence"] == [{"what": "lag", "how_much": "379 records"}]
+    assert found[0]["evidence"] == [{"name": "lag", "value": 379, "unit": "records"}]
 
 
 def test_inputs_that_tell_nothing_are_named():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exporter.model.baselines import HOURS, Baseline
 from exporter.model.connectors import STATES, ConnectorKind, Task
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import (
     Finding,
     FindingName,
@@ -158,7 +159,7 @@ JUDGED = Judgement(
     rule=7,
     reason="379 records wait and nothing was copied for 3 minutes, while all tasks run",
     since=1_763_711_906.5,
-    evidence=(("lag", "379 records"),),
+    evidence=(EvidenceItem("lag", 379, "records"),),
 )
 FOUND = Finding(
     name=FindingName.MM2_SILENT_STALL,
@@ -168,7 +169,7 @@ FOUND = Finding(
     subject="orders-7",
     summary="MirrorMaker copies nothing of orders-7, and claims to run",
     since=1_763_711_906.5,
-    evidence=(("lag", "379 records"),),
+    evidence=(EvidenceItem("lag", 379, "records"),),
 )
 SINK = SinkPartitionView(
     connect_cluster="lab",

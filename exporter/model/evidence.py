@@ -1,0 +1,47 @@
+"""What a finding, a verdict or a plan rests on: named values with their units, and their text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+RECORDS: Final = "records"
+OFFSET: Final = "offset"
+TIME: Final = "time"
+PARTITIONS: Final = "partitions"
+TIMES: Final = "times"
+
+NONE: Final = "none"  # stands for a value that is null
+_BARE: Final = frozenset({OFFSET, TIME, None})  # the value alone says what it is
+
+
+class EvidenceItem(msgspec.Struct, frozen=True, gc=False):
+    """One named value.
+
+    value   a number with its unit, a moment in RFC 3339 (unit `time`), or words (no unit); None if
+            there is none
+    unit    `records`, `offset`, `time`, or whatever else is counted, in the plural
+    """
+
+    name: str
+    value: str | int | float | None
+    unit: str | None = None
+
+
+Evidence = tuple[EvidenceItem, ...]  # in order of weight
+
+
+def value_text(item: EvidenceItem) -> str:
+    """Return a value with its unit, as a person reads it: `3 records`, `120`, `none`."""
+    if item.value is None:
+        return NONE
+    if item.unit in _BARE or isinstance(item.value, str):
+        return str(item.value)
+    unit = item.unit or ""
+    return f"{item.value} {unit.removesuffix('s') if item.value == 1 else unit}"
+
+
+def item_text(item: EvidenceItem) -> str:
+    """Return a name and its value: `lag: 3 records`."""
+    return f"{item.name}: {value_text(item)}"

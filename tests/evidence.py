@@ -1,0 +1,15 @@
+"""Evidence as a person reads it."""
+
+from __future__ import annotations
+
+from exporter.model.evidence import Evidence, value_text
+
+
+def pairs(evidence: Evidence) -> list[tuple[str, str]]:
+    """Return each name with its value and unit."""
+    return [(item.name, value_text(item)) for item in evidence]
+
+
+def texts(evidence: Evidence) -> dict[str, str]:
+    """Return the values by their names."""
+    return dict(pairs(evidence))
