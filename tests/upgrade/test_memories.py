@@ -13,23 +13,6 @@ from tests.upgrade import memories, opened
 ALL = opened.milestones("state")
 NAMES = ("findings", "judge", "notify", "replication")
 
-# What is judged otherwise today, on purpose: `stopped` and `failed` have verdicts of their own, and
-# what Connect says of a connector is looked at as it changes. Moments since 1800000000.
-_MIRROR = (
-    "lab mirror  connector",
-    "lab mirror cluster=west,partition=0,topic=orders partition",
-    "lab mirror west->east flow",
-)
-_TODAY = {
-    ("17m10s", _MIRROR[2]): ("stopped", 23, 1030.0),
-    ("18m50s", "lab jdbc  connector"): ("failed", 24, 1120.0),
-    ("18m50s", _MIRROR[0]): ("stopped", 23, 1100.0),
-    ("18m50s", _MIRROR[1]): ("stopped", 23, 1100.0),
-    ("18m50s", _MIRROR[2]): ("stopped", 23, 1030.0),
-    ("26m", "lab jdbc  connector"): ("failed", 24, 1560.0),
-    **{("26m", of): ("ok", 8, 1160.0) for of in _MIRROR},  # by commits, not by syncs
-}
-
 
 @pytest.fixture(scope="module", params=ALL)
 def milestone(request: pytest.FixtureRequest) -> str:
@@ -54,12 +37,6 @@ def test_a_daemon_goes_on_from_an_older_memory_as_the_older_one_would_have(
     milestone, seen, moment, what
 ):
     then = opened.expected(milestone, "state")[moment][what]
-    if what == "verdicts":
-        then |= {
-            of: {"verdict": verdict, "rule": rule, "since": 1_800_000_000.0 + since}
-            for (at, of), (verdict, rule, since) in _TODAY.items()
-            if at == moment
-        }
     assert seen[moment][what] == then
 
 
